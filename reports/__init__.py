@@ -1,0 +1,1 @@
+"""One result model rendered for its readers; the documents are ``simverify.results``."""

@@ -1,0 +1,48 @@
+"""The result document as a file: written whole or not at all."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from simverify.errors import UsageError
+from simverify.results import CompareRun
+
+
+def document_text(run: CompareRun) -> str:
+    """JSON text of a run, indented, ending in a newline."""
+    return msgspec.json.format(msgspec.json.encode(run), indent=2).decode() + "\n"
+
+
+def check_writable(path: Path) -> None:
+    """Raise ``UsageError`` unless a file can be made at ``path``; nothing is left behind."""
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder: name a file")
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write ``text`` to ``path`` so that a reader sees the old file or all of the new one.
+
+    Raises ``UsageError`` if it cannot be written; then nothing is left behind.
+    """
+    temporary = None
+    try:
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        temporary = Path(name)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o666 & ~umask)
+        temporary.replace(path)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)

@@ -1,0 +1,178 @@
+"""A comparison as text for a terminal, 80 columns wide."""
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from simverify.results import (
+    CompareResult,
+    CompareRun,
+    Expected,
+    Measured,
+    ModelInfo,
+    Timing,
+    Verdict,
+)
+
+_STYLE: dict[Verdict, str] = {"PASS": "green", "FAIL": "bold red", "INCONCLUSIVE": "yellow"}
+_METHOD = {
+    "enumeration": ("enum", "every drafted block enumerated"),
+    "closed-form": ("form", "closed form"),
+    "dp": ("dp", "certified dynamic programme"),
+    "rao-blackwell": ("r-b", "Rao-Blackwell over drafted blocks"),
+}
+
+_LONG_FRACTION = 20
+
+
+def print_comparison(run: CompareRun, console: Console) -> None:
+    """Print the tables of a comparison, what they rest on, and the verdict."""
+    speeds = {(timing.model, timing.verifier): timing for timing in run.meta.timings}
+    for model in run.models:
+        rows = [row for row in run.results if row.model == model.name]
+        console.print(Text(_title(run, model), style="bold"))
+        console.print(_model_table(rows, speeds))
+        for line in [*_methods(rows), *_basis(rows)]:
+            console.print(Text(line, style="dim"))
+        console.print(Text(f"coupling bound on one iteration: {_number(model.bounds.coupling)}"))
+        for row in rows:
+            for finding in row.lossless.findings:
+                console.print(
+                    Text(f"{row.verdict} {row.verifier}: {finding}", style=_STYLE[row.verdict])
+                )
+        if any(row.calls for row in rows):
+            console.print(_calls_table(rows))
+        console.print()
+    console.print(
+        Text(
+            f"Seed {run.seed}. If every verifier here is right, a run reports a fault with "
+            f"probability {run.alpha:g} at most; a mean one-token TV of {run.detect:g} is found "
+            f"with probability {run.power:g}, or the verdict is INCONCLUSIVE."
+        )
+    )
+    console.print(Text(run.verdict, style=_STYLE[run.verdict]))
+
+
+def _title(run: CompareRun, model: ModelInfo) -> str:
+    title = f"{_plain(model.name)}: V = {model.vocab_size}, gamma = {run.gamma}"
+    if model.target_perplexity is not None and model.draft_perplexity is not None:
+        title += (
+            f", perplexity {model.target_perplexity:.2f} target {model.draft_perplexity:.2f} draft"
+        )
+    return title
+
+
+def _plain(name: str) -> str:
+    """Return ``name`` without characters that could move the cursor or change colours."""
+    return "".join(c if c.isprintable() else "?" for c in name)
+
+
+def _model_table(rows: list[CompareResult], speeds: dict[tuple[str, str], Timing]) -> Table:
+    table = Table(box=None, padding=(0, 1, 0, 0))
+    table.add_column(Text("\nverifier"), no_wrap=True)
+    table.add_column(Text("\nlossless"), no_wrap=True)
+    for header in (
+        "\nE[tau]",
+        "\nby",
+        "measured\n99.9%",
+        "block\neff.",
+        "of\nopt.",
+        "speed\n-up",
+        "Mblk\n/s",
+    ):
+        table.add_column(Text(header), justify="right", no_wrap=True)
+    for row in rows:
+        verdict = "" if row.verdict == "INCONCLUSIVE" else f" {row.lossless.tier}"
+        table.add_row(
+            Text(row.verifier),
+            Text(row.verdict + verdict, style=_STYLE[row.verdict]),
+            _value(row.expected_accepted),
+            _METHOD[row.expected_accepted.method][0],
+            _interval(row.measured),
+            f"{row.block_efficiency:.3f}",
+            f"{row.optimality:.1%}",
+            f"{row.speedup.predicted:.2f}x",
+            f"{speeds[row.model, row.verifier].blocks_per_second / 1e6:.1f}",
+        )
+    return table
+
+
+def _interval(measured: Measured) -> str:
+    return f"{measured.mean:.4f}±{(measured.ci_high - measured.ci_low) / 2:.4f}"
+
+
+def _value(expected: Expected) -> str:
+    if expected.exact is not None:
+        return f"{expected.exact:.7f}"
+    half = (expected.upper - expected.lower) / 2
+    return f"{(expected.lower + expected.upper) / 2:.3f}±{half:.3f}"
+
+
+def _number(expected: Expected) -> str:
+    return _value(expected) + (f" = {expected.fraction}" if expected.fraction else "")
+
+
+def _methods(rows: list[CompareResult]) -> list[str]:
+    """One line for each way in which the table's exact E[tau] was found."""
+    lines = []
+    for method, (short, words) in _METHOD.items():
+        used = [row.expected_accepted for row in rows if row.expected_accepted.method == method]
+        if not used:
+            continue
+        line = f"{short}: {words}"
+        if method == "dp":
+            width = max(expected.upper - expected.lower for expected in used)
+            line += f", bounds {width:.0e} apart"
+        elif used[0].confidence is not None:
+            line += f", {used[0].confidence:.1%} interval"
+        lines.append(line)
+    fractions = [
+        f"{row.verifier} {row.expected_accepted.fraction}"
+        for row in rows
+        if row.expected_accepted.fraction and len(row.expected_accepted.fraction) < _LONG_FRACTION
+    ]
+    if fractions:
+        lines.append(f"E[tau]: {', '.join(fractions)}")
+    return lines
+
+
+def _basis(rows: list[CompareResult]) -> list[str]:
+    """What the losslessness verdicts rest on: the rules' laws, then the kernels' samples."""
+    scopes: dict[str, list[str]] = {}
+    for row in rows:
+        if (exact := row.lossless.exact) is not None:
+            key = f"exact, {exact.arithmetic}, by {exact.method}: {exact.scope}: TV {exact.tv:.2g}"
+            scopes.setdefault(key, []).append(row.verifier)
+    lines = [f"{', '.join(names)}: {scope}" for scope, names in scopes.items()]
+    tests = [len(row.lossless.tests) for row in rows]
+    tokens = [max((test.n for test in row.lossless.tests), default=0) for row in rows]
+    found = [row.lossless.detectable for row in rows]
+    worst = "nothing" if None in found else f"TV {max(x for x in found if x is not None):.4f}"
+    lines.append(
+        f"kernels sampled: {_range(tests, 'd')} tests on {_range(tokens, '.1e')} tokens each; "
+        f"power .9 for {worst} or more"
+    )
+    return lines
+
+
+def _range(values: list[int], form: str) -> str:
+    low, high = format(min(values), form), format(max(values), form)
+    return low if low == high else f"{low} to {high}"
+
+
+def _calls_table(rows: list[CompareResult]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("calls", justify="right")
+    table.add_column("verifier")
+    table.add_column("tokens out, exact", justify="right")
+    table.add_column("measured, 99.9%", justify="right")
+    last = len(rows[0].calls)
+    shown = [i for i in (1, 2, 3, 4, 5, 10, 20, 50, 100, 200, 500, 1000) if i < last] + [last]
+    for i in shown:
+        for row in rows:
+            entry = row.calls[i - 1]
+            exact = "" if entry.exact is None else f"{entry.exact:.6f}"
+            if entry.fraction and len(entry.fraction) < _LONG_FRACTION:
+                exact += f" = {entry.fraction}"
+            table.add_row(str(i), row.verifier, exact, _interval(entry.measured))
+    return table

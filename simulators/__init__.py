@@ -1,0 +1,1 @@
+"""Philox and compiled kernels, exact laws, the decoding loop over ranges of trials, latency."""

@@ -1,0 +1,1 @@
+"""Exact laws: path enumeration, tree laws, recursions, certified bounds, linear programs."""

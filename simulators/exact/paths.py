@@ -1,0 +1,125 @@
+"""Every path of a random computation, by depth-first re-execution.
+
+A computation asks a :class:`Path` to ``fork`` whenever chance decides; :func:`explore` runs
+it once per path and yields each result with its exact weight. Weights may be floats or
+:class:`fractions.Fraction`; nothing is rounded here.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from typing import TypeVar
+
+T = TypeVar("T")
+Weight = Fraction | float
+
+
+class TooManyPaths(Exception):
+    """The computation has more paths than the budget allows."""
+
+    def __init__(self, budget: int) -> None:
+        super().__init__(f"more than {budget} paths: raise the budget or shrink the instance")
+        self.budget = budget
+
+
+class Path:
+    """The choices of one execution: a prefix that is replayed, then first branches."""
+
+    def __init__(self, prefix: Sequence[tuple[int, Sequence[Weight]]] = ()) -> None:
+        self.choices = list(prefix)
+        self.position = 0
+        self.weight: Weight = 1
+
+    def fork(self, weights: Sequence[Weight]) -> int:
+        """Take one of ``len(weights)`` branches with these conditional weights (sum 1).
+
+        Branches of weight zero are never taken. Returns the branch's index.
+        """
+        if self.position == len(self.choices):
+            first = next(i for i, weight in enumerate(weights) if weight > 0)
+            self.choices.append((first, weights))
+        index, weights = self.choices[self.position]
+        self.position += 1
+        self.weight = self.weight * weights[index]
+        return index
+
+
+def explore(
+    run: Callable[[Path], T], *, max_paths: int | None = None
+) -> Iterator[tuple[T, Weight]]:
+    """Yield ``(result, weight)`` for every path of ``run``; the weights sum to 1.
+
+    ``run`` must depend on chance through its :class:`Path` alone. Raises
+    :class:`TooManyPaths` before path ``max_paths + 1`` is run.
+    """
+    prefix: list[tuple[int, Sequence[Weight]]] | None = []
+    count = 0
+    while prefix is not None:
+        if max_paths is not None and count >= max_paths:
+            raise TooManyPaths(max_paths)
+        path = Path(prefix)
+        result = run(path)
+        count += 1
+        yield result, path.weight
+        prefix = _next_prefix(path.choices[: path.position])
+
+
+def _next_prefix(
+    choices: list[tuple[int, Sequence[Weight]]],
+) -> list[tuple[int, Sequence[Weight]]] | None:
+    while choices:
+        index, weights = choices.pop()
+        for later in range(index + 1, len(weights)):
+            if weights[later] > 0:
+                return [*choices, (later, weights)]
+    return None
+
+
+class Coins:
+    """The draws of ``numpy.random.Generator`` that the project's own rules use, forked.
+
+    ``random()`` returns a uniform that may be compared with numbers; ``choice(n, p=...)``
+    forks once per outcome. Exact for Fractions. The audit's enumerator follows far more.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def random(self) -> "Uniform":
+        """Return a symbolic uniform on [0, 1)."""
+        return Uniform(self._path)
+
+    def choice(self, n: int, p: Sequence[Weight]) -> int:
+        """Return an outcome in 0..n-1 with weights ``p``."""
+        if len(p) != n:
+            raise ValueError(f"choice({n}) got {len(p)} weights")
+        return self._path.fork(list(p))
+
+
+class Uniform:
+    """A uniform known to lie in [low, high); a comparison inside forks and narrows it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._low: Weight = 0
+        self._high: Weight = 1
+
+    def __lt__(self, bound: Weight) -> bool:
+        if bound <= self._low:
+            return False
+        if bound >= self._high:
+            return True
+        share = (bound - self._low) / (self._high - self._low)
+        below = self._path.fork((share, 1 - share)) == 0
+        if below:
+            self._high = bound
+        else:
+            self._low = bound
+        return below
+
+    # On a continuous draw, <= and < differ on an event of probability zero.
+    __le__ = __lt__
+
+    def __gt__(self, bound: Weight) -> bool:
+        return not self < bound
+
+    __ge__ = __gt__

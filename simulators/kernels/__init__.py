@@ -1,0 +1,74 @@
+"""Everything that Numba compiles: Philox, alias tables, models, rules, the decoding loop.
+
+Kernels know nothing of files, printing or validation. Importing this package decorates them
+all while Numba's cache folder is one named by the hash of all their sources: Numba itself
+misses edits in an imported compiled helper, so a broken kernel could run as its old self.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from numba import config
+
+from simverify.folders import cache_folder
+
+
+def source_hash() -> str:
+    """Hash of the sources of all kernels, 16 hexadecimal digits."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def compiled_before() -> bool:
+    """Whether the decoding loop stands compiled in the cache."""
+    folder = cache_folder(f"kernels-{source_hash()}")
+    return folder is not None and any(folder.rglob("generation.*.nbi"))
+
+
+@contextmanager
+def _own_cache() -> Iterator[None]:
+    """Let the functions decorated inside cache into our folder, and no other package's."""
+    before = config.CACHE_DIR
+    folder = cache_folder(f"kernels-{source_hash()}")
+    # Numba reads the setting when a function is decorated; an empty one means its default.
+    config.CACHE_DIR = str(folder) if folder is not None else before
+    try:
+        yield
+    finally:
+        config.CACHE_DIR = before
+
+
+with _own_cache():
+    from simverify.simulators.kernels import (
+        access,
+        alias,
+        call,
+        debt,
+        generation,
+        markov,
+        ngram,
+        ngram_nodes,
+        philox,
+        rao_blackwell,
+        tree_bounds,
+    )
+
+__all__ = [
+    "access",
+    "alias",
+    "call",
+    "compiled_before",
+    "debt",
+    "generation",
+    "markov",
+    "ngram",
+    "ngram_nodes",
+    "philox",
+    "rao_blackwell",
+    "source_hash",
+    "tree_bounds",
+]

@@ -1,0 +1,81 @@
+"""One verification call, compiled: the drafted block in, accepted count and last law out.
+
+Formulas and citations stand with the readable rules in ``simverify.verifiers``.
+"""
+
+from typing import Any
+
+from numba import njit
+
+from simverify.simulators.kernels.access import correct, mass, most_likely, ratio
+
+TOKEN, BLOCK, GREEDY, MATCH, ARGMAX = range(5)
+RULES = {"token": TOKEN, "block": BLOCK, "greedy": GREEDY, "match": MATCH, "temperature-0": ARGMAX}
+"""Code of each built-in verifier."""
+
+
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)
+def verify(
+    tables: Any,
+    rule: Any,
+    states: Any,
+    tokens: Any,
+    accept: Any,
+    t: Any,
+    alpha: Any,
+    beta: Any,
+    weight: Any,
+) -> Any:
+    """Verify the drafted block in column ``t``.
+
+    ``states`` int64 (gamma+1, trials), ``tokens`` int64 (gamma, trials), ``accept`` float64
+    (gamma or more, trials) uniforms; ``alpha``, ``beta`` float64 (gamma+1,) give the
+    verifier's target at each position as alpha p - beta q where positive (plain target: 1
+    and 0; read by GREEDY alone); ``weight`` float64 (gamma+1,) is scratch.
+
+    Returns (tau, last token or -1, a, b): where the last token is -1 it is still to be
+    drawn, from max(a p - b q, 0) on row tau.
+    """
+    gamma = tokens.shape[0]
+    if rule == TOKEN:
+        tau = 0
+        while tau < gamma:
+            if not accept[tau, t] < ratio(tables, states[tau, t], tokens[tau, t]):
+                return tau, -1, 1.0, 1.0
+            tau += 1
+        return tau, -1, 1.0, 0.0
+    if rule == MATCH or rule == ARGMAX:
+        for i in range(gamma):
+            if rule == MATCH:
+                own = correct(tables, states[i, t], 1.0, 0.0, accept[i, t])
+            else:
+                own = most_likely(tables, states[i, t])
+            if own != tokens[i, t]:
+                return i, own, 1.0, 0.0
+        if rule == ARGMAX:
+            return gamma, most_likely(tables, states[gamma, t]), 1.0, 0.0
+        return gamma, -1, 1.0, 0.0
+
+    w = 1.0
+    weight[0] = w
+    for i in range(gamma):
+        here = ratio(tables, states[i, t], tokens[i, t])
+        if rule == BLOCK:
+            w = min(w * here, 1.0)
+        else:
+            w *= max(alpha[i] * here - beta[i], 0.0)
+        weight[i + 1] = w
+    if accept[gamma - 1, t] < w:
+        return gamma, -1, 1.0, 0.0
+    tau = gamma - 1
+    while tau > 0:
+        w = weight[tau]
+        u = accept[tau - 1, t]
+        if u < w:  # h <= w always, so most positions need no residual mass
+            residual = mass(tables, states[tau, t], w * alpha[tau], w * beta[tau] + 1.0)
+            room = residual + 1.0 - w
+            if room <= 0.0 or u * room < residual:
+                break
+        tau -= 1
+    w = weight[tau]
+    return tau, -1, w * alpha[tau], w * beta[tau] + 1.0

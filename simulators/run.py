@@ -1,0 +1,177 @@
+"""Running the compiled loops over ranges of trials, on threads, into mergeable counts."""
+
+import os
+import queue
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from simverify.simulators.kernels.call import RULES
+from simverify.simulators.kernels.generation import generate
+from simverify.simulators.kernels.rao_blackwell import accumulate
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+SHARD = 1 << 14
+"""Trials a thread takes at a time; a multiple of the kernels' tile."""
+
+PIT_BINS = 1 << 12
+
+RAO_BLACKWELL_TRIALS = 1 << 62
+"""First trial of Rao-Blackwell runs: addresses that no measurement reads."""
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """What :func:`simulate` counted over ``trials`` generations; counts of shards add up.
+
+    ``accepted``: int64 (gamma+1,), tau of the first call. ``lengths``: int64 (2, calls), sum
+    and sum of squares of the tokens out after each call. ``transitions``: int64 (positions,
+    S+1, V) emitted tokens by position and row. ``pits``: int64 (2, positions, bins),
+    randomised PITs in q/p and in token order, and ``unsupported`` the tokens of probability
+    0 among them. What was not asked for is empty.
+    """
+
+    trials: int
+    accepted: Ints
+    lengths: Ints
+    transitions: Ints
+    pits: Ints
+    unsupported: int
+
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(
+            self.trials + other.trials,
+            self.accepted + other.accepted,
+            self.lengths + other.lengths,
+            self.transitions + other.transitions,
+            self.pits + other.pits,
+            self.unsupported + other.unsupported,
+        )
+
+    @property
+    def tail_counts(self) -> Ints:
+        """Number of first calls with tau >= l, l = 1..gamma."""
+        tails: Ints = np.cumsum(self.accepted[::-1])[::-1][1:]
+        return tails
+
+
+def simulate(
+    tables: Any,
+    rule: str,
+    gamma: int,
+    trials: int,
+    *,
+    seed: int,
+    threads: int,
+    calls: int = 1,
+    eos: int | None = None,
+    transition_shape: tuple[int, int, int] = (0, 1, 1),
+    pit_positions: int = 0,
+    first_trial: int = 0,
+) -> Counts:
+    """Run ``trials`` generations of at most ``calls`` calls under the rule named ``rule``.
+
+    ``transition_shape`` (positions, rows, V) or ``pit_positions`` ask for the tokens emitted
+    at the first positions; with several calls a generation then ends when they are full.
+    Trials are numbered from ``first_trial``. The result depends on neither ``threads`` nor their timing.
+    """
+
+    def empty() -> Counts:
+        return Counts(
+            0,
+            np.zeros(gamma + 1, np.int64),
+            np.zeros((2, calls), np.int64),
+            np.zeros(transition_shape, np.int64),
+            np.zeros((2, pit_positions, PIT_BINS), np.int64),
+            0,
+        )
+
+    def work(take: Callable[[], tuple[int, int] | None]) -> Counts:
+        counts = empty()
+        done = 0
+        unsupported = np.zeros(1, np.int64)
+        stop = -1 if eos is None else eos
+        while (shard := take()) is not None:
+            generate(
+                tables, RULES[rule], gamma, np.uint64(seed), *shard, calls, stop,
+                counts.accepted, counts.lengths, counts.transitions, counts.pits,
+                unsupported,
+            )  # fmt: skip
+            done += shard[1] - shard[0]
+        return replace(counts, trials=done, unsupported=int(unsupported[0]))
+
+    return sum(_on_threads(work, first_trial, trials, threads), empty())
+
+
+@dataclass(frozen=True, eq=False)
+class RaoBlackwell:
+    """Means over ``blocks`` drafted blocks; see ``kernels.rao_blackwell``.
+
+    ``mean`` and ``variance``: float64 (gamma+1,); entry l-1 of Pr(tau >= l) given the block,
+    the last one of E[tau] given the block.
+    """
+
+    blocks: int
+    mean: Floats
+    variance: Floats
+
+
+def rao_blackwell(
+    tables: Any, gamma: int, blocks: int, *, seed: int, threads: int
+) -> dict[str, RaoBlackwell]:
+    """Estimate every rule's acceptance curve and E[tau] from the same drafted blocks."""
+
+    def work(take: Callable[[], tuple[int, int] | None]) -> list[tuple[int, Floats]]:
+        parts = []
+        while (shard := take()) is not None:
+            moments = np.zeros((2, len(RULES), gamma + 1))
+            accumulate(tables, gamma, np.uint64(seed), *shard, moments[0], moments[1])
+            parts.append((shard[0], moments))
+        return parts
+
+    results = _on_threads(work, RAO_BLACKWELL_TRIALS, blocks, threads)
+    # Floating-point sums in the order of the shards, whoever computed them.
+    parts = sorted((part for result in results for part in result), key=lambda part: part[0])
+    sums, squares = np.sum([moments for _, moments in parts], axis=0)
+    mean = sums / blocks
+    variance = np.maximum(squares / blocks - mean**2, 0) * blocks / max(blocks - 1, 1)
+    return {name: RaoBlackwell(blocks, mean[code], variance[code]) for name, code in RULES.items()}
+
+
+def default_threads() -> int:
+    """Number of processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _on_threads(
+    work: Callable[[Callable[[], tuple[int, int] | None]], Any],
+    first: int,
+    trials: int,
+    threads: int,
+) -> list[Any]:
+    """Run ``work`` on each thread; it takes shards of trials until none is left."""
+    shards: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
+    for begin in range(0, trials, SHARD):
+        shards.put((first + begin, first + min(begin + SHARD, trials)))
+
+    def take() -> tuple[int, int] | None:
+        try:
+            return shards.get_nowait()
+        except queue.Empty:
+            return None
+
+    # A broken run, Ctrl-C included, empties the queue so that the threads end soon.
+    with ThreadPoolExecutor(threads) as pool:
+        futures = [pool.submit(work, take) for _ in range(threads)]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            while take() is not None:
+                pass
+            raise

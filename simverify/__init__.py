@@ -1,0 +1,51 @@
+"""simverify: is a speculative-decoding verifier lossless, and how far is it from optimal?
+
+Names load on first use: importing the package costs nothing but this file.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from simverify.compare import compare
+    from simverify.errors import SimverifyError, UsageError
+    from simverify.models import get_model, load_model
+    from simverify.results import CompareRun
+    from simverify.verifiers import VERIFIERS, Verifier, get_verifier
+
+__all__ = [
+    "VERIFIERS",
+    "CompareRun",
+    "SimverifyError",
+    "UsageError",
+    "Verifier",
+    "compare",
+    "get_model",
+    "get_verifier",
+    "load_model",
+]
+
+_HOME = {
+    "VERIFIERS": "verifiers",
+    "CompareRun": "results",
+    "SimverifyError": "errors",
+    "UsageError": "errors",
+    "Verifier": "verifiers",
+    "compare": "compare",
+    "get_model": "models",
+    "get_verifier": "verifiers",
+    "load_model": "models",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'simverify' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"simverify.{_HOME[name]}"), name)
+    # Kept here, where the submodule of the same name would otherwise hide it.
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,5 @@
+"""``python -m simverify``."""
+
+from simverify.cli import main
+
+main()

@@ -1,0 +1,129 @@
+"""``simverify compare``."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+
+_EXIT = {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3}
+
+
+def compare(
+    *,
+    gamma: int,
+    verifiers: str = "token,block,greedy,match",
+    models: str = "toy,compact,markov-64,ngram",
+    blocks: int | None = None,
+    calls: int = 0,
+    eos: int | None = None,
+    cost_ratio: float = 0.1,
+    draft_distance: float = 0.4,
+    temperature: float = 1.0,
+    alpha: float = 1e-6,
+    detect: float = 0.01,
+    seed: int = 0,
+    threads: int | None = None,
+    json: str | None = None,
+    quiet: Annotated[bool, Parameter(negative=())] = False,
+) -> int:
+    """Compare verifiers on models: lossless or not, accepted tokens, optimum, speed.
+
+    Examples: simverify compare --gamma 8
+    | simverify compare --gamma 4 --verifiers token,block --models markov-256
+    | simverify compare --gamma 4 --models my-pair.json --json run.json
+    | simverify compare --gamma 2 --models toy --calls 4
+
+    Parameters
+    ----------
+    gamma
+        Draft length: tokens proposed per target call.
+    verifiers
+        Comma-separated: token, block, greedy, match, temperature-0.
+    models
+        Comma-separated: toy, compact, markov-V for any V, ngram, or files (.json, .npz).
+    blocks
+        Simulated blocks per verifier; by default what the promised power needs.
+    calls
+        Also give the tokens out after 1 to this many calls.
+    eos
+        Token that ends a generation; matters to --calls.
+    cost_ratio
+        Time of one draft token over time of one target call.
+    draft_distance
+        markov-V: share of noise in the draft's rows, 0 to 1.
+    temperature
+        markov-V: temperature of target and draft; 0 is one-hot.
+    alpha
+        False-alarm rate of the whole run.
+    detect
+        Deviation (mean one-token TV) to be found with power .9.
+    seed
+        Seed of the run: same seed, same results, whatever the threads.
+    threads
+        Threads; all processors by default.
+    json
+        Write the result document to this file, or to standard output for "-".
+    quiet
+        No progress on standard error.
+    """
+    from simverify.compare import compare as run_comparison
+    from simverify.reports.document import check_writable, document_text, write_whole
+    from simverify.reports.terminal import print_comparison
+
+    if json is not None and json != "-":
+        check_writable(Path(json))
+    errors = Console(stderr=True)
+    with errors.status("") if not quiet and errors.is_terminal else _Silent() as status:
+
+        def progress(line: str) -> None:
+            status.update(line)
+            if not quiet and not errors.is_terminal:
+                print(line, file=sys.stderr)
+
+        run = run_comparison(
+            _list(models),
+            _list(verifiers),
+            gamma=gamma,
+            blocks=blocks,
+            calls=calls,
+            eos=eos,
+            cost_ratio=cost_ratio,
+            alpha=alpha,
+            detect=detect,
+            seed=seed,
+            threads=threads,
+            distance=draft_distance,
+            temperature=temperature,
+            progress=progress,
+        )
+    if json is not None and json != "-":
+        write_whole(Path(json), document_text(run))
+    if json == "-":
+        sys.stdout.write(document_text(run))
+    else:
+        print_comparison(run, _console())
+    return _EXIT[run.verdict]
+
+
+def _list(names: str) -> list[str]:
+    return [name.strip() for name in names.split(",") if name.strip()]
+
+
+def _console() -> Console:
+    # A pipe gets 80 columns, a terminal its own width.
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 80)
+
+
+class _Silent:
+    """Stands in for rich's status line where there is no terminal."""
+
+    def __enter__(self) -> "_Silent":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def update(self, _line: str) -> None:
+        pass

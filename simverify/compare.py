@@ -1,0 +1,163 @@
+"""Comparing verifiers: losslessness, exact and measured acceptance, optimality, speed."""
+
+import platform
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+
+from simverify import results as doc
+from simverify.compare_model import ModelComparison, Settings
+from simverify.errors import UsageError
+from simverify.models import DEFAULT_DISTANCE, Model, get_model
+from simverify.simulators.kernels import compiled_before
+from simverify.simulators.run import default_threads
+from simverify.verifiers import get_verifier
+
+DEFAULT_MODELS = ("toy", "compact", "markov-64", "ngram")
+DEFAULT_VERIFIERS = ("token", "block", "greedy", "match")
+POWER = 0.9
+MAX_GAMMA = 64
+MAX_CALLS = 1000
+
+
+def compare(
+    models: Sequence[str | Model] = DEFAULT_MODELS,
+    verifiers: Sequence[str] = DEFAULT_VERIFIERS,
+    *,
+    gamma: int,
+    blocks: int | None = None,
+    calls: int = 0,
+    eos: int | None = None,
+    cost_ratio: float = 0.1,
+    alpha: float = 1e-6,
+    detect: float = 0.01,
+    seed: int = 0,
+    threads: int | None = None,
+    distance: float = DEFAULT_DISTANCE,
+    temperature: float = 1.0,
+    progress: Callable[[str], None] | None = None,
+) -> doc.CompareRun:
+    """Run every verifier on every model and say what each is worth.
+
+    Parameters
+    ----------
+    models, verifiers
+        Names of models (or models themselves, or files) and of built-in verifiers.
+    gamma
+        Draft length, 1 to 64.
+    blocks
+        Simulated blocks per verifier; by default as many as the promised power needs.
+    calls
+        If positive, add the tokens out after 1..``calls`` calls.
+    eos
+        Token that ends a generation in the tokens after calls.
+    cost_ratio
+        Time of a draft token over time of a target call, for the latency model.
+    alpha
+        False-alarm rate of the whole run.
+    detect
+        Mean one-token TV that is to be found with power .9, or the verdict is INCONCLUSIVE.
+    seed, threads
+        Threads never change a result.
+    distance, temperature
+        Knobs of markov-V; see :func:`simverify.models.markov`.
+    progress
+        Receives a line when something begins that may take a while.
+
+    Raises
+    ------
+    UsageError
+        Unknown names, bad files, values out of range.
+    """
+    settings = _settings_iv(
+        Settings(
+            gamma,
+            blocks,
+            calls,
+            eos,
+            cost_ratio,
+            alpha,
+            detect,
+            seed,
+            default_threads() if threads is None else threads,
+        )
+    )
+    say = progress or (lambda _line: None)
+    rules = {name: get_verifier(name) for name in dict.fromkeys(verifiers)}
+    loaded = [
+        get_model(model, distance=distance, temperature=temperature, announce=say)
+        if isinstance(model, str)
+        else model
+        for model in models
+    ]
+    if not rules or not loaded:
+        raise UsageError("nothing to compare: name at least one model and one verifier")
+    _models_iv(loaded, eos)
+    if not compiled_before():
+        say("compiling kernels (only once, some 15 seconds)")
+    started = datetime.now(UTC)
+    clock = time.perf_counter()
+    share = alpha / (len(rules) * len(loaded))
+    rows, infos, timings = [], [], []
+    for model in loaded:
+        comparison = ModelComparison(model, rules, settings, share, say)
+        infos.append(comparison.info())
+        for verifier in rules.values():
+            row, speed = comparison.row(verifier)
+            rows.append(row)
+            timings.append(
+                doc.Timing(model=model.name, verifier=verifier.name, blocks_per_second=speed)
+            )
+    return doc.CompareRun(
+        schema_version=doc.SCHEMA_VERSION,
+        command="compare",
+        seed=seed,
+        gamma=gamma,
+        alpha=alpha,
+        detect=detect,
+        power=POWER,
+        eos=eos,
+        verdict=doc.overall([row.verdict for row in rows]),
+        results=tuple(rows),
+        models=tuple(infos),
+        meta=doc.Meta(
+            version=version("simverify"),
+            started=started.isoformat(timespec="seconds"),
+            seconds=time.perf_counter() - clock,
+            machine=f"{platform.system()} {platform.machine()}",
+            python=platform.python_version(),
+            threads=settings.threads,
+            timings=tuple(timings),
+        ),
+    )
+
+
+def _settings_iv(settings: Settings) -> Settings:
+    rules: list[tuple[str, float, bool, str]] = [
+        ("gamma", settings.gamma, 1 <= settings.gamma <= MAX_GAMMA, f"1 to {MAX_GAMMA}"),
+        ("blocks", settings.blocks or 1, (settings.blocks or 1) >= 1, "1 or more"),
+        ("calls", settings.calls, 0 <= settings.calls <= MAX_CALLS, f"0 to {MAX_CALLS}"),
+        ("cost ratio", settings.cost_ratio, 0 <= settings.cost_ratio < 1e6, "0 or more"),
+        ("alpha", settings.alpha, 0 < settings.alpha < 1, "between 0 and 1"),
+        ("detect", settings.detect, 0 < settings.detect < 1, "between 0 and 1"),
+        ("seed", settings.seed, 0 <= settings.seed < 2**64, "0 to 2^64 - 1"),
+        ("threads", settings.threads, 1 <= settings.threads <= 1024, "1 to 1024"),
+    ]
+    for name, value, fits, expected in rules:
+        if not fits:
+            raise UsageError(f"{name} is {value}: expected {expected}")
+    return settings
+
+
+def _models_iv(models: Sequence[Model], eos: int | None) -> None:
+    names = [model.name for model in models]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"two models are called {name!r}: give them different names")
+    for model in models:
+        if eos is not None and not 0 <= eos < model.vocab_size:
+            raise UsageError(
+                f"end-of-sequence token {eos} is not in the vocabulary of {model.name}, "
+                f"0 to {model.vocab_size - 1}"
+            )

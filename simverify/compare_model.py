@@ -1,0 +1,260 @@
+"""One model of a comparison: its exact curves, then every verifier judged and measured."""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from simverify import results as doc
+from simverify import stats
+from simverify.audit.curves import CONFIDENCE, AcceptanceCurve, acceptance_curves, enumerable
+from simverify.audit.exact import exact_check, passes
+from simverify.audit.sampled import MIN_BLOCKS, SampledCheck, Trial, plan_trials, sampled_check
+from simverify.models import MarkovModel, Model
+from simverify.simulators.exact.calls import TooManyCalls, laws_by_tree, tokens_after_calls
+from simverify.simulators.exact.rows import markov_rows
+from simverify.simulators.latency import predicted_speedup
+from simverify.simulators.run import Counts, simulate
+from simverify.simulators.tables import model_tables
+from simverify.verifiers import VERIFIERS, Verifier
+
+GENERATIONS = 200_000
+"""Generations behind the tokens after i calls."""
+
+_EXACT_CALL_LEAVES = 30_000
+"""Work limit for exact tokens after calls: drafted blocks times distinct calls."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a comparison is asked for; see :func:`simverify.compare`."""
+
+    gamma: int
+    blocks: int | None
+    calls: int
+    eos: int | None
+    cost_ratio: float
+    alpha: float
+    detect: float
+    seed: int
+    threads: int
+
+
+class ModelComparison:
+    """One model with all its verifiers: they share its tables and its exact curves."""
+
+    def __init__(
+        self,
+        model: Model,
+        rules: Mapping[str, Verifier],
+        settings: Settings,
+        alpha: float,
+        say: Callable[[str], None],
+    ) -> None:
+        self.model, self.settings, self.alpha, self.say = model, settings, alpha, say
+        say(f"{model.name}: exact laws")
+        self.tables = model_tables(model)
+        # Block and greedy are everyone's yardsticks, asked for or not.
+        needed = {**rules, "block": VERIFIERS["block"], "greedy": VERIFIERS["greedy"]}
+        self.curves = acceptance_curves(
+            model, needed, settings.gamma, self.tables, seed=settings.seed, threads=settings.threads
+        )
+
+    def info(self) -> doc.ModelInfo:
+        """Return the model's own entry, with the bound that no rule beats in one iteration."""
+        # Greedy's first call attains it (Sun et al. 2025, theorem 3).
+        return doc.ModelInfo(
+            name=self.model.name,
+            vocab_size=self.model.vocab_size,
+            bounds=doc.Bounds(coupling=_expected(self.curves["greedy"])),
+            corpus_sha256=getattr(self.model, "corpus_sha256", None),
+            target_perplexity=getattr(self.model, "target_perplexity", None),
+            draft_perplexity=getattr(self.model, "draft_perplexity", None),
+        )
+
+    def row(self, verifier: Verifier) -> tuple[doc.CompareResult, float]:
+        """Judge and measure one verifier; returns its row and its blocks per second."""
+        settings, curve = self.settings, self.curves[verifier.name]
+        self.say(f"{self.model.name}: {verifier.name}")
+        trial = Trial(
+            verifier, self.model, self.tables, settings.gamma, curve, self.alpha,
+            settings.detect, settings.seed, settings.threads,
+        )  # fmt: skip
+        trials = settings.blocks or plan_trials(trial)
+        first = None
+        seconds = 0.0
+        if verifier.contract == "step":
+            clock = time.perf_counter()
+            first = self._first_calls(verifier, settings.blocks or MIN_BLOCKS)
+            seconds = time.perf_counter() - clock
+        check = sampled_check(trial, trials, first)
+        if first is None:
+            first, seconds = check.counts, check.seconds
+        exact = exact_check(verifier, self.model, settings.gamma)
+        coupling = verifier.contract == "step"
+        optimum = self.curves["greedy" if coupling else "block"].expected
+        row = doc.CompareResult(
+            model=self.model.name,
+            verifier=verifier.name,
+            gamma=settings.gamma,
+            vocab_size=self.model.vocab_size,
+            verdict=_verdict(check, exact, settings.detect),
+            expected_accepted=_expected(curve),
+            measured=_measured_tau(first, settings.gamma),
+            block_efficiency=curve.expected + 1,
+            optimum=doc.Optimum(
+                name="coupling" if coupling else "block", expected_accepted=optimum
+            ),
+            optimality=curve.expected / optimum if optimum > 0 else 1.0,
+            lossless=_lossless(check, exact),
+            acceptance_ccdf=doc.Curve(
+                exact=tuple(curve.middle.tolist()) if curve.sample is None else None,
+                lower=tuple(curve.lower.tolist()),
+                upper=tuple(curve.upper.tolist()),
+                measured=tuple((first.tail_counts / first.trials).tolist()),
+            ),
+            speedup=doc.Speedup(
+                cost_ratio=settings.cost_ratio,
+                predicted=predicted_speedup(curve.expected, settings.gamma, settings.cost_ratio),
+            ),
+            calls=self._after_calls(verifier) if settings.calls else (),
+        )
+        return row, first.trials / seconds
+
+    def _first_calls(self, verifier: Verifier, blocks: int) -> Counts:
+        return simulate(
+            self.tables,
+            verifier.name,
+            self.settings.gamma,
+            blocks,
+            seed=self.settings.seed,
+            threads=self.settings.threads,
+        )
+
+    def _after_calls(self, verifier: Verifier) -> tuple[doc.AfterCalls, ...]:
+        """Tokens out after 1..calls calls, measured, and exact where the model allows it."""
+        settings = self.settings
+        trials = min(settings.blocks or GENERATIONS, GENERATIONS)
+        counts = simulate(
+            self.tables,
+            verifier.name,
+            settings.gamma,
+            trials,
+            seed=settings.seed,
+            threads=settings.threads,
+            calls=settings.calls,
+            eos=settings.eos,
+        )
+        exact = self._exact_calls(verifier) or [None] * settings.calls
+        return tuple(
+            doc.AfterCalls(
+                calls=i + 1,
+                exact=None if exact[i] is None else float(exact[i]),
+                fraction=_fraction(exact[i]),
+                measured=_measured(
+                    int(counts.lengths[0, i]),
+                    int(counts.lengths[1, i]),
+                    trials,
+                    low=1,
+                    high=(i + 1) * (settings.gamma + 1),
+                ),
+            )
+            for i in range(settings.calls)
+        )
+
+    def _exact_calls(self, verifier: Verifier) -> list[Any] | None:
+        model, settings = self.model, self.settings
+        if not isinstance(model, MarkovModel) or not enumerable(model, settings.gamma):
+            return None
+        laws = laws_by_tree(verifier, markov_rows(model), settings.gamma)
+        budget = max(_EXACT_CALL_LEAVES // model.vocab_size**settings.gamma, 1)
+        try:
+            return tokens_after_calls(
+                laws, settings.gamma, settings.calls, eos=settings.eos, max_laws=budget
+            )
+        except TooManyCalls:
+            return None
+
+
+def _verdict(check: SampledCheck, exact: doc.ExactCheck | None, detect: float) -> doc.Verdict:
+    if check.findings or (exact is not None and not passes(exact)):
+        return "FAIL"
+    return "PASS" if check.detectable <= detect else "INCONCLUSIVE"
+
+
+def _lossless(check: SampledCheck, exact: doc.ExactCheck | None) -> doc.Lossless:
+    findings = list(check.findings)
+    if exact is not None and not passes(exact):
+        findings.insert(
+            0, f"the rule's own law differs from the target's by TV {exact.tv:.3g} ({exact.scope})"
+        )
+    return doc.Lossless(
+        tier="sampled" if exact is None else "exact",
+        max_abs_deviation=None if exact is None else exact.max_abs_deviation,
+        tv=None if exact is None else exact.tv,
+        exact=exact,
+        tests=tuple(
+            doc.Test(
+                name=test.name,
+                statistic=test.statistic,
+                log_pvalue=_finite(test.log_pvalue),
+                alpha=test.alpha,
+                n=test.n,
+                df=test.df,
+                method=test.method,
+                min_detectable=_finite(test.min_detectable),
+                deviation=test.deviation,
+                rejected=test.rejected,
+            )
+            for test in check.tests
+        ),
+        detectable=_finite(check.detectable),
+        deviation=check.deviation,
+        certificate=doc.Certificate(
+            bound=check.certificate.bound,
+            delta=check.certificate.delta,
+            method=check.certificate.method,
+            assumption=check.certificate.assumption,
+        ),
+        findings=tuple(findings),
+    )
+
+
+def _expected(curve: AcceptanceCurve) -> doc.Expected:
+    return doc.Expected(
+        exact=curve.expected if curve.sample is None else None,
+        fraction=_fraction(curve.fraction),
+        lower=curve.expected_lower,
+        upper=curve.expected_upper,
+        method=curve.method,
+        confidence=CONFIDENCE if curve.sample is not None else None,
+    )
+
+
+def _measured_tau(counts: Counts, gamma: int) -> doc.Measured:
+    values = np.arange(gamma + 1)
+    total = int(counts.accepted @ values)
+    return _measured(total, int(counts.accepted @ values**2), counts.trials, low=0, high=gamma)
+
+
+def _measured(total: int, squares: int, n: int, *, low: int, high: int) -> doc.Measured:
+    # Integer sums keep the variance exact however many blocks there are.
+    variance = (n * squares - total * total) / (n * max(n - 1, 1))
+    ci_low, ci_high = stats.empirical_bernstein(
+        total / n, variance, n, low=low, high=high, confidence=CONFIDENCE
+    )
+    return doc.Measured(
+        mean=total / n, ci_low=ci_low, ci_high=ci_high, confidence=CONFIDENCE, blocks=n
+    )
+
+
+def _fraction(value: Any) -> str | None:
+    return str(value) if isinstance(value, Fraction) else None
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,62 @@
+"""Where p and q come from: toy, compact, markov-V, ngram, and the user's own file."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from simverify.errors import UsageError
+from simverify.models.base import MarkovModel, Model
+from simverify.models.files import load_model
+from simverify.models.markov import DEFAULT_DISTANCE, markov
+from simverify.models.small import compact, toy
+from simverify.names import pick
+
+BUILT_IN = {
+    "toy": "2 tokens, independent; Sun et al. 2025, section 2",
+    "compact": "3 tokens, order-1 Markov in twelfths; exposes every fault tried",
+    "markov-V": "V tokens, seeded random rows; knobs: draft distance, temperature",
+    "ngram": "256 bytes, 5-gram target and 3-gram draft trained on Python's own texts",
+}
+
+__all__ = [
+    "BUILT_IN",
+    "DEFAULT_DISTANCE",
+    "MarkovModel",
+    "Model",
+    "get_model",
+    "load_model",
+    "markov",
+]
+
+
+def get_model(
+    name: str,
+    *,
+    distance: float = DEFAULT_DISTANCE,
+    temperature: float = 1.0,
+    announce: Callable[[str], None] | None = None,
+) -> Model:
+    """Return a built-in model by name, or the pair in the file ``name`` (.json, .npz).
+
+    ``distance`` and ``temperature`` are knobs of markov-V (:func:`markov`); other models
+    keep their own rows. ``announce`` receives a line when training takes a while. Raises
+    ``UsageError`` on an unknown name or a bad file.
+    """
+    if match := re.fullmatch(r"markov-(\d+)", name):
+        return markov(int(match[1]), distance=distance, temperature=temperature)
+    if name.endswith((".json", ".npz")) or "/" in name:
+        path = Path(name)
+        if path.suffix not in (".json", ".npz"):
+            raise UsageError(f"{name}: expected a .json or .npz file")
+        return load_model(path)
+    match pick(name, [*BUILT_IN, "markov-64"], "model"):
+        case "toy":
+            return toy()
+        case "compact":
+            return compact()
+        case "ngram":
+            from simverify.models.ngram import load_ngram
+
+            return load_ngram(announce=announce)
+        case _:
+            raise UsageError("markov-V needs a number for V, such as markov-64")

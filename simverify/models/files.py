@@ -1,0 +1,154 @@
+"""The user's own pair, from a JSON or NPZ file.
+
+JSON: ``{"name": ..., "target": {"start": [V], "rows": [V][V]}, "draft": {...}}``, numbers or
+fractions as strings ("5/12"). NPZ: arrays ``target_start, target_rows, draft_start,
+draft_rows`` and, if wanted, ``name``. The row after token x is ``rows[x]``.
+"""
+
+import json
+import zipfile
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simverify.errors import UsageError
+from simverify.models.base import MarkovModel, Row
+from simverify.models.small import rational_markov
+
+SUM_TOLERANCE = 1e-9
+_PARTS = ("target_start", "target_rows", "draft_start", "draft_rows")
+
+
+def load_model(path: Path) -> MarkovModel:
+    """Read a pair from ``path`` (.json or .npz).
+
+    Raises ``UsageError`` that names the file, the row and the rule it breaks.
+    """
+    try:
+        name, parts = _read_npz(path) if path.suffix == ".npz" else _read_json(path)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror or error})") from None
+    arrays = {part: _numbers(path, part, parts[part]) for part in _PARTS}
+    vocab = _shape_iv(path, arrays)
+    for part in _PARTS:
+        _rows_iv(path, part, arrays[part], vocab)
+    fractions = _all_fractions(parts)
+    if fractions is not None:
+        return rational_markov(name, *(fractions[part] for part in _PARTS))
+    return MarkovModel(
+        name,
+        arrays["target_start"],
+        arrays["target_rows"],
+        arrays["draft_start"],
+        arrays["draft_rows"],
+    )
+
+
+def _read_json(path: Path) -> tuple[str, dict[str, Any]]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise UsageError(f"{path}: not JSON ({error}); expected .json or .npz") from None
+    parts = {}
+    for side in ("target", "draft"):
+        for key in ("start", "rows"):
+            try:
+                parts[f"{side}_{key}"] = document[side][key]
+            except (KeyError, TypeError, IndexError):
+                raise UsageError(
+                    f'{path}: no "{side}"."{key}"; expected '
+                    '{"name", "target": {"start", "rows"}, "draft": {"start", "rows"}}'
+                ) from None
+    name = document.get("name", path.stem)
+    if not isinstance(name, str):
+        raise UsageError(f'{path}: "name" is {name!r}; expected a string')
+    return name, parts
+
+
+def _read_npz(path: Path) -> tuple[str, dict[str, Any]]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            missing = [part for part in _PARTS if part not in archive]
+            if missing:
+                raise UsageError(f"{path}: no array {missing[0]!r}; expected {', '.join(_PARTS)}")
+            name = str(archive["name"]) if "name" in archive else path.stem
+            return name, {part: archive[part] for part in _PARTS}
+    except (ValueError, zipfile.BadZipFile, EOFError) as error:
+        raise UsageError(f"{path}: not an NPZ archive of plain arrays ({error})") from None
+
+
+def _numbers(path: Path, part: str, values: Any) -> Row:
+    try:
+        if isinstance(values, np.ndarray):
+            return np.asarray(values, dtype=np.float64)
+        return np.array(_map_numbers(lambda value: float(_number(value)), values), np.float64)
+    except (ValueError, TypeError, ZeroDivisionError, OverflowError) as error:
+        raise UsageError(
+            f"{path}: {part} is not a rectangle of numbers or fractions ({error})"
+        ) from None
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, str):
+        return Fraction(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"got {value!r}")
+    return value
+
+
+def _map_numbers(convert: Any, values: Any) -> Any:
+    if isinstance(values, list):
+        return [_map_numbers(convert, value) for value in values]
+    return convert(values)
+
+
+def _all_fractions(parts: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the rows as fractions if every entry is an integer or a fraction string."""
+
+    def exact(value: Any) -> Fraction:
+        if not isinstance(value, int | str):
+            raise TypeError
+        return Fraction(value)
+
+    if any(isinstance(part, np.ndarray) for part in parts.values()):
+        return None
+    try:
+        rows = {part: _map_numbers(exact, values) for part, values in parts.items()}
+    except TypeError:
+        return None
+    starts = [rows["target_start"], rows["draft_start"]]
+    sums = [sum(row) for row in [*starts, *rows["target_rows"], *rows["draft_rows"]]]
+    return rows if all(total == 1 for total in sums) else None
+
+
+def _shape_iv(path: Path, arrays: dict[str, Row]) -> int:
+    target, draft = arrays["target_start"], arrays["draft_start"]
+    if target.ndim != 1 or draft.ndim != 1 or target.size < 2:
+        raise UsageError(
+            f"{path}: start rows have shapes {target.shape} and {draft.shape}; "
+            "expected one row of V >= 2 probabilities each"
+        )
+    if target.size != draft.size:
+        raise UsageError(
+            f"{path}: the target has V = {target.size} and the draft V = {draft.size}; "
+            "a pair shares one vocabulary"
+        )
+    return target.size
+
+
+def _rows_iv(path: Path, part: str, array: Row, vocab: int) -> None:
+    if part.endswith("rows") and array.shape != (vocab, vocab):
+        raise UsageError(f"{path}: {part} has shape {array.shape}; expected ({vocab}, {vocab})")
+    for i, row in enumerate(np.atleast_2d(array)):
+        where = part if part.endswith("start") else f"{part} row {i}"
+        if not np.isfinite(row).all():
+            raise UsageError(f"{path}: {where} has a value that is not a finite number")
+        if (row < 0).any():
+            token = int(np.argmax(row < 0))
+            raise UsageError(f"{path}: {where} is negative at token {token}: {row[token]:g}")
+        if abs(row.sum() - 1) > SUM_TOLERANCE:
+            raise UsageError(
+                f"{path}: {where} sums to {row.sum():.10g}; rows must sum to 1 within 1e-9"
+            )

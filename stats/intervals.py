@@ -1,0 +1,55 @@
+"""Confidence intervals for means of bounded variables."""
+
+import math
+
+from simverify.stats._checks import open_unit, positive_int
+
+
+def empirical_bernstein(
+    mean: float, variance: float, n: int, *, low: float, high: float, confidence: float
+) -> tuple[float, float]:
+    """Two-sided empirical Bernstein interval of a mean, valid at every n.
+
+    For E[tau] and its Rao-Blackwell estimates, which lie in [0, gamma]. With s = high - low
+    and delta = (1 - confidence) / 2 for each side, the half width is
+    sqrt(2 variance ln(2/delta) / n) + 7 s ln(2/delta) / (3 (n - 1)).
+
+    Parameters
+    ----------
+    mean, variance : float
+        Sample mean and unbiased sample variance (divisor n - 1).
+    n : int
+        Independent observations, 2 or more.
+    low, high : float
+        Range that every observation lies in; the interval is clipped to it.
+
+    Raises
+    ------
+    ValueError
+        If n < 2, the range is empty, the mean lies outside it, the variance is negative or
+        more than the range allows, or confidence is outside (0, 1).
+
+    References
+    ----------
+    Maurer and Pontil, "Empirical Bernstein bounds and sample variance penalization", COLT
+    2009, Theorem 4.
+    """
+    n, span = _empirical_bernstein_iv(mean, variance, n, low, high)
+    log_term = math.log(4.0 / (1.0 - open_unit("confidence", confidence)))
+    half = math.sqrt(2.0 * variance * log_term / n) + 7.0 * span * log_term / (3.0 * (n - 1))
+    return max(low, mean - half), min(high, mean + half)
+
+
+def _empirical_bernstein_iv(
+    mean: float, variance: float, n: int, low: float, high: float
+) -> tuple[int, float]:
+    n = positive_int("n", n, 2)
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ValueError(f"the range is [{low}, {high}], expected finite low < high")
+    slack = 1e-9 * (high - low)  # a mean summed in floating point may overshoot the range
+    if not low - slack <= mean <= high + slack:
+        raise ValueError(f"mean is {mean}, expected it within the range [{low}, {high}]")
+    most = (high - low) ** 2 / 4.0 * n / (n - 1)
+    if not 0.0 <= variance <= most * (1.0 + 1e-9):
+        raise ValueError(f"variance is {variance}, expected 0 to {most:.6g} for this range and n")
+    return n, high - low
