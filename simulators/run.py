@@ -79,7 +79,8 @@ def simulate(
 
     ``transition_shape`` (positions, rows, V) or ``pit_positions`` ask for the tokens emitted
     at the first positions; with several calls a generation then ends when they are full.
-    Trials are numbered from ``first_trial``. The result depends on neither ``threads`` nor their timing.
+    Trials are numbered from ``first_trial``. Neither ``threads`` nor their timing changes the
+    result.
     """
 
     def empty() -> Counts:

@@ -1,4 +1,4 @@
-"""simverify: is a speculative-decoding verifier lossless, and how far is it from optimal?
+"""Say whether a speculative-decoding verifier is lossless, and how far it is from optimal.
 
 Names load on first use: importing the package costs nothing but this file.
 """

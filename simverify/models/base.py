@@ -19,11 +19,22 @@ class Model(Protocol):
     """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Name in tables and documents."""
+        ...
+
     @property
-    def vocab_size(self) -> int: ...
-    def target(self, prefix: Sequence[int]) -> Row: ...
-    def draft(self, prefix: Sequence[int]) -> Row: ...
+    def vocab_size(self) -> int:
+        """Number of tokens V."""
+        ...
+
+    def target(self, prefix: Sequence[int]) -> Row:
+        """Row (V,) of the target after ``prefix``."""
+        ...
+
+    def draft(self, prefix: Sequence[int]) -> Row:
+        """Row (V,) of the draft after ``prefix``."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -54,6 +65,7 @@ class MarkovModel:
 
     @property
     def vocab_size(self) -> int:
+        """Number of tokens V."""
         return int(self.target_start.shape[0])
 
     @property
