@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 
 from simverify.errors import UsageError
-from simverify.results import CompareRun
+from simverify.results import Document
 
 
-def document_text(run: CompareRun) -> str:
+def document_text(run: Document) -> str:
     """JSON text of a run, indented, ending in a newline."""
     return msgspec.json.format(msgspec.json.encode(run), indent=2).decode() + "\n"
 

@@ -5,14 +5,14 @@ from typing import Any
 
 import msgspec
 
-from simverify.results import CompareRun
+from simverify.results import Document
 
 SCHEMA_FILE = "schema.json"
 
 
 def generate_schema() -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of the result document."""
-    schema = msgspec.json.schema(CompareRun)
+    schema = msgspec.json.schema(Document)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 

@@ -111,7 +111,6 @@ def compare(
             )
     return doc.CompareRun(
         schema_version=doc.SCHEMA_VERSION,
-        command="compare",
         seed=seed,
         gamma=gamma,
         alpha=alpha,

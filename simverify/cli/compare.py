@@ -25,7 +25,7 @@ def compare(
     detect: float = 0.01,
     seed: int = 0,
     threads: int | None = None,
-    json: str | None = None,
+    json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     quiet: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Compare verifiers on models: lossless or not, accepted tokens, optimum, speed.
