@@ -1,0 +1,218 @@
+"""The exact tier of an audit: the battery, the search, the smallest counterexample."""
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from simverify.audit.enumerate import (
+    CannotEnumerate,
+    OutOfTime,
+    TooManyPaths,
+    enumerate_step,
+)
+from simverify.audit.instances import SmallModel
+from simverify.audit.law import Comparison, compare_tokens, compare_verify
+from simverify.audit.search import search
+from simverify.audit.spec import Contract
+
+TOLERANCE = {"float64": 1e-9, "float32": 1e-6, "bfloat16": 2e-2, "float16": 2e-2}
+"""Largest deviation that is rounding, by the precision the code computes in."""
+
+MAX_PATHS = 60_000
+"""Paths of the whole battery."""
+
+SECONDS = 60.0
+"""Wall-clock limit of the exact tier; it only aborts, to INCONCLUSIVE."""
+
+SEARCH_EXAMPLES = 60
+SEARCH_PATHS = 4_000
+"""Paths of one instance in the search: larger ones are not asked."""
+
+_STEP_PATHS = 4_000
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One instance and the code's exact law on it."""
+
+    model: SmallModel
+    comparison: Comparison
+    failed: bool
+
+
+@dataclass
+class ExactTier:
+    """What the exact tier found.
+
+    ``judged``: instances that were enumerated, in order. ``failure``: the smallest one that
+    failed. ``not_enumerable``: the first thing that could not be followed. ``skipped``:
+    instances that did not fit the budget. ``aborted``: why the tier ended early.
+    """
+
+    judged: list[Judged] = field(default_factory=list)
+    failure: Judged | None = None
+    not_enumerable: CannotEnumerate | None = None
+    skipped: list[SmallModel] = field(default_factory=list)
+    aborted: str | None = None
+
+    @property
+    def paths(self) -> int:
+        """Paths run on the battery."""
+        return sum(judged.comparison.paths for judged in self.judged)
+
+
+@dataclass(frozen=True)
+class Examiner:
+    """Enumerates ``rule`` on instances and compares its law with the target's."""
+
+    rule: Callable[..., Any]
+    contract: Contract
+    tolerance: float
+    max_paths: int = MAX_PATHS
+
+    def judge(self, model: SmallModel, seconds: float | None = None) -> Judged:
+        """Exact law on one instance. Raises as :mod:`simverify.audit.enumerate` does."""
+        if self.contract == "verify":
+            comparison = compare_verify(
+                self.rule,
+                model,
+                model.gamma,
+                tolerance=self.tolerance,
+                max_paths=self.max_paths,
+                seconds=seconds,
+            )
+        else:
+            length = output_length(model, "step")
+            law = enumerate_step(
+                self.rule,
+                model.target,
+                model.draft,
+                gamma=model.gamma,
+                length=length,
+                max_paths=min(self.max_paths, _STEP_PATHS),
+                seconds=seconds,
+            )
+            comparison = compare_tokens(law, model.target, length, tolerance=self.tolerance)
+        violated = any(finding.severity == "violation" for finding in comparison.findings)
+        failed = violated or comparison.max_abs_deviation > self.tolerance
+        return Judged(model, comparison, failed)
+
+    def fails(self, model: SmallModel) -> bool:
+        """Whether the code fails on ``model``; what cannot be enumerated does not count."""
+        try:
+            return self.judge(model).failed
+        except (CannotEnumerate, OutOfTime, TooManyPaths):
+            return False
+
+
+def output_length(model: SmallModel, contract: Contract) -> int:
+    """How many tokens of the output are compared on ``model``."""
+    if contract == "verify" or model.vocab_size == 2 or model.gamma <= 2:
+        return model.gamma + 1
+    # A rule that drafts itself has every block of every call on its paths.
+    return 2
+
+
+def examine(
+    rule: Callable[..., Any],
+    contract: Contract,
+    models: Iterable[SmallModel],
+    *,
+    tolerance: float,
+    max_paths: int = MAX_PATHS,
+    seconds: float = SECONDS,
+    seed: int = 0,
+) -> ExactTier:
+    """Put ``rule`` on every instance, smallest first, and stop at the first that fails.
+
+    After a failure Hypothesis looks for a smaller one; after a clean battery it looks for
+    one the battery does not have.
+    """
+    tier = ExactTier()
+    started = time.monotonic()
+    for model in models:
+        examiner = Examiner(rule, contract, tolerance, max_paths - tier.paths)
+        left = seconds - (time.monotonic() - started)
+        if left <= 0:
+            tier.aborted = f"the limit of {seconds:g} s passed"
+            return tier
+        try:
+            judged = examiner.judge(model, left)
+        except CannotEnumerate as error:
+            tier.not_enumerable = error
+            return tier
+        except OutOfTime:
+            tier.aborted = f"the limit of {seconds:g} s passed"
+            return tier
+        except TooManyPaths:
+            tier.skipped.append(model)
+            continue
+        tier.judged.append(judged)
+        if judged.failed:
+            tier.failure = judged
+            break
+    _search(tier, rule, contract, tolerance, seed)
+    return tier
+
+
+def _search(
+    tier: ExactTier, rule: Callable[..., Any], contract: Contract, tolerance: float, seed: int
+) -> None:
+    if not tier.judged:
+        return
+    examiner = Examiner(rule, contract, tolerance, SEARCH_PATHS)
+    failure = tier.failure
+    found = search(
+        examiner.fails,
+        max_vocab=failure.model.vocab_size if failure else 3,
+        max_gamma=failure.model.gamma if failure else 2,
+        examples=SEARCH_EXAMPLES,
+        seed=seed,
+    )
+    if found is not None:
+        judged = examiner.judge(found)
+        # What fails on a replay too, and is no larger: the counterexample to show.
+        if judged.failed:
+            tier.failure = judged
+            tier.judged.append(judged)
+
+
+def default_tolerance(rule: Callable[..., Any]) -> float:
+    """Tolerance of the code's precision: torch computes in float32 unless told otherwise."""
+    module = sys.modules.get(getattr(rule, "__module__", ""), None)
+    names = {**(vars(module) if module else {}), **getattr(rule, "__globals__", {})}
+    uses_torch = any(
+        isinstance(value, ModuleType) and value.__name__.partition(".")[0] == "torch"
+        for value in names.values()
+    )
+    torch = sys.modules.get("torch")
+    if uses_torch and torch is not None and torch.get_default_dtype() is torch.float32:
+        return TOLERANCE["float32"]
+    return TOLERANCE["float64"]
+
+
+def as_step(verify: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a ``verify`` rule as a ``step`` rule that drafts from the draft itself."""
+
+    def step(
+        prefix: Sequence[int],
+        target: Callable[[tuple[int, ...]], Any],
+        draft: Callable[[tuple[int, ...]], Any],
+        gamma: int,
+        rng: Any,
+    ) -> Any:
+        context = tuple(prefix)
+        p, q, tokens = [target(context)], [], []
+        for _ in range(gamma):
+            q.append(draft(context))
+            tokens.append(int(rng.choice(len(q[-1]), p=q[-1])))
+            context = (*context, tokens[-1])
+            p.append(target(context))
+        return verify(np.array(p), np.array(q), np.array(tokens), rng)
+
+    return step

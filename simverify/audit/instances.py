@@ -1,0 +1,144 @@
+"""Small instances to put code on: rows that depend on the prefix, in fractions.
+
+The battery is small scope: faults of verifiers show on tiny vocabularies if the rows differ
+by prefix, residuals have two tokens or more, some p/q are below 1/2, and zeros stand on
+either side (algorithms.md: "The toy is blind").
+"""
+
+import itertools
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from simverify.models.base import Row
+from simverify.results import Instance
+
+Weights = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class SmallModel:
+    """A target and a draft whose row is chosen by the prefix from a few.
+
+    Rows are integer weights, normalised; ``targets`` and ``drafts`` have equal length n, and
+    the row after a prefix is number (length + 2 last + 3 last but one) mod n, tokens counted
+    from 1.
+    """
+
+    name: str
+    gamma: int
+    targets: tuple[Weights, ...]
+    drafts: tuple[Weights, ...]
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of tokens V."""
+        return len(self.targets[0])
+
+    def target(self, prefix: Sequence[int]) -> Row:
+        """Row (V,) of the target after ``prefix``."""
+        return _row(self.targets[self._index(prefix)])
+
+    def draft(self, prefix: Sequence[int]) -> Row:
+        """Row (V,) of the draft after ``prefix``."""
+        return _row(self.drafts[self._index(prefix)])
+
+    def document(self, depth: int) -> Instance:
+        """Rows after every prefix of up to ``depth`` tokens, as fractions."""
+
+        def table(rows: tuple[Weights, ...]) -> dict[str, tuple[float | str, ...]]:
+            return {
+                ",".join(map(str, prefix)): tuple(
+                    str(Fraction(w, sum(rows[self._index(prefix)])))
+                    for w in rows[self._index(prefix)]
+                )
+                for length in range(depth + 1)
+                for prefix in itertools.product(range(self.vocab_size), repeat=length)
+            }
+
+        return Instance(
+            name=self.name,
+            vocab_size=self.vocab_size,
+            gamma=self.gamma,
+            target_probs=table(self.targets),
+            draft_probs=table(self.drafts),
+        )
+
+    def _index(self, prefix: Sequence[int]) -> int:
+        last = prefix[-1] + 1 if len(prefix) > 0 else 0
+        before = prefix[-2] + 1 if len(prefix) > 1 else 0
+        return (len(prefix) + 2 * last + 3 * before) % len(self.targets)
+
+
+def _row(weights: Weights) -> Row:
+    row = np.array(weights, dtype=np.float64)
+    return np.asarray(row / row.sum(), dtype=np.float64)
+
+
+# Pairs (target, draft) of rows by what they are for; the first of each list stands alone.
+_ROWS: dict[int, tuple[tuple[str, list[tuple[Weights, Weights]]], ...]] = {
+    2: (
+        ("plain", [((1, 2), (2, 1)), ((3, 1), (1, 1)), ((2, 3), (4, 1))]),
+        ("p zero", [((0, 1), (1, 1)), ((1, 0), (1, 2)), ((1, 1), (2, 1))]),
+        ("q zero", [((1, 1), (0, 1)), ((2, 1), (1, 0)), ((1, 2), (1, 1))]),
+        ("equal", [((1, 2), (1, 2)), ((3, 1), (3, 1)), ((1, 1), (1, 1))]),
+        ("disjoint", [((0, 1), (1, 0)), ((1, 0), (0, 1)), ((1, 2), (2, 1))]),
+    ),
+    3: (
+        ("plain", [((5, 1, 6), (6, 2, 4)), ((6, 3, 3), (5, 6, 1)), ((4, 2, 6), (2, 9, 1)),
+                   ((3, 3, 6), (4, 6, 2)), ((1, 5, 6), (8, 3, 1))]),
+        ("wide residual", [((4, 4, 1), (1, 1, 7)), ((1, 3, 5), (7, 1, 1)), ((5, 2, 2), (1, 7, 1)),
+                           ((3, 1, 5), (1, 7, 1))]),
+        ("p zero", [((0, 2, 1), (3, 1, 1)), ((1, 0, 3), (1, 2, 1)), ((2, 1, 0), (1, 1, 4)),
+                    ((1, 1, 1), (2, 1, 3))]),
+        ("q zero", [((2, 1, 1), (0, 1, 3)), ((1, 3, 1), (2, 0, 1)), ((1, 1, 2), (3, 1, 0)),
+                    ((3, 1, 2), (1, 3, 1))]),
+        ("one-hot draft", [((2, 1, 3), (1, 0, 0)), ((1, 2, 1), (0, 0, 1)), ((3, 1, 1), (0, 1, 0))]),
+        ("one-hot target", [((0, 1, 0), (1, 1, 2)), ((1, 0, 0), (2, 1, 1)), ((0, 0, 1), (1, 3, 1))]),
+        ("ties", [((1, 1, 1), (2, 1, 1)), ((1, 1, 2), (1, 1, 1)), ((2, 1, 2), (1, 1, 1))]),
+        ("equal", [((1, 2, 3), (1, 2, 3)), ((2, 2, 1), (2, 2, 1))]),
+        ("disjoint", [((1, 2, 0), (0, 0, 1)), ((0, 1, 1), (1, 0, 0)), ((1, 0, 2), (0, 1, 0))]),
+    ),
+}  # fmt: skip
+
+
+def _random_rows(rng: random.Random, vocab: int, count: int) -> list[tuple[Weights, Weights]]:
+    """Random rows with zeros here and there; every row has some mass."""
+
+    def row() -> Weights:
+        weights = [rng.choice((0, 1, 1, 2, 3, 5, 8)) for _ in range(vocab)]
+        weights[rng.randrange(vocab)] += 1
+        return tuple(weights)
+
+    return [(row(), row()) for _ in range(count)]
+
+
+def battery(max_gamma: int, max_vocab: int, *, seed: int = 0) -> Iterator[SmallModel]:
+    """Yield the instances from small to large, by an estimate of the paths they take.
+
+    Hand-made rows for V = 2 and 3, the first pair alone (the same row everywhere) before all
+    of them, and seeded random rows up to V = 5; gamma up to ``max_gamma`` (4 at most for V
+    up to 3, and once at V = 4 and 5).
+    """
+    models: list[SmallModel] = []
+    for vocab, families in _ROWS.items():
+        for name, pairs in families:
+            for gamma in range(1, min(max_gamma, 3 if vocab == 3 else 4) + 1):
+                models.append(_small(f"{name}, V={vocab}, gamma={gamma}", gamma, pairs))
+            models.append(_small(f"{name}, V={vocab}, one row", 1, pairs[:1]))
+    rng = random.Random(seed)
+    for vocab, gamma, count in (
+        (3, 2, 12), (3, 3, 10), (4, 1, 8), (4, 2, 8), (4, 3, 2), (5, 1, 8), (5, 2, 3), (3, 4, 1),
+    ):  # fmt: skip
+        for i in range(count):
+            pairs = _random_rows(rng, vocab, 5)
+            models.append(_small(f"random {i + 1}, V={vocab}, gamma={gamma}", gamma, pairs))
+    fitting = [m for m in models if m.gamma <= max_gamma and m.vocab_size <= max_vocab]
+    yield from sorted(fitting, key=lambda m: ((2 * m.vocab_size) ** m.gamma * m.vocab_size, m.name))
+
+
+def _small(name: str, gamma: int, pairs: Sequence[tuple[Weights, Weights]]) -> SmallModel:
+    return SmallModel(name, gamma, tuple(p for p, _ in pairs), tuple(q for _, q in pairs))

@@ -1,0 +1,110 @@
+"""From a SPEC on the command line to the callable it names."""
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from simverify.errors import SimverifyError, UsageError
+from simverify.names import pick
+from simverify.verifiers import VERIFIERS
+
+Contract = Literal["verify", "step"]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Code under audit. ``contract`` is None where only the caller can say it.
+
+    ``rule`` is a ``verify`` or ``step`` function, or a class or factory of step rules.
+    """
+
+    name: str
+    rule: Callable[..., Any]
+    contract: Contract | None
+
+
+def load_subject(spec: str) -> Subject:
+    """Return what ``spec`` names: a built-in verifier or fault, ``module:attr``,
+    ``path/file.py:attr``, or an engine.
+
+    Raises ``UsageError`` (exit code 2) for a name, file or attribute that does not exist and
+    ``SimverifyError`` (exit code 4) for code that fails to load.
+    """
+    place, colon, attribute = spec.rpartition(":")
+    if not colon:
+        return _named(spec)
+    if not place or not attribute:
+        raise UsageError(f"{spec!r}: expected module:attribute or path/file.py:attribute")
+    module = _from_file(Path(place)) if place.endswith(".py") else _from_module(place)
+    target = module
+    for part in attribute.split("."):
+        if not hasattr(target, part):
+            known = [name for name in vars(module) if not name.startswith("_")]
+            pick(attribute, known, f"attribute of {place}")
+            raise UsageError(f"{place} has no attribute {attribute!r}")
+        target = getattr(target, part)
+    if not callable(target):
+        raise UsageError(f"{spec}: {attribute} is a {type(target).__name__}, expected a callable")
+    return Subject(spec, target, None)
+
+
+def _named(spec: str) -> Subject:
+    from simverify.engines import ENGINES, get_engine
+    from simverify.faults import CONTROLS, FAULTS, get_fault
+
+    if spec in VERIFIERS:
+        return Subject(spec, VERIFIERS[spec].rule, VERIFIERS[spec].contract)
+    if spec in ENGINES:
+        engine = get_engine(spec)
+        return Subject(spec, engine.load(), engine.contract)
+    if spec in CONTROLS:
+        return Subject(spec, CONTROLS[spec].rule, CONTROLS[spec].contract)
+    if spec.partition("(")[0] in {name.partition("(")[0] for name in FAULTS}:
+        fault = get_fault(spec)
+        return Subject(spec, fault.rule, fault.contract)
+    if spec.endswith(".py"):
+        raise UsageError(f"{spec}: name the function too, as {spec}:verify")
+    pick(spec, [*VERIFIERS, *ENGINES, *FAULTS, *CONTROLS], "verifier, engine or fault")
+    raise AssertionError("pick raises for unknown names")
+
+
+def _from_module(name: str) -> Any:
+    # As with `python -m`, modules of the current folder can be named.
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
+            raise UsageError(f"no module {name!r}: is it installed, or the folder right?") from None
+        raise SimverifyError(f"{name} fails to load: {error}") from error
+    except Exception as error:
+        raise SimverifyError(f"{name} fails to load: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.pop(0)
+
+
+def _from_file(path: Path) -> Any:
+    if not path.is_file():
+        raise UsageError(f"no file {path}")
+    specification = importlib.util.spec_from_file_location(path.stem, path)
+    if specification is None or specification.loader is None:
+        raise UsageError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(specification)
+    before = sys.modules.get(path.stem)
+    sys.modules[path.stem] = module
+    sys.path.insert(0, str(path.parent.resolve()))
+    try:
+        specification.loader.exec_module(module)
+    except Exception as error:
+        if before is None:
+            del sys.modules[path.stem]
+        else:
+            sys.modules[path.stem] = before
+        raise SimverifyError(f"{path} fails to load: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.pop(0)
+    return module
