@@ -1,0 +1,20 @@
+"""Named faulty verifiers, each citing where it was seen, and correct ones that look faulty.
+
+The faults prove that an audit can reject, the controls that it does not reject too much.
+"""
+
+from simverify.faults.base import Control, Fault
+from simverify.faults.catalogue import FAMILIES, FAULTS, get_control, get_fault
+from simverify.faults.controls import CONTROLS
+from simverify.faults.deviations import COMPACT_TV
+
+__all__ = [
+    "COMPACT_TV",
+    "CONTROLS",
+    "FAMILIES",
+    "FAULTS",
+    "Control",
+    "Fault",
+    "get_control",
+    "get_fault",
+]

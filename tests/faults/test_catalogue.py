@@ -1,0 +1,86 @@
+"""Names, parameters and references of the catalogue."""
+
+import dataclasses
+
+import pytest
+
+from simverify.errors import UsageError
+from simverify.faults import COMPACT_TV, CONTROLS, FAULTS, get_control, get_fault
+
+SEEN = [
+    "reused-uniform",
+    "residual-row-zero",
+    "one-hot-residual",
+    "softmax-residual",
+    "target-residual",
+    "count-all-accepts",
+    "naive-block",
+    "naive-block-stealth",
+    "greedy-no-state",
+    "seeded-per-call",
+    "argmax-draft-soft-q",
+    "double-chance",
+    "lenient(0.9)",
+    "typical-acceptance",
+    "zero-mass-accept",
+]
+
+
+def test_every_fault_seen_in_an_engine_is_there_with_its_reference():
+    assert set(SEEN) <= set(FAULTS)
+    assert all(FAULTS[name].seen_in not in ("", "synthetic") for name in SEEN)
+    assert get_fault("argmax-draft-soft-q").contract == "step"
+    assert get_fault("greedy-no-state").contract == "step"
+
+
+def test_keys_are_names_and_every_law_but_one_has_its_deviation():
+    for entries in (FAULTS, CONTROLS):
+        assert all(entry.name == name for name, entry in entries.items())
+    assert set(COMPACT_TV) == set(FAULTS) - {"seeded-per-call"}
+    assert not set(FAULTS) & set(CONTROLS)
+
+
+def test_only_two_faults_are_not_left_to_the_exact_tier():
+    others = [f for f in FAULTS.values() if (f.caught_by, f.severity) != ("exact", "violation")]
+    assert [(f.name, f.caught_by, f.severity) for f in others] == [
+        ("zero-mass-accept", "probe", "warning"),
+        ("shared-noise", "sampled", "violation"),
+    ]
+
+
+def test_entries_are_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        get_fault("naive-block").name = "other"
+
+
+def test_a_parameter_is_read_from_the_name():
+    fault = get_fault("lenient(0.7)")
+    assert fault.name == "lenient(0.7)"
+    assert get_fault("lenient(.7)").name == "lenient(0.7)"
+    assert "0.7" in fault.summary
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("reused-uniforms", "did you mean 'reused-uniform'"),
+        ("lenient", r"did you mean 'lenient\(0.9\)'"),
+        ("lenyent(0.9)", "did you mean 'lenient'"),
+        ("lenient(soft)", r"'soft' is no number"),
+        ("lenient(nan)", "between 0 and 1"),
+        ("lenient(1)", "between 0 and 1"),
+        ("draft-leak(0)", r"\(0, 1\]"),
+        ("scaled-acceptance(1)", "other than 1"),
+        ("draft-temperature(-1)", "positive temperature"),
+        ("draft-temperature(inf)", "positive temperature"),
+    ],
+)
+def test_a_bad_name_says_what_to_write(name, hint):
+    with pytest.raises(UsageError, match=hint):
+        get_fault(name)
+
+
+def test_a_bad_control_name_says_what_to_write():
+    assert get_control("hotter-draft").contract == "step"
+    with pytest.raises(UsageError, match="did you mean 'hotter-draft'"):
+        get_control("hoter-draft")
