@@ -1,1 +1,1 @@
-"""Putting verifiers on trial: exact laws where they can be enumerated, sampled tests beside them."""
+"""Putting verifiers on trial: exact laws where they can be written out, sampled tests beside."""

@@ -3,12 +3,14 @@
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from simverify.audit.coin_blocks import compare_coins
 from simverify.audit.enumerate import (
     CannotEnumerate,
     OutOfTime,
@@ -16,9 +18,10 @@ from simverify.audit.enumerate import (
     enumerate_step,
 )
 from simverify.audit.instances import SmallModel
-from simverify.audit.law import Comparison, compare_tokens, compare_verify
+from simverify.audit.law import Comparison, compare_blocks, compare_tokens
 from simverify.audit.search import search
-from simverify.audit.spec import Contract
+from simverify.audit.spec import Contract, Subject
+from simverify.audit.symbolic import Enumeration
 
 TOLERANCE = {"float64": 1e-9, "float32": 1e-6, "bfloat16": 2e-2, "float16": 2e-2}
 """Largest deviation that is rounding, by the precision the code computes in."""
@@ -30,10 +33,14 @@ SECONDS = 60.0
 """Wall-clock limit of the exact tier; it only aborts, to INCONCLUSIVE."""
 
 SEARCH_EXAMPLES = 60
-SEARCH_PATHS = 4_000
-"""Paths of one instance in the search: larger ones are not asked."""
+SEARCH_PATHS = 600
+"""Paths of one instance in the search: larger ones are not asked, unless one failed."""
 
 _STEP_PATHS = 4_000
+_MAX_CALLS = 40_000
+"""Calls of a coins-in function on one instance; an interpreted GPU kernel takes 10 ms each."""
+_MOST_PRUNED = 1e-6
+"""Mass of rounding-size branches that a pass may leave out."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +49,14 @@ class Judged:
 
     model: SmallModel
     comparison: Comparison
-    failed: bool
+    violated: bool
+    deviates: bool
+    undecided: bool
+
+    @property
+    def failed(self) -> bool:
+        """Whether the code broke its contract, or its law is not the target's."""
+        return self.violated or self.deviates
 
 
 @dataclass
@@ -68,28 +82,41 @@ class ExactTier:
 
 @dataclass(frozen=True)
 class Examiner:
-    """Enumerates ``rule`` on instances and compares its law with the target's."""
+    """Enumerates the subject on instances and compares its law with the target's.
 
-    rule: Callable[..., Any]
+    ``enumeration``: one that is already set up for a ``verify`` rule; without it each
+    instance pays for its own.
+    """
+
+    subject: Subject
     contract: Contract
     tolerance: float
     max_paths: int = MAX_PATHS
+    enumeration: Enumeration | None = None
 
-    def judge(self, model: SmallModel, seconds: float | None = None) -> Judged:
+    def judge(self, model: SmallModel, seconds: float | None = SECONDS) -> Judged:
         """Exact law on one instance. Raises as :mod:`simverify.audit.enumerate` does."""
-        if self.contract == "verify":
-            comparison = compare_verify(
-                self.rule,
-                model,
-                model.gamma,
-                tolerance=self.tolerance,
-                max_paths=self.max_paths,
-                seconds=seconds,
+        rule = self.subject.rule
+        if self.subject.coins:
+            comparison = compare_coins(
+                rule, model, model.gamma, bits=24, tolerance=self.tolerance, max_calls=_MAX_CALLS
             )
+        elif self.contract == "verify":
+            with ExitStack() as stack:
+                enumeration = self.enumeration or stack.enter_context(Enumeration(rule))
+                comparison = compare_blocks(
+                    enumeration,
+                    rule,
+                    model,
+                    model.gamma,
+                    tolerance=self.tolerance,
+                    max_paths=self.max_paths,
+                    seconds=seconds,
+                )
         else:
             length = output_length(model, "step")
             law = enumerate_step(
-                self.rule,
+                rule,
                 model.target,
                 model.draft,
                 gamma=model.gamma,
@@ -99,8 +126,10 @@ class Examiner:
             )
             comparison = compare_tokens(law, model.target, length, tolerance=self.tolerance)
         violated = any(finding.severity == "violation" for finding in comparison.findings)
-        failed = violated or comparison.max_abs_deviation > self.tolerance
-        return Judged(model, comparison, failed)
+        # What was not run may lie anywhere: it fails nobody, and it passes nobody.
+        deviation = comparison.max_abs_deviation - comparison.pruned
+        undecided = comparison.pruned > max(self.tolerance, _MOST_PRUNED)
+        return Judged(model, comparison, violated, deviation > self.tolerance, undecided)
 
     def fails(self, model: SmallModel) -> bool:
         """Whether the code fails on ``model``; what cannot be enumerated does not count."""
@@ -119,7 +148,7 @@ def output_length(model: SmallModel, contract: Contract) -> int:
 
 
 def examine(
-    rule: Callable[..., Any],
+    subject: Subject,
     contract: Contract,
     models: Iterable[SmallModel],
     *,
@@ -128,48 +157,70 @@ def examine(
     seconds: float = SECONDS,
     seed: int = 0,
 ) -> ExactTier:
-    """Put ``rule`` on every instance, smallest first, and stop at the first that fails.
+    """Put ``subject`` on every instance, smallest first, and stop at the first that fails.
 
     After a failure Hypothesis looks for a smaller one; after a clean battery it looks for
     one the battery does not have.
     """
     tier = ExactTier()
+    with ExitStack() as stack:
+        enumeration = None
+        if contract == "verify" and not subject.coins:
+            enumeration = stack.enter_context(Enumeration(subject.rule))
+        _run_battery(
+            tier,
+            lambda paths: Examiner(subject, contract, tolerance, paths, enumeration),
+            models,
+            max_paths,
+            seconds,
+        )
+    if tier.not_enumerable is None and tier.aborted is None:
+        _search(tier, subject, contract, tolerance, seed)
+    return tier
+
+
+def _run_battery(
+    tier: ExactTier,
+    examiner_for: Callable[[int], Examiner],
+    models: Iterable[SmallModel],
+    max_paths: int,
+    seconds: float,
+) -> None:
     started = time.monotonic()
     for model in models:
-        examiner = Examiner(rule, contract, tolerance, max_paths - tier.paths)
+        examiner = examiner_for(max_paths - tier.paths)
         left = seconds - (time.monotonic() - started)
         if left <= 0:
             tier.aborted = f"the limit of {seconds:g} s passed"
-            return tier
+            return
         try:
             judged = examiner.judge(model, left)
         except CannotEnumerate as error:
             tier.not_enumerable = error
-            return tier
+            return
         except OutOfTime:
             tier.aborted = f"the limit of {seconds:g} s passed"
-            return tier
+            return
         except TooManyPaths:
             tier.skipped.append(model)
             continue
         tier.judged.append(judged)
         if judged.failed:
             tier.failure = judged
-            break
-    _search(tier, rule, contract, tolerance, seed)
-    return tier
+            return
 
 
 def _search(
-    tier: ExactTier, rule: Callable[..., Any], contract: Contract, tolerance: float, seed: int
+    tier: ExactTier, subject: Subject, contract: Contract, tolerance: float, seed: int
 ) -> None:
     if not tier.judged:
         return
-    examiner = Examiner(rule, contract, tolerance, SEARCH_PATHS)
     failure = tier.failure
+    paths = 2 * failure.comparison.paths if failure else 0
+    examiner = Examiner(subject, contract, tolerance, max(SEARCH_PATHS, paths))
     found = search(
         examiner.fails,
-        max_vocab=failure.model.vocab_size if failure else 3,
+        max_vocab=failure.model.vocab_size if failure else 3 if contract == "verify" else 2,
         max_gamma=failure.model.gamma if failure else 2,
         examples=SEARCH_EXAMPLES,
         seed=seed,

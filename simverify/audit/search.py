@@ -22,8 +22,8 @@ def search(
     is gamma, then V, the number of different rows, and the weights.
     """
     from hypothesis import HealthCheck, Phase, Verbosity, find, settings
-    from hypothesis.errors import NoSuchExample
     from hypothesis import strategies as st
+    from hypothesis.errors import NoSuchExample
 
     def weights(vocab: int) -> st.SearchStrategy[Weights]:
         row = st.tuples(*[st.integers(0, 8)] * vocab)

@@ -19,18 +19,34 @@ Contract = Literal["verify", "step"]
 class Subject:
     """Code under audit. ``contract`` is None where only the caller can say it.
 
-    ``rule`` is a ``verify`` or ``step`` function, or a class or factory of step rules.
+    ``rule`` is a ``verify`` or ``step`` function, or a class or factory of step rules;
+    ``coins`` says that it takes its uniforms in the place of a generator. ``tolerance``: what
+    its own arithmetic explains, where that is known.
     """
 
     name: str
     rule: Callable[..., Any]
     contract: Contract | None
+    tolerance: float | None = None
+    coins: bool = False
+
+    def generator_rule(self) -> Callable[..., Any]:
+        """Return the rule as one that takes a numpy generator, and draws its coins from it."""
+        if not self.coins:
+            return self.rule
+        rule = self.rule
+
+        def verify(target_probs: Any, draft_probs: Any, draft_tokens: Any, rng: Any) -> Any:
+            coins = rng.random(len(draft_tokens) + 1)
+            return rule(target_probs, draft_probs, draft_tokens, coins)
+
+        return verify
 
 
 def load_subject(spec: str) -> Subject:
-    """Return what ``spec`` names: a built-in verifier or fault, ``module:attr``,
-    ``path/file.py:attr``, or an engine.
+    """Return what ``spec`` names.
 
+    A built-in verifier or fault, ``module:attr``, ``path/file.py:attr``, or an engine.
     Raises ``UsageError`` (exit code 2) for a name, file or attribute that does not exist and
     ``SimverifyError`` (exit code 4) for code that fails to load.
     """
@@ -53,14 +69,16 @@ def load_subject(spec: str) -> Subject:
 
 
 def _named(spec: str) -> Subject:
-    from simverify.engines import ENGINES, get_engine
+    from simverify.engines import ENGINES, get_engine, installed_engines
     from simverify.faults import CONTROLS, FAULTS, get_fault
 
     if spec in VERIFIERS:
         return Subject(spec, VERIFIERS[spec].rule, VERIFIERS[spec].contract)
-    if spec in ENGINES:
+    if spec in {row.name for row in installed_engines()}:
         engine = get_engine(spec)
-        return Subject(spec, engine.load(), engine.contract)
+        return Subject(
+            spec, engine.load(), engine.contract, engine.tolerance, engine.tier == "coins"
+        )
     if spec in CONTROLS:
         return Subject(spec, CONTROLS[spec].rule, CONTROLS[spec].contract)
     if spec.partition("(")[0] in {name.partition("(")[0] for name in FAULTS}:

@@ -23,7 +23,9 @@ def verify(target_probs: Array, draft_probs: Array, draft_tokens: Array, rng: An
     weight = kept_weight = 1
     tau = 0
     for i, x in enumerate(draft_tokens):
-        weight = min(1, weight * target_probs[i][x] / draft_probs[i][x])
+        q = draft_probs[i][x]
+        # A token that the draft cannot emit is not accepted either: 0/0 counts as 0.
+        weight = min(1, weight * target_probs[i][x] / q) if q > 0 else 0
         if i + 1 < gamma:
             residual = excess(weight * target_probs[i + 1], draft_probs[i + 1]).sum()
             room = residual + 1 - weight

@@ -1,0 +1,259 @@
+"""The sampled tier for any callable: plan, looks, verdict.
+
+What cannot be enumerated is run on instances so small that every context repeats, and what
+it emits is counted against exact laws. The plan is stated before it starts: at most four
+looks, at each of which the run may fail; it passes at its planned end alone.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from simverify import results, stats
+from simverify.audit.callables_judge import Judgement, certificate, judge
+from simverify.audit.callables_plan import Plan, make_plan, whole_batches
+from simverify.audit.callables_run import Contract, Misuse, Runner, TimeUp, global_generators
+from simverify.audit.callables_tables import MAX_OUTPUTS, SampledInstance
+from simverify.stats.looks import plan_looks
+from simverify.verifiers import Verifier
+
+CERTIFICATE_DELTA = 1e-3
+MAX_SAMPLES = 2_000_000
+SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class SampledAudit:
+    """Verdict of the sampled tier. ``reason``: why it is INCONCLUSIVE; None otherwise.
+
+    ``plan`` is None where the code failed before there was one.
+    """
+
+    verdict: results.Verdict
+    tier: results.SampledTier
+    plan: Plan | None
+    reason: str | None
+
+
+def sample_callable(
+    rule: Callable[..., Any],
+    contract: Contract,
+    *,
+    instances: Sequence[SampledInstance],
+    seed: int,
+    alpha: float = 1e-6,
+    detect: float = 0.01,
+    power: float = 0.9,
+    max_samples: int = MAX_SAMPLES,
+    seconds: float = SECONDS,
+    batch: int | None = None,
+    declared: Verifier | None = None,
+    say: Callable[[str], None] | None = None,
+) -> SampledAudit:
+    """Put ``rule`` on trial by sampling.
+
+    Parameters
+    ----------
+    rule : callable
+        Under ``contract``; a step rule may be a class or factory, built anew per trial.
+    contract : {"verify", "step"}
+        A step rule is run from reset until gamma + 1 tokens are out.
+    instances : sequence of SampledInstance
+        What to run it on; each gets an equal part of alpha, and as many trials as it needs.
+    seed : int
+        Of drafts, streams and completions.
+    alpha : float
+        Probability that a lossless rule fails; optimality spends a tenth of it apart.
+    detect, power : float
+        A mean one-token TV of ``detect``, by position and rows, on any instance is found
+        with probability ``power``, or the verdict is INCONCLUSIVE.
+    max_samples : int
+        Budget of trials, the pilots' included.
+    seconds : float
+        Wall-clock limit, which can only end the run, to INCONCLUSIVE.
+    batch : int, optional
+        Blocks per call of a batched verify rule: ``rule(target_probs (B, gamma+1, V),
+        draft_probs (B, gamma, V), draft_tokens (B, gamma), rng)`` returns int
+        (B, gamma+1), padded with -1, or a list of B rows. None: one block, no batch axis.
+    declared : Verifier, optional
+        Built-in rule whose acceptance law the code claims; for ``optimality`` alone.
+    say : callable, optional
+        Is told the plan in one line before the run starts.
+
+    Raises
+    ------
+    ValueError
+        An argument is out of range, or ``rule`` fits neither form of its contract.
+    """
+    _sample_callable_iv(contract, instances, alpha, detect, power, max_samples, seconds, batch)
+    run = _Run(
+        rule, contract, tuple(instances), seed, alpha, detect, power, max_samples, seconds,
+        batch, declared,
+    )  # fmt: skip
+    with global_generators(seed):
+        return run.run(say)
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    rule: Callable[..., Any]
+    contract: Contract
+    instances: tuple[SampledInstance, ...]
+    seed: int
+    alpha: float
+    detect: float
+    power: float
+    max_samples: int
+    seconds: float
+    batch: int | None
+    declared: Verifier | None
+
+    def run(self, say: Callable[[str], None] | None) -> SampledAudit:
+        ends = time.monotonic() + self.seconds
+        judged: list[Judgement] = []
+        looks = 0
+        runners = self._runners(ends, pilot=False)
+        plan = None
+        try:
+            plan = make_plan(
+                self._runners(ends, pilot=True), alpha=self.alpha, detect=self.detect,
+                power=self.power, max_samples=self.max_samples,
+            )  # fmt: skip
+            if plan is None:
+                return self._result(runners, judged, looks, plan, "the budget ends in the pilot")
+            if say is not None:
+                say(plan.line)
+            randomisers = [
+                np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(i, 2)))
+                for i in range(len(runners))
+            ]
+            schedules = [plan_looks(n, alpha=self.alpha / len(runners)) for n in plan.samples]
+            uniforms = [r.random(n) for r, n in zip(randomisers, plan.samples, strict=True)]
+            for at in range(max(map(len, schedules))):
+                fresh = []
+                for runner, schedule, u in zip(runners, schedules, uniforms, strict=True):
+                    look = schedule[min(at, len(schedule) - 1)]
+                    runner.run(whole_batches(look.samples, self.batch or 1))
+                    fresh.append(self._judge(runner, look.alpha, u))
+                judged, looks = fresh, at + 1
+                if any(j.findings for j in judged):
+                    break
+        except Misuse as misuse:
+            return self._result(runners, judged, looks, plan, None, misuse=str(misuse))
+        except TimeUp:
+            reason = f"the time limit of {self.seconds:g} s passed"
+            return self._result(runners, judged, looks, plan, reason)
+        return self._result(runners, judged, looks, plan, None)
+
+    def _runners(self, ends: float, *, pilot: bool) -> list[Runner]:
+        return [
+            Runner(
+                self.rule, self.contract, instance, seed=self.seed, number=number, pilot=pilot,
+                rows=self.batch, ends=ends, seconds=self.seconds,
+            )
+            for number, instance in enumerate(self.instances)
+        ]  # fmt: skip
+
+    def _judge(self, runner: Runner, alpha: float, uniforms: Any) -> Judgement:
+        return judge(
+            runner.tables, runner.emissions, self.contract, alpha=alpha,
+            uniforms=uniforms[: len(runner.emissions)], power=self.power,
+            rows=self.batch, declared=self.declared,
+        )  # fmt: skip
+
+    def _result(
+        self,
+        runners: list[Runner],
+        judged: list[Judgement],
+        looks: int,
+        plan: Plan | None,
+        reason: str | None,
+        *,
+        misuse: str | None = None,
+    ) -> SampledAudit:
+        findings = [] if misuse is None else [misuse]
+        findings += [finding for j in judged for finding in j.findings]
+        detectable = max((j.detectable for j in judged), default=math.inf)
+        if reason is None and not findings and detectable > self.detect:
+            reason = (
+                f"{sum(plan.samples) if plan else 0:,} calls promise a TV of {detectable:.3g}, "
+                f"not {self.detect:g}: raise max_samples"
+            )
+        verdict: results.Verdict = "FAIL" if findings else "INCONCLUSIVE" if reason else "PASS"
+        tests = [_document(test) for j in judged for test in j.tests]
+        tier = results.SampledTier(
+            samples=sum(len(runner.emissions) for runner in runners),
+            looks=looks,
+            alpha=self.alpha,
+            detect=self.detect,
+            power=self.power,
+            tests=tuple(tests),
+            detectable=detectable if math.isfinite(detectable) else None,
+            certificate=self._certificate(runners) if verdict == "PASS" else None,
+            optimality="; ".join(j.optimality for j in judged) or None,
+            findings=tuple(findings),
+        )
+        return SampledAudit(verdict, tier, plan, reason if verdict == "INCONCLUSIVE" else None)
+
+    def _certificate(self, runners: list[Runner]) -> results.Certificate:
+        """Largest bound of all instances; their deltas add up to the certificate's."""
+        delta = CERTIFICATE_DELTA / len(runners)
+        bounds = [certificate(r.tables, r.emissions, delta=delta) for r in runners]
+        worst = max(bounds, key=lambda c: c.bound)
+        return results.Certificate(
+            bound=worst.bound,
+            delta=CERTIFICATE_DELTA,
+            method=worst.method,
+            assumption=worst.assumption,
+        )
+
+
+def _document(test: stats.TestResult) -> results.Test:
+    def finite(value: float) -> float | None:
+        return value if math.isfinite(value) else None
+
+    return results.Test(
+        name=test.name,
+        statistic=test.statistic,
+        log_pvalue=finite(test.log_pvalue),
+        alpha=test.alpha,
+        n=test.n,
+        df=test.df,
+        method=test.method,
+        min_detectable=finite(test.min_detectable),
+        deviation=test.deviation,
+        rejected=test.rejected,
+    )
+
+
+def _sample_callable_iv(
+    contract: str,
+    instances: Sequence[SampledInstance],
+    alpha: float,
+    detect: float,
+    power: float,
+    max_samples: int,
+    seconds: float,
+    batch: int | None,
+) -> None:
+    if contract not in ("verify", "step"):
+        raise ValueError(f"contract is {contract!r}: pass 'verify' or 'step'")
+    if not instances:
+        raise ValueError("instances are empty: pass one or more, as default_instances() gives")
+    for x in instances:
+        if x.gamma < 1 or x.model.vocab_size ** (x.gamma + 1) > MAX_OUTPUTS:
+            raise ValueError(
+                f"{x.name} has {x.model.vocab_size}^{x.gamma + 1} outputs: pass gamma 1 or more "
+                f"and at most {MAX_OUTPUTS} outputs"
+            )
+    for name, value in (("alpha", alpha), ("detect", detect), ("power", power)):
+        if not 0 < value < 1:
+            raise ValueError(f"{name} is {value}: pass a number strictly between 0 and 1")
+    if max_samples < 1 or not seconds > 0:
+        raise ValueError(f"max_samples={max_samples}, seconds={seconds}: both must be positive")
+    if batch is not None and (batch < 1 or contract == "step"):
+        raise ValueError(f"batch is {batch} under {contract}: pass 1 or more rows, under verify")

@@ -1,0 +1,102 @@
+"""The plan of a sampled run: sized on a pilot, stated before the run starts."""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from simverify.audit.callables_judge import predict_detectable
+from simverify.audit.callables_run import Runner
+from simverify.stats.looks import LOOKS
+
+PILOT_TRIALS = 1024
+"""They size the run and never enter its tests."""
+
+MARGIN = 1.06
+"""Trials above what the pilot asks for: the pilot's own error, and whole tokens."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How many trials each instance gets, and the TV that the run finds with its power."""
+
+    instances: tuple[str, ...]
+    samples: tuple[int, ...]
+    detectable: float
+    alpha: float
+    power: float
+    seconds: float
+
+    @property
+    def line(self) -> str:
+        """The plan in one line, for the user to read before it starts."""
+        runs = ", ".join(f"{n:,} on {x}" for x, n in zip(self.instances, self.samples, strict=True))
+        return (
+            f"{sum(self.samples):,} calls ({runs}), about {self.seconds:.0f} s; {len(LOOKS)} "
+            f"looks; false-alarm rate {self.alpha:g}; a mean one-token TV of "
+            f"{self.detectable:.4f} is found with probability {self.power:g}"
+        )
+
+
+def make_plan(
+    pilots: Sequence[Runner],
+    *,
+    alpha: float,
+    detect: float,
+    power: float,
+    max_samples: int,
+) -> Plan | None:
+    """Size the run on each instance by its pilot, which is run here.
+
+    Each instance gets as many trials as promise ``detect``, in whole batches; all of them
+    proportionally fewer if they and the pilots would exceed ``max_samples``. None if the
+    budget ends with the pilots. Raises ``Misuse`` or ``TimeUp`` as the code does.
+    """
+    rows = pilots[0].rows or 1
+    pilot = whole_batches(PILOT_TRIALS, rows)
+    budget = max_samples - pilot * len(pilots)
+    if budget < 4 * rows * len(pilots):
+        return None
+    share = alpha / len(pilots)
+    wanted, seconds = [], []
+    for runner in pilots:
+        started = time.monotonic()
+        runner.run(pilot)
+        seconds.append((time.monotonic() - started) / pilot)
+        wanted.append(whole_batches(_trials(runner, share, detect, power), rows))
+    part = min(1.0, budget / sum(wanted))
+    samples = [n if part == 1.0 else max(int(n * part) // rows, 1) * rows for n in wanted]
+    return Plan(
+        instances=tuple(runner.instance.name for runner in pilots),
+        samples=tuple(samples),
+        detectable=max(
+            _promise(runner, n, share, power) for runner, n in zip(pilots, samples, strict=True)
+        ),
+        alpha=alpha,
+        power=power,
+        seconds=math.fsum(n * each for n, each in zip(samples, seconds, strict=True)),
+    )
+
+
+def whole_batches(trials: int, rows: int) -> int:
+    """Round ``trials`` up to a multiple of ``rows``."""
+    return -(-trials // rows) * rows
+
+
+def _promise(pilot: Runner, trials: int, alpha: float, power: float) -> float:
+    """TV that the last look, with its share of ``alpha``, finds after ``trials`` trials."""
+    last = alpha * LOOKS[-1][1]
+    return predict_detectable(pilot.tables, pilot.emissions, trials, last, power=power)
+
+
+def _trials(pilot: Runner, alpha: float, detect: float, power: float) -> int:
+    """Smallest number of trials that promises ``detect``, by bisection, with a margin."""
+    most = 1024
+    while _promise(pilot, most, alpha, power) > detect and most < 1 << 40:
+        most *= 2
+    least = most // 2
+    while most - least > most // 64:
+        middle = (least + most) // 2
+        fits = _promise(pilot, middle, alpha, power) <= detect
+        least, most = (least, middle) if fits else (middle, most)
+    return math.ceil(most * MARGIN)

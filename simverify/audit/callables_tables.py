@@ -1,0 +1,139 @@
+"""What the target says about a small instance: rows by prefix, joint laws, acceptance curves.
+
+Prefixes are numbered within their length, as digits of base V.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from simverify.audit.instances import SmallModel
+from simverify.models.base import Model
+from simverify.models.small import compact
+from simverify.verifiers import Verifier
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+MAX_OUTPUTS = 20_000
+"""Most outputs V^(gamma+1) of an instance: beyond it, rows by prefix are too many."""
+
+
+@dataclass(frozen=True)
+class SampledInstance:
+    """A model and the draft length that the code is run with on it."""
+
+    model: Model
+    gamma: int
+
+    @property
+    def name(self) -> str:
+        """Model and draft length."""
+        return f"{self.model.name}, gamma={self.gamma}"
+
+
+def default_instances(max_gamma: int = 3, max_vocab: int = 5) -> tuple[SampledInstance, ...]:
+    """Return the instances of the sampled tier that fit: few cells, many faults.
+
+    Compact at gamma 3, and a table whose rows depend on the two tokens before, with zeros on
+    either side and residuals of two tokens.
+    """
+    table = SmallModel("table, V=4", 2, ((4, 1, 2, 3), (1, 5, 0, 4)), ((1, 5, 2, 2), (6, 0, 1, 3)))
+    return tuple(
+        SampledInstance(model, min(gamma, max_gamma))
+        for model, gamma in ((compact(), 3), (table, 2))
+        if model.vocab_size <= max_vocab
+    )
+
+
+class Tables:
+    """Rows and laws of ``instance`` for all prefixes of up to ``length`` - 1 tokens.
+
+    ``target[l]``, ``draft[l]``: (V^l, V), the rows after each prefix of l tokens.
+    """
+
+    def __init__(self, instance: SampledInstance, length: int) -> None:
+        self.instance = instance
+        self.length = length
+        self.vocab_size = instance.model.vocab_size
+        prefixes: list[tuple[int, ...]] = [()]
+        self.target: list[Floats] = []
+        self.draft: list[Floats] = []
+        for _ in range(length):
+            self.target.append(np.array([instance.model.target(x) for x in prefixes]))
+            self.draft.append(np.array([instance.model.draft(x) for x in prefixes]))
+            prefixes = [(*x, y) for x in prefixes for y in range(self.vocab_size)]
+
+    def codes(self, tokens: Ints, length: int) -> Ints:
+        """Number of each row's first ``length`` tokens, (n,), from ``tokens`` (n, any)."""
+        code = np.zeros(len(tokens), dtype=np.int64)
+        for position in range(length):
+            code = code * self.vocab_size + tokens[:, position]
+        return code
+
+    def joint(self, length: int) -> Floats:
+        """Target's law of the first ``length`` tokens, (V^length,)."""
+        law = np.ones(1)
+        for level in range(length):
+            law = (law[:, None] * self.target[level]).ravel()
+        return law
+
+    @cached_property
+    def blocks(self) -> tuple[Floats, Floats]:
+        """Target rows (V^gamma, gamma+1, V) and draft rows (V^gamma, gamma, V) per block."""
+        gamma = self.instance.gamma
+
+        def along(rows: list[Floats], levels: int) -> Floats:
+            spread = [np.repeat(rows[i], self.vocab_size ** (gamma - i), 0) for i in range(levels)]
+            return np.ascontiguousarray(np.stack(spread, axis=1))
+
+        return along(self.target, gamma + 1), along(self.draft, gamma)
+
+    @cached_property
+    def contexts(self) -> list[tuple[Ints, Floats]]:
+        """Per position: the context of each prefix, and the contexts' target rows.
+
+        Prefixes with equal target and draft rows share a context.
+        """
+        result = []
+        for target, draft in zip(self.target, self.draft, strict=True):
+            both = np.hstack([target, draft])
+            rows, index = np.unique(both, axis=0, return_inverse=True)
+            result.append((index.ravel().astype(np.int64), rows[:, : self.vocab_size]))
+        return result
+
+    def complete(self, tokens: Ints, lengths: Ints, uniforms: Floats) -> Ints:
+        """Fill each row of ``tokens`` (n, length) beyond its length with target samples.
+
+        ``uniforms``: (n, length) in [0, 1).
+        """
+        return self._draw(self.target, tokens.copy(), lengths, uniforms)
+
+    def drafts(self, gamma: int, uniforms: Floats) -> Ints:
+        """Draft blocks (n, gamma) from ``uniforms`` (n, gamma) in [0, 1)."""
+        blank = np.zeros((len(uniforms), gamma), dtype=np.int64)
+        return self._draw(self.draft, blank, np.zeros(len(uniforms), dtype=np.int64), uniforms)
+
+    def _draw(self, rows: list[Floats], tokens: Ints, lengths: Ints, uniforms: Floats) -> Ints:
+        for position in range(tokens.shape[1]):
+            (open_rows,) = np.nonzero(lengths <= position)
+            laws = rows[position][self.codes(tokens[open_rows], position)]
+            cdf = np.cumsum(laws, axis=1)
+            # The last token of positive mass takes what rounding leaves of the unit.
+            cdf /= cdf[:, -1:]
+            tokens[open_rows, position] = (uniforms[open_rows, position, None] >= cdf).sum(axis=1)
+        return tokens
+
+    def curve(self, verifier: Verifier) -> Floats:
+        """Pr(tau >= l), l = 1..gamma, of a built-in rule's (first) call."""
+        m = b = f = np.ones(1)
+        levels = []
+        for level in range(self.instance.gamma):
+            p, q = self.target[level], self.draft[level]
+            f = verifier.tree_step(m[:, None], b[:, None], f[:, None], p, q)[0].ravel()
+            m, b = (m[:, None] * q).ravel(), (b[:, None] * p).ravel()
+            levels.append(f.sum())
+        curve: Floats = np.minimum(np.array(levels), 1.0)
+        return curve

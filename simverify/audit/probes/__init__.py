@@ -1,0 +1,140 @@
+"""Edge probes: unusual rows, inputs and random numbers, each with its own line.
+
+``run_probes`` is the entry; a line says ok, warning, violation or not run, and why.
+"""
+
+import sys
+import warnings
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import numpy as np
+
+from simverify.audit.probes import cases, plain
+from simverify.audit.probes.calls import Contract, Rule, caller
+from simverify.audit.probes.edges import Forced, edge_uniforms, repeated_calls
+from simverify.audit.probes.forced import forced
+from simverify.audit.probes.line import Line, probe
+from simverify.audit.probes.plain import Plain
+from simverify.results import Probe
+
+__all__ = ["run_probes"]
+
+SECONDS = 3.0
+
+WARM_UP = 3.0
+"""The first call may compile and import: as many times the seconds of a probe."""
+
+Body = Callable[[Line], str]
+
+
+def run_probes(rule: Rule, contract: Contract, *, seconds: float = SECONDS) -> tuple[Probe, ...]:
+    """Probe ``rule`` at the edges of its contract.
+
+    A violation is a broken contract, or an event of probability above 1e-6 a draw; a warning
+    is an event at u = 0, at u = 1 - ulp, or on inputs that the contract rules out (a draft
+    that neither model can emit, rows that are no distributions).
+
+    Parameters
+    ----------
+    rule
+        A ``verify`` function, or a ``step`` function, class or factory.
+    contract
+        Which of the two.
+    seconds
+        Wall clock of each probe. A call that takes over half of it when it ends is a hang,
+        a violation; after a hang nothing more is run.
+
+    Returns
+    -------
+    tuple of Probe
+        One for each probe, also for those not run, always in the same order.
+
+    Raises
+    ------
+    ValueError
+        ``seconds`` is not positive, or the step rule cannot be built anew for every trial.
+    """
+    _run_probes_iv(contract, seconds)
+    call = caller(rule, contract)
+    honest = Plain(call, contract)
+    lines: list[Probe] = []
+    hung = ""
+
+    def run(name: str, body: Body, limit: float = seconds) -> None:
+        nonlocal hung
+        if hung:
+            lines.append(_not_run(name, f"the code hangs, see {hung!r}"))
+            return
+        found, hangs = probe(name, body, limit)
+        lines.append(found)
+        hung = name if hangs else ""
+
+    with ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        stack.enter_context(np.errstate(all="ignore"))
+        stack.enter_context(plain.states_kept())
+        _one_torch_thread(stack)
+        run("output", lambda line: plain.output_type(line, honest), WARM_UP * seconds)
+        _one_torch_thread(stack)  # the code may have imported it only now
+        for name, body in _plain_probes(honest).items():
+            run(name, body)
+        # The twins stand in only from here on: an import under them would draw from us.
+        with forced(rule) as (source, generator):
+            kept = Forced(call, contract, source, generator)
+            run("u = 0", lambda line: edge_uniforms(line, kept, "first"))
+            run("u = 1 - ulp", lambda line: edge_uniforms(line, kept, "last"))
+            run("repeated calls", lambda line: repeated_calls(line, kept))
+    lines.append(_not_run("batch rows", "this contract has no batch axis"))
+    return tuple(lines)
+
+
+def _plain_probes(honest: Plain) -> dict[str, Body]:
+    def on(case: cases.Case, calls: int = plain.CALLS) -> Body:
+        return lambda line: plain.honest(line, honest, case, calls)
+
+    def needs_verify(body: Body, why: str) -> Body:
+        def skip(line: Line) -> str:
+            line.add("not run", why)
+            return ""
+
+        return body if honest.contract == "verify" else skip
+
+    return {
+        "gamma = 1": on(cases.SINGLE),
+        "large vocabulary": on(cases.large(), calls=12),
+        "ids 0 and V-1": lambda line: plain.ends(line, honest),
+        "p = q": on(cases.EQUAL),
+        "disjoint support": on(cases.DISJOINT),
+        "one-hot drafts": on(cases.ONE_HOT_DRAFT),
+        "one-hot targets": on(cases.ONE_HOT_TARGET),
+        "p = q = 0 at a draft token": needs_verify(
+            lambda line: plain.undrafted(line, honest), "the rule drafts its own tokens"
+        ),
+        "zero rows": lambda line: plain.malformed(line, honest, cases.ZERO_ROWS),
+        "NaN rows": lambda line: plain.malformed(line, honest, cases.NAN_ROWS),
+        "inputs": needs_verify(
+            lambda line: plain.unmodified(line, honest),
+            "rows are handed out fresh and the prefix is a tuple",
+        ),
+    }
+
+
+def _one_torch_thread(stack: ExitStack) -> None:
+    """Keep tiny tensors off a busy second core, which makes them many times slower."""
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        stack.callback(torch.set_num_threads, torch.get_num_threads())
+        torch.set_num_threads(1)
+
+
+def _not_run(name: str, why: str) -> Probe:
+    return Probe(name=name, outcome="not run", message=why)
+
+
+def _run_probes_iv(contract: Contract, seconds: float) -> None:
+    if contract not in ("verify", "step"):
+        raise ValueError(f"contract {contract!r}: pass 'verify' or 'step'")
+    if not seconds > 0:
+        raise ValueError(f"seconds={seconds}: pass a positive number")

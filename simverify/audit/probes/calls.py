@@ -1,0 +1,162 @@
+"""One call of code under audit, and whether it kept its contract; never a traceback of ours."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from simverify.audit.enumerate import _check_ids, _takes_five, _tokens
+from simverify.audit.probes.cases import Case
+from simverify.audit.symbolic.engine import BadTokens, Tokens, _line, _text
+from simverify.audit.symbolic.errors import CannotEnumerate
+from simverify.audit.symbolic.source import PathCut
+from simverify.audit.symbolic.watchdog import Expired
+
+Contract = Literal["verify", "step"]
+Rule = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one call ended.
+
+    ``tokens`` is None if it returned nothing usable; ``fault`` says why, or what else broke
+    the contract; ``raised`` tells that it was an exception, ``exits`` that it was one which
+    ends the process. ``impossible``: an emitted
+    token has p = 0 there, in words. ``changed``: the arguments changed in place.
+    """
+
+    tokens: Tokens | None
+    fault: str = ""
+    raised: bool = False
+    exits: bool = False
+    impossible: str = ""
+    changed: tuple[str, ...] = ()
+    returned: str = ""
+
+
+class Caller(Protocol):
+    """Runs a rule once on a case under its contract."""
+
+    def __call__(
+        self, case: Case, rng: Any, drafted: Tokens | None, *, writable: bool = True
+    ) -> Outcome:
+        """Run it; ``drafted`` are the draft tokens where the contract takes them."""
+
+
+def caller(rule: Rule, contract: Contract) -> Caller:
+    """Return what calls ``rule``; ``ValueError`` if a step rule cannot be built anew."""
+    if contract == "verify":
+        return _VerifyCaller(rule)
+    _takes_five(rule)
+    return _StepCaller(rule)
+
+
+def built(rule: Rule) -> tuple[Rule, Callable[[], Any] | None]:
+    """Build a step rule anew: its ``step`` and, if it keeps state, its ``reset``."""
+    if _takes_five(rule):
+        return rule, None
+    instance = rule()
+    return instance.step, getattr(instance, "reset", None)
+
+
+def generate(
+    step: Rule, target: Rule, draft: Rule, gamma: int, length: int, vocab: int, rng: Any
+) -> Tokens:
+    """Call ``step`` until ``length`` tokens are out; all tokens of all calls."""
+    emitted: Tokens = ()
+    while len(emitted) < length:
+        tokens = read(step(emitted, target, draft, gamma, rng))
+        _check_ids(tokens, vocab)
+        emitted += tokens
+    return emitted
+
+
+def read(result: Any) -> Tokens:
+    """Return what the code returned as tokens; :class:`BadTokens` says what it is instead."""
+    device = str(getattr(result, "device", "cpu"))
+    if not device.startswith("cpu"):
+        raise BadTokens("device", f"returned a tensor on device {device}: return it on the CPU")
+    return _tokens(result)
+
+
+@dataclass(frozen=True)
+class _VerifyCaller:
+    rule: Rule
+
+    def __call__(
+        self, case: Case, rng: Any, drafted: Tokens | None, *, writable: bool = True
+    ) -> Outcome:
+        assert drafted is not None, "the verify contract takes draft tokens"
+        targets, drafts = case.block()
+        given: dict[str, npt.NDArray[Any]] = {
+            "target_probs": targets,
+            "draft_probs": drafts,
+            "draft_tokens": np.array(drafted, dtype=np.int64),
+        }
+        images = {name: (x.shape, x.tobytes()) for name, x in given.items()}
+        for x in given.values():
+            x.flags.writeable = writable
+        kinds: list[str] = []
+
+        def call() -> tuple[Tokens, str]:
+            result = self.rule(*given.values(), rng)
+            kinds.append(_kind(result))
+            tokens = read(result)
+            if len(tokens) > case.gamma + 1:
+                text = f"returned {len(tokens)} tokens, gamma + 1 = {case.gamma + 1}"
+                raise BadTokens("too-many", text)
+            _check_ids(tokens, case.vocab_size)
+            kept = len(tokens) - 1
+            wrong = tokens[:kept] != drafted[:kept]
+            return tokens, f"returned {tokens} for the draft {drafted}: no prefix" * wrong
+
+        outcome = _attempt(call, case)
+        changed = [name for name, x in given.items() if (x.shape, x.tobytes()) != images[name]]
+        return replace(outcome, changed=tuple(changed), returned="".join(kinds))
+
+
+@dataclass(frozen=True)
+class _StepCaller:
+    rule: Rule
+
+    def __call__(
+        self, case: Case, rng: Any, drafted: Tokens | None, *, writable: bool = True
+    ) -> Outcome:
+        def call() -> tuple[Tokens, str]:
+            step, reset = built(self.rule)
+            if reset is not None:
+                reset()
+            length, vocab = case.gamma + 1, case.vocab_size
+            tokens = generate(step, case.target, case.draft, case.gamma, length, vocab, rng)
+            return tokens, ""
+
+        return _attempt(call, case)
+
+
+def _attempt(call: Callable[[], tuple[Tokens, str]], case: Case) -> Outcome:
+    try:
+        tokens, fault = call()
+    except (KeyboardInterrupt, Expired, CannotEnumerate, PathCut):
+        raise
+    except BadTokens as error:
+        return Outcome(None, str(error))
+    except BaseException as error:  # the user's code may raise anything, SystemExit too
+        text = f"raised {type(error).__name__}: {_text(error)}{_line(error)}"
+        return Outcome(None, text, raised=True, exits=not isinstance(error, Exception))
+    return Outcome(tokens, fault, impossible=_impossible(tokens, case))
+
+
+def _impossible(tokens: Tokens, case: Case) -> str:
+    """Say which emitted token has p = 0 at its position; "" if none has."""
+    for j, token in enumerate(tokens):
+        if case.targets[j % len(case.targets), token] == 0:
+            return f"emitted token {token} at position {j} of {tokens}, where p = 0"
+    return ""
+
+
+def _kind(result: Any) -> str:
+    dtype = getattr(result, "dtype", None)
+    return type(result).__name__ + (f" of {dtype}" if dtype is not None else "")

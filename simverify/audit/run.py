@@ -1,0 +1,267 @@
+"""An audit: probes, the exact tier, the sampled tier where it must, and one verdict."""
+
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+
+from simverify import results as doc
+from simverify.audit.callables import MAX_SAMPLES, SampledAudit, sample_callable
+from simverify.audit.callables_tables import default_instances
+from simverify.audit.diagnosis import instances_for, refuted, resemble
+from simverify.audit.exact_tier import (
+    MAX_PATHS,
+    SECONDS,
+    ExactTier,
+    Judged,
+    default_tolerance,
+    examine,
+    output_length,
+)
+from simverify.audit.probes import run_probes
+from simverify.audit.spec import Contract, Subject
+from simverify.errors import UsageError
+
+MAX_GAMMA = 4
+MAX_VOCAB = 5
+
+
+@dataclass(frozen=True)
+class AuditSettings:
+    """How an audit is run.
+
+    ``gamma``, ``vocab_size``: the largest of the instances. ``tolerance``: largest deviation
+    that is rounding; None: by the precision of the code. ``max_paths``, ``max_samples``:
+    budgets. ``seconds``: wall-clock limit of each tier, which can only abort it.
+    """
+
+    gamma: int = 4
+    vocab_size: int = 5
+    tolerance: float | None = None
+    max_paths: int = MAX_PATHS
+    max_samples: int = MAX_SAMPLES
+    seconds: float = SECONDS
+    alpha: float = 1e-6
+    detect: float = 0.01
+    seed: int = 0
+    strict_probes: bool = False
+
+    def __post_init__(self) -> None:
+        rules = (
+            ("gamma", self.gamma, 1 <= self.gamma <= MAX_GAMMA, f"1 to {MAX_GAMMA}"),
+            ("vocab", self.vocab_size, 2 <= self.vocab_size <= MAX_VOCAB, f"2 to {MAX_VOCAB}"),
+            ("tolerance", self.tolerance, self.tolerance is None or 0 <= self.tolerance < 1,
+             "0 or more, below 1"),
+            ("max paths", self.max_paths, self.max_paths >= 1, "1 or more"),
+            ("max samples", self.max_samples, self.max_samples >= 1, "1 or more"),
+            ("seconds", self.seconds, self.seconds > 0, "more than 0"),
+            ("alpha", self.alpha, 0 < self.alpha < 1, "between 0 and 1"),
+            ("detect", self.detect, 0 < self.detect < 1, "between 0 and 1"),
+            ("seed", self.seed, 0 <= self.seed < 2**64, "0 to 2^64 - 1"),
+        )  # fmt: skip
+        for name, value, fits, expected in rules:
+            if not fits:
+                raise UsageError(f"{name} is {value}: expected {expected}")
+
+
+def audit(
+    subject: Subject,
+    contract: Contract | None = None,
+    settings: AuditSettings | None = None,
+    *,
+    progress: Callable[[str], None] | None = None,
+) -> doc.AuditRun:
+    """Put ``subject`` on trial.
+
+    ``contract`` is needed where the subject does not say its own; "verify" if not given.
+    ``progress`` receives a line when something begins that may take a while.
+
+    Raises ``UsageError`` if the code cannot be called under the contract at all.
+    """
+    settings = settings or AuditSettings()
+    say = progress or (lambda _line: None)
+    chosen = _contract_iv(subject, contract)
+    started, clock = datetime.now(UTC), time.perf_counter()
+    say("edge probes")
+    probes = _probes(subject, chosen)
+    say("exact tier")
+    tolerance = settings.tolerance
+    if tolerance is None:
+        tolerance = subject.tolerance or default_tolerance(subject.rule)
+    models = instances_for(chosen, settings.gamma, settings.vocab_size, settings.seed)
+    tier = examine(
+        subject,
+        chosen,
+        models,
+        tolerance=tolerance,
+        max_paths=settings.max_paths,
+        seconds=settings.seconds,
+        seed=settings.seed,
+    )
+    sampled = None
+    findings = _findings(tier, probes, settings.strict_probes)
+    if not findings and not _whole(tier):
+        say(f"sampled tier: {_reason(tier)}")
+        sampled = _sample(subject, chosen, settings, say)
+        findings += sampled.tier.findings
+    verdict = _verdict(findings, tier, sampled)
+    failure = tier.failure
+    say("faults it resembles" if failure else "faults it refutes")
+    return doc.AuditRun(
+        schema_version=doc.SCHEMA_VERSION,
+        spec=subject.name,
+        contract=chosen,
+        seed=settings.seed,
+        gamma=settings.gamma,
+        vocab_size=settings.vocab_size,
+        tolerance=tolerance,
+        verdict=verdict,
+        tier="exact" if sampled is None else "sampled",
+        paths=tier.paths,
+        instances=tuple(_instance(judged) for judged in tier.judged),
+        not_enumerable=None if _whole(tier) or failure else _reason(tier),
+        sampled=None if sampled is None else sampled.tier,
+        counterexample=None if failure is None else _counterexample(failure, chosen),
+        localisation=None if failure is None else _localisation(failure),
+        diagnosis=() if failure is None else resemble(subject, failure, chosen),
+        refuted=refuted(chosen, [judged.model for judged in tier.judged], tolerance)
+        if verdict == "PASS" and sampled is None
+        else (),
+        probes=probes,
+        findings=tuple(findings),
+        reproduce=f"simverify audit {subject.name} --contract {chosen} --seed {settings.seed}",
+        meta=doc.Meta(
+            version=version("simverify"),
+            started=started.isoformat(timespec="seconds"),
+            seconds=time.perf_counter() - clock,
+            machine=f"{platform.system()} {platform.machine()}",
+            python=platform.python_version(),
+            threads=1,
+            timings=(),
+        ),
+    )
+
+
+def _contract_iv(subject: Subject, contract: Contract | None) -> Contract:
+    if subject.contract is None:
+        return contract or "verify"
+    if contract not in (None, subject.contract):
+        raise UsageError(
+            f"{subject.name} has the {subject.contract} contract: got --contract {contract}"
+        )
+    return subject.contract
+
+
+def _probes(subject: Subject, contract: Contract) -> tuple[doc.Probe, ...]:
+    if subject.coins:
+        message = "the code takes its coins as arguments: no random source to force"
+        return (doc.Probe(name="edges", outcome="not run", message=message),)
+    try:
+        return run_probes(subject.rule, contract)
+    except ValueError as error:
+        raise UsageError(f"{subject.name}: {error}") from None
+
+
+def _sample(
+    subject: Subject, contract: Contract, settings: AuditSettings, say: Callable[[str], None]
+) -> SampledAudit:
+    return sample_callable(
+        subject.generator_rule(),
+        contract,
+        instances=default_instances(min(settings.gamma, 3), settings.vocab_size),
+        seed=settings.seed,
+        alpha=settings.alpha,
+        detect=settings.detect,
+        max_samples=settings.max_samples,
+        seconds=settings.seconds,
+        say=say,
+    )
+
+
+def _whole(tier: ExactTier) -> bool:
+    """Whether the exact tier ran on all it should have, to the end."""
+    undecided = any(judged.undecided for judged in tier.judged)
+    core_skipped = any(m.vocab_size <= 3 and m.gamma <= 2 for m in tier.skipped)
+    return (
+        bool(tier.judged)
+        and tier.not_enumerable is None
+        and tier.aborted is None
+        and not undecided
+        and not core_skipped
+    )
+
+
+def _reason(tier: ExactTier) -> str:
+    """Why the exact tier is not enough."""
+    if tier.not_enumerable is not None:
+        return str(tier.not_enumerable)
+    if tier.aborted is not None:
+        return tier.aborted
+    if any(judged.undecided for judged in tier.judged):
+        pruned = max(judged.comparison.pruned for judged in tier.judged)
+        return f"branches of mass {pruned:.1e} could not be told from rounding"
+    if tier.skipped:
+        return f"more paths than the budget on {tier.skipped[0].name}"
+    return "no instance could be run"
+
+
+def _findings(tier: ExactTier, probes: tuple[doc.Probe, ...], strict: bool) -> list[str]:
+    fatal = ("violation", "warning") if strict else ("violation",)
+    lines = [f"probe {p.name}: {p.message}" for p in probes if p.outcome in fatal]
+    recorded = tier.failure.comparison.findings if tier.failure else ()
+    if tier.not_enumerable is not None:
+        recorded = (*recorded, *tier.not_enumerable.findings)
+    lines += [f"{f.kind}: {f.message}" for f in recorded if f.severity == "violation"]
+    if tier.failure is not None and tier.failure.deviates:
+        comparison = tier.failure.comparison
+        lines.append(
+            f"the exact law on {tier.failure.model.name} differs from the target's by TV "
+            f"{comparison.tv:.3g}"
+        )
+    return lines
+
+
+def _verdict(findings: list[str], tier: ExactTier, sampled: SampledAudit | None) -> doc.Verdict:
+    if findings or tier.failure is not None:
+        return "FAIL"
+    # A wall-clock limit only aborts: sampling cannot stand in for paths that were not run.
+    if sampled is not None:
+        return sampled.verdict if tier.aborted is None else "INCONCLUSIVE"
+    return "PASS"
+
+
+def _instance(judged: Judged) -> doc.ExactInstance:
+    comparison = judged.comparison
+    return doc.ExactInstance(
+        name=judged.model.name,
+        vocab_size=judged.model.vocab_size,
+        gamma=judged.model.gamma,
+        paths=comparison.paths,
+        max_abs_deviation=comparison.max_abs_deviation,
+        tv=comparison.tv,
+        expected_accepted=comparison.expected_accepted,
+        failed=judged.failed,
+    )
+
+
+def _counterexample(judged: Judged, contract: Contract) -> doc.Counterexample:
+    comparison = judged.comparison
+    length = output_length(judged.model, contract)
+    depth = length - 1 if contract == "verify" else length - 1 + judged.model.gamma
+    return doc.Counterexample(
+        instance=judged.model.document(depth),
+        sequence=comparison.worst.tokens,
+        probability_emitted=comparison.worst.emitted,
+        probability_expected=comparison.worst.due,
+        max_abs_deviation=comparison.max_abs_deviation,
+        tv=comparison.tv,
+    )
+
+
+def _localisation(judged: Judged) -> doc.Localisation | None:
+    place = judged.comparison.place
+    if place is None:
+        return None
+    return doc.Localisation(position=place.position, stage=place.stage, tv=place.tv)

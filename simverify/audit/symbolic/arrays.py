@@ -1,0 +1,321 @@
+"""Numpy arrays that hold symbolic draws.
+
+A :class:`DrawArray` is an object array whose comparisons fork element by element, in C
+order, into plain boolean arrays; once no element is symbolic it becomes a float array.
+Sorting, ``argmax`` and ``searchsorted`` work through the comparisons of the elements.
+"""
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from simverify.audit.symbolic.draws import Draw
+
+
+def _named(name: str, number: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def apply(x: Any) -> Any:
+        return getattr(x, name)() if isinstance(x, Draw) else number(x)
+
+    return apply
+
+
+def _least(x: Any, y: Any) -> Any:
+    return _clip(x, y, high=True)
+
+
+def _greatest(x: Any, y: Any) -> Any:
+    return _clip(x, y, high=False)
+
+
+def _clip(x: Any, y: Any, *, high: bool) -> Any:
+    if isinstance(y, Draw) and not isinstance(x, Draw):
+        x, y = y, x
+    if not isinstance(x, Draw):
+        return min(x, y) if high else max(x, y)
+    if isinstance(y, Draw):
+        return x if (x < y) == high else y
+    return x.clip(None, y) if high else x.clip(y, None)
+
+
+def _divide(x: Any, y: Any) -> Any:
+    """Divide as numpy does: by zero gives an infinity, not an exception."""
+    if isinstance(y, Draw) or y != 0:
+        return x / y
+    return x._over_zero(np.float64(y)) if isinstance(x, Draw) else float(np.divide(x, y))
+
+
+def _finite(x: Any) -> bool:
+    return isinstance(x, Draw) or bool(np.isfinite(x))
+
+
+_ELEMENTWISE: dict[Any, Callable[..., Any]] = {
+    np.add: operator.add,
+    np.subtract: operator.sub,
+    np.multiply: operator.mul,
+    np.divide: _divide,
+    np.floor_divide: operator.floordiv,
+    np.remainder: operator.mod,
+    np.power: operator.pow,
+    np.float_power: operator.pow,
+    np.negative: operator.neg,
+    np.positive: operator.pos,
+    np.absolute: abs,
+    np.fabs: abs,
+    np.minimum: _least,
+    np.maximum: _greatest,
+    np.fmin: _least,
+    np.fmax: _greatest,
+    np.less: operator.lt,
+    np.less_equal: operator.le,
+    np.greater: operator.gt,
+    np.greater_equal: operator.ge,
+    np.equal: operator.eq,
+    np.not_equal: operator.ne,
+    np.isfinite: _finite,
+    np.isnan: lambda x: not isinstance(x, Draw) and bool(np.isnan(x)),
+    np.isinf: lambda x: not isinstance(x, Draw) and bool(np.isinf(x)),
+    np.logical_not: lambda x: not x,
+    np.logical_and: lambda x, y: bool(x) and bool(y),
+    np.logical_or: lambda x, y: bool(x) or bool(y),
+    np.sign: lambda x: (-1.0 if x < 0 else 1.0) if isinstance(x, Draw) else float(np.sign(x)),
+    np.signbit: lambda x: bool(x < 0) if isinstance(x, Draw) else bool(np.signbit(x)),
+    np.heaviside: lambda x, h: float(x > 0) if isinstance(x, Draw) else float(np.heaviside(x, h)),
+    np.reciprocal: lambda x: _divide(1.0, x),
+    np.clip: lambda x, low, high: _least(_greatest(x, low), high),
+    np.floor: _named("floor", np.floor),
+    np.trunc: lambda x: float(int(x)),
+    np.ceil: lambda x: float(math.ceil(x)),
+    **{
+        getattr(np, name): _named(name, getattr(np, name))
+        for name in ("log", "log2", "log10", "log1p", "exp", "expm1", "sqrt", "square")
+    },
+}
+_CLIP_UFUNC: Any = np._core.umath.clip  # type: ignore[attr-defined]  # has no public name
+_ELEMENTWISE[_CLIP_UFUNC] = _ELEMENTWISE.pop(np.clip)
+
+Elements = np.ndarray[Any, Any]
+
+
+class DrawArray(np.ndarray[Any, Any]):
+    """An object array of draws and numbers; see the module."""
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return apply_ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        plain = _REPLACED.get(func)
+        if plain is not None:
+            return plain(*args, **kwargs)
+        inside = tuple(ndarray_type for ndarray_type in types if ndarray_type is not Draw)
+        result = super().__array_function__(func, inside, args, kwargs)
+        return settle(result) if isinstance(result, DrawArray) else result
+
+    def __getitem__(self, index: Any) -> Any:
+        result = super().__getitem__(index)
+        return settle(result) if isinstance(result, DrawArray) and result.ndim == 0 else result
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        result = super().__array_wrap__(array, context, return_scalar)
+        return settle(result) if isinstance(result, DrawArray) else result
+
+    def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Any:
+        """Integers and booleans fork; other dtypes leave the draws as they are."""
+        kind = np.dtype(dtype).kind
+        if kind in "iu":
+            return _map(int, [self]).view(np.ndarray).astype(dtype)
+        if kind == "b":
+            return _map(bool, [self]).view(np.ndarray).astype(dtype)
+        return self.copy()
+
+    def clip(self, min: Any = None, max: Any = None, *args: Any, **kwargs: Any) -> Any:  # noqa: A002
+        """Hold every element between two bounds."""
+        result: Any = self
+        if min is not None:
+            result = np.maximum(result, min)
+        return result if max is None else np.minimum(result, max)
+
+    def round(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuse: rounding is not monotone in a way that is worth following."""
+        next(x for x in self.flat if isinstance(x, Draw))._refuse("round of an array of draws")
+
+
+def draw_array(elements: "list[Any]", shape: Any) -> Any:
+    """Return an array of this shape; a float64 array if no element is symbolic."""
+    array = np.empty(len(elements), dtype=object)
+    array[:] = elements
+    return settle(array.reshape(shape).view(DrawArray))
+
+
+def settle(array: Elements) -> Any:
+    """Turn an object array without draws into a plain one, a 0-d one into its element."""
+    flat = array.ravel().view(np.ndarray).tolist()
+    if not any(isinstance(x, Draw) for x in flat):
+        plain = np.array(flat if flat else [], dtype=None if flat else np.float64)
+        plain = plain.reshape(array.shape)
+        return plain[()] if array.ndim == 0 else plain
+    return flat[0] if array.ndim == 0 else array.view(DrawArray)
+
+
+def is_symbolic(x: Any) -> bool:
+    """Whether a value is a draw or an array with one."""
+    if isinstance(x, Draw):
+        return True
+    return (
+        isinstance(x, np.ndarray) and x.dtype == object and any(isinstance(y, Draw) for y in x.flat)
+    )
+
+
+def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run a ufunc over draws, element by element."""
+    draw = _first_draw(inputs)
+    function = _ELEMENTWISE.get(ufunc)
+    out = kwargs.pop("out", None)
+    if draw is None:
+        plain = [settle(x) if isinstance(x, DrawArray) else x for x in inputs]
+        return getattr(ufunc, method)(*plain, **kwargs, **({"out": out} if out else {}))
+    if function is None or method not in ("__call__", "reduce", "accumulate", "outer"):
+        draw._refuse(f"np.{ufunc.__name__}{'' if method == '__call__' else '.' + method}")
+    if method == "__call__":
+        where = kwargs.pop("where", True)
+        result = _map(function, list(inputs), where=where, out=out)
+    else:
+        plain = [x.view(np.ndarray) if isinstance(x, DrawArray) else x for x in inputs]
+        result = getattr(np.frompyfunc(function, 2, 1), method)(
+            *plain, **{k: v for k, v in kwargs.items() if k != "dtype" and v is not np._NoValue}
+        )
+        result = (
+            settle(np.asarray(result, dtype=object)) if not isinstance(result, Draw) else result
+        )
+    if out is not None:
+        out[0][...] = result
+        return out[0]
+    return result
+
+
+def _map(
+    function: Callable[..., Any], inputs: list[Any], *, where: Any = True, out: Any = None
+) -> Any:
+    arrays = [_objects(x) for x in inputs]
+    if all(a.ndim == 0 for a in arrays) and where is True:
+        return function(*(_python(a[()]) for a in arrays))
+    if where is not True:
+        arrays.append(np.asarray(where))
+    spread = np.broadcast_arrays(*arrays)
+    shape = spread[0].shape
+    columns = [list(map(_python, a.ravel().tolist())) for a in spread]
+    if where is True:
+        values = [function(*row) for row in zip(*columns, strict=True)]
+    else:
+        kept = np.broadcast_to(_objects(out[0]), shape).ravel().tolist() if out else None
+        if kept is None:
+            next(x for x in columns[0] if isinstance(x, Draw))._refuse("where= without out=")
+        values = [
+            function(*row) if use else old for *row, use, old in zip(*columns, kept, strict=True)
+        ]
+    return draw_array(values, shape)
+
+
+def _python(x: Any) -> Any:
+    """Unwrap a numpy scalar, whose operators would come back here."""
+    return x.item() if isinstance(x, np.generic) else x
+
+
+def _objects(x: Any) -> Elements:
+    if isinstance(x, Draw):
+        array = np.empty((), dtype=object)
+        array[()] = x
+        return array
+    return np.asarray(x).view(np.ndarray)
+
+
+def _first_draw(inputs: tuple[Any, ...]) -> Draw | None:
+    for x in inputs:
+        if isinstance(x, Draw):
+            return x
+        if isinstance(x, list | tuple):
+            found = _first_draw(tuple(x))
+            if found is not None:
+                return found
+        if isinstance(x, np.ndarray) and x.dtype == object:
+            for y in x.flat:
+                if isinstance(y, Draw):
+                    return y
+    return None
+
+
+def _where(condition: Any, *values: Any) -> Any:
+    if is_symbolic(condition):
+        condition = np.not_equal(condition, 0)
+    if not values:
+        return np.nonzero(condition)
+    return _map(lambda c, x, y: x if c else y, [condition, *values])
+
+
+def _clip_function(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **kw: Any) -> Any:
+    low, high = kw.pop("min", a_min), kw.pop("max", a_max)
+    result = a
+    if low is not None:
+        result = np.maximum(result, low)
+    if high is not None:
+        result = np.minimum(result, high)
+    if out is not None:
+        out[...] = result
+    return result
+
+
+def _searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+    if sorter is not None:
+        a = np.asarray(a)[sorter]
+    return np.asarray(a, dtype=object).searchsorted(
+        _objects(v), side="right" if side == "right" else "left"
+    )
+
+
+def _no_draws_inside(name: str) -> Callable[..., Any]:
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        draw = _first_draw((*args, *kwargs.values()))
+        if draw is None:
+            plain = [settle(x) if isinstance(x, DrawArray) else x for x in args]
+            return getattr(np, name)(*plain, **kwargs)
+        return draw._refuse(f"np.{name} of draws")
+
+    return refuse
+
+
+_REPLACED: dict[Any, Callable[..., Any]] = {
+    np.where: _where,
+    np.clip: _clip_function,
+    np.searchsorted: _searchsorted,
+    np.digitize: lambda x, bins, right=False: _searchsorted(bins, x, "left" if right else "right"),
+    **{
+        getattr(np, name): _no_draws_inside(name)
+        for name in (
+            "unique",
+            "quantile",
+            "percentile",
+            "median",
+            "histogram",
+            "interp",
+            "mean",
+            "var",
+            "std",
+            "round",
+            "dot",
+            "matmul",
+            "einsum",
+            "save",
+            "partition",
+            "isclose",
+            "allclose",
+            "array_equal",
+            "nanmax",
+            "nanmin",
+            "nansum",
+            "nan_to_num",
+            "convolve",
+        )
+    },
+}

@@ -1,0 +1,329 @@
+"""Symbolic scalars: a uniform, and anything monotone in one.
+
+Comparing a draw with a number forks the path and narrows the uniform's interval; the
+narrowed uniform stays the same draw, so code that uses it twice gets what it deserves.
+Whatever would turn a draw into a number (``float``, ``hash``, formatting) is refused.
+"""
+
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from simverify.audit.symbolic.forms import IDENTITY, Form, NotMonotone
+from simverify.audit.symbolic.operators import Operators, by_array, number
+from simverify.audit.symbolic.races import enter, first_is_less
+
+if TYPE_CHECKING:
+    from simverify.audit.symbolic.chains import Chain
+    from simverify.audit.symbolic.source import Source
+
+MAX_CELLS = 4096
+NEGLIGIBLE = 2e-7
+"""Clipping a draw on less than this probability leaves it alone and adds to the slack."""
+
+
+class Draw(Operators):
+    """``form`` of ``atom``; the base of all symbolic scalars."""
+
+    __slots__ = ("atom", "form")
+    __hash__ = None  # type: ignore[assignment]  # the hash of a draw is not a number we know
+
+    atom: "Uniform | Chain"
+    form: Form
+
+    def __init__(self, atom: "Uniform | Chain", form: Form) -> None:
+        self.atom = atom
+        self.form = form
+
+    @property
+    def source(self) -> "Source":
+        """The path's randomness."""
+        return self.atom.source
+
+    def is_below(self, bound: float) -> bool:
+        """Whether the draw is below a number (at it: an event of probability zero)."""
+        if bound != bound:
+            return False
+        t, increasing = self.form.threshold(bound)
+        atom = self.atom
+        below = atom.split(t) if atom.low < t < atom.high else t >= atom.high
+        return below if increasing else not below
+
+    def range(self) -> tuple[float, float]:
+        """Smallest and largest value it can still take."""
+        return self.form.range(self.atom.low, self.atom.high)
+
+    # -- comparisons; on a continuous draw < and <= differ with probability zero --
+
+    def __lt__(self, other: Any) -> Any:
+        if isinstance(other, float):
+            return self.is_below(float(other))
+        return _compare(self, other, np.less)
+
+    def __gt__(self, other: Any) -> Any:
+        if isinstance(other, float):
+            return other == other and not self.is_below(float(other))
+        return _compare(self, other, np.greater)
+
+    def __le__(self, other: Any) -> Any:
+        if isinstance(other, float):
+            return self.is_below(float(other))
+        return _compare(self, other, np.less_equal)
+
+    def __ge__(self, other: Any) -> Any:
+        if isinstance(other, float):
+            return other == other and not self.is_below(float(other))
+        return _compare(self, other, np.greater_equal)
+
+    def __eq__(self, other: Any) -> Any:
+        return _compare(self, other, np.equal)
+
+    def __ne__(self, other: Any) -> Any:
+        return _compare(self, other, np.not_equal)
+
+    def __bool__(self) -> bool:
+        return True  # a continuous draw is zero with probability zero
+
+    def clip(self, low: float | None, high: float | None) -> Any:
+        """Return the draw held between two numbers, as ``np.clip``."""
+        atom = self.atom
+        for bound, is_low in ((low, True), (high, False)):
+            if bound is None:
+                continue
+            t, increasing = self.form.threshold(float(bound))
+            outside = t - atom.low if increasing == is_low else atom.high - t
+            if outside <= 0:
+                continue
+            single = isinstance(atom, Uniform) and atom.owner is None
+            if single and outside <= NEGLIGIBLE * (atom.high - atom.low):
+                self.source.slack += outside
+            elif self.is_below(float(bound)) == is_low:
+                return float(bound)
+        return self
+
+    def __copy__(self) -> "Draw":
+        return self
+
+    def __deepcopy__(self, memo: Any) -> "Draw":
+        return self
+
+    def __repr__(self) -> str:
+        return f"<a draw in [{self.range()[0]:.6g}, {self.range()[1]:.6g}]>"
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        from simverify.audit.symbolic.arrays import apply_ufunc
+
+        return apply_ufunc(ufunc, method, inputs, kwargs)
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise TypeError(f"{func.__name__} of a draw")  # the mode that follows torch comes first
+
+    def item(self) -> "Draw":
+        """Return itself, as a numpy scalar does."""
+        return self
+
+    # -- refusals --
+
+    def __float__(self) -> float:
+        return self._refuse("float() of a draw")
+
+    def __index__(self) -> int:
+        return self._refuse("an index that is a draw")
+
+    def __complex__(self) -> complex:
+        return self._refuse("complex() of a draw")
+
+    def __str__(self) -> str:
+        return self._refuse("str() of a draw")
+
+    def __format__(self, spec: str) -> str:
+        return self._refuse("formatting of a draw")
+
+    def __reduce__(self) -> NoReturn:
+        self._refuse("pickling of a draw")
+
+    def _refuse(self, call: str) -> NoReturn:
+        self.source.refuse(call)
+
+    def _map(self, make: Any) -> Any:
+        try:
+            form = make()
+        except NotMonotone as error:
+            self._refuse(str(error))
+        if form.slack > self.form.slack:
+            self.source.slack += form.slack - self.form.slack
+        return Draw(self.atom, form)
+
+    def _affine(self, scale: float, shift: float) -> Any:
+        if scale == 0 and math.isfinite(shift):
+            return shift
+        if math.isinf(shift) or shift != shift or scale != scale:
+            return scale * 0.5 + shift if math.isfinite(scale) else math.nan
+        if math.isinf(scale) and shift == 0:
+            low, high = self.range()
+            return scale if low >= 0 else -scale if high <= 0 else self._refuse("inf times a draw")
+        return self._map(lambda: self.form.affine(scale, shift))
+
+    def _over_zero(self, zero: Any) -> Any:
+        if not isinstance(zero, np.generic | np.ndarray):
+            raise ZeroDivisionError("float division by zero")
+        return self._affine(math.copysign(math.inf, float(zero)), 0.0)
+
+    def _power(self, k: float) -> Any:
+        return self._map(lambda: self.form.power(k))
+
+    def _plus(self, other: "Draw") -> Any:
+        x, y = self.form, other.form
+        if self.atom is other.atom and x.kind == y.kind and x.kind in ("u", "ea"):
+            if x.flip == y.flip:
+                if x.a + y.a == 0:
+                    return x.b + y.b
+                form = Form(x.kind, x.a + y.a, x.b + y.b, x.flip)
+                return Draw(self.atom, form)
+        elif x.kind == y.kind == "ea" and x.a == y.a and not (x.flip or y.flip):
+            return Draw(self._chain(other), Form("ea", x.a, x.b + y.b))
+        return self._refuse("the sum of two draws")
+
+    def _times(self, other: "Draw") -> Any:
+        x, y = self.form._centred(), other.form._centred()
+        if x.kind == y.kind and x.kind in ("up", "ep"):
+            if self.atom is other.atom and x.flip == y.flip:
+                if x.b + y.b == 0:
+                    return x.a * y.a
+                form = Form(x.kind, x.a * y.a, x.b + y.b, x.flip)
+                return Draw(self.atom, form._plain())
+            if x.kind == "up" and x.b == y.b and not (x.flip or y.flip):
+                return Draw(self._chain(other), Form("up", x.a * y.a, x.b)._plain())
+        return self._refuse("the product of two draws")
+
+    def _chain(self, other: "Draw") -> "Chain":
+        if isinstance(other.atom, Uniform):
+            return self.source.chain(self.atom, other.atom)
+        if isinstance(self.atom, Uniform):
+            return self.source.chain(other.atom, self.atom)
+        return self._refuse("the product of two products of draws")
+
+    def _cell(self) -> int:
+        low, high = self.range()
+        if not (math.isfinite(low) and math.isfinite(high)):
+            self._refuse("the integer part of a draw without bounds")
+        first, last = math.floor(low), max(math.floor(low), math.ceil(high) - 1)
+        if first == last:
+            return first
+        if last - first >= MAX_CELLS:
+            self._refuse(f"the integer part of a draw with more than {MAX_CELLS} outcomes")
+        if not isinstance(self.atom, Uniform):
+            self._refuse("the integer part of a product of draws")
+        cuts = [self.form.threshold(float(c))[0] for c in range(first + 1, last + 1)]
+        if cuts[0] < cuts[-1] or (len(cuts) == 1 and self.form.threshold(first + 1.0)[1]):
+            return first + self.atom.locate(cuts)
+        return last - self.atom.locate(cuts[::-1])
+
+
+class Uniform(Draw):
+    """A uniform on [0, 1), known by now to lie in [low, high).
+
+    ``owner`` is the race or product that it takes part in, once one was decided.
+    """
+
+    __slots__ = ("_source", "high", "low", "owner")
+
+    def __init__(self, source: "Source") -> None:
+        self._source = source
+        self.low = 0.0
+        self.high = 1.0
+        self.owner: Any = None
+        self.atom = self
+        self.form = IDENTITY
+
+    @property
+    def source(self) -> "Source":
+        """The path's randomness."""
+        return self._source
+
+    def is_below(self, bound: float) -> bool:
+        """Whether the uniform is below a number."""
+        if self.low < bound < self.high:
+            return self.split(bound)
+        return bound >= self.high  # False for NaN
+
+    def split(self, bound: float) -> bool:
+        """Fork on a bound strictly inside the interval; true if below."""
+        if self.owner is not None:
+            self._refuse("a draw compared with a number after it was compared with a draw")
+        share = (bound - self.low) / (self.high - self.low)
+        below = self._source.fork((share, 1 - share)) == 0
+        if below:
+            self.high = bound
+        else:
+            self.low = bound
+        return below
+
+    def locate(self, cuts: "list[float]") -> int:
+        """Return how many of the ascending ``cuts`` it has passed; one fork for all."""
+        ends = [self.low, *(min(max(c, self.low), self.high) for c in cuts), self.high]
+        weights = [(b - a) / (self.high - self.low) for a, b in pairwise(ends)]
+        if sum(w > 0 for w in weights) > 1:
+            if self.owner is not None:
+                self._refuse("a draw compared with a number after it was compared with a draw")
+            cell = self._source.fork(weights)
+            self.low, self.high = ends[cell], ends[cell + 1]
+            return cell
+        return max(range(len(weights)), key=weights.__getitem__)
+
+
+def _compare(draw: Draw, other: Any, ufunc: Any) -> Any:
+    if isinstance(other, Draw):
+        same = draw.atom is other.atom and draw.form == other.form
+        if same or ufunc in (np.equal, np.not_equal):
+            return same == (ufunc not in (np.less, np.greater, np.not_equal))
+        if ufunc in (np.less, np.less_equal):
+            return _is_less(draw, other)
+        return _is_less(other, draw)
+    if (x := number(other)) is not None:
+        if ufunc in (np.equal, np.not_equal):
+            return ufunc is np.not_equal
+        below = draw.is_below(x)
+        return below if ufunc in (np.less, np.less_equal) else x == x and not below
+    if ufunc in (np.equal, np.not_equal) and not isinstance(other, np.ndarray):
+        return NotImplemented
+    return by_array(ufunc, draw, other)
+
+
+def _is_less(x: Draw, y: Draw) -> bool:
+    source = x.source
+    if x.atom is y.atom:
+        return _less_of_one_atom(x, y)
+    (x_low, x_high), (y_low, y_high) = x.range(), y.range()
+    if x_high <= y_low:
+        return True
+    if y_high <= x_low:
+        return False
+    if not isinstance(x.atom, Uniform) or not isinstance(y.atom, Uniform):
+        source.refuse("a comparison of a product of draws with a draw")
+    try:
+        (family, rate_x, sense), (other, rate_y, _) = x.form.race(), y.form.race()
+    except OverflowError:
+        source.refuse("a race with weights beyond floating point")
+    if family != other or math.isinf(rate_x) or math.isinf(rate_y):
+        source.refuse("a comparison of two draws of different laws")
+    if rate_x == 0 or rate_y == 0:
+        # A weight that underflowed never arrives.
+        x_first = rate_x > 0
+        return rate_x != rate_y and (x_first if sense > 0 else not x_first)
+    racer_x = enter(source, x.atom, rate_x, x.form.flip)
+    racer_y = enter(source, y.atom, rate_y, y.form.flip)
+    x_first = first_is_less(source, racer_x, rate_x, racer_y, rate_y)
+    return x_first if sense > 0 else not x_first
+
+
+def _less_of_one_atom(x: Draw, y: Draw) -> bool:
+    if x.form == y.form:
+        return False
+    if x.form.kind == y.form.kind and x.form.flip == y.form.flip and x.form.kind in ("u", "ea"):
+        difference = x - y
+        return bool(difference < 0.0)
+    return x._refuse("a comparison of two functions of one draw")

@@ -1,0 +1,276 @@
+"""Depth-first re-execution of code under audit, with checks that it was really followed."""
+
+import random
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from simverify.audit.symbolic.errors import CannotEnumerate, Finding, OutOfTime
+from simverify.audit.symbolic.floats import REFUSALS
+from simverify.audit.symbolic.intercept import intercepted, real_states
+from simverify.audit.symbolic.source import Source
+from simverify.audit.symbolic.watchdog import Expired, deadline, now
+from simverify.simulators.exact.paths import Path, explore
+
+Tokens = tuple[int, ...]
+
+
+REPLAYS = ((8, 8), (32, 2))
+"""(n, k): of the leaves up to the n-th of an enumeration, each is run again k times."""
+
+REPLAY_EVERY = 64
+"""Beyond those, one leaf in this many is run again, once."""
+
+REPEATS = 16
+"""Runs of code that never forked."""
+
+
+class BadTokens(Exception):
+    """What the code returned is not a sequence of tokens; carries the finding's text."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+@dataclass(frozen=True)
+class ExactLaw:
+    """The exact law of what a piece of code emits.
+
+    ``probabilities`` maps each emitted tuple of tokens to its probability; ``lost`` is the
+    mass of paths that emitted nothing usable (see ``findings``) and ``pruned`` bounds the
+    mass of what was not run or not followed to the last bit. The three sum to 1.
+    ``complete`` is false if the code never came back and the rest was not run.
+    """
+
+    probabilities: dict[Tokens, float]
+    paths: int
+    pruned: float
+    lost: float
+    findings: tuple[Finding, ...]
+    complete: bool = True
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """One path's end: the tokens, or what went wrong."""
+
+    tokens: Tokens | None
+    kind: str = ""
+    message: str = ""
+
+
+class Enumeration:
+    """Interception of the randomness of ``code`` for the length of a ``with`` block.
+
+    ``run`` may be called many times inside; setting up once per audit keeps paths cheap.
+    ``rng`` is the symbolic generator to hand to the code.
+    """
+
+    def __init__(self, code: Any, *, prune: float = 1e-12, seed_once: bool = False) -> None:
+        self._code = code
+        self.source = Source(prune, seed_once=seed_once)
+        self._stack = ExitStack()
+        self._leaves = 0
+        self._intercepting = self._shadow_float = False
+        self.rng = np.random.Generator(np.random.PCG64(20250))
+        # Made before interception: the replays need real numbers.
+        self._replay_rng = np.random.Generator(np.random.PCG64(20251))
+
+    def __enter__(self) -> "Enumeration":
+        return self
+
+    def _intercept(self, call: Callable[[], Tokens]) -> None:
+        """Intercept from now on, after a plain run in which the code may import things.
+
+        An import under interception would take its own random numbers from us, and torch can
+        only be followed once the code has imported it.
+        """
+        with ExitStack() as stack:
+            stack.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore")
+            stack.enter_context(np.errstate(all="ignore"))
+            self.source.begin(Path())
+            with _global_states_kept():
+                self._attempt(call)
+            self.rng = stack.enter_context(
+                intercepted(self.source, self._code, shadow_float=self._shadow_float)
+            )()
+            self._stack = stack.pop_all()
+        self._intercepting = True
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def run(
+        self, call: Callable[[], Tokens], *, max_paths: int | None, seconds: float | None
+    ) -> ExactLaw:
+        """Enumerate ``call``, which runs the code once and returns canonical tokens.
+
+        ``call`` raises :class:`BadTokens` for an unusable result. Raises
+        :class:`CannotEnumerate`, :class:`OutOfTime` or ``TooManyPaths``.
+        """
+        started = now()
+        try:
+            return self._run(call, max_paths, seconds)
+        except CannotEnumerate as error:
+            if error.call not in REFUSALS or self._shadow_float:
+                raise
+        # Told apart from the first try, because a type that only looks like float may itself
+        # stop code that never turns a draw into one.
+        self._stack.close()
+        self._shadow_float, self._intercepting = True, False
+        self.rng = np.random.Generator(np.random.PCG64(20250))
+        left = None if seconds is None else max(0.01, seconds - (now() - started))
+        return self._run(call, max_paths, left)
+
+    def _run(
+        self, call: Callable[[], Tokens], max_paths: int | None, seconds: float | None
+    ) -> ExactLaw:
+        source = self.source
+        law: dict[Tokens, float] = {}
+        lost = slack = 0.0
+        paths = 0
+        started = path_started = now()
+
+        def one(path: Path) -> _Outcome:
+            nonlocal path_started
+            path_started = now()
+            source.begin(path)
+            outcome = self._attempt(call)
+            if not path.choices and not source.draws:
+                self._repeat(call, outcome)
+            self._leaves += 1
+            for _ in range(_replays(self._leaves, outcome)):
+                self._replay(call, outcome)
+            return outcome
+
+        try:
+            with deadline(seconds):
+                if not self._intercepting:
+                    self._intercept(call)
+                source.findings.clear()
+                source.pruned = 0.0
+                before = real_states()
+                for outcome, weight in explore(one, max_paths=max_paths):
+                    paths += 1
+                    slack += float(weight) * source.slack
+                    if outcome.kind == "cut":
+                        source.pruned += float(weight)
+                    elif outcome.tokens is None:
+                        lost += float(weight)
+                        source.find(outcome.kind, "violation", outcome.message)
+                    else:
+                        law[outcome.tokens] = law.get(outcome.tokens, 0.0) + float(weight)
+                if real_states() != before:
+                    source.refuse("randomness that is not tracked: a global generator moved")
+        except Expired:
+            ended = now()
+            if ended - path_started < (ended - started) / 2:
+                raise OutOfTime(ended - started, paths) from None
+            source.find("hangs", "violation", f"did not return within {ended - path_started:.1f} s")
+            return self._law(law, paths, slack, lost, complete=False)
+        return self._law(law, paths, slack, lost, complete=True)
+
+    def _law(
+        self, law: dict[Tokens, float], paths: int, slack: float, lost: float, *, complete: bool
+    ) -> ExactLaw:
+        findings = tuple(self.source.findings.values())
+        return ExactLaw(law, paths, self.source.pruned + slack, lost, findings, complete)
+
+    def _attempt(self, call: Callable[[], Tokens]) -> _Outcome:
+        source = self.source
+        outcome: _Outcome
+        try:
+            outcome = _Outcome(call())
+        except (KeyboardInterrupt, Expired):
+            raise
+        except CannotEnumerate:
+            outcome = _Outcome(None)
+        except BadTokens as error:
+            outcome = _Outcome(None, error.kind, str(error))
+        except BaseException as error:  # the user's code may raise anything, SystemExit too
+            message = f"raised {type(error).__name__}: {_text(error)}{_line(error)}"
+            outcome = _Outcome(None, "raises", message)
+        if source.cut:
+            return _Outcome(None, "cut")
+        if source.failure is not None:
+            # The code may have swallowed it; the path was wrong from there on.
+            raise source.failure
+        return outcome
+
+    def _repeat(self, call: Callable[[], Tokens], outcome: _Outcome) -> None:
+        """Run code that drew nothing again: it may draw from something not intercepted."""
+        for _ in range(REPEATS):
+            again = self._attempt(call)
+            if (again.tokens, again.kind) != (outcome.tokens, outcome.kind):
+                self.source.refuse("randomness that is not tracked: the result changed")
+
+    def _replay(self, call: Callable[[], Tokens], outcome: _Outcome) -> None:
+        """Run the path again on plain numbers; it must end the same way."""
+        source = self.source
+        kept = source.snapshot()
+        plan = source.plan_like_this_path(self._replay_rng)
+        if plan is None:
+            if outcome.tokens is None:
+                source.refuse(f"code that {outcome.message}, where no numbers confirm it")
+            return
+        source.begin(Path(), plan)
+        again = self._attempt(call)
+        source.restore(kept)
+        if (again.tokens, again.kind) == (outcome.tokens, outcome.kind):
+            return
+        if outcome.tokens is None:
+            source.refuse(f"code that {outcome.message} on a symbolic draw")
+        source.refuse(
+            "randomness that is not tracked: a repeated path emitted "
+            f"{again.tokens or again.kind} instead of {outcome.tokens or outcome.kind}"
+        )
+
+
+@contextmanager
+def _global_states_kept() -> Iterator[None]:
+    """Put the process's own generators back: a run of the user's code moves or seeds them."""
+    legacy, python = np.random.get_state(), random.getstate()  # noqa: NPY002
+    try:
+        yield
+    finally:
+        np.random.set_state(legacy)  # noqa: NPY002
+        random.setstate(python)
+
+
+def _replays(leaf: int, outcome: _Outcome) -> int:
+    if outcome.kind == "cut":
+        return 0
+    for last, times in REPLAYS:
+        if leaf <= last:
+            return times
+    return int(outcome.tokens is None or leaf % REPLAY_EVERY == 0)
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error).splitlines()[0][:200] if str(error) else ""
+    except Exception:
+        return "(its message cannot be printed)"
+
+
+def _line(error: BaseException) -> str:
+    trace = error.__traceback__
+    found = ""
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if "simverify/audit" not in file and "site-packages" not in file:
+            found = f" ({file}:{trace.tb_lineno})"
+        trace = trace.tb_next
+    return found

@@ -1,0 +1,134 @@
+"""Puts the symbolic twins where the code under audit looks for randomness.
+
+For the duration of a ``with`` block: ``numpy.random``, ``random``, the scalar functions of
+``math`` (which would turn a draw into a float), generators made or kept by the code, and
+every name in the code's own modules that was bound to one of these at import.
+"""
+
+import math
+import random
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+
+from simverify.audit.symbolic.draws import Draw
+from simverify.audit.symbolic.floats import replace_float
+from simverify.audit.symbolic.names import replace_names
+from simverify.audit.symbolic.numpy_rng import (
+    Generator,
+    RandomState,
+    SymbolicGenerator,
+    SymbolicRandomState,
+)
+from simverify.audit.symbolic.python_rng import patched_functions, patched_methods
+from simverify.audit.symbolic.source import Source
+
+_LEGACY: Any = np.random.mtrand._rand
+_PYTHON_STATE: Any = random.Random.__mro__[1].getstate  # type: ignore[attr-defined]
+_MATH = ("log", "log2", "log10", "log1p", "exp", "expm1", "sqrt")
+
+
+@contextmanager
+def intercepted(
+    source: Source, code: Any, *, shadow_float: bool
+) -> Iterator[type[SymbolicGenerator]]:
+    """Yield the Generator class to hand to the code; everything is put back on leaving.
+
+    ``shadow_float`` replaces the name ``float`` in the code's modules (:mod:`.floats`).
+    """
+    generator = type("Generator", (SymbolicGenerator,), {"source": source})
+    state = type("RandomState", (SymbolicRandomState,), {"source": source})
+    legacy = state()
+    source.on_begin.append(lambda: legacy.seed(None))
+    swaps: dict[int, tuple[Any, Any]] = {}
+
+    def swap(owner: Any, name: str, new: Any) -> None:
+        old = getattr(owner, name)
+        swaps[id(old)] = (old, new)
+        patches.append((owner, name, new))
+
+    patches: list[tuple[Any, str, Any]] = []
+    others: list[Callable[[Any], Any]] = []
+    for name in np.random.__all__:
+        method = getattr(legacy, name, None)
+        if callable(method) and not name.startswith("_"):
+            swap(np.random, name, method)
+    swap(np.random, "Generator", generator)
+    swap(np.random, "RandomState", state)
+    swap(np.random, "default_rng", _default_rng(generator))
+    swap(np.random.mtrand, "_rand", legacy)
+    for name, function in patched_functions(source).items():
+        swap(random, name, function)
+    for name in _MATH:
+        swap(math, name, _of_draw_or_number(name, getattr(math, name)))
+    swap(math, "isnan", _constant_of_draw(math.isnan, answer=False))
+    swap(math, "isinf", _constant_of_draw(math.isinf, answer=False))
+    swap(math, "isfinite", _constant_of_draw(math.isfinite, answer=True))
+    patches += [(owner, name, new) for owner, name, new in patched_methods(source)]
+
+    def kept(value: Any) -> Any:
+        """Return what stands for a value found in the code's modules; None to leave it."""
+        known = swaps.get(id(value))
+        if known is not None and known[0] is value:
+            return known[1]
+        if isinstance(value, Generator) and not isinstance(value, SymbolicGenerator):
+            return generator()
+        if isinstance(value, RandomState) and not isinstance(value, SymbolicRandomState):
+            return state()
+        return next((new for other in others if (new := other(value)) is not None), None)
+
+    with ExitStack() as stack:
+        stack.callback(source.on_begin.clear)
+        if "torch" in sys.modules:
+            # Never imported for code that has not imported it itself.
+            from simverify.audit.symbolic.torch_rng import torch_intercepted
+
+            others.append(stack.enter_context(torch_intercepted(source, swap)))
+        replace_names(code, kept, stack)
+        if shadow_float:
+            replace_float(code, stack)
+        for owner, name, new in patches:
+            _patch(owner, name, new, stack)
+        yield generator
+
+
+def real_states() -> tuple[object, ...]:
+    """Return the states of the process's own generators, which must not move."""
+    legacy = _LEGACY.get_state()
+    torch = sys.modules.get("torch")
+    third = None if torch is None else torch.default_generator.get_state().numpy().tobytes()
+    return legacy[1].tobytes(), legacy[2], _PYTHON_STATE(random._inst), third
+
+
+def _patch(owner: Any, name: str, new: Any, stack: ExitStack) -> None:
+    missing = object()
+    old = vars(owner).get(name, missing)
+    setattr(owner, name, new)
+    if old is missing:
+        stack.callback(delattr, owner, name)
+    else:
+        stack.callback(setattr, owner, name, old)
+
+
+def _default_rng(generator: type[SymbolicGenerator]) -> Callable[..., Any]:
+    def default_rng(seed: Any = None) -> Any:
+        return seed if isinstance(seed, Generator) else generator(seed)
+
+    return default_rng
+
+
+def _of_draw_or_number(name: str, original: Any) -> Callable[..., Any]:
+    def function(x: Any, *base: Any) -> Any:
+        if isinstance(x, Draw):
+            value = getattr(x, name)()
+            return value / original(*base) if base else value
+        return original(x, *base)
+
+    return function
+
+
+def _constant_of_draw(original: Any, *, answer: bool) -> Callable[[Any], Any]:
+    return lambda x: answer if isinstance(x, Draw) else original(x)

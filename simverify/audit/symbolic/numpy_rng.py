@@ -1,0 +1,313 @@
+"""Symbolic twins of ``numpy.random.Generator`` and ``RandomState``.
+
+Each method draws from the current :class:`Source` what numpy's would draw in law; those
+that cannot be followed refuse by name.
+"""
+
+import math
+from collections.abc import Callable, Hashable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from simverify.audit.symbolic.arrays import draw_array
+from simverify.audit.symbolic.draws import MAX_CELLS, Draw, Uniform
+from simverify.audit.symbolic.source import Source, Stream
+
+MANY = 2**31
+"""Integers below a range this large are read as a continuous uniform (error 1 / range)."""
+
+# Kept here because the names in numpy.random are ours while code is intercepted.
+Generator = np.random.Generator
+RandomState = np.random.RandomState
+
+_SUM_TOLERANCE = 1.5e-8
+_OS_ENTROPY_BITS = 64
+
+
+class Sampler:
+    """The draws that both twins share; ``stream`` says after which seed they follow."""
+
+    source: ClassVar[Source]
+    stream: Stream
+
+    def _each(self, size: Any, one: Callable[[], Any]) -> Any:
+        if size is None:
+            return one()
+        shape = (int(size),) if np.ndim(size) == 0 else tuple(int(n) for n in size)
+        return draw_array([one() for _ in range(math.prod(shape))], shape)
+
+    def _uniform(self) -> Any:
+        return self.source.uniform(self.stream)
+
+    def _into(self, size: Any, out: Any, one: Callable[[], Any]) -> Any:
+        if out is not None:
+            self.source.refuse("out= of a random draw")
+        return self._each(size, one)
+
+    def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
+        """Uniform on [low, high)."""
+        if size is None:
+            size = np.broadcast(low, high).shape or None
+        return low + (high - low) * self._each(size, self._uniform)
+
+    def standard_exponential(
+        self, size: Any = None, dtype: Any = None, method: Any = None, out: Any = None
+    ) -> Any:
+        """Exponential of rate 1."""
+        del dtype, method
+        return self._into(size, out, lambda: self.source.exponential(self.stream))
+
+    def exponential(self, scale: Any = 1.0, size: Any = None) -> Any:
+        """Exponential of mean ``scale``."""
+        if size is None:
+            size = np.shape(scale) or None
+        return scale * self.standard_exponential(size)
+
+    def gumbel(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
+        """Gumbel: ``loc - scale * log(E)``."""
+        if size is None:
+            size = np.broadcast(loc, scale).shape or None
+        return loc - scale * np.log(self.standard_exponential(size))
+
+    def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
+        """Binomial; one trial is a coin, more trials are a fork by outcome."""
+        shape = np.broadcast(n, p).shape if size is None else size
+        trials, probs = np.broadcast_arrays(n, p)
+        if size is not None and trials.ndim:
+            trials, probs = np.broadcast_to(trials, size), np.broadcast_to(probs, size)
+        rows = zip(trials.ravel().tolist(), probs.ravel().tolist(), strict=True)
+        if not trials.ndim:
+            trial, prob = next(iter(rows))
+            return self._each(size, lambda: self._binomial(trial, prob))
+        return np.array([self._binomial(t, q) for t, q in rows]).reshape(shape)
+
+    def _binomial(self, n: int, p: float) -> int:
+        if not (0 <= p <= 1 and n >= 0):
+            raise ValueError("p < 0, p > 1 or p is NaN" if n >= 0 else "n < 0")
+        weights = [math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(n + 1)]
+        return self.source.pick(weights, self.stream)
+
+    def multinomial(self, n: Any, pvals: Any, size: Any = None) -> Any:
+        """Return counts of ``n`` outcomes of probabilities ``pvals``; the last takes the rest."""
+        if np.ndim(n) or np.ndim(pvals) != 1:
+            self.source.refuse("multinomial over a batch of rows")
+        p = [float(x) for x in pvals]
+        if not all(0 <= x <= 1 for x in p) or sum(p[:-1]) > 1 + 1e-12:
+            raise ValueError("sum(pvals[:-1]) > 1.0, or pvals < 0, pvals > 1 or pvals is NaN")
+        p[-1] = max(0.0, 1 - sum(p[:-1]))
+        count = 1 if size is None else math.prod(np.atleast_1d(size).tolist())
+        rows = np.zeros((count, len(p)), dtype=np.int64)
+        for row in rows:
+            for _ in range(int(n)):
+                row[self.source.pick(p, self.stream)] += 1
+        return rows[0] if size is None else rows.reshape((*np.atleast_1d(size), len(p)))
+
+    def choice(
+        self, a: Any, size: Any = None, replace: bool = True, p: Any = None, *rest: Any, **kw: Any
+    ) -> Any:
+        """Items of ``a`` (or of ``range(a)``)."""
+        if rest or set(kw) - {"axis", "shuffle"} or kw.get("axis", 0) != 0:
+            self.source.refuse("choice along an axis")
+        items = np.arange(a) if np.ndim(a) == 0 and not isinstance(a, Draw) else np.asarray(a)
+        n = len(items)
+        if n == 0:
+            raise ValueError("a cannot be empty unless no samples are taken")
+        count = 1 if size is None else math.prod(np.atleast_1d(size).tolist())
+        if replace or count == 1:
+            cdf = None if p is None else _checked_cdf(p, n)
+            chosen = [self._index(n, cdf) for _ in range(count)]
+        elif p is not None:
+            self.source.refuse("choice without replacement with weights")
+        else:
+            chosen = self._shuffled(n)[:count]
+        if size is None:
+            picked = items[chosen[0]]
+            return int(picked) if np.ndim(a) == 0 and type(self) is SymbolicRandomState else picked
+        return items[np.array(chosen, dtype=np.int64).reshape(np.atleast_1d(size))]
+
+    def _index(self, n: int, cdf: "list[float] | None") -> int:
+        u = self._uniform()
+        cuts = [i / n for i in range(1, n)] if cdf is None else cdf[:-1]
+        if isinstance(u, Uniform):
+            return u.locate(cuts)
+        return sum(u >= c for c in cuts)
+
+    def _integer(self, low: int, high: int) -> Any:
+        """Return one of low..high-1."""
+        n = high - low
+        if n <= 0:
+            raise ValueError("low >= high")
+        if n >= MANY:
+            return low + wide_integer(n, self._uniform())
+        if n > MAX_CELLS:
+            self.source.refuse(f"a random integer out of {n}")
+        return low + self._index(n, None)
+
+    def _integers(self, low: Any, high: Any, size: Any, *, endpoint: bool) -> Any:
+        if high is None:
+            low, high = 0, low
+        if np.ndim(low) or np.ndim(high):
+            self.source.refuse("integers with array bounds")
+        end = int(high) + endpoint
+        drawn = self._each(size, lambda: self._integer(int(low), end))
+        return drawn if size is None or np.asarray(drawn).dtype == object else drawn.astype(int)
+
+    def _shuffled(self, n: int) -> list[int]:
+        left = list(range(n))
+        return [left.pop(self._index(len(left), None)) for _ in range(n)]
+
+    def permutation(self, x: Any, axis: int = 0) -> Any:
+        """Return a shuffled copy along the first axis."""
+        if axis != 0:
+            self.source.refuse("permutation along an axis")
+        items = np.arange(x) if np.ndim(x) == 0 else np.asarray(x)
+        return items[self._shuffled(len(items))]
+
+    def shuffle(self, x: Any, axis: int = 0) -> None:
+        """Shuffle in place along the first axis."""
+        if axis != 0:
+            self.source.refuse("shuffle along an axis")
+        order = self._shuffled(len(x))
+        x[:] = x[order] if isinstance(x, np.ndarray) else [x[i] for i in order]
+
+
+class SymbolicGenerator(Sampler, Generator):
+    """A ``numpy.random.Generator`` whose draws are symbolic."""
+
+    def __init__(self, bit_generator: Any = None) -> None:
+        Generator.__init__(self, np.random.PCG64(0))
+        self.stream = Stream()
+        self.source.seed(self.stream, seed_key(bit_generator, "generator"))
+
+    def random(self, size: Any = None, dtype: Any = None, out: Any = None) -> Any:
+        """Uniform on [0, 1)."""
+        if size is None and out is None:
+            return self.source.uniform(self.stream)
+        del dtype
+        return self._into(size, out, self._uniform)
+
+    def integers(
+        self,
+        low: Any,
+        high: Any = None,
+        size: Any = None,
+        dtype: Any = None,
+        endpoint: bool = False,
+    ) -> Any:
+        """Integers from low (inclusive) to high."""
+        del dtype
+        return self._integers(low, high, size, endpoint=endpoint)
+
+    def permuted(self, x: Any, *, axis: Any = None, out: Any = None) -> Any:
+        """Return a shuffled copy of one axis."""
+        if axis not in (None, 0) or out is not None or np.ndim(x) != 1:
+            self.source.refuse("permuted along an axis")
+        return self.permutation(x)
+
+    def spawn(self, n_children: int) -> Any:
+        """Return independent generators."""
+        return [type(self)() for _ in range(n_children)]
+
+    @property
+    def bit_generator(self) -> Any:
+        """Refuse: raw bits cannot be followed."""
+        return self.source.refuse("the bit generator of rng")
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.source.refuse("a copy of a generator")
+
+    __copy__ = __reduce__ = __deepcopy__  # type: ignore[assignment]
+
+
+class SymbolicRandomState(Sampler, RandomState):
+    """A ``numpy.random.RandomState`` whose draws are symbolic."""
+
+    def __init__(self, seed: Any = None) -> None:
+        RandomState.__init__(self, 0)
+        self.stream = Stream()
+        self.seed(seed)
+
+    def seed(self, seed: Any = None) -> None:
+        """Go to the draws that follow a seed."""
+        self.source.seed(self.stream, seed_key(seed, "state"))
+
+    def random_sample(self, size: Any = None) -> Any:
+        """Uniform on [0, 1)."""
+        return self._each(size, self._uniform)
+
+    random = random_sample
+    ranf = random_sample
+    sample = random_sample
+
+    def rand(self, *shape: int) -> Any:
+        """Uniform on [0, 1), of this shape."""
+        return self._each(shape or None, self._uniform)
+
+    def randint(self, low: Any, high: Any = None, size: Any = None, dtype: Any = int) -> Any:
+        """Integers from low (inclusive) to high (exclusive)."""
+        del dtype
+        return self._integers(low, high, size, endpoint=False)
+
+    def random_integers(self, low: Any, high: Any = None, size: Any = None) -> Any:
+        """Integers from low to high, both inclusive."""
+        low, high = (1, low) if high is None else (low, high)
+        return self._integers(low, high, size, endpoint=True)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.source.refuse("a copy of a generator")
+
+    __copy__ = __reduce__ = __deepcopy__  # type: ignore[assignment]
+
+
+def _refusal(name: str) -> Callable[..., Any]:
+    def refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return self.source.refuse(f"{name}() of a generator")
+
+    return refuse
+
+
+for _twin in (SymbolicGenerator, SymbolicRandomState):
+    for _name in dir(_twin.__mro__[2]):
+        if not _name.startswith("_") and _name not in vars(Sampler) | vars(_twin):
+            setattr(_twin, _name, _refusal(_name))
+
+
+def wide_integer(n: int, u: Any) -> Any:
+    """Return an integer below ``n`` too large to fork on, as a draw (a number on replay)."""
+    return n * u if isinstance(u, Draw) else int(n * u)
+
+
+def seed_key(seed: Any, family: str) -> Hashable:
+    """Name the draws that follow a seed; None if it is fresh entropy."""
+    if seed is None:
+        return None
+    if isinstance(seed, Draw):
+        return ("drawn", id(seed.atom), seed.form)
+    if isinstance(seed, np.random.BitGenerator):
+        seed = seed.seed_seq
+    if isinstance(seed, np.random.SeedSequence):
+        if np.size(seed.entropy) == 1 and int(seed.entropy).bit_length() > _OS_ENTROPY_BITS:  # type: ignore[arg-type]
+            return None
+        return (family, repr(seed.entropy), tuple(seed.spawn_key))
+    if isinstance(seed, int | np.integer):
+        return (family, repr(int(seed)), ())
+    return (family, repr(seed), ())
+
+
+def _checked_cdf(p: Any, n: int) -> list[float]:
+    """Return the running sums of ``p``, after numpy's own checks."""
+    row = np.asarray(p, dtype=np.float64)
+    if row.shape != (n,):
+        raise ValueError("a and p must have same size")
+    cdf = np.cumsum(row)
+    tolerance = _SUM_TOLERANCE
+    if isinstance(p, np.ndarray) and p.dtype.kind == "f":
+        tolerance = max(tolerance, float(np.sqrt(np.finfo(p.dtype).eps)))
+    if not math.isfinite(cdf[-1]):
+        raise ValueError("probabilities contain NaN")
+    if row.min() < 0:
+        raise ValueError("probabilities are not non-negative")
+    if abs(cdf[-1] - 1) > tolerance:
+        raise ValueError("probabilities do not sum to 1")
+    return [float(c) for c in cdf / cdf[-1]]

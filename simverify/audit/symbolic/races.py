@@ -1,0 +1,102 @@
+"""Exponential races: which of several E_i / w_i comes first, decided two at a time.
+
+The known order of the racers is kept as a forest in which a parent came before its
+children. Exponentials have no memory, so given its parent a subtree's first arrival is a
+fresh exponential whose rate is the subtree's total; any two subtrees under one parent are
+then compared with weights in proportion to their totals. Every question about the order
+(argmin, sort, top-k) is answered exactly, and an answer never changes.
+"""
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from simverify.audit.symbolic.draws import Uniform
+    from simverify.audit.symbolic.source import Source
+
+RATE_TOLERANCE = 1e-9
+
+
+class Racer:
+    """One exponential in the forest; ``flip`` if it is that of 1 - u."""
+
+    __slots__ = ("children", "flip", "parent", "rate", "total")
+
+    def __init__(self, rate: float, flip: bool) -> None:
+        self.rate = rate
+        self.total = rate
+        self.flip = flip
+        self.parent: Racer | None = None
+        self.children: list[Racer] = []
+
+    def line(self) -> "list[Racer]":
+        """Return the racer, its parent, and so on to the root."""
+        line, node = [self], self
+        while node.parent is not None:
+            node = node.parent
+            line.append(node)
+        return line
+
+    def rescale(self, factor: float) -> None:
+        """Multiply the rates of the whole subtree."""
+        self.rate *= factor
+        self.total *= factor
+        for child in self.children:
+            child.rescale(factor)
+
+    def sample_uniform(self, rng: "np.random.Generator", arrivals: "dict[Racer, float]") -> float:
+        """Draw a u that agrees with all that is known; ``arrivals`` are those drawn so far."""
+        for racer in reversed(self.line()):
+            if racer not in arrivals:
+                start = 0.0 if racer.parent is None else arrivals[racer.parent]
+                arrivals[racer] = start + rng.exponential() / racer.total
+        e = arrivals[self] * self.rate
+        return -math.expm1(-e) if self.flip else math.exp(-e)
+
+
+def enter(source: "Source", atom: "Uniform", rate: float, flip: bool) -> Racer:
+    """Return the racer of ``atom``, made at its first race."""
+    if isinstance(racer := atom.owner, Racer):
+        if racer.flip != flip:
+            source.refuse("a race of u against one of 1 - u")
+        return racer
+    if atom.owner is not None or atom.low > 0 or atom.high < 1:
+        source.refuse("a comparison of two draws, one of which was compared with a number")
+    atom.owner = racer = Racer(rate, flip)
+    return racer
+
+
+def first_is_less(source: "Source", a: Racer, rate_a: float, b: Racer, rate_b: float) -> bool:
+    """Whether E_a / rate_a < E_b / rate_b, forking if it is not known yet."""
+    _same_scale(source, a, rate_a, b, rate_b)
+    while True:
+        line_a, line_b = a.line(), b.line()
+        if a in line_b:
+            return True
+        if b in line_a:
+            return False
+        while line_a and line_b and line_a[-1] is line_b[-1]:
+            line_a.pop()
+            line_b.pop()
+        x, y = line_a[-1], line_b[-1]
+        both = x.total + y.total
+        x_first = source.fork((x.total / both, y.total / both)) == 0
+        winner, loser = (x, y) if x_first else (y, x)
+        if loser.parent is not None:
+            loser.parent.children.remove(loser)
+        loser.parent = winner
+        winner.children.append(loser)
+        winner.total += loser.total
+
+
+def _same_scale(source: "Source", a: Racer, rate_a: float, b: Racer, rate_b: float) -> None:
+    """Bring two separate races to one time scale; within one race it must be the same."""
+    scale = (rate_b / b.rate) / (rate_a / a.rate)
+    if abs(scale - 1) <= RATE_TOLERANCE:
+        return
+    root_a, root_b = a.line()[-1], b.line()[-1]
+    if root_a is root_b:
+        source.refuse("noise that is raced twice with different weights")
+    root_b.rescale(scale)

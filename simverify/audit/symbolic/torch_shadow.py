@@ -1,0 +1,111 @@
+"""Tensors with symbolic elements.
+
+A tensor that holds draws is an ordinary tensor filled with NaN whose storage has a shadow:
+an object array with the draws. The shadow belongs to the storage, not to the tensor, so
+views see what is written through other views.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from simverify.audit.symbolic.arrays import draw_array, is_symbolic, settle
+
+Elements = np.ndarray[Any, Any]
+
+
+class Shadows:
+    """The shadows of one path, by address of the storage (kept alive here)."""
+
+    def __init__(self) -> None:
+        self._of: dict[int, tuple[torch.Tensor, Elements]] = {}
+
+    def clear(self) -> None:
+        """Forget all shadows: a new path begins."""
+        self._of.clear()
+
+    def __bool__(self) -> bool:
+        return bool(self._of)
+
+    def elements(self, tensor: torch.Tensor) -> Elements | None:
+        """Return the object view of a tensor's elements, or None if it has no shadow."""
+        if not self._of or tensor.layout is not torch.strided:
+            return None
+        entry = self._of.get(tensor.untyped_storage().data_ptr())
+        if entry is None:
+            return None
+        base, objects = entry
+        if base.element_size() != tensor.element_size():
+            raise TypeError("the bits of a random tensor read as another type")
+        return _view(objects, tensor)
+
+    def is_symbolic(self, x: Any) -> bool:
+        """Whether an argument is or contains a draw or a shadowed tensor with one."""
+        if isinstance(x, torch.Tensor):
+            # Even if only numbers are left in it: the tensor itself holds NaN.
+            return self.elements(x) is not None
+        if isinstance(x, list | tuple):
+            return any(self.is_symbolic(y) for y in x)
+        return is_symbolic(x)
+
+    def numbers(self, x: Any) -> Any:
+        """Read an argument as numpy: objects where it is symbolic, numbers where not."""
+        if not isinstance(x, torch.Tensor):
+            return x
+        elements = self.elements(x)
+        if elements is not None:
+            return elements
+        plain = x.detach().cpu()
+        return (plain.double() if plain.is_floating_point() else plain).numpy()
+
+    def tensor(self, values: Any, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        """Return a tensor with these elements, shadowed if any is a draw."""
+        if not is_symbolic(values):
+            plain = settle(values) if isinstance(values, np.ndarray) else values
+            return torch.as_tensor(np.asarray(plain)).to(dtype=dtype, device=device)
+        result = torch.full(np.shape(values), torch.nan, dtype=dtype, device=device)
+        self.write(result, values)
+        return result
+
+    def write(self, tensor: torch.Tensor, values: Any) -> None:
+        """Put elements, numbers or draws, into a tensor in place."""
+        elements = self.elements(tensor)
+        if elements is None:
+            if not is_symbolic(values):
+                tensor.copy_(torch.as_tensor(np.asarray(values)))
+                return
+            elements = self._make(tensor)
+            tensor.detach().fill_(torch.nan)
+        elements[...] = values if isinstance(values, np.ndarray) else _scalar(values)
+
+    def _make(self, tensor: torch.Tensor) -> Elements:
+        if not tensor.is_floating_point():
+            raise TypeError("draws in a tensor of integers")
+        storage = tensor.untyped_storage()
+        count = storage.nbytes() // tensor.element_size()
+        whole = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(storage)
+        objects = np.empty(count, dtype=object)
+        objects[:] = whole.reshape(-1)[:count].tolist() if whole.numel() else [np.nan] * count
+        self._of[storage.data_ptr()] = (tensor, objects)
+        return _view(objects, tensor)
+
+
+def _view(objects: Elements, tensor: torch.Tensor) -> Elements:
+    step = objects.itemsize
+    return np.lib.stride_tricks.as_strided(
+        objects[tensor.storage_offset() :],
+        tuple(tensor.shape),
+        tuple(s * step for s in tensor.stride()),
+    )
+
+
+def _scalar(x: Any) -> Elements:
+    array = np.empty((), dtype=object)
+    array[()] = x
+    return array
+
+
+def as_draws(elements: Elements) -> Any:
+    """Return a copy of object elements as a ``DrawArray`` (or numbers)."""
+    return draw_array(elements.ravel().tolist(), elements.shape)
