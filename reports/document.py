@@ -7,12 +7,28 @@ from pathlib import Path
 import msgspec
 
 from simverify.errors import UsageError
-from simverify.results import Document
+from simverify.results import AuditRun, Document
 
 
 def document_text(run: Document) -> str:
     """JSON text of a run, indented, ending in a newline."""
     return msgspec.json.format(msgspec.json.encode(run), indent=2).decode() + "\n"
+
+
+def read_audit(path: Path) -> AuditRun:
+    """Read an audit's result document.
+
+    Raises ``UsageError`` that names the field if it is broken or of another kind.
+    """
+    try:
+        document = msgspec.json.decode(path.read_bytes(), type=Document)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    except msgspec.DecodeError as error:
+        raise UsageError(f"{path} is not a result document of this version: {error}") from None
+    if not isinstance(document, AuditRun):
+        raise UsageError(f"{path} holds a comparison: expected an audit")
+    return document
 
 
 def check_writable(path: Path) -> None:

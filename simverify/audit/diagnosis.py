@@ -74,13 +74,3 @@ def _subject(name: str, contract: Contract) -> Subject | None:
     if fault.contract == contract:
         return Subject(name, fault.rule, contract)
     return Subject(name, as_step(fault.rule), contract) if contract == "step" else None
-
-
-def instances_for(
-    contract: Contract, max_gamma: int, max_vocab: int, seed: int
-) -> list[SmallModel]:
-    """Return the battery for a contract: rules that draft themselves get V, gamma up to 3."""
-    models = battery(max_gamma, max_vocab, seed=seed)
-    if contract == "verify":
-        return list(models)
-    return [m for m in models if m.vocab_size <= 3 and m.gamma <= 3]

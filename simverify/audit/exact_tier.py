@@ -156,11 +156,12 @@ def examine(
     max_paths: int = MAX_PATHS,
     seconds: float = SECONDS,
     seed: int = 0,
+    searching: bool = True,
 ) -> ExactTier:
     """Put ``subject`` on every instance, smallest first, and stop at the first that fails.
 
     After a failure Hypothesis looks for a smaller one; after a clean battery it looks for
-    one the battery does not have.
+    one the battery does not have; unless ``searching`` is false.
     """
     tier = ExactTier()
     with ExitStack() as stack:
@@ -174,7 +175,7 @@ def examine(
             max_paths,
             seconds,
         )
-    if tier.not_enumerable is None and tier.aborted is None:
+    if searching and tier.not_enumerable is None and tier.aborted is None:
         _search(tier, subject, contract, tolerance, seed)
     return tier
 

@@ -7,9 +7,11 @@ either side (algorithms.md: "The toy is blind").
 
 import itertools
 import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 
@@ -142,3 +144,25 @@ def battery(max_gamma: int, max_vocab: int, *, seed: int = 0) -> Iterator[SmallM
 
 def _small(name: str, gamma: int, pairs: Sequence[tuple[Weights, Weights]]) -> SmallModel:
     return SmallModel(name, gamma, tuple(p for p, _ in pairs), tuple(q for _, q in pairs))
+
+
+_STEP_MOST = {(3, 2): 8, (3, 3): 4}
+"""Most instances of a size (V, gamma) for rules that draft themselves: their paths multiply."""
+
+
+def instances_for(
+    contract: Literal["verify", "step"], max_gamma: int, max_vocab: int, seed: int
+) -> list[SmallModel]:
+    """Return the battery for a contract: rules that draft themselves get V, gamma up to 3."""
+    models = list(battery(max_gamma, max_vocab, seed=seed))
+    if contract == "verify":
+        return models
+    taken: Counter[tuple[int, int]] = Counter()
+    chosen = []
+    for model in models:
+        size = (model.vocab_size, model.gamma)
+        taken[size] += 1
+        small = model.vocab_size <= 3 and model.gamma <= 3
+        if small and taken[size] <= _STEP_MOST.get(size, len(models)):
+            chosen.append(model)
+    return chosen

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from simverify import results as doc
 from simverify.audit.callables import MAX_SAMPLES, SampledAudit, sample_callable
 from simverify.audit.callables_tables import default_instances
-from simverify.audit.diagnosis import instances_for, refuted, resemble
+from simverify.audit.diagnosis import refuted, resemble
 from simverify.audit.exact_tier import (
     MAX_PATHS,
     SECONDS,
@@ -20,6 +20,7 @@ from simverify.audit.exact_tier import (
     examine,
     output_length,
 )
+from simverify.audit.instances import instances_for
 from simverify.audit.probes import run_probes
 from simverify.audit.spec import Contract, Subject
 from simverify.errors import UsageError
@@ -71,12 +72,14 @@ def audit(
     contract: Contract | None = None,
     settings: AuditSettings | None = None,
     *,
+    reproduce: str | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> doc.AuditRun:
     """Put ``subject`` on trial.
 
     ``contract`` is needed where the subject does not say its own; "verify" if not given.
-    ``progress`` receives a line when something begins that may take a while.
+    ``reproduce``: the command that shows a counterexample again, where there is one; by default
+    the audit itself. ``progress`` receives a line when something begins that may take a while.
 
     Raises ``UsageError`` if the code cannot be called under the contract at all.
     """
@@ -108,6 +111,7 @@ def audit(
         findings += sampled.tier.findings
     verdict = _verdict(findings, tier, sampled)
     failure = tier.failure
+    again = f"simverify audit {subject.name} --contract {chosen} --seed {settings.seed}"
     say("faults it resembles" if failure else "faults it refutes")
     return doc.AuditRun(
         schema_version=doc.SCHEMA_VERSION,
@@ -131,7 +135,7 @@ def audit(
         else (),
         probes=probes,
         findings=tuple(findings),
-        reproduce=f"simverify audit {subject.name} --contract {chosen} --seed {settings.seed}",
+        reproduce=again if failure is None or reproduce is None else reproduce,
         meta=doc.Meta(
             version=version("simverify"),
             started=started.isoformat(timespec="seconds"),

@@ -43,16 +43,17 @@ class Subject:
         return verify
 
 
-def load_subject(spec: str) -> Subject:
+def load_subject(spec: str, engine_path: Path | None = None) -> Subject:
     """Return what ``spec`` names.
 
-    A built-in verifier or fault, ``module:attr``, ``path/file.py:attr``, or an engine.
+    A built-in verifier or fault, ``module:attr``, ``path/file.py:attr``, or an engine, which
+    is loaded from the checkout ``engine_path`` if that is given.
     Raises ``UsageError`` (exit code 2) for a name, file or attribute that does not exist and
     ``SimverifyError`` (exit code 4) for code that fails to load.
     """
     place, colon, attribute = spec.rpartition(":")
     if not colon:
-        return _named(spec)
+        return _named(spec, engine_path)
     if not place or not attribute:
         raise UsageError(f"{spec!r}: expected module:attribute or path/file.py:attribute")
     module = _from_file(Path(place)) if place.endswith(".py") else _from_module(place)
@@ -68,7 +69,7 @@ def load_subject(spec: str) -> Subject:
     return Subject(spec, target, None)
 
 
-def _named(spec: str) -> Subject:
+def _named(spec: str, engine_path: Path | None) -> Subject:
     from simverify.engines import ENGINES, get_engine, installed_engines
     from simverify.faults import CONTROLS, FAULTS, get_fault
 
@@ -77,7 +78,11 @@ def _named(spec: str) -> Subject:
     if spec in {row.name for row in installed_engines()}:
         engine = get_engine(spec)
         return Subject(
-            spec, engine.load(), engine.contract, engine.tolerance, engine.tier == "coins"
+            spec,
+            engine.load(engine_path),
+            engine.contract,
+            engine.tolerance,
+            engine.tier == "coins",
         )
     if spec in CONTROLS:
         return Subject(spec, CONTROLS[spec].rule, CONTROLS[spec].contract)

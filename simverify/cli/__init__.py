@@ -28,8 +28,12 @@ app = App(
     help_format="plaintext",
 )
 app.command("simverify.cli.compare:compare", name="compare")
+app.command("simverify.cli.audit:audit", name="audit")
+app.command("simverify.cli.audit:replay", name="replay")
 app.command("simverify.cli.info:verifiers", name="verifiers")
 app.command("simverify.cli.info:models", name="models")
+app.command("simverify.cli.info:faults", name="faults")
+app.command("simverify.cli.info:engines", name="engines")
 app.command("simverify.cli.info:doctor", name="doctor")
 app.command("simverify.cli.info:schema", name="schema")
 

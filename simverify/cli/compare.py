@@ -1,13 +1,10 @@
 """``simverify compare``."""
 
-import sys
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from rich.console import Console
 
-_EXIT = {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3}
+from simverify.cli.common import EXIT_CODES, check_output, deliver, output_console, progress
 
 
 def compare(
@@ -69,19 +66,10 @@ def compare(
         No progress on standard error.
     """
     from simverify.compare import compare as run_comparison
-    from simverify.reports.document import check_writable, document_text, write_whole
     from simverify.reports.terminal import print_comparison
 
-    if json is not None and json != "-":
-        check_writable(Path(json))
-    errors = Console(stderr=True)
-    with errors.status("") if not quiet and errors.is_terminal else _Silent() as status:
-
-        def progress(line: str) -> None:
-            status.update(line)
-            if not quiet and not errors.is_terminal:
-                print(line, file=sys.stderr)
-
+    check_output(json)
+    with progress(quiet) as say:
         run = run_comparison(
             _list(models),
             _list(verifiers),
@@ -96,34 +84,12 @@ def compare(
             threads=threads,
             distance=draft_distance,
             temperature=temperature,
-            progress=progress,
+            progress=say,
         )
-    if json is not None and json != "-":
-        write_whole(Path(json), document_text(run))
-    if json == "-":
-        sys.stdout.write(document_text(run))
-    else:
-        print_comparison(run, _console())
-    return _EXIT[run.verdict]
+    if deliver(run, json):
+        print_comparison(run, output_console())
+    return EXIT_CODES[run.verdict]
 
 
 def _list(names: str) -> list[str]:
     return [name.strip() for name in names.split(",") if name.strip()]
-
-
-def _console() -> Console:
-    # A pipe gets 80 columns, a terminal its own width.
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 80)
-
-
-class _Silent:
-    """Stands in for rich's status line where there is no terminal."""
-
-    def __enter__(self) -> "_Silent":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def update(self, _line: str) -> None:
-        pass

@@ -1,4 +1,4 @@
-"""Commands that only tell: verifiers, models, doctor, schema."""
+"""Commands that only tell: verifiers, models, faults, engines, doctor, schema."""
 
 import importlib.util
 import os
@@ -6,8 +6,9 @@ import platform
 import sys
 from importlib.metadata import PackageNotFoundError, version
 
-from rich.console import Console
 from rich.table import Table
+
+from simverify.cli.common import output_console
 
 
 def verifiers() -> int:
@@ -17,7 +18,7 @@ def verifiers() -> int:
     table = _table("verifier", "contract", "what it does", "source")
     for verifier in VERIFIERS.values():
         table.add_row(verifier.name, verifier.contract, verifier.summary, verifier.citation)
-    _print(table)
+    output_console().print(table)
     return 0
 
 
@@ -31,11 +32,44 @@ def models() -> int:
     for name, summary in BUILT_IN.items():
         table.add_row(name, summary)
     table.add_row("FILE", "your own pair, .json or .npz: see the README")
-    _print(table)
+    output_console().print(table)
     print(
         f"ngram: held-out perplexity per byte {ngram.target_perplexity:.2f} target, "
         f"{ngram.draft_perplexity:.2f} draft; corpus sha256 {ngram.corpus_sha256}"
     )
+    return 0
+
+
+def faults() -> int:
+    """List the catalogue of faulty verifiers, and of correct ones that look faulty."""
+    from simverify.faults import CONTROLS, FAULTS
+
+    table = _table("fault", "contract", "rule", "seen in")
+    for fault in FAULTS.values():
+        table.add_row(fault.name, fault.contract, fault.summary, fault.seen_in)
+    output_console().print(table)
+    print()
+    table = _table("must pass", "contract", "rule", "why it is right")
+    for control in CONTROLS.values():
+        table.add_row(control.name, control.contract, control.summary, control.why)
+    output_console().print(table)
+    return 0
+
+
+def engines() -> int:
+    """List the engines whose functions can be audited, and what of them is installed."""
+    from simverify.engines import installed_engines
+
+    table = _table("engine", "function", "installed", "tier")
+    for row in installed_engines():
+        state = row.version or "absent"
+        if row.version and row.missing:
+            state += f", needs {', '.join(row.missing)}"
+        table.add_row(row.name, row.function, state, row.tier)
+    output_console().print(table)
+    for row in installed_engines():
+        if row.sha256 is not None:
+            print(f"{row.name}: sha256 {row.sha256}")
     return 0
 
 
@@ -60,7 +94,7 @@ def doctor() -> int:
     words = kernels.philox.philox(*(np.uint64(0) for _ in range(6)))
     sound = [int(word) for word in words] == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
     table.add_row("philox", "known answer reproduced" if sound else "WRONG known answer")
-    _print(table)
+    output_console().print(table)
     return 0 if sound else 4
 
 
@@ -84,7 +118,3 @@ def _table(*headers: str) -> Table:
     for header in headers:
         table.add_column(header)
     return table
-
-
-def _print(table: Table) -> None:
-    Console(highlight=False, width=None if sys.stdout.isatty() else 80).print(table)

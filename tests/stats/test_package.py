@@ -1,0 +1,52 @@
+"""The package starts light; results are frozen and say when they reject."""
+
+import dataclasses
+import math
+import subprocess
+import sys
+
+import pytest
+
+from simverify import stats
+from simverify.stats import TestResult
+
+
+def test_import_loads_nothing_heavy():
+    code = (
+        "import sys, simverify.stats; "
+        "heavy = {'numpy', 'scipy', 'statsmodels', 'numba', 'torch'} & set(sys.modules); "
+        "sys.exit(str(heavy) if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_public_name_loads():
+    assert dir(stats) == sorted(stats.__all__)
+    for name in stats.__all__:
+        assert getattr(stats, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = stats.nothing
+
+
+def result(log_pvalue, alpha):
+    return TestResult(
+        name="x",
+        statistic=1.0,
+        log_pvalue=log_pvalue,
+        alpha=alpha,
+        n=1,
+        df=None,
+        method="none",
+        min_detectable=math.inf,
+        deviation="none",
+    )
+
+
+def test_rejection_is_decided_on_the_log_scale():
+    assert result(math.log(0.009), 0.01).rejected
+    assert not result(math.log(0.01), 0.01).rejected
+    assert result(-5000.0, 1e-300).rejected
+    assert result(-5000.0, 1e-300).pvalue == 0.0
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        result(-1.0, 0.5).alpha = 0.1
