@@ -17,8 +17,8 @@ from typing import Any, Literal
 import numpy as np
 
 from simverify.audit.callables_tables import Floats, Ints, SampledInstance, Tables
-from simverify.audit.enumerate import _check_ids, _takes_five, _tokens
-from simverify.audit.symbolic.engine import BadTokens, Tokens, _line, _text
+from simverify.audit.enumerate import check_ids, read_tokens, takes_step_arguments
+from simverify.audit.symbolic.engine import BadTokens, Tokens, one_line, user_line
 from simverify.audit.symbolic.watchdog import Expired, deadline
 
 Contract = Literal["verify", "step"]
@@ -179,7 +179,7 @@ class Runner:
 
     def _steps(self, count: int) -> Iterator[tuple[Tokens, int]]:
         gamma = self.instance.gamma
-        is_step = _takes_five(self._rule)
+        is_step = takes_step_arguments(self._rule)
         target = _remembered(self.instance.model.target, self.length + gamma)
         draft = _remembered(self.instance.model.draft, self.length + gamma)
 
@@ -202,8 +202,8 @@ class Runner:
 
     def _checked(self, result: Any) -> Tokens:
         try:
-            tokens = _tokens(result)
-            _check_ids(tokens, self.tables.vocab_size)
+            tokens = read_tokens(result)
+            check_ids(tokens, self.tables.vocab_size)
         except BadTokens as error:
             raise Misuse(f"{error.kind}: {error}") from None
         return tokens
@@ -215,7 +215,7 @@ class Runner:
         except (KeyboardInterrupt, Expired, Misuse):
             raise
         except BaseException as error:  # the code may raise anything, SystemExit too
-            message = f"raises: {type(error).__name__}: {_text(error)}{_line(error)}"
+            message = f"raises: {type(error).__name__}: {one_line(error)}{user_line(error)}"
             raise Misuse(message) from None
 
     def _next_rng(self) -> np.random.Generator:

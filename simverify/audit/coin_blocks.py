@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify.audit.coins import MAX_CALLS, PROBES, CoinLaw, law_from_coins
-from simverify.audit.enumerate import _check_ids, _tokens
-from simverify.audit.law import Comparison, Rows, _compare_blocks
+from simverify.audit.enumerate import check_ids, read_tokens
+from simverify.audit.law import Comparison, Rows, compare_laws
 from simverify.audit.symbolic import ExactLaw, Finding
 from simverify.audit.symbolic.engine import BadTokens, Tokens
 
@@ -52,7 +52,7 @@ def compare_coins(
         law = law_from_coins(call, count, bits=bits, max_calls=share, probes=probes)
         left -= law.calls
         laws.append((block, mass, call.exact_law(law)))
-    return _compare_blocks(laws, model, gamma, tolerance)
+    return compare_laws(laws, model, gamma, tolerance)
 
 
 class _Block:
@@ -73,10 +73,10 @@ class _Block:
         target, _, drafted = self._block
         given: list[Any] = [x.copy() for x in self._block]
         try:
-            tokens = _tokens(self._function(given[0], given[1], given[2], coins.copy()))
+            tokens = read_tokens(self._function(given[0], given[1], given[2], coins.copy()))
             if len(tokens) > len(target):
                 raise BadTokens("too-many", f"returned {len(tokens)}, gamma + 1 = {len(target)}")
-            _check_ids(tokens, target.shape[1])
+            check_ids(tokens, target.shape[1])
         except BadTokens as error:
             self._find(error.kind, str(error))
             return ()

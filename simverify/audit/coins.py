@@ -29,6 +29,12 @@ SLIVER = 1 / 64
 where a boundary is not parallel to the axes, exact splits would only shave it."""
 
 
+HIDDEN = (
+    "two calls with the same coins gave different tokens: the code draws more than its coins, "
+    "use the sampled tier"
+)
+
+
 class NotMonotone(Exception):
     """An output comes back along a coin: bisection cannot find where.
 
@@ -64,11 +70,13 @@ class TooManyCalls(Exception):
 class CoinLaw:
     """The law of what ``function`` emits when its coins are independent and uniform.
 
-    ``probabilities`` maps tokens to probability, exact for coins on the grid of multiples of
-    2^-bits; for coins of any finer grid each is off by at most ``error``, which includes
-    ``unresolved``: the mass of boxes that the budget left unsettled, nonzero where boundaries
-    are not parallel to the axes. ``cells`` counts the settled boxes, ``probes`` the interior
-    points at which monotonicity was confirmed; it rests on those, not on a proof.
+    ``probabilities`` maps tokens to probability. For coins of the grid of multiples of
+    2^-bits each is short by at most ``unresolved``: the mass of boxes that the budget left
+    unsettled, zero unless boundaries are not parallel to the axes. For coins of any finer grid
+    each is off by at most ``error``, which includes that.
+
+    ``cells`` counts the settled boxes, ``probes`` the interior points at which monotonicity
+    was confirmed; it rests on those, not on a proof.
     """
 
     probabilities: dict[Tokens, float]
@@ -136,10 +144,7 @@ class _Search:
         if 2**self._coins + 1 > self._max_calls:
             raise TooManyCalls(self._max_calls, self._coins)
         if self._call(whole.low) != self._call(whole.low):
-            raise ValueError(
-                "two calls with the same coins gave different tokens: the code draws more than "
-                "its coins, use the sampled tier"
-            )
+            raise ValueError(HIDDEN)
         queue = [(-1.0, 0, whole)]
         order = itertools.count(1)
         masses: dict[Tokens, list[float]] = {}
@@ -222,6 +227,8 @@ class _Search:
         the witness. The budget does not stop this.
         """
         tokens = box.known[box.low]
+        if any(self._call(place) != box.known[place] for place in (point, box.low)):
+            raise ValueError(HIDDEN)
         for axis in range(self._coins):
             ends = [moved(point, axis, k) for k in (box.low[axis], box.high[axis])]
             values = [self._call(end) for end in ends]
@@ -230,7 +237,7 @@ class _Search:
                 held = tuple(k / self._scale for k in point)
                 raise NotMonotone(axis, (low, mid, high), held, tokens, self._call(point))
             point = ends[0] if values[0] != tokens else ends[1]
-        raise AssertionError("a corner differs from its box")
+        raise ValueError(HIDDEN)
 
     def _at(self, box: Box, point: Point) -> Tokens:
         if point not in box.known:

@@ -82,7 +82,7 @@ def law_of_block(
 
     def call() -> Tokens:
         try:
-            tokens = _tokens(verify(*given, enumeration.rng))
+            tokens = read_tokens(verify(*given, enumeration.rng))
         finally:
             for i, name in enumerate(("target_probs", "draft_probs", "draft_tokens")):
                 if given[i].shape != originals[i].shape or given[i].tobytes() != images[i]:
@@ -90,7 +90,7 @@ def law_of_block(
                     given[i] = originals[i].copy()
         if len(tokens) > gamma + 1:
             raise BadTokens("too-many", f"returned {len(tokens)} tokens, gamma + 1 = {gamma + 1}")
-        _check_ids(tokens, vocab)
+        check_ids(tokens, vocab)
         if tokens[:-1] != drafted[: len(tokens) - 1]:
             find(
                 "not-a-prefix",
@@ -125,7 +125,7 @@ def enumerate_step(
     if length < 1 or gamma < 1:
         raise ValueError(f"length={length}, gamma={gamma}: both must be at least 1")
     vocab = len(target(prefix))
-    is_step = _takes_five(rule)
+    is_step = takes_step_arguments(rule)
 
     def call() -> Tokens:
         step = rule
@@ -136,8 +136,8 @@ def enumerate_step(
                 instance.reset()
         emitted: Tokens = ()
         while len(emitted) < length:
-            tokens = _tokens(step(prefix + emitted, target, draft, gamma, enumeration.rng))
-            _check_ids(tokens, vocab)
+            tokens = read_tokens(step(prefix + emitted, target, draft, gamma, enumeration.rng))
+            check_ids(tokens, vocab)
             emitted += tokens
         return emitted[:length]
 
@@ -145,7 +145,7 @@ def enumerate_step(
         return enumeration.run(call, max_paths=max_paths, seconds=seconds)
 
 
-def _takes_five(rule: Callable[..., Any]) -> bool:
+def takes_step_arguments(rule: Callable[..., Any]) -> bool:
     """Tell a step function from a factory by what it can be called with."""
     if not callable(rule):
         raise ValueError(
@@ -170,7 +170,7 @@ def _takes_five(rule: Callable[..., Any]) -> bool:
     return not inspect.isclass(rule)
 
 
-def _tokens(result: Any) -> Tokens:
+def read_tokens(result: Any) -> Tokens:
     """Read what the code returned; :class:`BadTokens` if it is not a row of integers."""
     if result is None:
         raise BadTokens("no-tokens", "returned None")
@@ -198,7 +198,7 @@ def _token(x: Any) -> int:
     raise BadTokens("not-integers", f"returned a {type(x).__name__} as a token")
 
 
-def _check_ids(tokens: Tokens, vocab: int) -> None:
+def check_ids(tokens: Tokens, vocab: int) -> None:
     for token in tokens:
         if not 0 <= token < vocab:
             raise BadTokens("out-of-range", f"returned token {token}, vocabulary 0..{vocab - 1}")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from simverify.audit.coin_blocks import compare_coins
+from simverify.audit.coins import NotMonotone, TooManyCalls
 from simverify.audit.enumerate import (
     CannotEnumerate,
     OutOfTime,
@@ -37,8 +38,6 @@ SEARCH_PATHS = 600
 """Paths of one instance in the search: larger ones are not asked, unless one failed."""
 
 _STEP_PATHS = 4_000
-_MAX_CALLS = 40_000
-"""Calls of a coins-in function on one instance; an interpreted GPU kernel takes 10 ms each."""
 _MOST_PRUNED = 1e-6
 """Mass of rounding-size branches that a pass may leave out."""
 
@@ -97,9 +96,14 @@ class Examiner:
     def judge(self, model: SmallModel, seconds: float | None = SECONDS) -> Judged:
         """Exact law on one instance. Raises as :mod:`simverify.audit.enumerate` does."""
         rule = self.subject.rule
-        if self.subject.coins:
+        if self.subject.coin_bits is not None:
             comparison = compare_coins(
-                rule, model, model.gamma, bits=24, tolerance=self.tolerance, max_calls=_MAX_CALLS
+                rule,
+                model,
+                model.gamma,
+                bits=self.subject.coin_bits,
+                tolerance=self.tolerance,
+                max_calls=self.max_paths,
             )
         elif self.contract == "verify":
             with ExitStack() as stack:
@@ -127,7 +131,7 @@ class Examiner:
             comparison = compare_tokens(law, model.target, length, tolerance=self.tolerance)
         violated = any(finding.severity == "violation" for finding in comparison.findings)
         # What was not run may lie anywhere: it fails nobody, and it passes nobody.
-        deviation = comparison.max_abs_deviation - comparison.pruned
+        deviation = comparison.max_abs_deviation - 2 * comparison.pruned
         undecided = comparison.pruned > max(self.tolerance, _MOST_PRUNED)
         return Judged(model, comparison, violated, deviation > self.tolerance, undecided)
 
@@ -135,7 +139,7 @@ class Examiner:
         """Whether the code fails on ``model``; what cannot be enumerated does not count."""
         try:
             return self.judge(model).failed
-        except (CannotEnumerate, OutOfTime, TooManyPaths):
+        except (CannotEnumerate, NotMonotone, OutOfTime, TooManyCalls, TooManyPaths):
             return False
 
 
@@ -166,7 +170,7 @@ def examine(
     tier = ExactTier()
     with ExitStack() as stack:
         enumeration = None
-        if contract == "verify" and not subject.coins:
+        if contract == "verify" and subject.coin_bits is None:
             enumeration = stack.enter_context(Enumeration(subject.rule))
         _run_battery(
             tier,
@@ -199,10 +203,13 @@ def _run_battery(
         except CannotEnumerate as error:
             tier.not_enumerable = error
             return
+        except NotMonotone as error:
+            tier.not_enumerable = CannotEnumerate(f"coins: {error}")
+            return
         except OutOfTime:
             tier.aborted = f"the limit of {seconds:g} s passed"
             return
-        except TooManyPaths:
+        except (TooManyPaths, TooManyCalls):
             tier.skipped.append(model)
             continue
         tier.judged.append(judged)

@@ -135,7 +135,7 @@ def compare_blocks(
         laws.append((block, mass, law))
         if not law.complete:
             break
-    return _compare_blocks(laws, model, gamma, tolerance)
+    return compare_laws(laws, model, gamma, tolerance)
 
 
 def compare_tokens(
@@ -160,9 +160,10 @@ def compare_tokens(
     return _comparison(emitted, due, place, None, [law], law.pruned, law.lost)
 
 
-def _compare_blocks(
+def compare_laws(
     laws: list[tuple[Tokens, float, ExactLaw]], model: Rows, gamma: int, tolerance: float
 ) -> Comparison:
+    """Compare the laws of all drafted blocks, each with its probability, with the target's."""
     vocab = len(model.target(()))
     target = _Target(model.target)
     due = target.joint((), gamma + 1)

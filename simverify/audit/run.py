@@ -159,7 +159,7 @@ def _contract_iv(subject: Subject, contract: Contract | None) -> Contract:
 
 
 def _probes(subject: Subject, contract: Contract) -> tuple[doc.Probe, ...]:
-    if subject.coins:
+    if subject.coin_bits is not None:
         message = "the code takes its coins as arguments: no random source to force"
         return (doc.Probe(name="edges", outcome="not run", message=message),)
     try:

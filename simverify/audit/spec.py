@@ -20,27 +20,23 @@ class Subject:
     """Code under audit. ``contract`` is None where only the caller can say it.
 
     ``rule`` is a ``verify`` or ``step`` function, or a class or factory of step rules;
-    ``coins`` says that it takes its uniforms in the place of a generator. ``tolerance``: what
-    its own arithmetic explains, where that is known.
+    one that takes its uniforms in the place of a generator has ``coin_bits``, those of each.
+    ``tolerance``: what its own arithmetic explains, where that is known.
     """
 
     name: str
     rule: Callable[..., Any]
     contract: Contract | None
     tolerance: float | None = None
-    coins: bool = False
+    coin_bits: int | None = None
 
     def generator_rule(self) -> Callable[..., Any]:
         """Return the rule as one that takes a numpy generator, and draws its coins from it."""
-        if not self.coins:
+        if self.coin_bits is None:
             return self.rule
-        rule = self.rule
+        from simverify.engines import with_coins
 
-        def verify(target_probs: Any, draft_probs: Any, draft_tokens: Any, rng: Any) -> Any:
-            coins = rng.random(len(draft_tokens) + 1)
-            return rule(target_probs, draft_probs, draft_tokens, coins)
-
-        return verify
+        return with_coins(self.rule, bits=self.coin_bits)
 
 
 def load_subject(spec: str, engine_path: Path | None = None) -> Subject:
@@ -82,7 +78,7 @@ def _named(spec: str, engine_path: Path | None) -> Subject:
             engine.load(engine_path),
             engine.contract,
             engine.tolerance,
-            engine.tier == "coins",
+            engine.coin_bits if engine.tier == "coins" else None,
         )
     if spec in CONTROLS:
         return Subject(spec, CONTROLS[spec].rule, CONTROLS[spec].contract)

@@ -174,6 +174,8 @@ def test_hidden_randomness_is_refused():
     rng = np.random.default_rng(0)
     with pytest.raises(ValueError, match="draws more than its coins"):
         law_from_coins(lambda u: (int(rng.integers(10**9)),), 1)
+    with pytest.raises(ValueError, match="draws more than its coins"):
+        law_from_coins(lambda u: (int(0.2 < u[0] < 0.8 and rng.integers(10**9)),), 1)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from simverify import folders
 from simverify.models import ngram
 from simverify.models.corpus import CHUNK, corpus_text, split
 from simverify.models.ngram import load_ngram, train
@@ -142,12 +143,12 @@ class TestCache:
             np.testing.assert_array_equal(loaded.contexts, model.contexts)
             for prefix in PREFIXES:
                 np.testing.assert_array_equal(loaded.target(prefix), model.target(prefix))
-        assert len(list(self.folder.iterdir())) == 1
+        assert len(list((self.folder / "ngram").iterdir())) == 1
 
     @pytest.mark.parametrize("damage", ["empty", "foreign", "cut", "bit", "other corpus"])
     def test_a_damaged_file_is_replaced(self, model, damage):
         self.load()
-        (path,) = self.folder.iterdir()
+        (path,) = (self.folder / "ngram").iterdir()
         whole = path.read_bytes()
         if damage == "other corpus":
             np.savez(path, corpus_sha256=np.array("0" * 64))
@@ -166,7 +167,7 @@ class TestCache:
         assert len(self.said) == 1
         np.testing.assert_array_equal(loaded.target(b"the "), model.target(b"the "))
         assert path.read_bytes() == whole
-        assert len(list(self.folder.iterdir())) == 1
+        assert len(list((self.folder / "ngram").iterdir())) == 1
 
     def test_a_folder_that_cannot_be_made_is_no_error(self, monkeypatch, tmp_path):
         (tmp_path / "file").write_text("")
@@ -181,17 +182,17 @@ class TestCache:
 
         monkeypatch.setattr(ngram.os, "replace", refuse)
         self.load()
-        assert list(self.folder.iterdir()) == []
+        assert list((self.folder / "ngram").iterdir()) == []
 
     def test_another_text_has_a_file_of_its_own(self, monkeypatch, text):
         self.load()
         monkeypatch.setattr(ngram, "corpus_text", lambda: text + b"!")
         self.load()
         assert len(self.said) == 1
-        assert len(list(self.folder.iterdir())) == 2
+        assert len(list((self.folder / "ngram").iterdir())) == 2
 
     def test_the_users_cache_folder_is_the_default(self, monkeypatch, tmp_path):
         monkeypatch.delenv("SIMVERIFY_CACHE_DIR")
-        monkeypatch.setattr(ngram.platformdirs, "user_cache_dir", lambda name: str(tmp_path / name))
+        monkeypatch.setattr(folders.platformdirs, "user_cache_path", lambda name: tmp_path / name)
         self.load()
-        assert len(list((tmp_path / "simverify").iterdir())) == 1
+        assert len(list((tmp_path / "simverify" / "ngram").iterdir())) == 1

@@ -7,9 +7,9 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from simverify.audit.enumerate import _check_ids, _takes_five, _tokens
+from simverify.audit.enumerate import check_ids, read_tokens, takes_step_arguments
 from simverify.audit.probes.cases import Case
-from simverify.audit.symbolic.engine import BadTokens, Tokens, _line, _text
+from simverify.audit.symbolic.engine import BadTokens, Tokens, one_line, user_line
 from simverify.audit.symbolic.errors import CannotEnumerate
 from simverify.audit.symbolic.source import PathCut
 from simverify.audit.symbolic.watchdog import Expired
@@ -50,13 +50,13 @@ def caller(rule: Rule, contract: Contract) -> Caller:
     """Return what calls ``rule``; ``ValueError`` if a step rule cannot be built anew."""
     if contract == "verify":
         return _VerifyCaller(rule)
-    _takes_five(rule)
+    takes_step_arguments(rule)
     return _StepCaller(rule)
 
 
 def built(rule: Rule) -> tuple[Rule, Callable[[], Any] | None]:
     """Build a step rule anew: its ``step`` and, if it keeps state, its ``reset``."""
-    if _takes_five(rule):
+    if takes_step_arguments(rule):
         return rule, None
     instance = rule()
     return instance.step, getattr(instance, "reset", None)
@@ -69,7 +69,7 @@ def generate(
     emitted: Tokens = ()
     while len(emitted) < length:
         tokens = read(step(emitted, target, draft, gamma, rng))
-        _check_ids(tokens, vocab)
+        check_ids(tokens, vocab)
         emitted += tokens
     return emitted
 
@@ -79,7 +79,7 @@ def read(result: Any) -> Tokens:
     device = str(getattr(result, "device", "cpu"))
     if not device.startswith("cpu"):
         raise BadTokens("device", f"returned a tensor on device {device}: return it on the CPU")
-    return _tokens(result)
+    return read_tokens(result)
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class _VerifyCaller:
             if len(tokens) > case.gamma + 1:
                 text = f"returned {len(tokens)} tokens, gamma + 1 = {case.gamma + 1}"
                 raise BadTokens("too-many", text)
-            _check_ids(tokens, case.vocab_size)
+            check_ids(tokens, case.vocab_size)
             kept = len(tokens) - 1
             wrong = tokens[:kept] != drafted[:kept]
             return tokens, f"returned {tokens} for the draft {drafted}: no prefix" * wrong
@@ -144,7 +144,7 @@ def _attempt(call: Callable[[], tuple[Tokens, str]], case: Case) -> Outcome:
     except BadTokens as error:
         return Outcome(None, str(error))
     except BaseException as error:  # the user's code may raise anything, SystemExit too
-        text = f"raised {type(error).__name__}: {_text(error)}{_line(error)}"
+        text = f"raised {type(error).__name__}: {one_line(error)}{user_line(error)}"
         return Outcome(None, text, raised=True, exits=not isinstance(error, Exception))
     return Outcome(tokens, fault, impossible=_impossible(tokens, case))
 

@@ -200,7 +200,7 @@ class Enumeration:
         except BadTokens as error:
             outcome = _Outcome(None, error.kind, str(error))
         except BaseException as error:  # the user's code may raise anything, SystemExit too
-            message = f"raised {type(error).__name__}: {_text(error)}{_line(error)}"
+            message = f"raised {type(error).__name__}: {one_line(error)}{user_line(error)}"
             outcome = _Outcome(None, "raises", message)
         if source.cut:
             return _Outcome(None, "cut")
@@ -258,14 +258,16 @@ def _replays(leaf: int, outcome: _Outcome) -> int:
     return int(outcome.tokens is None or leaf % REPLAY_EVERY == 0)
 
 
-def _text(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
+    """First line of an error's message, cut to a readable length."""
     try:
         return str(error).splitlines()[0][:200] if str(error) else ""
     except Exception:
         return "(its message cannot be printed)"
 
 
-def _line(error: BaseException) -> str:
+def user_line(error: BaseException) -> str:
+    """`` (file:line)`` of the innermost user code in the traceback, or nothing."""
     trace = error.__traceback__
     found = ""
     while trace is not None:

@@ -53,7 +53,9 @@ def users_line() -> str:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
-        ours = module.startswith(("simverify.audit.", "simverify.simulators."))
+        ours = module.startswith(
+            ("simverify.audit.", "simverify.engines.", "simverify.simulators.")
+        )
         if not ours and module.split(".")[0] not in _LIBRARIES:
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
         if module == "simverify.audit.symbolic.engine":

@@ -1,0 +1,30 @@
+"""Adapters that put real engines' functions under the contracts.
+
+Nothing here imports an engine, torch or Triton until a function is loaded; nothing of an
+engine is copied. Third parties add theirs by an entry point in ``simverify.verifiers``.
+"""
+
+from simverify.engines.adapt import Signature, as_batched, as_verify, global_seed, with_coins
+from simverify.engines.base import Engine
+from simverify.engines.batch import Batch, Emitted
+from simverify.engines.registry import (
+    ENGINES,
+    InstalledEngine,
+    get_engine,
+    installed_engines,
+)
+
+__all__ = [
+    "ENGINES",
+    "Batch",
+    "Emitted",
+    "Engine",
+    "InstalledEngine",
+    "Signature",
+    "as_batched",
+    "as_verify",
+    "get_engine",
+    "global_seed",
+    "installed_engines",
+    "with_coins",
+]

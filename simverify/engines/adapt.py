@@ -1,0 +1,222 @@
+"""Wrapping a batched, logit or torch function as a plain ``verify`` callable."""
+
+import importlib
+import random
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from simverify.engines.batch import PAD, Batch, Emitted
+from simverify.errors import UsageError
+
+Verify = Callable[[Any, Any, Any, Any], Any]
+"""``verify(target_probs, draft_probs, draft_tokens, rng) -> tokens``."""
+
+Randomness = Literal["global", "numpy", "torch", "coins"]
+"""Where a function takes its randomness from.
+
+``global``: the global generators of numpy, ``random`` or torch; nothing is passed.
+``numpy``: the ``numpy.random.Generator`` is passed. ``torch``: torch's global generator is
+passed, so that the exact tier follows it. ``coins``: (B, G+1) uniforms are passed.
+"""
+
+
+COIN_BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
+"""Coins of a dtype are multiples of 2^-bits: rounding finer ones could give 1.0, which none is."""
+
+
+@dataclass(frozen=True)
+class Signature:
+    """How a function wants to be called.
+
+    The function is ``function(draft_tokens, target, draft, draft_len[, source])`` on (B, G),
+    (B, G+1, V), (B, G, V) or None, and (B,); ``source`` is what ``randomness`` passes. If not
+    ``batched``, without the batch axis and without ``draft_len``. It returns tokens (B, G+1)
+    padded with -1, or (tokens, num_emitted), whose tokens beyond the count are then ignored.
+
+    Attributes
+    ----------
+    randomness
+        Where it takes its randomness from.
+    arrays, dtype, device
+        What it takes: numpy arrays, or torch tensors; ``device`` is torch's.
+    logits
+        Pass logarithms of the probabilities: -inf where a row is zero.
+    batched
+        Whether it has a batch axis.
+
+    Raises ``UsageError`` on values that do not go together.
+    """
+
+    randomness: Randomness = "global"
+    arrays: Literal["numpy", "torch"] = "numpy"
+    dtype: str = "float64"
+    device: str = "cpu"
+    logits: bool = False
+    batched: bool = True
+
+    def __post_init__(self) -> None:
+        _signature_iv(self)
+
+    def arguments(self, batch: Batch, rng: Any) -> list[Any]:
+        """Return a call's arguments: copies, an engine may write into them."""
+        rows = [batch.target_probs, batch.draft_probs]
+        if self.logits:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                rows = [None if x is None else np.log(x) for x in rows]
+        given = [
+            self._array(batch.draft_tokens, "int64"),
+            *(None if x is None else self._array(x, self.dtype) for x in rows),
+            self._array(batch.draft_len, "int64"),
+        ]
+        if self.randomness == "coins":
+            coins = _coins(rng, (batch.size, batch.gamma + 1), COIN_BITS[self.dtype])
+            on_numpy = self.arrays == "numpy"
+            given.append(coins.astype(self.dtype) if on_numpy else self._array(coins, self.dtype))
+        if not self.batched:
+            del given[3]
+            given = [None if x is None else x[0] for x in given]
+        if self.randomness == "numpy":
+            given.append(rng)
+        elif self.randomness == "torch":
+            given.append(_torch_generator(self.device))
+        return given
+
+    def _array(self, values: Any, dtype: str) -> Any:
+        if self.arrays == "numpy":
+            return np.array(values, dtype=dtype)
+        torch = importlib.import_module("torch")
+        return torch.tensor(values, dtype=getattr(torch, dtype), device=self.device)
+
+
+def as_verify(function: Callable[..., Any], signature: Signature) -> Verify:
+    """Return a ``verify`` callable that calls ``function`` on one block.
+
+    What it returns is only freed of its padding: a wrong result is the audit's to find.
+    """
+
+    def verify(target_probs: Any, draft_probs: Any, draft_tokens: Any, rng: Any) -> Any:
+        batch = Batch.of_block(target_probs, draft_probs, draft_tokens)
+        result = function(*signature.arguments(batch, rng))
+        return _unpadded(result, batched=signature.batched)
+
+    verify.__name__ = getattr(function, "__name__", "verify")
+    return verify
+
+
+def as_batched(
+    function: Callable[..., Any], signature: Signature
+) -> Callable[[Batch, Any], Emitted]:
+    """Return ``f(batch, rng) -> Emitted`` for a function with a batch axis.
+
+    Raises ``UsageError`` if what the function returned is no batch of tokens.
+    """
+    if not signature.batched:
+        raise UsageError("batched=False: a function without a batch axis takes one block a call")
+
+    def verify(batch: Batch, rng: Any) -> Emitted:
+        result = function(*signature.arguments(batch, rng))
+        tokens, count = result if isinstance(result, tuple) else (result, None)
+        tokens = np.array(_plain(tokens))
+        if tokens.ndim != 2 or tokens.dtype.kind not in "iu":
+            raise UsageError(f"tokens is {tokens.dtype} {tokens.shape}: return integers (B, G+1)")
+        slots = np.arange(tokens.shape[1])
+        if count is None:
+            numbers = np.where(tokens != PAD, slots + 1, 0).max(axis=1)
+        else:
+            numbers = np.array(_plain(count))
+            tokens = np.where(slots < numbers.reshape(-1, 1), tokens, PAD)
+        return Emitted(tokens.astype(np.int64), numbers.astype(np.int64))
+
+    return verify
+
+
+def with_coins(function: Callable[..., Any], *, bits: int = 53) -> Verify:
+    """Return a ``verify`` that draws the gamma+1 coins which ``function`` is given.
+
+    ``function(target_probs, draft_probs, draft_tokens, coins) -> tokens``, as
+    :func:`simverify.audit.coin_blocks.compare_coins` takes it: the sampled tier's view of it.
+    Coins are multiples of 2^-``bits``: 24 for code that reads them as float32.
+    """
+
+    def verify(target_probs: Any, draft_probs: Any, draft_tokens: Any, rng: Any) -> Any:
+        coins = _coins(rng, (len(draft_tokens) + 1,), bits)
+        return function(target_probs, draft_probs, draft_tokens, coins)
+
+    return verify
+
+
+@contextmanager
+def global_seed(seed: int) -> Iterator[None]:
+    """Seed the global generators of numpy, ``random`` and, if imported, torch; restore them after.
+
+    For sampling functions with ``global`` or ``torch`` randomness reproducibly.
+    """
+    legacy, python = np.random.get_state(), random.getstate()  # noqa: NPY002
+    torch = sys.modules.get("torch")
+    np.random.seed(seed % 2**32)  # noqa: NPY002
+    random.seed(seed)
+    try:
+        if torch is None:
+            yield
+        else:
+            with torch.random.fork_rng():
+                torch.manual_seed(seed)
+                yield
+    finally:
+        np.random.set_state(legacy)  # noqa: NPY002
+        random.setstate(python)
+
+
+def _coins(rng: Any, shape: tuple[int, ...], bits: int) -> Any:
+    return rng.random(shape) if bits == 53 else rng.integers(2**bits, size=shape) / 2**bits
+
+
+def _plain(values: Any) -> Any:
+    return values.tolist() if hasattr(values, "tolist") else values
+
+
+def _unpadded(result: Any, *, batched: bool) -> Any:
+    """Return the first row without its padding; a -1 before a token is not padding."""
+    count = None
+    if isinstance(result, tuple) and len(result) == 2:
+        result, count = result
+        count = int(count[0] if batched else count)
+    row = _plain(result[0] if batched else result)
+    if count is not None:
+        return row[:count]
+    last = len(row)
+    while last and row[last - 1] == PAD:
+        last -= 1
+    return row[:last]
+
+
+def _torch_generator(device: str) -> Any:
+    torch = importlib.import_module("torch")
+    if device == "cpu":
+        return torch.default_generator
+    index = torch.device(device).index
+    return torch.cuda.default_generators[torch.cuda.current_device() if index is None else index]
+
+
+def _signature_iv(given: Signature) -> None:
+    known = {
+        "randomness": ("global", "numpy", "torch", "coins"),
+        "arrays": ("numpy", "torch"),
+        "dtype": ("float64", "float32", "float16", "bfloat16"),
+    }
+    for name, values in known.items():
+        value = getattr(given, name)
+        if value not in values:
+            raise UsageError(f"{name}={value!r}: choose from {', '.join(values)}")
+    if given.arrays == "numpy" and (given.device != "cpu" or given.dtype == "bfloat16"):
+        raise UsageError(
+            f"device={given.device!r}, dtype={given.dtype!r} with numpy arrays: "
+            "only arrays='torch' has other devices and bfloat16"
+        )
+    if given.arrays == "numpy" and given.randomness == "torch":
+        raise UsageError("randomness='torch' passes a torch.Generator: pass arrays='torch' too")

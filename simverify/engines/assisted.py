@@ -1,0 +1,97 @@
+"""Transformers: ``generation.utils._speculative_sampling``.
+
+Takes logits and draws from torch's global generator; batch 1. Seen from version 5.
+"""
+
+import importlib
+import inspect
+import sys
+from pathlib import Path
+from typing import Any
+
+from simverify.engines.adapt import Verify
+from simverify.engines.base import Engine
+from simverify.errors import SimverifyError, UsageError
+
+MODULE = "transformers.generation.utils"
+FUNCTION = "_speculative_sampling"
+
+
+def speculative_sampling(
+    function: Any, *, ensemble_weight: float | None = None, dtype: str = "float64"
+) -> Verify:
+    """Return Transformers' function ``_speculative_sampling`` as a ``verify`` callable.
+
+    Parameters
+    ----------
+    function
+        The function itself.
+    ensemble_weight
+        Its option ``assistant_ensemble_weight``, w in [0, 1]: accept with min(1, 1 - w + w p/q).
+    dtype
+        Torch dtype of the logits.
+
+    Notes
+    -----
+    With v = w p + (1-w) q the acceptance is min(1, v/q), and the residual (v - q)+ normalises
+    to (p - q)+: speculative sampling of v. The emitted token follows v, and
+    TV(v, p) = (1 - w) TV(p, q): a dose of known size.
+    """
+    if ensemble_weight is not None:
+        if not 0 <= ensemble_weight <= 1:
+            raise UsageError(f"ensemble_weight={ensemble_weight}: pass a weight in [0, 1]")
+        if "assistant_ensemble_weight" not in inspect.signature(function).parameters:
+            raise UsageError(
+                "this version of transformers has no assistant_ensemble_weight: install 5.23"
+            )
+    options = {} if ensemble_weight is None else {"assistant_ensemble_weight": ensemble_weight}
+
+    def verify(target_probs: Any, draft_probs: Any, draft_tokens: Any, rng: Any) -> Any:
+        torch = importlib.import_module("torch")
+        kind = getattr(torch, dtype)
+        tokens, _ = function(
+            torch.tensor(draft_tokens, dtype=torch.int64)[None],
+            torch.tensor(draft_probs, dtype=kind).log()[None],
+            len(draft_tokens),
+            torch.tensor(target_probs, dtype=kind).log()[None],
+            **options,
+        )
+        return tokens[0]
+
+    return verify
+
+
+def load(path: Path) -> Verify:
+    """Import Transformers and return its function as a ``verify`` callable, in float64."""
+    return speculative_sampling(original(path))
+
+
+def original(path: Path) -> Any:
+    """Return Transformers' function from the package that ``path`` lies in.
+
+    Raises ``SimverifyError`` where another copy of the package is already imported.
+    """
+    root = str(path.parents[2])
+    sys.path.insert(0, root)
+    try:
+        module = importlib.import_module(MODULE)
+    finally:
+        sys.path.remove(root)
+    if Path(str(module.__file__)).resolve() != path.resolve():
+        raise SimverifyError(f"transformers is already imported from {module.__file__}, not {root}")
+    if not hasattr(module, FUNCTION):
+        raise SimverifyError(f"{path} has no {FUNCTION}: 4.36 to 5.23 are known to have it")
+    return getattr(module, FUNCTION)
+
+
+TRANSFORMERS = Engine(
+    name="transformers",
+    package="transformers",
+    source="generation/utils.py",
+    function=FUNCTION,
+    contract="verify",
+    tier="exact",
+    tolerance=1e-9,
+    loader=load,
+    needs=("torch",),
+)

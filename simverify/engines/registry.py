@@ -1,0 +1,109 @@
+"""The engines that are known, those that third parties add, and what is installed."""
+
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+
+from simverify.engines.assisted import TRANSFORMERS
+from simverify.engines.base import Engine, find_package, sha256
+from simverify.engines.sglang import SGLANG
+from simverify.errors import SimverifyError
+from simverify.names import pick
+
+GROUP = "simverify.verifiers"
+"""Entry points of other distributions: a ``verify`` callable, or an :class:`Engine`."""
+
+ENGINES: dict[str, Engine] = {engine.name: engine for engine in (TRANSFORMERS, *SGLANG)}
+
+
+@dataclass(frozen=True)
+class InstalledEngine:
+    """A row of ``simverify engines``; ``version`` and ``sha256`` are None where it is absent.
+
+    ``sha256`` is the function's source file's; ``missing`` what else it needs.
+    """
+
+    name: str
+    package: str
+    function: str
+    contract: str
+    tier: str
+    version: str | None
+    sha256: str | None
+    missing: tuple[str, ...]
+
+
+def get_engine(name: str) -> Engine:
+    """Return the engine of that name, built in or added by an installed distribution.
+
+    Raises ``UsageError`` with the nearest name if it is unknown, and ``SimverifyError`` if an
+    entry point does not load.
+    """
+    added = _added()
+    known = pick(name, [*ENGINES, *added], "engine")
+    return ENGINES[known] if known in ENGINES else _from_entry_point(added[known])
+
+
+def installed_engines() -> tuple[InstalledEngine, ...]:
+    """Return every known engine with its version and hash, importing none of the built-in ones.
+
+    An entry point's source is found without importing it; its tier is known once it is loaded.
+    """
+    engines = [*ENGINES.values(), *(_unloaded(point) for point in _added().values())]
+    return tuple(_row(engine) for engine in engines)
+
+
+def _row(engine: Engine) -> InstalledEngine:
+    path = engine.find()
+    return InstalledEngine(
+        name=engine.name,
+        package=engine.distribution or engine.package,
+        function=engine.where,
+        contract=engine.contract,
+        tier=engine.tier,
+        version=engine.version,
+        sha256=None if path is None else sha256(path),
+        missing=tuple(name for name in engine.needs if find_package(name) is None),
+    )
+
+
+def _added() -> dict[str, EntryPoint]:
+    """Entry points by name; a built-in name cannot be taken over."""
+    return {point.name: point for point in entry_points(group=GROUP) if point.name not in ENGINES}
+
+
+def _from_entry_point(point: EntryPoint) -> Engine:
+    try:
+        found = point.load()
+    except Exception as error:
+        raise SimverifyError(
+            f"engine {point.name!r} ({point.value}) does not load: {type(error).__name__}: {error}"
+        ) from error
+    if isinstance(found, Engine):
+        return found
+    if not callable(found):
+        raise SimverifyError(
+            f"engine {point.name!r} ({point.value}) is a {type(found).__name__}: an entry point "
+            f"in {GROUP} names a verify callable or an Engine"
+        )
+    return _unloaded(point)
+
+
+def _unloaded(point: EntryPoint) -> Engine:
+    """Take an entry point for a ``verify`` callable, which is what it is unless it says more."""
+    package, *rest = point.module.split(".")
+    folder = find_package(package)
+    source = ""
+    if folder is not None and folder.is_dir():
+        files = ("/".join([*rest, "__init__.py"]), "/".join(rest) + ".py")
+        source = next((file for file in files if (folder / file).is_file()), files[0])
+    return Engine(
+        name=point.name,
+        package=package,
+        source=source,
+        function=point.attr,
+        contract="verify",
+        tier="exact",
+        tolerance=1e-9,
+        loader=lambda path: point.load(),
+        distribution="" if point.dist is None else point.dist.name,
+    )

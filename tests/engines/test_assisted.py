@@ -1,0 +1,77 @@
+import time
+
+import numpy as np
+import pytest
+
+from simverify.audit.law import compare_verify
+from simverify.engines import get_engine
+from simverify.engines.assisted import original, speculative_sampling
+from simverify.engines.base import find_package
+from simverify.errors import UsageError
+from simverify.models.base import MarkovModel
+from simverify.models.small import compact
+
+pytestmark = pytest.mark.skipif(
+    find_package("transformers") is None or find_package("torch") is None,
+    reason="transformers is not installed: pip install transformers==5.23.0",
+)
+
+COMPACT = compact()
+TV = 1 / 6  # of the start rows (5, 1, 6)/12 and (6, 2, 4)/12
+
+
+@pytest.fixture(scope="module")
+def function():
+    return original(get_engine("transformers").find())
+
+
+def test_transformers_is_lossless_to_rounding():
+    result = compare_verify(get_engine("transformers").load(), COMPACT, 3)
+    assert result.max_abs_deviation < 1e-15
+    assert result.expected_accepted == pytest.approx(379 / 216, abs=1e-13)
+    assert result.findings == ()
+
+
+def test_float32_costs_float32(function):
+    verify = speculative_sampling(function, dtype="float32")
+    assert 1e-12 < compare_verify(verify, COMPACT, 2).max_abs_deviation < 1e-6
+
+
+@pytest.mark.parametrize("w", [0.0, 0.25, 0.5, 0.9, 0.999, 1.0])
+def test_the_ensemble_weight_is_a_dose_of_known_size(function, w):
+    result = compare_verify(
+        speculative_sampling(function, ensemble_weight=w), COMPACT, 2, tolerance=1e-12
+    )
+    if w == 1:
+        assert result.place is None
+    else:
+        assert result.place.position == 0
+        assert result.place.tv == pytest.approx((1 - w) * TV, abs=1e-12)
+
+
+def test_the_dose_holds_where_the_target_is_cut(function):
+    rng = np.random.default_rng(4)
+    p, q = rng.dirichlet(np.full(5, 0.5), size=2)
+    model = MarkovModel("iid", p, p[None], q, q[None])
+    verify = speculative_sampling(function, ensemble_weight=0.7)
+    place = compare_verify(verify, model, 1).place
+    assert place.tv == pytest.approx(0.3 * np.abs(p - q).sum() / 2, abs=1e-12)
+    assert place.tv > 0.01
+
+
+def test_the_promised_speed_at_five_tokens(function):
+    rng = np.random.default_rng(0)
+    rows = rng.dirichlet(np.ones(5), size=12)
+    model = MarkovModel("five", rows[0], rows[1:6], rows[6], rows[7:])
+    started = time.process_time()
+    result = compare_verify(speculative_sampling(function), model, 3)
+    assert result.max_abs_deviation < 1e-14
+    # The promise is 2 s; the margin is for machines that are busy with other things.
+    assert time.process_time() - started < 6
+
+
+def test_bad_weights_are_refused(function):
+    with pytest.raises(UsageError, match=r"ensemble_weight=1.5: pass a weight in \[0, 1\]"):
+        speculative_sampling(function, ensemble_weight=1.5)
+    with pytest.raises(UsageError, match="no assistant_ensemble_weight"):
+        speculative_sampling(lambda a, b, c, d: None, ensemble_weight=0.5)

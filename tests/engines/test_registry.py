@@ -1,0 +1,130 @@
+import dataclasses
+import hashlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from simverify.engines import ENGINES, get_engine, installed_engines
+from simverify.errors import SimverifyError, UsageError
+
+MODULE = """
+from pathlib import Path
+from simverify.engines import Engine
+
+def verify(target_probs, draft_probs, draft_tokens, rng):
+    return [int(rng.choice(len(target_probs[0]), p=target_probs[0]))]
+
+stepper = Engine(
+    name="fake-step", package="fake_engine", source="", function="verify", contract="step",
+    tier="sampled", tolerance=1e-6, loader=lambda path: path.name,
+)
+number = 3
+"""
+
+POINTS = """[simverify.verifiers]
+fake = fake_engine:verify
+fake-step = fake_engine:stepper
+fake-number = fake_engine:number
+fake-broken = fake_engine.nowhere:verify
+transformers = fake_engine:verify
+"""
+
+
+@pytest.fixture
+def fake(tmp_path, monkeypatch):
+    """A distribution with entry points, on sys.path."""
+    (tmp_path / "fake_engine.py").write_text(MODULE)
+    info = tmp_path / "fake_engine_dist-1.2.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fake-engine-dist\nVersion: 1.2\n")
+    (info / "entry_points.txt").write_text(POINTS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    sys.modules.pop("fake_engine", None)
+
+
+def test_third_parties_are_found_listed_and_loaded(fake):
+    row = next(row for row in installed_engines() if row.name == "fake")
+    assert "fake_engine" not in sys.modules
+    assert (row.package, row.version) == ("fake-engine-dist", "1.2")
+    assert row.function == "fake_engine:verify"
+    assert row.sha256 == hashlib.sha256(MODULE.encode()).hexdigest()
+    engine = get_engine("fake")
+    assert (engine.contract, engine.tier) == ("verify", "exact")
+    rows = np.array([[0.0, 1.0], [0.5, 0.5]])
+    verify = engine.load()
+    assert verify(rows, rows[:1], np.array([0]), np.random.default_rng(0)) == [1]
+
+
+def test_an_entry_point_may_be_an_engine(fake):
+    engine = get_engine("fake-step")
+    assert (engine.contract, engine.tier) == ("step", "sampled")
+    assert engine.load() == "fake_engine.py"
+
+
+def test_entry_points_that_do_not_load_are_errors_of_theirs(fake):
+    with pytest.raises(SimverifyError, match=r"'fake-broken' .* does not load") as caught:
+        get_engine("fake-broken")
+    assert caught.value.exit_code == 4
+    with pytest.raises(SimverifyError, match=r"'fake-number' .* is a int"):
+        get_engine("fake-number")
+
+
+def test_built_in_names_cannot_be_taken_over(fake):
+    assert get_engine("transformers") is ENGINES["transformers"]
+    assert [row.name for row in installed_engines()].count("transformers") == 1
+
+
+def test_the_nearest_name_is_suggested():
+    with pytest.raises(UsageError, match="unknown engine 'transformer': did you mean 'transf"):
+        get_engine("transformer")
+
+
+def test_absent_engines_say_what_to_install():
+    absent = dataclasses.replace(
+        ENGINES["transformers"], package="transformers_of_nowhere", needs=()
+    )
+    assert (absent.version, absent.find()) == (None, None)
+    with pytest.raises(UsageError) as caught:
+        absent.load()
+    assert caught.value.exit_code == 2
+    assert str(caught.value) == (
+        "engine 'transformers' needs the package transformers_of_nowhere: "
+        "pip install transformers_of_nowhere"
+    )
+    needy = dataclasses.replace(absent, package="json", source="__init__.py", needs=("nowhere",))
+    with pytest.raises(UsageError, match=r"needs the package nowhere: pip install nowhere$"):
+        needy.load()
+
+
+def test_a_version_without_the_file_says_so():
+    other = dataclasses.replace(ENGINES["transformers"], package="numpy", needs=())
+    with pytest.raises(UsageError, match=r"numpy \d.* has no generation/utils.py"):
+        other.load()
+
+
+def test_checkouts_are_searched_and_what_does_not_load_is_exit_4(tmp_path):
+    folder = tmp_path / "python" / "sglang" / "kernels" / "ops" / "speculative"
+    folder.mkdir(parents=True)
+    broken = folder / "reject_sampling.py"
+    broken.write_text("raise RuntimeError('no such device')\n")
+    engine = dataclasses.replace(
+        ENGINES["sglang"], needs=(), loader=lambda path: exec(path.read_text())
+    )
+    assert engine.find(tmp_path) == broken
+    with pytest.raises(SimverifyError, match="does not load: RuntimeError: no such dev") as caught:
+        engine.load(tmp_path)
+    assert caught.value.exit_code == 4
+    with pytest.raises(UsageError, match="name the checkout's top folder"):
+        engine.load(tmp_path / "python" / "sglang")
+
+
+def test_nothing_heavy_is_imported_to_list_engines():
+    code = (
+        "import sys; from simverify.engines import installed_engines; installed_engines();"
+        "print([m for m in ('torch', 'transformers', 'triton', 'numba') if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
