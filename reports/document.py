@@ -1,5 +1,6 @@
 """The result document as a file: written whole or not at all."""
 
+import errno
 import os
 import tempfile
 from pathlib import Path
@@ -33,11 +34,15 @@ def read_audit(path: Path) -> AuditRun:
 
 def check_writable(path: Path) -> None:
     """Raise ``UsageError`` unless a file can be made at ``path``; nothing is left behind."""
-    if path.is_dir():
-        raise UsageError(f"{path} is a folder: name a file")
     try:
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
+        if path.is_dir():
+            raise UsageError(f"{path} is a folder: name a file")
+        if _is_special(path):
+            if not os.access(path, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        else:
+            with tempfile.TemporaryFile(dir=os.path.dirname(os.path.realpath(path))):
+                pass
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
 
@@ -45,20 +50,30 @@ def check_writable(path: Path) -> None:
 def write_whole(path: Path, text: str) -> None:
     """Write ``text`` to ``path`` so that a reader sees the old file or all of the new one.
 
+    A symbolic link is followed. A device or a pipe cannot be replaced and is written to.
     Raises ``UsageError`` if it cannot be written; then nothing is left behind.
     """
     temporary = None
     try:
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        if _is_special(path):
+            path.write_text(text, encoding="utf-8")
+            return
+        target = Path(os.path.realpath(path))
+        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=".simverify-")
         temporary = Path(name)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
         umask = os.umask(0)
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)
-        temporary.replace(path)
+        temporary.replace(target)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+def _is_special(path: Path) -> bool:
+    # Renaming a file onto /dev/null, as root, would take the device away from everyone.
+    return path.exists() and not path.is_file()

@@ -37,15 +37,15 @@ def failure_lines(run: AuditRun) -> list[str]:
     Lines have 80 columns at most, but for a command of which one word is longer; no line has
     control characters, whatever the code under audit raised.
     """
-    sections = [verdict_lines(run)]
+    sections = [verdict_lines(run), _listed("What failed:", _findings(run))]
     if run.counterexample is not None:
         sections.append(_counterexample(run.counterexample, run.localisation))
         sections.append(_wrap(_resemblance(run)))
-    sections.append(_listed("What failed:", _findings(run)))
     sections.append(_listed("Probes:", _probes(run)))
     sections.append(_inconclusive(run))
-    sections.append(["To reproduce:", *_command(run.reproduce)])
-    lines = []
+    if run.verdict != "PASS":
+        sections.append(["To reproduce:", *_command(run.reproduce)])
+    lines: list[str] = []
     for section in filter(None, sections):
         lines += ["", *section] if lines else section
     return lines
@@ -53,9 +53,9 @@ def failure_lines(run: AuditRun) -> list[str]:
 
 def _exact(run: AuditRun) -> str:
     """What the exact tier did."""
-    why = f"; beyond: {run.not_enumerable}" if run.not_enumerable else ""
     if not run.instances:
-        return f"not followed exactly{why.replace('beyond: ', '')}"
+        return f"not followed exactly: {run.not_enumerable or 'no instance was run'}"
+    why = f"; beyond: {run.not_enumerable}" if run.not_enumerable else ""
     worst = max(instance.max_abs_deviation for instance in run.instances)
     return (
         f"exact on {_count(len(run.instances), 'instance')}, {_count(run.paths, 'path')}: "
@@ -68,10 +68,11 @@ def _sampled(run: AuditRun) -> str:
     tier = run.sampled
     if tier is None:
         return ""
-    found = "no deviation" if tier.detectable is None else f"TV {tier.detectable:.2g} or more"
+    reached = "no TV yet" if tier.detectable is None else f"TV {tier.detectable:.2g} or more"
     line = (
         f"sampled: {_count(tier.samples, 'call')}, {_count(len(tier.tests), 'test')}, false-alarm "
-        f"rate {tier.alpha:g}, power {tier.power:g} against {found} (asked: {tier.detect:g})"
+        f"rate {tier.alpha:g}, power {tier.power:g} against {reached}, asked against "
+        f"{tier.detect:g}"
     )
     if tier.certificate is not None:
         line += f"; TV at most {tier.certificate.bound:.3g}, but for {tier.certificate.delta:g}"
@@ -187,8 +188,8 @@ def _inconclusive(run: AuditRun) -> list[str]:
     if run.verdict != "INCONCLUSIVE":
         return []
     return _wrap(
-        "The budget ended before the promised power: allow more paths, samples or seconds, or "
-        "ask for a larger deviation."
+        f"There is no verdict: {run.inconclusive}. Allow more paths, samples or seconds, or ask "
+        "for a larger deviation."
     )
 
 
@@ -208,13 +209,20 @@ def _command(command: str) -> list[str]:
         words = [shlex.quote(word) for word in shlex.split(_plain(command))]
     except ValueError:  # a quotation mark in a name
         words = _plain(command).split()
-    lines, line = [], "  "
-    for word in words:
-        if line.strip() and len(line) + len(word) + 3 > WIDTH:
-            lines.append(f"{line} \\")
-            line = "     "
-        line += word if not line.strip() else f" {word}"
-    return [*lines, line]
+    groups: list[str] = []
+    for before, word in zip(["", *words], words, strict=False):
+        if before.startswith("--") and not word.startswith("--"):
+            groups[-1] += f" {word}"
+        else:
+            groups.append(word)
+    lines = [f"  {groups[0]}"]
+    for group in groups[1:]:
+        if len(lines[-1]) + 1 + len(group) + 2 > WIDTH:
+            lines[-1] += " \\"
+            lines.append(f"    {group}")
+        else:
+            lines[-1] += f" {group}"
+    return lines
 
 
 def _wrap(text: str, first: str = "", rest: str | None = None) -> list[str]:

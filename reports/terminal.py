@@ -4,6 +4,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from simverify.names import printable
 from simverify.results import (
     CompareResult,
     CompareRun,
@@ -54,7 +55,7 @@ def print_comparison(run: CompareRun, console: Console) -> None:
 
 
 def _title(run: CompareRun, model: ModelInfo) -> str:
-    title = f"{_plain(model.name)}: V = {model.vocab_size}, gamma = {run.gamma}"
+    title = f"{printable(model.name)}: V = {model.vocab_size}, gamma = {run.gamma}"
     if model.target_perplexity is not None and model.draft_perplexity is not None:
         title += (
             f", perplexity {model.target_perplexity:.2f} target {model.draft_perplexity:.2f} draft"
@@ -62,13 +63,8 @@ def _title(run: CompareRun, model: ModelInfo) -> str:
     return title
 
 
-def _plain(name: str) -> str:
-    """Return ``name`` without characters that could move the cursor or change colours."""
-    return "".join(c if c.isprintable() else "?" for c in name)
-
-
 def _model_table(rows: list[CompareResult], speeds: dict[tuple[str, str], Timing]) -> Table:
-    table = Table(box=None, padding=(0, 1, 0, 0))
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column(Text("\nverifier"), no_wrap=True)
     table.add_column(Text("\nlossless"), no_wrap=True)
     for header in (
@@ -89,23 +85,32 @@ def _model_table(rows: list[CompareResult], speeds: dict[tuple[str, str], Timing
             _value(row.expected_accepted),
             _METHOD[row.expected_accepted.method][0],
             _interval(row.measured),
-            f"{row.block_efficiency:.3f}",
+            _fixed(row.block_efficiency, 3),
             f"{row.optimality:.1%}",
-            f"{row.speedup.predicted:.2f}x",
-            f"{speeds[row.model, row.verifier].blocks_per_second / 1e6:.1f}",
+            _fixed(row.speedup.predicted, 2) + "x",
+            _fixed(speeds[row.model, row.verifier].blocks_per_second / 1e6, 1),
         )
     return table
 
 
+def _fixed(value: float, decimals: int) -> str:
+    # From 10 on one decimal less, so that the widest row still fits 80 columns.
+    return f"{value:.{decimals if value < 10 else decimals - 1}f}"
+
+
 def _interval(measured: Measured) -> str:
-    return f"{measured.mean:.4f}±{(measured.ci_high - measured.ci_low) / 2:.4f}"
+    half = (measured.ci_high - measured.ci_low) / 2
+    decimals = 4 if max(measured.mean, half) < 10 else 3
+    return f"{measured.mean:.{decimals}f}±{half:.{decimals}f}"
 
 
 def _value(expected: Expected) -> str:
     if expected.exact is not None:
-        return f"{expected.exact:.7f}"
+        return _fixed(expected.exact, 7)
     half = (expected.upper - expected.lower) / 2
-    return f"{(expected.lower + expected.upper) / 2:.3f}±{half:.3f}"
+    middle = (expected.lower + expected.upper) / 2
+    decimals = 3 if middle < 10 else 2
+    return f"{middle:.{decimals}f}±{half:.{decimals}f}"
 
 
 def _number(expected: Expected) -> str:

@@ -167,12 +167,13 @@ def _on_threads(
         except queue.Empty:
             return None
 
-    # A broken run, Ctrl-C included, empties the queue so that the threads end soon.
-    with ThreadPoolExecutor(threads) as pool:
+    pool = ThreadPoolExecutor(threads)
+    try:
         futures = [pool.submit(work, take) for _ in range(threads)]
-        try:
-            return [future.result() for future in futures]
-        except BaseException:
-            while take() is not None:
-                pass
-            raise
+        return [future.result() for future in futures]
+    finally:
+        # A broken run, Ctrl-C included, empties the queue so that the threads end soon; it
+        # does not wait for them, since one may be compiling.
+        while take() is not None:
+            pass
+        pool.shutdown(wait=False)

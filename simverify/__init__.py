@@ -7,7 +7,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from simverify.compare import compare
+    from simverify.comparison import compare
     from simverify.errors import SimverifyError, UsageError
     from simverify.models import get_model, load_model
     from simverify.results import CompareRun
@@ -31,7 +31,7 @@ _HOME = {
     "SimverifyError": "errors",
     "UsageError": "errors",
     "Verifier": "verifiers",
-    "compare": "compare",
+    "compare": "comparison",
     "get_model": "models",
     "get_verifier": "verifiers",
     "load_model": "models",
@@ -42,7 +42,7 @@ def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module 'simverify' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"simverify.{_HOME[name]}"), name)
-    # Kept here, where the submodule of the same name would otherwise hide it.
+    # Kept: a name is looked up once.
     globals()[name] = value
     return value
 

@@ -13,7 +13,7 @@ from simverify import results as doc
 from simverify import stats
 from simverify.audit.curves import CONFIDENCE, AcceptanceCurve, acceptance_curves, enumerable
 from simverify.audit.exact import exact_check, passes
-from simverify.audit.sampled import MIN_BLOCKS, SampledCheck, Trial, plan_trials, sampled_check
+from simverify.audit.sampled import SampledCheck, Trial, min_blocks, plan_trials, sampled_check
 from simverify.models import MarkovModel, Model
 from simverify.simulators.exact.calls import TooManyCalls, laws_by_tree, tokens_after_calls
 from simverify.simulators.exact.rows import markov_rows
@@ -89,7 +89,7 @@ class ModelComparison:
         seconds = 0.0
         if verifier.contract == "step":
             clock = time.perf_counter()
-            first = self._first_calls(verifier, settings.blocks or MIN_BLOCKS)
+            first = self._first_calls(verifier, settings.blocks or min_blocks(trial))
             seconds = time.perf_counter() - clock
         check = sampled_check(trial, trials, first)
         if first is None:

@@ -1,9 +1,14 @@
-"""Looking a name up, with the nearest one suggested when it is unknown."""
+"""Names: looking one up, with the nearest suggested, and showing one that a file gave."""
 
 import difflib
 from collections.abc import Iterable
 
 from simverify.errors import UsageError
+
+
+def printable(text: str) -> str:
+    """Return ``text`` without characters that could move the cursor or change colours."""
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def pick(name: str, known: Iterable[str], kind: str) -> str:

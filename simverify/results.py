@@ -302,8 +302,9 @@ class AuditRun(_Struct, frozen=True, tag_field="command", tag="audit"):
     """A ``simverify audit`` run.
 
     ``tier``: what the verdict rests on. ``not_enumerable``: why code, or part of it, went to
-    the sampled tier: which call, which line. ``refuted``: catalogued faults whose law differs
-    from the one found. ``findings``: what failed, in words.
+    the sampled tier: which call, which line. ``inconclusive``: why there is no verdict.
+    ``refuted``: catalogued faults whose law differs from the one found. ``findings``: what
+    failed, in words.
     """
 
     schema_version: Literal[1]
@@ -318,6 +319,7 @@ class AuditRun(_Struct, frozen=True, tag_field="command", tag="audit"):
     paths: int
     instances: tuple[ExactInstance, ...]
     not_enumerable: str | None
+    inconclusive: str | None
     sampled: SampledTier | None
     counterexample: Counterexample | None
     localisation: Localisation | None

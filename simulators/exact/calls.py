@@ -77,7 +77,7 @@ def laws_by_tree(verifier: Verifier, rows: Rows, gamma: int) -> CallLaws:
         def descend(tokens: tuple[int, ...], m: Any, b: Any, f: Any, debt: Stack) -> None:
             at = len(tokens)
             if at == room:
-                total[tokens, ()] = f
+                total[tokens, ()] = total.get((tokens, ()), 0) + f
                 return
             p, q = rows.target[(last, *tokens)[-1]], rows.draft[(last, *tokens)[-1]]
             if at == gamma:

@@ -53,6 +53,7 @@ with _own_cache():
         ngram,
         ngram_nodes,
         philox,
+        pick,
         rao_blackwell,
         tree_bounds,
     )
@@ -68,6 +69,7 @@ __all__ = [
     "ngram",
     "ngram_nodes",
     "philox",
+    "pick",
     "rao_blackwell",
     "source_hash",
     "tree_bounds",

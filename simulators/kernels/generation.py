@@ -20,7 +20,7 @@ from simverify.simulators.kernels.access import (
     start,
     target_prob,
 )
-from simverify.simulators.kernels.call import GREEDY, verify
+from simverify.simulators.kernels.call import BLOCK, GREEDY, verify, weigh
 from simverify.simulators.kernels.debt import carry, settle
 from simverify.simulators.kernels.philox import ACCEPT, CONTEXT, CORRECTION, DRAFT, PIT, fill_tile
 
@@ -94,7 +94,8 @@ def generate(
     ends = np.empty((depth, _TILE), np.int64)
     factors = np.empty((depth, _TILE))
     path = np.empty((gamma + 2, depth))
-    weight = np.empty(gamma + 1)
+    weight = np.empty((gamma + 1, _TILE))
+    passed = np.empty(_TILE, np.int64)
     alpha = np.ones(gamma + 1)
     beta = np.zeros(gamma + 1)
     for first in range(begin, end, _TILE):
@@ -113,9 +114,22 @@ def generate(
             fill_tile(seed, first, ACCEPT, c * (even // 2), u_accept)
             fill_tile(seed, first, CORRECTION, c, u_last)
             for i in range(gamma):
+                if c == 0:  # every trial drafts: no branch stands in the compiler's way
+                    for t in range(size):
+                        tokens[i, t] = draft(tables, states[i, t], u_draft[i, t])
+                        states[i + 1, t] = advance(tables, states[i, t], tokens[i, t])
+                else:
+                    for t in range(size):
+                        if active[t]:
+                            tokens[i, t] = draft(tables, states[i, t], u_draft[i, t])
+                            states[i + 1, t] = advance(tables, states[i, t], tokens[i, t])
+            # Branches that follow a draw cannot be predicted, and a miss throws away what was
+            # begun of the next trials: loops without them stand apart, before and after.
+            if rule == BLOCK or (rule == GREEDY and c == 0):
                 for t in range(size):
-                    tokens[i, t] = draft(tables, states[i, t], u_draft[i, t])
-                    states[i + 1, t] = advance(tables, states[i, t], tokens[i, t])
+                    passed[t] = weigh(
+                        tables, rule, states, tokens, u_accept, t, alpha, beta, weight
+                    )
             for t in range(size):
                 if not active[t]:
                     last[t] = 0
@@ -135,8 +149,11 @@ def generate(
                             path,
                             i,
                         )
+                    passed[t] = weigh(
+                        tables, rule, states, tokens, u_accept, t, alpha, beta, weight
+                    )
                 taus[t], last[t], law[0, t], law[1, t] = verify(
-                    tables, rule, states, tokens, u_accept, t, alpha, beta, weight
+                    tables, rule, states, tokens, u_accept, t, alpha, beta, weight, passed[t]
                 )
                 if rule == GREEDY and calls > 1:
                     tau = taus[t]
@@ -148,14 +165,13 @@ def generate(
                         emitted[t],
                         gamma,
                         tau,
-                        weight[tau],
+                        weight[tau, t],
                         ends,
                         factors,
                         t,
                         tops[t],
                         path,
                     )
-            # Apart from the loop above: its branches cannot be predicted, these can.
             for t in range(size):
                 if last[t] < 0:
                     last[t] = correct(

@@ -2,7 +2,9 @@
 
 Per row, tokens are sorted by q/p ascending; with prefix sums P_k, Q_k the sum of
 max(alpha p - beta q, 0) is alpha P_k - beta Q_k where k counts the tokens with
-q/p < alpha/beta, and a draw from it is a binary search: O(log V) instead of O(V).
+q/p < alpha/beta, and a draw from it is a binary search: O(log V) instead of O(V). Most draws
+are from p or from max(p - q, 0), whose sums are known beforehand: there a table of u leaves
+a few places to search, and most often one.
 Indices are unsigned: signed ones cost a check for negative values.
 """
 
@@ -14,9 +16,13 @@ from numba import njit
 
 from simverify.simulators.kernels import access
 from simverify.simulators.kernels.access import implements
+from simverify.simulators.kernels.pick import pick
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
+
+_P, _Q = np.uintp(0), np.uintp(2)
+"""Which of the prefix sums; 1 are those of p - q."""
 
 
 class MarkovTables(NamedTuple):
@@ -33,8 +39,8 @@ class MarkovTables(NamedTuple):
     rank: Ints  # (S+1, V) place of each token in that order
     inverse: Floats  # (S+1, V) q/p, sorted, inf where p = 0
     guide: Ints  # (S+1, cells+1) first place whose q/p reaches the cell
-    target_sums: Floats  # (S+1, V+1) prefix sums, sorted
-    draft_sums: Floats  # (S+1, V+1) prefix sums, sorted
+    sums: Floats  # (3, S+1, V+1) prefix sums, sorted: p; p - q, or p if p never exceeds q; q
+    places: Ints  # (2, S+1, cells+1) place that u = cell/cells draws by the first two sums
     index_sums: Floats  # (S+1, V+1) prefix sums of the target in token order
     mode: Ints  # (S+1,) token of the largest target probability
     successor: Ints  # (V,) state after a token
@@ -53,10 +59,10 @@ def advance(tables: Any, state: Any, token: Any) -> Any:
 @implements(access.draft, MarkovTables)
 def draft(tables: Any, state: Any, u: Any) -> Any:
     scaled = u * tables.ratio.shape[1]
-    column = np.uintp(scaled)
+    column = np.int64(scaled)
     row = np.uintp(state)
-    other = np.int64(tables.alias_token[row, column])
-    return np.int64(column) if scaled - column < tables.alias_cut[row, column] else other
+    other = np.int64(tables.alias_token[row, np.uintp(column)])
+    return pick(scaled - column < tables.alias_cut[row, np.uintp(column)], column, other)
 
 
 @implements(access.ratio, MarkovTables)
@@ -82,32 +88,52 @@ def _support(tables: Any, state: Any, alpha: Any, beta: Any) -> Any:
 @implements(access.mass, MarkovTables)
 def mass(tables: Any, state: Any, alpha: Any, beta: Any) -> Any:
     count = _support(tables, state, alpha, beta)
-    p = tables.target_sums[state, count]
-    q = tables.draft_sums[state, count]
+    row = np.uintp(state)
+    p = tables.sums[_P, row, count]
+    q = tables.sums[_Q, row, count]
     return max(alpha * p - beta * q, 0.0)
 
 
 @implements(access.correct, MarkovTables)
 def correct(tables: Any, state: Any, alpha: Any, beta: Any, u: Any) -> Any:
-    p = tables.target_sums
-    q = tables.draft_sums
-    count = _support(tables, state, alpha, beta)
-    total = alpha * p[state, count] - beta * q[state, count]
-    if not total > 0.0:
-        alpha, beta = 1.0, 0.0
-        count = _support(tables, state, alpha, beta)
-        total = p[state, count]
-    goal = u * total
-    low = np.uintp(0)  # smallest m with alpha P_{m+1} - beta Q_{m+1} > goal, below count
-    size = np.uintp(tables.inverse.shape[1])
     row = np.uintp(state)
-    while size > np.uintp(1):
-        half = size >> np.uintp(1)
+    if alpha == 1.0 and (beta == 0.0 or beta == 1.0):
+        return _draw_known(tables, row, np.uintp(beta), u)
+    count = np.int64(_support(tables, state, alpha, beta))
+    p = tables.sums[_P]
+    q = tables.sums[_Q]
+    total = alpha * p[row, np.uintp(count)] - beta * q[row, np.uintp(count)]
+    if not total > 0.0:
+        return _draw_known(tables, row, _P, u)
+    goal = u * total
+    low = np.int64(0)  # smallest m with alpha P_{m+1} - beta Q_{m+1} > goal, below count
+    size = np.int64(tables.inverse.shape[1])
+    while size > 1:
+        half = size >> 1
         middle = low + half
-        here = alpha * p[row, middle] - beta * q[row, middle]
-        low += half * np.uintp((middle < count) & (here <= goal))
+        here = alpha * p[row, np.uintp(middle)] - beta * q[row, np.uintp(middle)]
+        low = pick((middle < count) & (here <= goal), middle, low)
         size -= half
-    return np.int64(tables.order[row, low])
+    return np.int64(tables.order[row, np.uintp(low)])
+
+
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)
+def _draw_known(tables: Any, row: Any, law: Any, u: Any) -> Any:
+    """Draw from p (``law`` 0) or from max(p - q, 0) (``law`` 1)."""
+    cells = tables.places.shape[2] - 1
+    cell = np.uintp(u * cells)
+    low = tables.places[law, row, cell]
+    high = tables.places[law, row, cell + np.uintp(1)]
+    if low < high:
+        last = tables.places[law, row, np.uintp(cells)]
+        goal = u * tables.sums[law, row, np.uintp(last + 1)]
+        while low < high:
+            middle = (low + high + 1) >> 1
+            if tables.sums[law, row, np.uintp(middle)] <= goal:
+                low = middle
+            else:
+                high = middle - 1
+    return np.int64(tables.order[row, np.uintp(low)])
 
 
 @implements(access.most_likely, MarkovTables)
@@ -123,7 +149,7 @@ def target_prob(tables: Any, state: Any, token: Any) -> Any:
 @implements(access.pit, MarkovTables)
 def pit(tables: Any, state: Any, token: Any, v: Any, by_ratio: Any) -> Any:
     if by_ratio:
-        below = tables.target_sums[state, tables.rank[state, token]]
+        below = tables.sums[_P, state, tables.rank[state, token]]
     else:
         below = tables.index_sums[state, token]
     return below + v * tables.target[state, token]

@@ -38,14 +38,13 @@ def default_instances(max_gamma: int = 3, max_vocab: int = 5) -> tuple[SampledIn
     """Return the instances of the sampled tier that fit: few cells, many faults.
 
     Compact at gamma 3, and a table whose rows depend on the two tokens before, with zeros on
-    either side and residuals of two tokens.
+    either side and residuals of two tokens. With V = 2 a table of two rows is all there is.
     """
     table = SmallModel("table, V=4", 2, ((4, 1, 2, 3), (1, 5, 0, 4)), ((1, 5, 2, 2), (6, 0, 1, 3)))
-    return tuple(
-        SampledInstance(model, min(gamma, max_gamma))
-        for model, gamma in ((compact(), 3), (table, 2))
-        if model.vocab_size <= max_vocab
-    )
+    pair = SmallModel("table, V=2", 2, ((1, 2), (3, 1)), ((2, 1), (1, 4)))
+    known: tuple[tuple[Model, int], ...] = ((compact(), 3), (table, 2))
+    fitting = [(m, gamma) for m, gamma in known if m.vocab_size <= max_vocab] or [(pair, 2)]
+    return tuple(SampledInstance(model, min(gamma, max_gamma)) for model, gamma in fitting)
 
 
 class Tables:

@@ -179,7 +179,9 @@ def examine(
             max_paths,
             seconds,
         )
-    if searching and tier.not_enumerable is None and tier.aborted is None:
+    # A broken contract needs no smaller instance, and broken code may be slow to search with.
+    broken = tier.failure is not None and not tier.failure.deviates
+    if searching and not broken and tier.not_enumerable is None and tier.aborted is None:
         _search(tier, subject, contract, tolerance, seed)
     return tier
 

@@ -1,6 +1,7 @@
 """An audit: probes, the exact tier, the sampled tier where it must, and one verdict."""
 
 import platform
+import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +25,17 @@ from simverify.audit.instances import instances_for
 from simverify.audit.probes import run_probes
 from simverify.audit.spec import Contract, Subject
 from simverify.errors import UsageError
+
+_FLAGS = {
+    "gamma": "--gamma",
+    "vocab_size": "--vocab",
+    "tolerance": "--tolerance",
+    "max_paths": "--max-paths",
+    "max_samples": "--max-samples",
+    "seconds": "--seconds",
+    "alpha": "--alpha",
+    "detect": "--detect",
+}
 
 MAX_GAMMA = 4
 MAX_VOCAB = 5
@@ -66,6 +78,15 @@ class AuditSettings:
             if not fits:
                 raise UsageError(f"{name} is {value}: expected {expected}")
 
+    def command(self, spec: str, contract: Contract) -> str:
+        """Return the command that repeats the audit: every setting that is no default is on it."""
+        words = ["simverify", "audit", spec, "--contract", contract, "--seed", str(self.seed)]
+        for field, flag in _FLAGS.items():
+            value = getattr(self, field)
+            if value != getattr(AuditSettings, field):
+                words += [flag, str(value)]
+        return shlex.join(words + ["--strict-probes"] * self.strict_probes)
+
 
 def audit(
     subject: Subject,
@@ -94,15 +115,18 @@ def audit(
     if tolerance is None:
         tolerance = subject.tolerance or default_tolerance(subject.rule)
     models = instances_for(chosen, settings.gamma, settings.vocab_size, settings.seed)
-    tier = examine(
-        subject,
-        chosen,
-        models,
-        tolerance=tolerance,
-        max_paths=settings.max_paths,
-        seconds=settings.seconds,
-        seed=settings.seed,
-    )
+    hung = any(probe.outcome == "violation" and "not return" in probe.message for probe in probes)
+    tier = ExactTier()
+    if not hung:  # more of it would only hang again
+        tier = examine(
+            subject,
+            chosen,
+            models,
+            tolerance=tolerance,
+            max_paths=settings.max_paths,
+            seconds=settings.seconds,
+            seed=settings.seed,
+        )
     sampled = None
     findings = _findings(tier, probes, settings.strict_probes)
     if not findings and not _whole(tier):
@@ -111,7 +135,7 @@ def audit(
         findings += sampled.tier.findings
     verdict = _verdict(findings, tier, sampled)
     failure = tier.failure
-    again = f"simverify audit {subject.name} --contract {chosen} --seed {settings.seed}"
+    command = settings.command(subject.name, chosen)
     say("faults it resembles" if failure else "faults it refutes")
     return doc.AuditRun(
         schema_version=doc.SCHEMA_VERSION,
@@ -125,17 +149,18 @@ def audit(
         tier="exact" if sampled is None else "sampled",
         paths=tier.paths,
         instances=tuple(_instance(judged) for judged in tier.judged),
-        not_enumerable=None if _whole(tier) or failure else _reason(tier),
+        not_enumerable=None if _whole(tier) or failure or hung else _reason(tier),
+        inconclusive=_open(tier, sampled) if verdict == "INCONCLUSIVE" else None,
         sampled=None if sampled is None else sampled.tier,
-        counterexample=None if failure is None else _counterexample(failure, chosen),
-        localisation=None if failure is None else _localisation(failure),
-        diagnosis=() if failure is None else resemble(subject, failure, chosen),
+        counterexample=_counterexample(failure, chosen) if failure else None,
+        localisation=_localisation(failure) if failure and failure.deviates else None,
+        diagnosis=resemble(subject, failure, chosen) if failure and failure.deviates else (),
         refuted=refuted(chosen, [judged.model for judged in tier.judged], tolerance)
         if verdict == "PASS" and sampled is None
         else (),
         probes=probes,
         findings=tuple(findings),
-        reproduce=again if failure is None or reproduce is None else reproduce,
+        reproduce=command if failure is None or reproduce is None else reproduce,
         meta=doc.Meta(
             version=version("simverify"),
             started=started.isoformat(timespec="seconds"),
@@ -209,6 +234,13 @@ def _reason(tier: ExactTier) -> str:
     if tier.skipped:
         return f"more paths than the budget on {tier.skipped[0].name}"
     return "no instance could be run"
+
+
+def _open(tier: ExactTier, sampled: SampledAudit | None) -> str:
+    """Why there is no verdict."""
+    if tier.aborted is not None or sampled is None:
+        return _reason(tier)
+    return sampled.reason or "the promised power was not reached"
 
 
 def _findings(tier: ExactTier, probes: tuple[doc.Probe, ...], strict: bool) -> list[str]:

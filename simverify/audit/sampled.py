@@ -99,19 +99,24 @@ class SampledCheck:
     seconds: float
 
 
+def min_blocks(trial: Trial) -> int:
+    """Blocks that make the intervals narrow, whatever the power needs."""
+    return MIN_BLOCKS if trial.by_context else MIN_PIT_BLOCKS
+
+
 def plan_trials(trial: Trial) -> int:
     """Return how many trials find a mean one-token TV of ``trial.detect`` with power .9.
 
-    Sized on a pilot run of other trials, up to ``MAX_BLOCKS``; by doubling, from a floor
-    that makes the intervals narrow.
+    Sized on a pilot run of other trials, up to ``MAX_BLOCKS``; in steps of a fifth, from a
+    floor that makes the intervals narrow.
     """
     pilot = trial.run(PILOT_BLOCKS, PILOT_TRIALS)
-    floor = MIN_BLOCKS if trial.by_context else MIN_PIT_BLOCKS
+    floor = min_blocks(trial)
     # A generation of a rule with state fills all its positions: fewer give as many tokens.
     trials = floor if trial.verifier.contract == "verify" else floor // trial.gamma
     predict = _predict_transitions if trial.by_context else _predict_pits
     while predict(trial, pilot, trials / PILOT_BLOCKS) > trial.detect and trials < MAX_BLOCKS:
-        trials *= 2
+        trials = trials * 6 // 5
     return trials
 
 

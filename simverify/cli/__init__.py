@@ -4,14 +4,33 @@ Commands load on use, so that ``--help`` imports neither numba nor torch. Exit c
 1 a fault was found, 2 usage or bad input, 3 inconclusive, 4 internal error, 130 interrupted.
 """
 
+import errno
+import io
 import os
 import sys
 import traceback
 from importlib.metadata import version
 
-from cyclopts import App, CycloptsError, config
+from cyclopts import App, CycloptsError
 
+from simverify.cli.common import discard_output
+from simverify.cli.settings import sources
 from simverify.errors import SimverifyError
+from simverify.names import printable
+
+_COMMANDS = {
+    "compare": "compare:compare",
+    "audit": "audit:audit",
+    "replay": "audit:replay",
+    "verifiers": "info:verifiers",
+    "models": "info:models",
+    "faults": "info:faults",
+    "engines": "info:engines",
+    "doctor": "info:doctor",
+    "schema": "info:schema",
+}
+
+INTERRUPTED = 130
 
 app = App(
     name="simverify",
@@ -21,26 +40,24 @@ app = App(
         "simverify compare --gamma 4 --models my-pair.json --json run.json"
     ),
     version=lambda: version("simverify"),
-    config=[
-        config.Env("SIMVERIFY_"),
-        config.Toml("pyproject.toml", root_keys=["tool", "simverify"], search_parents=True),
-    ],
+    config=sources(_COMMANDS),
     help_format="plaintext",
+    suppress_keyboard_interrupt=False,
 )
-app.command("simverify.cli.compare:compare", name="compare")
-app.command("simverify.cli.audit:audit", name="audit")
-app.command("simverify.cli.audit:replay", name="replay")
-app.command("simverify.cli.info:verifiers", name="verifiers")
-app.command("simverify.cli.info:models", name="models")
-app.command("simverify.cli.info:faults", name="faults")
-app.command("simverify.cli.info:engines", name="engines")
-app.command("simverify.cli.info:doctor", name="doctor")
-app.command("simverify.cli.info:schema", name="schema")
+for _name, _place in _COMMANDS.items():
+    app.command(f"simverify.cli.{_place}", name=_name)
 
 
 def main() -> None:
     """Entry point of the ``simverify`` command."""
-    sys.exit(run(sys.argv[1:]))
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Where the encoding has no "±", a result with "?" in its place beats a traceback.
+        sys.stdout.reconfigure(errors="replace")
+    code = run(sys.argv[1:])
+    if code == INTERRUPTED:
+        # Threads that are still compiling would hold the exit back for seconds.
+        os._exit(code)
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
@@ -54,23 +71,31 @@ def run(arguments: list[str]) -> int:
         )
         sys.stdout.flush()
     except CycloptsError as error:
-        return _complain(" ".join(str(error).split()), 2)
+        return _complain(str(error), 2)
     except SimverifyError as error:
         return _complain(str(error), error.exit_code)
     except KeyboardInterrupt:
-        return _complain("interrupted; nothing was written", 130)
+        return _complain("interrupted; nothing was written", INTERRUPTED)
     except BrokenPipeError:
-        # The reader left; what is still buffered goes nowhere, without a word.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()
         return 0
     except MemoryError:
         return _complain("out of memory: take a smaller vocabulary, gamma or --blocks", 4)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            return _internal(error)
+        discard_output()
+        return _complain("the output cannot be written: no space left on the device", 2)
     except Exception as error:  # the last line of defence, with what a bug report needs
-        traceback.print_exc()
-        return _complain(f"internal error: {type(error).__name__}: {error}", 4)
+        return _internal(error)
     return code if isinstance(code, int) else 0
 
 
+def _internal(error: Exception) -> int:
+    traceback.print_exc()
+    return _complain(f"internal error: {type(error).__name__}: {error}", 4)
+
+
 def _complain(message: str, code: int) -> int:
-    print(f"simverify: {message}", file=sys.stderr)
+    print(f"simverify: {printable(' '.join(message.split()))}", file=sys.stderr, flush=True)
     return code

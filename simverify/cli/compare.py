@@ -4,24 +4,32 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from simverify.cli.common import EXIT_CODES, check_output, deliver, output_console, progress
+from simverify.cli.common import (
+    EXIT_CODES,
+    OptionalWhole,
+    Whole,
+    check_output,
+    deliver,
+    output_console,
+    progress,
+)
 
 
 def compare(
     *,
-    gamma: int,
+    gamma: Whole,
     verifiers: str = "token,block,greedy,match",
     models: str = "toy,compact,markov-64,ngram",
-    blocks: int | None = None,
-    calls: int = 0,
-    eos: int | None = None,
+    blocks: OptionalWhole = None,
+    calls: Whole = 0,
+    eos: OptionalWhole = None,
     cost_ratio: float = 0.1,
     draft_distance: float = 0.4,
     temperature: float = 1.0,
     alpha: float = 1e-6,
     detect: float = 0.01,
-    seed: int = 0,
-    threads: int | None = None,
+    seed: Whole = 0,
+    threads: OptionalWhole = None,
     json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     quiet: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
@@ -65,7 +73,7 @@ def compare(
     quiet
         No progress on standard error.
     """
-    from simverify.compare import compare as run_comparison
+    from simverify.comparison import compare as run_comparison
     from simverify.reports.terminal import print_comparison
 
     check_output(json)

@@ -30,6 +30,8 @@ def load_model(path: Path) -> MarkovModel:
         name, parts = _read_npz(path) if path.suffix == ".npz" else _read_json(path)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error.strerror or error})") from None
+    if not isinstance(name, str) or not name or not name.isprintable():
+        raise UsageError(f'{path}: "name" is {name!r}; expected a line of printable text')
     arrays = {part: _numbers(path, part, parts[part]) for part in _PARTS}
     vocab = _shape_iv(path, arrays)
     for part in _PARTS:
@@ -46,10 +48,11 @@ def load_model(path: Path) -> MarkovModel:
     )
 
 
-def _read_json(path: Path) -> tuple[str, dict[str, Any]]:
+def _read_json(path: Path) -> tuple[Any, dict[str, Any]]:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    # ValueError: broken text, broken JSON, an integer of thousands of digits.
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: not JSON ({error}); expected .json or .npz") from None
     parts = {}
     for side in ("target", "draft"):
@@ -61,22 +64,27 @@ def _read_json(path: Path) -> tuple[str, dict[str, Any]]:
                     f'{path}: no "{side}"."{key}"; expected '
                     '{"name", "target": {"start", "rows"}, "draft": {"start", "rows"}}'
                 ) from None
-    name = document.get("name", path.stem)
-    if not isinstance(name, str):
-        raise UsageError(f'{path}: "name" is {name!r}; expected a string')
-    return name, parts
+    return document.get("name", path.stem), parts
 
 
-def _read_npz(path: Path) -> tuple[str, dict[str, Any]]:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            missing = [part for part in _PARTS if part not in archive]
-            if missing:
-                raise UsageError(f"{path}: no array {missing[0]!r}; expected {', '.join(_PARTS)}")
-            name = str(archive["name"]) if "name" in archive else path.stem
-            return name, {part: archive[part] for part in _PARTS}
-    except (ValueError, zipfile.BadZipFile, EOFError) as error:
-        raise UsageError(f"{path}: not an NPZ archive of plain arrays ({error})") from None
+def _read_npz(path: Path) -> tuple[Any, dict[str, Any]]:
+    with path.open("rb") as file:
+        if not zipfile.is_zipfile(file):
+            raise UsageError(f"{path}: not an NPZ archive; numpy.savez writes one")
+        try:
+            with np.load(file, allow_pickle=False) as archive:
+                arrays = {part: archive[part] for part in archive.files}
+        # A damaged archive may raise nearly anything: zlib.error, EOFError, KeyError, ...
+        except Exception as error:
+            raise UsageError(f"{path}: not an NPZ archive of plain arrays ({error})") from None
+    missing = [part for part in _PARTS if part not in arrays]
+    if missing:
+        raise UsageError(f"{path}: no array {missing[0]!r}; expected {', '.join(_PARTS)}")
+    for part in _PARTS:
+        if arrays[part].dtype.kind not in "iuf":
+            raise UsageError(f"{path}: {part} holds {arrays[part].dtype}; expected real numbers")
+    name = str(arrays["name"]) if "name" in arrays else path.stem
+    return name, {part: arrays[part] for part in _PARTS}
 
 
 def _numbers(path: Path, part: str, values: Any) -> Row:
@@ -92,6 +100,8 @@ def _numbers(path: Path, part: str, values: Any) -> Row:
 
 def _number(value: Any) -> Any:
     if isinstance(value, str):
+        if "e" in value.lower():  # as a fraction, "1e999999999" would fill the memory
+            raise ValueError(f"got {value!r}")
         return Fraction(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"got {value!r}")

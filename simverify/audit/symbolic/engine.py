@@ -26,6 +26,9 @@ REPLAYS = ((8, 8), (32, 2))
 REPLAY_EVERY = 64
 """Beyond those, one leaf in this many is run again, once."""
 
+HANG_SECONDS = 1.0
+"""A path that was cut off sooner than this had too little time to be called a hang."""
+
 REPEATS = 16
 """Runs of code that never forked."""
 
@@ -176,9 +179,10 @@ class Enumeration:
                     source.refuse("randomness that is not tracked: a global generator moved")
         except Expired:
             ended = now()
-            if ended - path_started < (ended - started) / 2:
+            took = ended - path_started
+            if took < max(HANG_SECONDS, (ended - started) / 2):
                 raise OutOfTime(ended - started, paths) from None
-            source.find("hangs", "violation", f"did not return within {ended - path_started:.1f} s")
+            source.find("hangs", "violation", f"did not return within {took:.1f} s")
             return self._law(law, paths, slack, lost, complete=False)
         return self._law(law, paths, slack, lost, complete=True)
 

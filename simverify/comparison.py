@@ -19,6 +19,7 @@ DEFAULT_VERIFIERS = ("token", "block", "greedy", "match")
 POWER = 0.9
 MAX_GAMMA = 64
 MAX_CALLS = 1000
+MAX_BLOCKS = 10**10
 
 
 def compare(
@@ -133,9 +134,10 @@ def compare(
 
 
 def _settings_iv(settings: Settings) -> Settings:
+    blocks = 1 if settings.blocks is None else settings.blocks
     rules: list[tuple[str, float, bool, str]] = [
         ("gamma", settings.gamma, 1 <= settings.gamma <= MAX_GAMMA, f"1 to {MAX_GAMMA}"),
-        ("blocks", settings.blocks or 1, (settings.blocks or 1) >= 1, "1 or more"),
+        ("blocks", blocks, 1 <= blocks <= MAX_BLOCKS, f"1 to {MAX_BLOCKS}"),
         ("calls", settings.calls, 0 <= settings.calls <= MAX_CALLS, f"0 to {MAX_CALLS}"),
         ("cost ratio", settings.cost_ratio, 0 <= settings.cost_ratio < 1e6, "0 or more"),
         ("alpha", settings.alpha, 0 < settings.alpha < 1, "between 0 and 1"),

@@ -1,0 +1,197 @@
+import json
+import time
+
+import numpy as np
+import pytest
+
+from simverify.audit.run import AuditSettings, audit
+from simverify.audit.spec import Subject, load_subject
+from simverify.errors import UsageError
+from simverify.models import get_model
+from simverify.verifiers import VERIFIERS
+
+SMALL = AuditSettings(gamma=2, vocab_size=3)
+
+
+def run(rule, contract="verify", settings=SMALL):
+    return audit(Subject("mine", rule, None), contract, settings)
+
+
+def token(p, q, x, rng):
+    for i, t in enumerate(x):
+        if rng.random() >= p[i][t] / q[i][t]:
+            r = np.maximum(p[i] - q[i], 0)
+            return [*x[:i].tolist(), int(rng.choice(len(r), p=r / r.sum()))]
+    return [*x.tolist(), int(rng.choice(p.shape[1], p=p[-1]))]
+
+
+def scaled(factor):
+    def verify(p, q, x, rng):
+        for i, t in enumerate(x):
+            if rng.random() >= factor * p[i][t] / q[i][t]:
+                r = np.maximum(p[i] - q[i], 0)
+                r = r if r.sum() > 0 else p[i]
+                return [*x[:i].tolist(), int(rng.choice(len(r), p=r / r.sum()))]
+        return [*x.tolist(), int(rng.choice(p.shape[1], p=p[-1]))]
+
+    return verify
+
+
+def test_a_correct_rule_passes_exactly():
+    result = run(token)
+    assert (result.verdict, result.tier) == ("PASS", "exact")
+    assert not result.findings
+    assert max(i.max_abs_deviation for i in result.instances) < 1e-12
+    assert "reused-uniform" in result.refuted
+
+
+@pytest.mark.parametrize("name", ["token", "block", "match"])
+def test_the_projects_rules_pass_on_the_whole_battery(name):
+    result = audit(load_subject(name))
+    assert (result.verdict, result.tier, result.findings) == ("PASS", "exact", ())
+    assert not any(probe.outcome in ("warning", "violation") for probe in result.probes)
+
+
+def test_greedy_passes_under_the_step_contract():
+    result = audit(load_subject("greedy"))
+    assert (result.contract, result.verdict, result.tier) == ("step", "PASS", "exact")
+
+
+def test_an_inflation_of_one_in_ten_thousand_is_caught_exactly():
+    result = run(scaled(1.0001))
+    assert (result.verdict, result.tier) == ("FAIL", "exact")
+    assert 0 < result.counterexample.tv < 1e-3
+
+
+def test_a_fault_is_named_shown_and_placed():
+    result = audit(load_subject("reused-uniform"))
+    assert result.verdict == "FAIL"
+    assert result.diagnosis[0].fault == "reused-uniform"
+    assert result.diagnosis[0].distance < 1e-9
+    assert result.localisation.stage == "residual"
+    shown = result.counterexample
+    assert (shown.instance.vocab_size, shown.instance.gamma) == (3, 1)
+    assert all(isinstance(x, str) for x in shown.instance.target_probs[""])
+    # The rows shown are rows that fail: the due probability follows from them.
+    due = 1.0
+    for i, t in enumerate(shown.sequence):
+        row = shown.instance.target_probs[",".join(map(str, shown.sequence[:i]))]
+        a, _, b = row[t].partition("/")
+        due *= int(a) / int(b or 1)
+    assert shown.probability_expected == pytest.approx(due, abs=1e-12)
+    assert shown.probability_emitted != pytest.approx(due, abs=1e-6)
+
+
+def test_the_first_counterexample_comes_at_once():
+    # Paths, not seconds: the machine is not ours to time on.
+    result = audit(load_subject("naive-block-stealth"))
+    assert result.paths < 5_000
+
+
+def raising(p, q, x, rng):
+    raise RuntimeError("no such luck")
+
+
+def endless(p, q, x, rng):
+    while True:
+        time.sleep(0.01)
+
+
+def changing(p, q, x, rng):
+    p[0] = 0
+    return token(p + 1e-300, q, x, rng)
+
+
+def elsewhere(p, q, x, rng):
+    torch = pytest.importorskip("torch")
+    return torch.zeros(1, dtype=torch.int64, device="meta")
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        raising,
+        endless,
+        changing,
+        elsewhere,
+        lambda p, q, x, rng: [],
+        lambda p, q, x, rng: None,
+        lambda p, q, x, rng: [*x.tolist(), 0, 0],
+        lambda p, q, x, rng: [99],
+        lambda p, q, x, rng: [-1],
+        lambda p, q, x, rng: [0.5],
+        lambda p, q, x, rng: "0",
+        lambda p, q, x: [0],
+    ],
+)
+def test_misbehaviour_is_a_finding_and_never_a_pass(rule):
+    result = run(rule, settings=AuditSettings(gamma=1, vocab_size=2, seconds=4))
+    assert result.verdict == "FAIL"
+    assert result.findings
+    assert all("\n" not in finding for finding in result.findings)
+
+
+def test_code_that_cannot_be_followed_is_named_and_sampled():
+    def sums(p, q, x, rng):
+        # The sum of two uniforms, folded back: a uniform that no path can follow.
+        for i, t in enumerate(x):
+            u = (rng.random() + rng.random()) % 1.0
+            if u >= p[i][t] / q[i][t]:
+                r = np.maximum(p[i] - q[i], 0)
+                return [*x[:i].tolist(), int(rng.choice(len(r), p=r / r.sum()))]
+        return [*x.tolist(), int(rng.choice(p.shape[1], p=p[-1]))]
+
+    result = run(sums, settings=AuditSettings(gamma=1, vocab_size=3))
+    assert result.tier == "sampled"
+    assert "test_run.py" in result.not_enumerable
+    assert result.verdict in ("PASS", "INCONCLUSIVE")
+    assert result.sampled.alpha == 1e-6
+    starved = run(sums, settings=AuditSettings(gamma=1, vocab_size=3, max_samples=3_000))
+    assert starved.verdict == "INCONCLUSIVE"
+
+
+def test_strict_probes_fail_on_a_warning():
+    def at_zero(p, q, x, rng):
+        for i, t in enumerate(x):
+            if rng.random() > p[i][t] / q[i][t]:
+                r = np.maximum(p[i] - q[i], 0)
+                return [*x[:i].tolist(), int(rng.choice(len(r), p=r / r.sum()))]
+        return [*x.tolist(), int(rng.choice(p.shape[1], p=p[-1]))]
+
+    assert run(at_zero).verdict == "PASS"
+    strict = run(at_zero, settings=AuditSettings(gamma=2, vocab_size=3, strict_probes=True))
+    assert strict.verdict == "FAIL"
+
+
+def test_the_same_seed_gives_the_same_document():
+    first, second = (json.loads(_bytes(run(scaled(1.1)))) for _ in range(2))
+    first.pop("meta")
+    second.pop("meta")
+    assert first == second
+
+
+def _bytes(document):
+    import msgspec
+
+    return msgspec.json.encode(document)
+
+
+def test_the_contract_of_a_built_in_rule_cannot_be_changed():
+    with pytest.raises(UsageError, match="step contract"):
+        audit(load_subject("greedy"), "verify")
+
+
+@pytest.mark.parametrize(
+    "changes", [{"gamma": 0}, {"gamma": 5}, {"vocab_size": 1}, {"alpha": 0}, {"seconds": 0}]
+)
+def test_settings_out_of_range_are_refused(changes):
+    with pytest.raises(UsageError, match="expected"):
+        AuditSettings(**changes)
+
+
+def test_counts_of_accepted_tokens_are_the_rules_own():
+    result = audit(load_subject("block"))
+    tree = {i.name: i.expected_accepted for i in result.instances}
+    assert tree["equal, V=2, one row"] == pytest.approx(1.0)
+    assert VERIFIERS["block"].rule is load_subject("block").rule
+    assert get_model("toy").vocab_size == 2

@@ -1,0 +1,161 @@
+"""Every mistake is one line that names it, exit code 2, and no file half written."""
+
+import os
+
+import pytest
+
+from simverify.reports import document
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--gamma", "0"], "gamma is 0: expected 1 to 64"),
+        (["--gamma", "-3"], "gamma is -3: expected 1 to 64"),
+        (["--gamma", "65"], "gamma is 65: expected 1 to 64"),
+        (["--gamma", "eight"], "--gamma: 'eight' is not a whole number"),
+        (["--gamma", "2.5"], "--gamma: '2.5' is not a whole number"),
+        (["--gamma", "8.0"], "--gamma: '8.0' is not a whole number"),
+        (["--gamma", ""], "--gamma: '' is not a whole number"),
+        (["--blocks", "0"], "blocks is 0: expected 1 to"),
+        (["--blocks", "1e6"], "--blocks: '1e6' is not a whole number"),
+        (["--blocks", "1" + "0" * 30], "expected 1 to"),
+        (["--seed", "0.5"], "--seed: '0.5' is not a whole number"),
+        (["--eos", "2"], "end-of-sequence token 2 is not in the vocabulary of toy, 0 to 1"),
+        (["--cost-ratio", "cheap"], 'unable to convert "cheap" into float'),
+        (["--cost-ratio", "nan"], "cost ratio is nan"),
+        (["--threads", "0"], "threads is 0"),
+        (["--alpha", "2"], "alpha is 2.0"),
+        (["--models", "toi"], "unknown model 'toi': did you mean 'toy'?"),
+        (["--models", "toy,compakt"], "unknown model 'compakt': did you mean 'compact'?"),
+        (["--models", "xyzzy"], "unknown model 'xyzzy': choose from toy, compact, "),
+        (["--models", ","], "nothing to compare"),
+        (["--models", "toy,toy"], "two models are called 'toy'"),
+        (["--models", "markov-1"], "markov-1: the vocabulary needs 2 tokens"),
+        (["--models", "none.json"], "none.json: cannot be read (No such file or directory)"),
+        (["--models", "a/b"], "a/b: expected a .json or .npz file"),
+        (["--models", "new\nline\x1b[31m"], "unknown model"),
+        (["--models", "new\nline.json"], "new line.json: cannot be read"),
+        (["--models", "red\x1b[31m.json"], "red?[31m.json: cannot be read"),
+        (["--verifiers", "blok"], "unknown verifier 'blok': did you mean 'block'?"),
+        (["--verifiers", "temperature"], "did you mean 'temperature-0'?"),
+        (["--verifiers", ""], "nothing to compare"),
+        (["--gama", "3"], "Did you mean --gamma?"),
+        (["--verifier", "token"], "Did you mean --verifiers?"),
+        (["--json"], "--json requires an argument"),
+        (["--quiet=maybe"], 'unable to convert "maybe" into bool'),
+        (["8"], "8"),
+    ],
+)
+def test_a_mistake_in_compare(command, arguments, message):
+    assert command.compare(*arguments) == 2
+    assert message in command.complaint()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["compare"], "--gamma requires an argument"),
+        (["compare", "--gamma"], "--gamma requires an argument"),
+        (["comprae"], 'Did you mean "compare"?'),
+        (["--bogus"], "--bogus"),
+        (["verifiers", "token"], "token"),
+        (["schema", "--json", "x"], "--json"),
+    ],
+)
+def test_a_mistake_in_the_command(command, arguments, message):
+    assert command(*arguments) == 2
+    assert message in command.complaint()
+
+
+@pytest.mark.parametrize(
+    ("side", "message"),
+    [
+        ({"start": [0.5, 0.4], "rows": [[1, 0], [1, 0]]}, "target_start sums to 0.9"),
+        ({"start": [1.5, -0.5], "rows": [[1, 0], [1, 0]]}, "target_start is negative at token 1"),
+        ({"start": [float("nan"), 1], "rows": [[1, 0], [1, 0]]}, "not a finite number"),
+        ({"start": ["1/0", 1], "rows": [[1, 0], [1, 0]]}, "target_start is not a rectangle"),
+        ({"start": [1, 0], "rows": [[1, 0], [1]]}, "target_rows is not a rectangle"),
+        ({"start": [1, 0, 0], "rows": [[1, 0, 0]] * 3}, "the target has V = 3 and the draft V = 2"),
+        ({"start": [1, 0]}, 'no "target"."rows"'),
+    ],
+)
+def test_a_mistake_in_a_file(command, pair, side, message):
+    assert command.compare("--models", f"toy,{pair(target=side)}") == 2
+    assert command.complaint().startswith("pair.json: ")
+    assert message in command.complaint()
+
+
+def test_files_that_are_none(command, tmp_path):
+    (tmp_path / "text.json").write_text("not JSON")
+    (tmp_path / "junk.npz").write_bytes(b"PK\x03\x04 but no more")
+    (tmp_path / "folder.json").mkdir()
+    for name, message in (
+        ("text.json", "text.json: not JSON"),
+        ("junk.npz", "junk.npz: not an NPZ archive"),
+        ("folder.json", "folder.json: cannot be read (Is a directory)"),
+    ):
+        assert command.compare("--models", name) == 2
+        assert message in command.complaint()
+
+
+def test_two_files_of_one_name(command, pair):
+    assert command.compare("--models", f"{pair('a.json')},{pair('b.json')}") == 2
+    assert "two models are called 'mine'" in command.complaint()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("folder", "folder is a folder: name a file"),
+        ("none/run.json", "none/run.json cannot be written: No such file or directory"),
+        ("file/run.json", "file/run.json cannot be written: Not a directory"),
+        ("x" * 300, "cannot be written: File name too long"),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_refused_before_the_run(
+    command, tmp_path, name, message
+):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("old")
+    assert command.compare("--json", name) == 2
+    assert message in command.complaint()
+    assert sorted(os.listdir(tmp_path)) == ["file", "folder"]
+
+
+def test_a_write_that_fails_keeps_the_old_file_and_leaves_nothing(command, tmp_path, monkeypatch):
+    """The folder fills up, or goes away, between the check and the end of the run."""
+    (tmp_path / "run.json").write_text("old")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(document.Path, "replace", full)
+    assert command.compare("--json", "run.json", "--quiet") == 2
+    assert "run.json cannot be written: No space left on device" in command.complaint()
+    assert (tmp_path / "run.json").read_text() == "old"
+    assert os.listdir(tmp_path) == ["run.json"]
+
+
+def test_an_internal_error_is_4_with_what_a_report_needs(command, monkeypatch):
+    def broken(*_, **__):
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr("simverify.comparison.compare", broken)
+    assert command.compare() == 4
+    assert "Traceback" in command.err
+    assert command.err.endswith("simverify: internal error: ZeroDivisionError: a bug\n")
+
+
+def test_out_of_memory_is_4(command, monkeypatch):
+    def broken(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr("simverify.comparison.compare", broken)
+    assert command.compare() == 4
+    assert "out of memory" in command.complaint()
+
+
+def test_a_vocabulary_beyond_memory_is_4(command):
+    assert command.compare("--models", "markov-99999999999999") == 4
+    assert "out of memory" in command.complaint()

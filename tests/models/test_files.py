@@ -1,0 +1,218 @@
+import copy
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simverify.errors import UsageError
+from simverify.models import load_model
+
+PAIR = {
+    "name": "mine",
+    "target": {"start": [0.5, 0.5], "rows": [[0.5, 0.5], [0.25, 0.75]]},
+    "draft": {"start": [0.4, 0.6], "rows": [[0.4, 0.6], [0.3, 0.7]]},
+}
+ARRAYS = {
+    f"{side}_{key}": np.array(PAIR[side][key])
+    for side in ("target", "draft")
+    for key in ("start", "rows")
+}
+
+
+def write(folder, document):
+    path = folder / "pair.json"
+    path.write_text(document if isinstance(document, str) else json.dumps(document))
+    return path
+
+
+def changed(side, key, value):
+    document = copy.deepcopy(PAIR)
+    document[side][key] = value
+    return document
+
+
+def complaint(path):
+    """The one line with which ``path`` is refused; it names the file."""
+    with pytest.raises(UsageError) as caught:
+        load_model(path)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert message.startswith(f"{path}: ")
+    return message
+
+
+def assert_is_the_pair(model):
+    assert model.vocab_size == model.states == 2
+    for part, rows in ARRAYS.items():
+        np.testing.assert_array_equal(getattr(model, part), rows)
+
+
+def test_numbers(tmp_path):
+    model = load_model(write(tmp_path, PAIR))
+    assert model.name == "mine"
+    assert model.rational is None
+    assert_is_the_pair(model)
+
+
+def test_the_row_after_token_x_is_row_x(tmp_path):
+    model = load_model(write(tmp_path, PAIR))
+    np.testing.assert_array_equal(model.target([0, 1]), [0.25, 0.75])
+    np.testing.assert_array_equal(model.draft([1, 0]), [0.4, 0.6])
+
+
+def test_fractions_stay_exact(tmp_path):
+    side = {"start": ["1/3", "2/3"], "rows": [["1/7", "6/7"], [1, 0]]}
+    model = load_model(write(tmp_path, {"target": side, "draft": side}))
+    assert model.name == "pair"
+    assert model.rational.target_start == (Fraction(1, 3), Fraction(2, 3))
+    assert model.rational.draft_rows == ((Fraction(1, 7), Fraction(6, 7)), (1, 0))
+    np.testing.assert_array_equal(model.target_start, [1 / 3, 2 / 3])
+
+
+def test_fractions_beside_numbers_are_floats(tmp_path):
+    model = load_model(write(tmp_path, changed("target", "start", ["1/4", 0.75])))
+    assert model.rational is None
+    np.testing.assert_array_equal(model.target_start, [0.25, 0.75])
+
+
+def test_fractions_that_only_nearly_sum_to_one_are_floats(tmp_path):
+    side = {"start": ["0.33333333333", "0.66666666666"], "rows": [["1", "0"], ["0", "1"]]}
+    assert load_model(write(tmp_path, {"target": side, "draft": side})).rational is None
+
+
+def test_the_tolerance_of_a_sum_is_1e_9(tmp_path):
+    load_model(write(tmp_path, changed("draft", "start", [0.4, 0.6 + 9e-10])))
+    document = changed("draft", "start", [0.4, 0.6 + 2e-9])
+    assert "draft_start sums to 1.000000002" in complaint(write(tmp_path, document))
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_npz(tmp_path, save):
+    path = tmp_path / "arrays.npz"
+    save(path, **ARRAYS)
+    model = load_model(path)
+    assert model.name == "arrays"
+    assert_is_the_pair(model)
+    save(path, **ARRAYS, name=np.array("theirs"))
+    assert load_model(path).name == "theirs"
+
+
+@pytest.mark.parametrize(
+    ("side", "key", "value", "message"),
+    [
+        ("target", "rows", [[0.5, 0.5], [0.25, 0.7]], "target_rows row 1 sums to 0.95"),
+        ("draft", "start", ["1/3", "1/3"], "draft_start sums to 0.6666666667"),
+        ("draft", "rows", [[1.5, -0.5], [1, 0]], "draft_rows row 0 is negative at token 1: -0.5"),
+        ("draft", "rows", [[1, 0], [float("nan"), 1]], "draft_rows row 1 has a value that is not"),
+        ("target", "start", [float("inf"), 1], "target_start has a value that is not a finite"),
+        ("target", "start", ["1/0", "1/2"], "target_start is not a rectangle of numbers"),
+        ("target", "start", ["1/x", "1/2"], "Invalid literal for Fraction: '1/x'"),
+        ("target", "start", ["1e999999999", "0"], "got '1e999999999'"),
+        ("target", "start", ["nan", "1"], "target_start is not a rectangle"),
+        ("target", "start", [None, 1], "got None"),
+        ("target", "start", [True, False], "got True"),
+        ("target", "start", {"0": 1}, "target_start is not a rectangle"),
+        ("target", "start", [10**400, 0], "too large"),
+        ("target", "start", [], "expected one row of V >= 2 probabilities"),
+        ("target", "start", 1, "expected one row of V >= 2 probabilities"),
+        ("target", "start", [[0.5, 0.5]], "expected one row of V >= 2 probabilities"),
+        ("target", "rows", [[0.5, 0.5], [1]], "target_rows is not a rectangle"),
+        ("target", "rows", [[0.5, 0.5]], "target_rows has shape (1, 2); expected (2, 2)"),
+        ("draft", "rows", [[0.2, 0.3, 0.5]] * 3, "draft_rows has shape (3, 3); expected (2, 2)"),
+    ],
+)
+def test_a_broken_row_is_named(tmp_path, side, key, value, message):
+    assert message in complaint(write(tmp_path, changed(side, key, value)))
+
+
+def test_target_and_draft_share_one_vocabulary(tmp_path):
+    document = PAIR | {"draft": {"start": [0.2, 0.3, 0.5], "rows": [[0.2, 0.3, 0.5]] * 3}}
+    assert "the target has V = 2 and the draft V = 3" in complaint(write(tmp_path, document))
+
+
+def test_one_token_is_no_vocabulary(tmp_path):
+    side = {"start": [1], "rows": [[1]]}
+    assert "V >= 2" in complaint(write(tmp_path, {"target": side, "draft": side}))
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ("", "not JSON"),
+        ("hello", "not JSON"),
+        (json.dumps(PAIR)[:40], "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ('{"target": ' + "1" * 5000 + "}", "not JSON"),
+        ("3", 'no "target"."start"'),
+        ([1, 2], 'no "target"."start"'),
+        ({}, 'no "target"."start"'),
+        ({"target": PAIR["target"]}, 'no "draft"."start"'),
+        (PAIR | {"draft": {"start": [1, 0]}}, 'no "draft"."rows"'),
+        (PAIR | {"draft": 3}, 'no "draft"."start"'),
+        (PAIR | {"name": 3}, '"name" is 3'),
+        (PAIR | {"name": ""}, "\"name\" is ''"),
+        (PAIR | {"name": "two\nlines"}, '"name" is'),
+        (PAIR | {"name": "\x1b[31mred"}, '"name" is'),
+        (PAIR | {"name": "\ud800"}, '"name" is'),
+    ],
+)
+def test_a_broken_document_says_what_is_missing(tmp_path, document, message):
+    assert message in complaint(write(tmp_path, document))
+
+
+def test_what_is_not_text_is_not_json(tmp_path):
+    path = tmp_path / "pair.json"
+    path.write_bytes(b"\xff\xfe\x00")
+    assert "not JSON" in complaint(path)
+
+
+@pytest.mark.parametrize("suffix", [".json", ".npz"])
+def test_a_missing_file_and_a_folder(tmp_path, suffix):
+    assert "No such file" in complaint(tmp_path / f"none{suffix}")
+    folder = tmp_path / f"folder{suffix}"
+    folder.mkdir()
+    assert "Is a directory" in complaint(folder)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"draft_rows": None}, "no array 'draft_rows'"),
+        ({"target_start": np.array(["a", "b"])}, "target_start holds <U1"),
+        ({"target_start": np.array([0.5, 0.5j])}, "target_start holds complex128"),
+        ({"target_start": np.array([True, False])}, "target_start holds bool"),
+        ({"target_start": np.array([1, None], dtype=object)}, "not an NPZ archive of plain"),
+        ({"target_start": np.array(1.0)}, "expected one row of V >= 2"),
+        ({"target_rows": np.full((2, 2, 2), 0.5)}, "target_rows has shape (2, 2, 2)"),
+        ({"target_rows": np.full((2, 2), np.nan)}, "target_rows row 0 has a value"),
+        ({"draft_start": np.array([0.2, 0.3, 0.5])}, "the target has V = 2 and the draft V = 3"),
+    ],
+)
+def test_wrong_arrays(tmp_path, arrays, message):
+    path = tmp_path / "arrays.npz"
+    kept = {name: array for name, array in (ARRAYS | arrays).items() if array is not None}
+    np.savez(path, **kept)
+    assert message in complaint(path)
+
+
+def test_a_damaged_archive(tmp_path):
+    path = tmp_path / "arrays.npz"
+    np.savez_compressed(path, **ARRAYS)
+    whole = path.read_bytes()
+    damaged = {
+        "cut": whole[: len(whole) // 2],
+        "empty": b"",
+        "foreign": b"junk",
+        "bits": whole[:60] + b"\xff" * 10 + whole[70:],
+    }
+    for content in damaged.values():
+        path.write_bytes(content)
+        assert "not an NPZ archive" in complaint(path)
+
+
+def test_one_array_under_the_name_of_an_archive(tmp_path):
+    with (tmp_path / "array.npz").open("wb") as file:
+        np.save(file, ARRAYS["target_rows"])
+    assert "not an NPZ archive" in complaint(Path(file.name))
