@@ -18,8 +18,9 @@ class _Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 class Expected(_Struct, frozen=True):
-    """Exact E[tau] of one call. ``exact`` is null where only bounds are known.
+    """Exact E[tau] of one call.
 
+    ``exact``: null for a statistical interval; with ``dp`` the middle of the certain bounds.
     ``fraction``: the same number as "a/b" where it is rational. ``lower``, ``upper``:
     enclosing bounds; certain, unless ``confidence`` says with what probability they hold.
     """

@@ -30,13 +30,15 @@ def resemble(
     found = []
     for name in FAULTS:
         fault = _subject(name, contract)
-        others = [_law(fault, contract, model) if fault else None for model, _ in laws]
-        if all(other is not None for other in others):
-            distance = max(
-                float(np.abs(other - law).sum() / 2)
-                for other, (_, law) in zip(others, laws, strict=True)
-            )
-            found.append(Diagnosis(fault=name, distance=distance))
+        if fault is None:
+            continue
+        distances = [
+            float(np.abs(other - law).sum() / 2)
+            for model, law in laws
+            if (other := _law(fault, contract, model)) is not None
+        ]
+        if len(distances) == len(laws):
+            found.append(Diagnosis(fault=name, distance=max(distances)))
     return tuple(sorted(found, key=lambda d: (d.distance, d.fault))[:most])
 
 

@@ -19,15 +19,32 @@ from simverify.errors import SimverifyError
 from simverify.names import printable
 
 _COMMANDS = {
-    "compare": "compare:compare",
-    "audit": "audit:audit",
-    "replay": "audit:replay",
-    "verifiers": "info:verifiers",
-    "models": "info:models",
-    "faults": "info:faults",
-    "engines": "info:engines",
-    "doctor": "info:doctor",
-    "schema": "info:schema",
+    "compare": ("compare:compare", "Compare verifiers on models."),
+    "audit": ("audit:audit", "Put any verifier on trial."),
+    "replay": ("audit:replay", "Show one failing path of an audit again."),
+    "verifiers": ("info:verifiers", "List the built-in verifiers."),
+    "models": ("info:models", "List the built-in models."),
+    "faults": ("info:faults", "List the catalogue of faulty verifiers."),
+    "engines": ("info:engines", "List the engines that can be audited."),
+    "doctor": ("info:doctor", "Check this installation."),
+    "schema": ("info:schema", "Print the JSON Schema of result files."),
+}
+"""Where each command lives, and its line in ``--help``, which loads none of them."""
+
+_EXAMPLES = {
+    "compare": (
+        "simverify compare --gamma 8",
+        "simverify compare --gamma 4 --verifiers token,block --models markov-256",
+        "simverify compare --gamma 4 --models toy,my-pair.json --json run.json",
+        "simverify compare --gamma 2 --models toy --calls 4",
+    ),
+    "audit": (
+        "simverify audit my_sampler.py:verify",
+        "simverify audit package.module:Rule --contract step",
+        "simverify audit transformers --json run.json",
+        "simverify audit --self-test",
+    ),
+    "replay": ("simverify replay run.json#0",),
 }
 
 INTERRUPTED = 130
@@ -44,8 +61,13 @@ app = App(
     help_format="plaintext",
     suppress_keyboard_interrupt=False,
 )
-for _name, _place in _COMMANDS.items():
-    app.command(f"simverify.cli.{_place}", name=_name)
+for _name, (_place, _help) in _COMMANDS.items():
+    app.command(
+        f"simverify.cli.{_place}",
+        name=_name,
+        help=_help,
+        help_epilogue="Examples:\n\n" + "\n\n".join(_EXAMPLES[_name]) if _name in _EXAMPLES else "",
+    )
 
 
 def main() -> None:

@@ -43,11 +43,6 @@ def audit(
 ) -> int:
     """Put a verifier on trial: exactly where its paths can be followed.
 
-    Examples: simverify audit my_sampler.py:verify
-    | simverify audit package.module:Rule --contract step
-    | simverify audit transformers --json run.json
-    | simverify audit --self-test
-
     Parameters
     ----------
     spec
@@ -122,8 +117,6 @@ def audit(
 
 def replay(run: str, /) -> int:
     """Run one failing path of an audit again, alone, and show every draw and branch.
-
-    Examples: simverify replay run.json#0
 
     Parameters
     ----------

@@ -35,11 +35,6 @@ def compare(
 ) -> int:
     """Compare verifiers on models: lossless or not, accepted tokens, optimum, speed.
 
-    Examples: simverify compare --gamma 8
-    | simverify compare --gamma 4 --verifiers token,block --models markov-256
-    | simverify compare --gamma 4 --models my-pair.json --json run.json
-    | simverify compare --gamma 2 --models toy --calls 4
-
     Parameters
     ----------
     gamma
