@@ -1,6 +1,5 @@
 """One model of a comparison: its exact curves, then every verifier judged and measured."""
 
-import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import numpy as np
 from simverify import results as doc
 from simverify import stats
 from simverify.audit.curves import CONFIDENCE, AcceptanceCurve, acceptance_curves, enumerable
+from simverify.audit.documents import certificate_document, finite, test_document
 from simverify.audit.exact import exact_check, passes
 from simverify.audit.sampled import SampledCheck, Trial, min_blocks, plan_trials, sampled_check
 from simverify.models import MarkovModel, Model
@@ -197,29 +197,10 @@ def _lossless(check: SampledCheck, exact: doc.ExactCheck | None) -> doc.Lossless
         max_abs_deviation=None if exact is None else exact.max_abs_deviation,
         tv=None if exact is None else exact.tv,
         exact=exact,
-        tests=tuple(
-            doc.Test(
-                name=test.name,
-                statistic=test.statistic,
-                log_pvalue=_finite(test.log_pvalue),
-                alpha=test.alpha,
-                n=test.n,
-                df=test.df,
-                method=test.method,
-                min_detectable=_finite(test.min_detectable),
-                deviation=test.deviation,
-                rejected=test.rejected,
-            )
-            for test in check.tests
-        ),
-        detectable=_finite(check.detectable),
+        tests=tuple(test_document(test) for test in check.tests),
+        detectable=finite(check.detectable),
         deviation=check.deviation,
-        certificate=doc.Certificate(
-            bound=check.certificate.bound,
-            delta=check.certificate.delta,
-            method=check.certificate.method,
-            assumption=check.certificate.assumption,
-        ),
+        certificate=certificate_document(check.certificate),
         findings=tuple(findings),
     )
 
@@ -254,7 +235,3 @@ def _measured(total: int, squares: int, n: int, *, low: int, high: int) -> doc.M
 
 def _fraction(value: Any) -> str | None:
     return str(value) if isinstance(value, Fraction) else None
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

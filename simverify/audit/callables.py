@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from simverify import results, stats
+from simverify import results
 from simverify.audit.callables_judge import Judgement, certificate, judge
 from simverify.audit.callables_plan import Plan, make_plan, whole_batches
 from simverify.audit.callables_run import Contract, Misuse, Runner, TimeUp, global_generators
 from simverify.audit.callables_tables import MAX_OUTPUTS, SampledInstance
+from simverify.audit.documents import finite, test_document
 from simverify.stats.looks import plan_looks
 from simverify.verifiers import Verifier
 
@@ -184,7 +185,7 @@ class _Run:
                 f"not {self.detect:g}: raise max_samples"
             )
         verdict: results.Verdict = "FAIL" if findings else "INCONCLUSIVE" if reason else "PASS"
-        tests = [_document(test) for j in judged for test in j.tests]
+        tests = [test_document(test) for j in judged for test in j.tests]
         tier = results.SampledTier(
             samples=sum(len(runner.emissions) for runner in runners),
             looks=looks,
@@ -192,7 +193,7 @@ class _Run:
             detect=self.detect,
             power=self.power,
             tests=tuple(tests),
-            detectable=detectable if math.isfinite(detectable) else None,
+            detectable=finite(detectable),
             certificate=self._certificate(runners) if verdict == "PASS" else None,
             optimality="; ".join(j.optimality for j in judged) or None,
             findings=tuple(findings),
@@ -210,24 +211,6 @@ class _Run:
             method=worst.method,
             assumption=worst.assumption,
         )
-
-
-def _document(test: stats.TestResult) -> results.Test:
-    def finite(value: float) -> float | None:
-        return value if math.isfinite(value) else None
-
-    return results.Test(
-        name=test.name,
-        statistic=test.statistic,
-        log_pvalue=finite(test.log_pvalue),
-        alpha=test.alpha,
-        n=test.n,
-        df=test.df,
-        method=test.method,
-        min_detectable=finite(test.min_detectable),
-        deviation=test.deviation,
-        rejected=test.rejected,
-    )
 
 
 def _sample_callable_iv(

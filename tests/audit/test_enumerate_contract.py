@@ -15,6 +15,7 @@ from simverify.audit.enumerate import (
     enumerate_verify,
 )
 from simverify.audit.law import compare_tokens
+from simverify.audit.symbolic.engine import HANG_SECONDS
 
 P = np.array([[0.2, 0.5, 0.3], [0.4, 0.4, 0.2], [0.1, 0.1, 0.8]])
 Q = np.array([[0.6, 0.2, 0.2], [0.3, 0.3, 0.4]])
@@ -102,7 +103,7 @@ def endless(p, q, x, rng):
 @pytest.mark.parametrize("in_thread", [False, True])
 def test_an_endless_loop_is_a_finding(in_thread):
     laws = []
-    run = lambda: laws.append(law_of(endless, seconds=0.2))  # noqa: E731
+    run = lambda: laws.append(law_of(endless, seconds=HANG_SECONDS + 0.3))  # noqa: E731
     if in_thread:
         thread = threading.Thread(target=run)
         thread.start()
@@ -111,6 +112,11 @@ def test_an_endless_loop_is_a_finding(in_thread):
         run()
     assert laws[0].findings[0].kind == "hangs"
     assert not laws[0].complete
+
+
+def test_a_limit_that_is_too_short_for_anyone_calls_nobody_a_hang():
+    with pytest.raises(OutOfTime):
+        law_of(endless, seconds=0.2)
 
 
 def coin_flips(p, q, x, rng):

@@ -1,0 +1,127 @@
+"""The document of ``simverify audit``."""
+
+from typing import Literal
+
+from simverify.results.common import Certificate, Meta, Struct, Test, Verdict
+
+
+class Instance(Struct, frozen=True):
+    """A small target and draft: rows by prefix, "" the empty one, "0,2" after tokens 0 and 2.
+
+    Rows are lists of numbers, or of fractions as strings where they are rational.
+    """
+
+    name: str
+    vocab_size: int
+    gamma: int
+    target_probs: dict[str, tuple[float | str, ...]]
+    draft_probs: dict[str, tuple[float | str, ...]]
+
+
+class Counterexample(Struct, frozen=True):
+    """The smallest failing instance found, and the output sequence that deviates most on it.
+
+    ``sequence``: the first tokens of a completed output. ``draft_tokens``: the drafted block
+    under which the call itself misbehaved, where that is what failed.
+    """
+
+    instance: Instance
+    sequence: tuple[int, ...]
+    probability_emitted: float
+    probability_expected: float
+    max_abs_deviation: float
+    tv: float
+
+
+class Localisation(Struct, frozen=True):
+    """Where the law leaves the target first.
+
+    ``position``: index of the token in the output. ``stage``: the kind of token that carries
+    the deviation; null where the tokens do not tell. ``tv``: distance of the law up to there.
+    """
+
+    position: int
+    stage: Literal["accepted", "residual", "bonus"] | None
+    tv: float
+
+
+class Diagnosis(Struct, frozen=True):
+    """A catalogued fault and the TV distance of its law from the one found, on the instance.
+
+    Without an error rate: it says what the code resembles, not what it is.
+    """
+
+    fault: str
+    distance: float
+
+
+class Probe(Struct, frozen=True):
+    """One edge probe. A violation fails the audit; a warning fails it under strict probes."""
+
+    name: str
+    outcome: Literal["ok", "warning", "violation", "not run"]
+    message: str
+
+
+class ExactInstance(Struct, frozen=True):
+    """One instance of the exact tier: the law's deviation over all paths of the code."""
+
+    name: str
+    vocab_size: int
+    gamma: int
+    paths: int
+    max_abs_deviation: float
+    tv: float
+    expected_accepted: float | None
+    failed: bool
+
+
+class SampledTier(Struct, frozen=True):
+    """The sampled tier of an audit; ``power``, ``detect`` and ``alpha`` as promised before.
+
+    ``looks``: how often the tests were evaluated, as fixed beforehand. ``samples``: calls.
+    """
+
+    samples: int
+    looks: int
+    alpha: float
+    detect: float
+    power: float
+    tests: tuple[Test, ...]
+    detectable: float | None
+    certificate: Certificate | None
+    optimality: str | None
+    findings: tuple[str, ...]
+
+
+class AuditRun(Struct, frozen=True, tag_field="command", tag="audit"):
+    """A ``simverify audit`` run.
+
+    ``tier``: what the verdict rests on. ``not_enumerable``: why code, or part of it, went to
+    the sampled tier: which call, which line. ``inconclusive``: why there is no verdict.
+    ``refuted``: catalogued faults whose law differs from the one found. ``findings``: what
+    failed, in words.
+    """
+
+    schema_version: Literal[1]
+    spec: str
+    contract: Literal["verify", "step"]
+    seed: int
+    gamma: int
+    vocab_size: int
+    tolerance: float
+    verdict: Verdict
+    tier: Literal["exact", "sampled"]
+    paths: int
+    instances: tuple[ExactInstance, ...]
+    not_enumerable: str | None
+    inconclusive: str | None
+    sampled: SampledTier | None
+    counterexample: Counterexample | None
+    localisation: Localisation | None
+    diagnosis: tuple[Diagnosis, ...]
+    refuted: tuple[str, ...]
+    probes: tuple[Probe, ...]
+    findings: tuple[str, ...]
+    reproduce: str
+    meta: Meta

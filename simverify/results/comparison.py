@@ -1,0 +1,149 @@
+"""The document of ``simverify compare``."""
+
+from typing import Literal
+
+from simverify.results.common import Certificate, Meta, Struct, Test, Verdict
+
+
+class Expected(Struct, frozen=True):
+    """Exact E[tau] of one call.
+
+    ``exact``: null for a statistical interval; with ``dp`` the middle of the certain bounds.
+    ``fraction``: the same number as "a/b" where it is rational. ``lower``, ``upper``:
+    enclosing bounds; certain, unless ``confidence`` says with what probability they hold.
+    """
+
+    exact: float | None
+    fraction: str | None
+    lower: float
+    upper: float
+    method: Literal["enumeration", "closed-form", "dp", "rao-blackwell"]
+    confidence: float | None = None
+
+
+class Measured(Struct, frozen=True):
+    """A mean over simulated blocks with a two-sided confidence interval valid at any n."""
+
+    mean: float
+    ci_low: float
+    ci_high: float
+    confidence: float
+    blocks: int
+
+
+class Optimum(Struct, frozen=True):
+    """What the rule is measured against: ``block`` without state, ``coupling`` with it."""
+
+    name: Literal["block", "coupling"]
+    expected_accepted: float
+
+
+class ExactCheck(Struct, frozen=True):
+    """The rule's own law against the target's. ``arithmetic``: rational or float64."""
+
+    method: Literal["paths", "tree law"]
+    arithmetic: Literal["rational", "float64"]
+    scope: str
+    max_abs_deviation: float
+    tv: float
+
+
+class Lossless(Struct, frozen=True):
+    """How losslessness was judged. ``tier`` is the strongest that the verdict rests on.
+
+    ``exact``: null where the rule's law is too large to write out. ``tests``: always of the
+    compiled kernel. ``detectable``: mean one-token TV (see ``deviation``) found with the
+    run's power. ``findings``: what failed, in words.
+    """
+
+    tier: Literal["exact", "sampled"]
+    max_abs_deviation: float | None
+    tv: float | None
+    exact: ExactCheck | None
+    tests: tuple[Test, ...]
+    detectable: float | None
+    deviation: str
+    certificate: Certificate | None
+    findings: tuple[str, ...]
+
+
+class Curve(Struct, frozen=True):
+    """Pr(tau >= l) for l = 1..gamma: bounds (equal where exact) and measured frequencies."""
+
+    exact: tuple[float, ...] | None
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    measured: tuple[float, ...]
+
+
+class Speedup(Struct, frozen=True):
+    """Latency model: (E[tau] + 1) / (gamma cost_ratio + 1), target calls costing 1."""
+
+    cost_ratio: float
+    predicted: float
+
+
+class AfterCalls(Struct, frozen=True):
+    """Tokens out after ``calls`` calls. ``exact`` is null where the model does not allow it."""
+
+    calls: int
+    exact: float | None
+    fraction: str | None
+    measured: Measured
+
+
+class CompareResult(Struct, frozen=True):
+    """One verifier on one model."""
+
+    model: str
+    verifier: str
+    gamma: int
+    vocab_size: int
+    verdict: Verdict
+    expected_accepted: Expected
+    measured: Measured
+    block_efficiency: float
+    optimum: Optimum
+    optimality: float
+    lossless: Lossless
+    acceptance_ccdf: Curve
+    speedup: Speedup
+    calls: tuple[AfterCalls, ...]
+
+
+class Bounds(Struct, frozen=True):
+    """Bounds no rule beats. ``coupling``: ideal full information, one iteration."""
+
+    coupling: Expected
+
+
+class ModelInfo(Struct, frozen=True):
+    """A model of the run. Perplexities and corpus belong to trained models."""
+
+    name: str
+    vocab_size: int
+    bounds: Bounds
+    corpus_sha256: str | None
+    target_perplexity: float | None
+    draft_perplexity: float | None
+
+
+class CompareRun(Struct, frozen=True, tag_field="command", tag="compare"):
+    """A ``simverify compare`` run.
+
+    ``alpha``: probability that a run in which every verifier is right reports a fault.
+    ``detect``, ``power``: a deviation of this TV is found with this probability, or the
+    verdict is INCONCLUSIVE.
+    """
+
+    schema_version: Literal[1]
+    seed: int
+    gamma: int
+    alpha: float
+    detect: float
+    power: float
+    eos: int | None
+    verdict: Verdict
+    results: tuple[CompareResult, ...]
+    models: tuple[ModelInfo, ...]
+    meta: Meta
