@@ -111,6 +111,7 @@ def enumerate_step(
     gamma: int,
     length: int,
     prefix: Tokens = (),
+    earlier_calls: int = 0,
     max_paths: int = MAX_PATHS,
     prune: float = 1e-12,
     seconds: float | None = SECONDS,
@@ -119,8 +120,10 @@ def enumerate_step(
 
     ``rule`` is a function ``step(prefix, target, draft, gamma, rng)``, or a class or factory
     without arguments whose instance has ``step`` and, if it keeps state, ``reset``; it is
-    built anew for every path. Calls are made until ``length`` tokens are out. Raises as
-    :func:`enumerate_verify`, and ``ValueError`` if ``rule`` is neither.
+    built anew for every path. Calls are made until ``length`` tokens are out; before them, if
+    wanted, the ``earlier_calls`` of another generation, which end of sequence then ended: the
+    rule is reset, and must owe nothing to it. Raises as :func:`enumerate_verify`, and
+    ``ValueError`` if ``rule`` is neither.
     """
     if length < 1 or gamma < 1:
         raise ValueError(f"length={length}, gamma={gamma}: both must be at least 1")
@@ -128,18 +131,28 @@ def enumerate_step(
     is_step = takes_step_arguments(rule)
 
     def call() -> Tokens:
-        step = rule
-        if not is_step:
-            instance = rule()
-            step = instance.step
-            if hasattr(instance, "reset"):
+        instance = None if is_step else rule()
+        step = rule if instance is None else instance.step
+
+        def reset() -> None:
+            if instance is not None and hasattr(instance, "reset"):
                 instance.reset()
-        emitted: Tokens = ()
-        while len(emitted) < length:
-            tokens = read_tokens(step(prefix + emitted, target, draft, gamma, enumeration.rng))
+
+        def more(emitted: Tokens) -> Tokens:
+            tokens = read_tokens(step(emitted, target, draft, gamma, enumeration.rng))
             check_ids(tokens, vocab)
-            emitted += tokens
-        return emitted[:length]
+            return emitted + tokens
+
+        reset()
+        emitted = prefix
+        for _ in range(earlier_calls):
+            emitted = more(emitted)
+        if earlier_calls:
+            reset()
+        emitted = prefix
+        while len(emitted) < len(prefix) + length:
+            emitted = more(emitted)
+        return emitted[len(prefix) :][:length]
 
     with Enumeration(rule, prune=prune, seed_once=True) as enumeration:
         return enumeration.run(call, max_paths=max_paths, seconds=seconds)

@@ -125,6 +125,7 @@ class Examiner:
                 model.draft,
                 gamma=model.gamma,
                 length=length,
+                earlier_calls=model.earlier_calls,
                 max_paths=min(self.max_paths, _STEP_PATHS),
                 seconds=seconds,
             )

@@ -9,7 +9,7 @@ import itertools
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -27,13 +27,15 @@ class SmallModel:
 
     Rows are integer weights, normalised; ``targets`` and ``drafts`` have equal length n, and
     the row after a prefix is number (length + 2 last + 3 last but one) mod n, tokens counted
-    from 1.
+    from 1. ``earlier_calls``: calls of an earlier generation, ended by end of sequence, after
+    which a rule with state is reset; it must owe nothing to it.
     """
 
     name: str
     gamma: int
     targets: tuple[Weights, ...]
     drafts: tuple[Weights, ...]
+    earlier_calls: int = 0
 
     @property
     def vocab_size(self) -> int:
@@ -65,6 +67,7 @@ class SmallModel:
             name=self.name,
             vocab_size=self.vocab_size,
             gamma=self.gamma,
+            earlier_calls=self.earlier_calls,
             target_probs=table(self.targets),
             draft_probs=table(self.drafts),
         )
@@ -150,6 +153,9 @@ def _small(name: str, gamma: int, pairs: Sequence[tuple[Weights, Weights]]) -> S
 _STEP_MOST = {(3, 2): 8, (3, 3): 4}
 """Most instances of a size (V, gamma) for rules that draft themselves: their paths multiply."""
 
+_RESET_SIZE = (2, 2)
+"""Size (V, gamma) at which an earlier generation is run before the one that is judged."""
+
 
 def instances_for(
     contract: Literal["verify", "step"], max_gamma: int, max_vocab: int, seed: int
@@ -166,4 +172,7 @@ def instances_for(
         small = model.vocab_size <= 3 and model.gamma <= 3
         if small and taken[size] <= _STEP_MOST.get(size, len(models)):
             chosen.append(model)
+        if size == _RESET_SIZE:
+            again = replace(model, name=f"{model.name}, after a reset", earlier_calls=1)
+            chosen.append(again)
     return chosen

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from simverify.audit.enumerate import MAX_PATHS, SECONDS, law_of_block
+from simverify.audit.enumerate import MAX_PATHS, SECONDS, law_of_block, read_tokens
 from simverify.audit.probes.calls import Contract, Rule, built, generate, read
 from simverify.audit.recorder import Branch, Recorder
 from simverify.audit.symbolic import Enumeration
@@ -116,6 +116,7 @@ class InstanceRows:
 
     def __init__(self, instance: Instance) -> None:
         self._name = instance.name
+        self.earlier_calls = instance.earlier_calls
         self.missing = ""
         self._targets, self._drafts = (
             {
@@ -205,6 +206,12 @@ def _step_trails(
         if reset is not None:
             reset()
         rows = model.target, model.draft
+        if model.earlier_calls:
+            emitted: Tokens = ()
+            for _ in range(model.earlier_calls):
+                emitted += read_tokens(step(emitted, *rows, gamma, enumeration.rng))
+            if reset is not None:
+                reset()
         tokens = generate(step, *rows, gamma, length, vocab, enumeration.rng)[:length]
         source.end(tokens)
         return tokens

@@ -35,6 +35,7 @@ _FLAGS = {
     "seconds": "--seconds",
     "alpha": "--alpha",
     "detect": "--detect",
+    "batch": "--batch",
 }
 
 MAX_GAMMA = 4
@@ -47,7 +48,9 @@ class AuditSettings:
 
     ``gamma``, ``vocab_size``: the largest of the instances. ``tolerance``: largest deviation
     that is rounding; None: by the precision of the code. ``max_paths``, ``max_samples``:
-    budgets. ``seconds``: wall-clock limit of each tier, which can only abort it.
+    budgets. ``seconds``: wall-clock limit of each tier, which can only abort it. ``batch``:
+    blocks per call of batched code, which is enumerated a block at a time and sampled in
+    whole batches, whose rows must not depend on each other.
     """
 
     gamma: int = 4
@@ -60,6 +63,7 @@ class AuditSettings:
     detect: float = 0.01
     seed: int = 0
     strict_probes: bool = False
+    batch: int | None = None
 
     def __post_init__(self) -> None:
         rules = (
@@ -72,6 +76,7 @@ class AuditSettings:
             ("seconds", self.seconds, self.seconds > 0, "more than 0"),
             ("alpha", self.alpha, 0 < self.alpha < 1, "between 0 and 1"),
             ("detect", self.detect, 0 < self.detect < 1, "between 0 and 1"),
+            ("batch", self.batch, self.batch is None or 2 <= self.batch <= 1024, "2 to 1024"),
             ("seed", self.seed, 0 <= self.seed < 2**64, "0 to 2^64 - 1"),
         )  # fmt: skip
         for name, value, fits, expected in rules:
@@ -106,7 +111,8 @@ def audit(
     """
     settings = settings or AuditSettings()
     say = progress or (lambda _line: None)
-    chosen = _contract_iv(subject, contract)
+    chosen = _contract_iv(subject, contract, settings.batch)
+    whole, subject = subject, subject.one_row() if settings.batch else subject
     started, clock = datetime.now(UTC), time.perf_counter()
     say("edge probes")
     probes = _probes(subject, chosen)
@@ -129,9 +135,9 @@ def audit(
         )
     sampled = None
     findings = _findings(tier, probes, settings.strict_probes)
-    if not findings and not _whole(tier):
-        say(f"sampled tier: {_reason(tier)}")
-        sampled = _sample(subject, chosen, settings, say)
+    if not findings and (settings.batch or not _whole(tier)):
+        say(f"sampled tier: {'whole batches' if _whole(tier) else _reason(tier)}")
+        sampled = _sample(whole, chosen, settings, say)
         findings += sampled.tier.findings
     verdict = _verdict(findings, tier, sampled)
     failure = tier.failure
@@ -173,7 +179,9 @@ def audit(
     )
 
 
-def _contract_iv(subject: Subject, contract: Contract | None) -> Contract:
+def _contract_iv(subject: Subject, contract: Contract | None, batch: int | None) -> Contract:
+    if batch and "step" in (subject.contract, contract):
+        raise UsageError("--batch is for the verify contract: code that drafts itself has none")
     if subject.contract is None:
         return contract or "verify"
     if contract not in (None, subject.contract):
@@ -205,6 +213,7 @@ def _sample(
         detect=settings.detect,
         max_samples=settings.max_samples,
         seconds=settings.seconds,
+        batch=settings.batch,
         say=say,
     )
 

@@ -4,7 +4,7 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,6 +29,24 @@ class Subject:
     contract: Contract | None
     tolerance: float | None = None
     coin_bits: int | None = None
+
+    def one_row(self) -> "Subject":
+        """Return batched code as a ``verify`` rule on one block.
+
+        Batched code takes (B, gamma+1, V), (B, gamma, V), (B, gamma) and returns B rows of
+        tokens, or an array of them padded with -1.
+        """
+        batched = self.rule
+
+        def verify(target_probs: Any, draft_probs: Any, draft_tokens: Any, rng: Any) -> Any:
+            given = (target_probs[None], draft_probs[None], draft_tokens[None])
+            (row,) = batched(*given, rng)
+            tokens = row.tolist() if hasattr(row, "tolist") else list(row)
+            return tokens[: tokens.index(-1)] if -1 in tokens else tokens
+
+        # Errors name the code's own module, and its globals are where its generators are found.
+        verify.__wrapped__ = batched  # type: ignore[attr-defined]
+        return replace(self, rule=verify)
 
     def generator_rule(self) -> Callable[..., Any]:
         """Return the rule as one that takes a numpy generator, and draws its coins from it."""

@@ -30,6 +30,7 @@ def audit(
     vocab: Whole = 5,
     self_test: Annotated[bool, Parameter(negative=())] = False,
     strict_probes: Annotated[bool, Parameter(negative=())] = False,
+    batch: OptionalWhole = None,
     engine_path: Path | None = None,
     tolerance: float | None = None,
     max_paths: OptionalWhole = None,
@@ -57,6 +58,8 @@ def audit(
         Turn the audit on every catalogued fault and every must-pass control instead.
     strict_probes
         Warnings of the edge probes fail the audit too.
+    batch
+        Blocks per call of batched code: arrays with a batch axis in, rows padded with -1 out.
     engine_path
         Checkout of an engine, in the place of the installed package.
     tolerance
@@ -93,6 +96,7 @@ def audit(
         detect=detect,
         seed=seed,
         strict_probes=strict_probes,
+        batch=batch,
         **{name: value for name, value in budgets.items() if value is not None},
     )
     if self_test:

@@ -9,6 +9,7 @@ class Instance(Struct, frozen=True):
     """A small target and draft: rows by prefix, "" the empty one, "0,2" after tokens 0 and 2.
 
     Rows are lists of numbers, or of fractions as strings where they are rational.
+    ``earlier_calls``: calls of another generation, then a reset, before the output begins.
     """
 
     name: str
@@ -16,6 +17,7 @@ class Instance(Struct, frozen=True):
     gamma: int
     target_probs: dict[str, tuple[float | str, ...]]
     draft_probs: dict[str, tuple[float | str, ...]]
+    earlier_calls: int = 0
 
 
 class Counterexample(Struct, frozen=True):

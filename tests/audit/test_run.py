@@ -3,12 +3,14 @@ import time
 
 import numpy as np
 import pytest
+from false_alarms import ALPHA
 
 from simverify.audit.run import AuditSettings, audit
 from simverify.audit.spec import Subject, load_subject
 from simverify.errors import UsageError
 from simverify.models import get_model
 from simverify.verifiers import VERIFIERS
+from simverify.verifiers.greedy import GreedyBlock
 
 SMALL = AuditSettings(gamma=2, vocab_size=3)
 
@@ -195,3 +197,58 @@ def test_counts_of_accepted_tokens_are_the_rules_own():
     assert tree["equal, V=2, one row"] == pytest.approx(1.0)
     assert VERIFIERS["block"].rule is load_subject("block").rule
     assert get_model("toy").vocab_size == 2
+
+
+class Forgetless(GreedyBlock):
+    """Greedy block whose reset keeps the debt of the generation before."""
+
+    def reset(self):
+        if not hasattr(self, "stack"):
+            super().reset()
+
+
+def test_a_reset_that_forgets_nothing_is_caught():
+    assert run(GreedyBlock, "step").verdict == "PASS"
+    result = run(Forgetless, "step")
+    assert (result.verdict, result.tier) == ("FAIL", "exact")
+    failed = [i.name for i in result.instances if i.failed]
+    assert failed
+    assert all("after a reset" in name for name in failed)
+    assert result.counterexample.instance.earlier_calls == 1
+
+
+def batched(p, q, x, rng):
+    return [token(*row, rng) for row in zip(p, q, x, strict=True)]
+
+
+def padded(p, q, x, rng):
+    out = np.full((len(x), x.shape[1] + 1), -1)
+    for i, tokens in enumerate(batched(p, q, x, rng)):
+        out[i, : len(tokens)] = tokens
+    return out
+
+
+def shared(p, q, x, rng):
+    """Every second row draws what the row before it drew."""
+    out = []
+    for i, row in enumerate(zip(p, q, x, strict=True)):
+        if i % 2 == 0:
+            seed = int(rng.integers(2**63))
+        out.append(token(*row, np.random.default_rng(seed)))
+    return out
+
+
+@pytest.mark.distribution
+def test_rows_of_a_batch_must_not_depend_on_each_other():
+    settings = AuditSettings(gamma=2, vocab_size=3, batch=8, alpha=ALPHA / 3)
+    for rule in (batched, padded):
+        result = run(rule, settings=settings)
+        assert (result.verdict, result.tier) == ("PASS", "sampled"), result.findings
+        assert result.paths > 0
+    assert run(shared, settings=settings).verdict == "FAIL"
+    assert run(batched, settings=AuditSettings(gamma=2, vocab_size=3)).verdict == "FAIL"
+
+
+def test_batches_are_for_the_verify_contract():
+    with pytest.raises(UsageError, match="verify contract"):
+        run(GreedyBlock, "step", AuditSettings(gamma=1, vocab_size=2, batch=4))
