@@ -156,7 +156,7 @@ def _resemblance(run: AuditRun) -> str:
         return f"Its law there is that of the fault {' and of '.join(same)} (simverify faults)."
     nearest = min(run.diagnosis, key=lambda d: d.distance)
     distance = f"{nearest.fault}, at TV {nearest.distance:.3g}"
-    if nearest.distance < found.tv / 2:
+    if nearest.distance < found.tv / 10:
         return f"It looks like the fault {distance} (simverify faults)."
     return f"It looks like none of the catalogued faults; the nearest is {distance}."
 

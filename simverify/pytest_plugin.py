@@ -101,7 +101,8 @@ def simverify_audit(request: pytest.FixtureRequest) -> Audit:
     ) -> "AuditRun":
         from msgspec.structs import replace
 
-        from simverify.audit.run import AuditSettings, audit
+        from simverify.audit.run import audit
+        from simverify.audit.settings import AuditSettings
         from simverify.pytest_subject import find_subject, reproduce
         from simverify.reports.failure import failure_lines, verdict_lines
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from simverify.audit.run import AuditSettings
+from simverify.audit.settings import AuditSettings
 from simverify.audit.spec import Contract, Subject, load_subject
 from simverify.errors import UsageError
 

@@ -1,20 +1,18 @@
 """An audit: probes, the exact tier, the sampled tier where it must, and one verdict."""
 
+import inspect
 import platform
-import shlex
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 
 from simverify import results as doc
-from simverify.audit.callables import MAX_SAMPLES, SampledAudit, sample_callable
+from simverify.audit.callables import SampledAudit, sample_callable
 from simverify.audit.callables_tables import default_instances
+from simverify.audit.containment import contained
 from simverify.audit.diagnosis import refuted, resemble
 from simverify.audit.exact_tier import (
-    MAX_PATHS,
-    SECONDS,
     ExactTier,
     Judged,
     default_tolerance,
@@ -23,74 +21,9 @@ from simverify.audit.exact_tier import (
 )
 from simverify.audit.instances import instances_for
 from simverify.audit.probes import run_probes
+from simverify.audit.settings import AuditSettings
 from simverify.audit.spec import Contract, Subject
 from simverify.errors import UsageError
-
-_FLAGS = {
-    "gamma": "--gamma",
-    "vocab_size": "--vocab",
-    "tolerance": "--tolerance",
-    "max_paths": "--max-paths",
-    "max_samples": "--max-samples",
-    "seconds": "--seconds",
-    "alpha": "--alpha",
-    "detect": "--detect",
-    "batch": "--batch",
-}
-
-MAX_GAMMA = 4
-MAX_VOCAB = 5
-
-
-@dataclass(frozen=True)
-class AuditSettings:
-    """How an audit is run.
-
-    ``gamma``, ``vocab_size``: the largest of the instances. ``tolerance``: largest deviation
-    that is rounding; None: by the precision of the code. ``max_paths``, ``max_samples``:
-    budgets. ``seconds``: wall-clock limit of each tier, which can only abort it. ``batch``:
-    blocks per call of batched code, which is enumerated a block at a time and sampled in
-    whole batches, whose rows must not depend on each other.
-    """
-
-    gamma: int = 4
-    vocab_size: int = 5
-    tolerance: float | None = None
-    max_paths: int = MAX_PATHS
-    max_samples: int = MAX_SAMPLES
-    seconds: float = SECONDS
-    alpha: float = 1e-6
-    detect: float = 0.01
-    seed: int = 0
-    strict_probes: bool = False
-    batch: int | None = None
-
-    def __post_init__(self) -> None:
-        rules = (
-            ("gamma", self.gamma, 1 <= self.gamma <= MAX_GAMMA, f"1 to {MAX_GAMMA}"),
-            ("vocab", self.vocab_size, 2 <= self.vocab_size <= MAX_VOCAB, f"2 to {MAX_VOCAB}"),
-            ("tolerance", self.tolerance, self.tolerance is None or 0 <= self.tolerance < 1,
-             "0 or more, below 1"),
-            ("max paths", self.max_paths, self.max_paths >= 1, "1 or more"),
-            ("max samples", self.max_samples, self.max_samples >= 1, "1 or more"),
-            ("seconds", self.seconds, self.seconds > 0, "more than 0"),
-            ("alpha", self.alpha, 0 < self.alpha < 1, "between 0 and 1"),
-            ("detect", self.detect, 0 < self.detect < 1, "between 0 and 1"),
-            ("batch", self.batch, self.batch is None or 2 <= self.batch <= 1024, "2 to 1024"),
-            ("seed", self.seed, 0 <= self.seed < 2**64, "0 to 2^64 - 1"),
-        )  # fmt: skip
-        for name, value, fits, expected in rules:
-            if not fits:
-                raise UsageError(f"{name} is {value}: expected {expected}")
-
-    def command(self, spec: str, contract: Contract) -> str:
-        """Return the command that repeats the audit: every setting that is no default is on it."""
-        words = ["simverify", "audit", spec, "--contract", contract, "--seed", str(self.seed)]
-        for field, flag in _FLAGS.items():
-            value = getattr(self, field)
-            if value != getattr(AuditSettings, field):
-                words += [flag, str(value)]
-        return shlex.join(words + ["--strict-probes"] * self.strict_probes)
 
 
 def audit(
@@ -112,6 +45,17 @@ def audit(
     settings = settings or AuditSettings()
     say = progress or (lambda _line: None)
     chosen = _contract_iv(subject, contract, settings.batch)
+    with contained():
+        return _audit(subject, chosen, settings, reproduce, say)
+
+
+def _audit(
+    subject: Subject,
+    chosen: Contract,
+    settings: AuditSettings,
+    reproduce: str | None,
+    say: Callable[[str], None],
+) -> doc.AuditRun:
     whole, subject = subject, subject.one_row() if settings.batch else subject
     started, clock = datetime.now(UTC), time.perf_counter()
     say("edge probes")
@@ -129,7 +73,7 @@ def audit(
             chosen,
             models,
             tolerance=tolerance,
-            max_paths=settings.max_paths,
+            max_paths=settings.paths_for(subject),
             seconds=settings.seconds,
             seed=settings.seed,
         )
@@ -158,7 +102,7 @@ def audit(
         not_enumerable=None if _whole(tier) or failure or hung else _reason(tier),
         inconclusive=_open(tier, sampled) if verdict == "INCONCLUSIVE" else None,
         sampled=None if sampled is None else sampled.tier,
-        counterexample=_counterexample(failure, chosen) if failure else None,
+        counterexample=_counterexample(failure, chosen) if failure and failure.deviates else None,
         localisation=_localisation(failure) if failure and failure.deviates else None,
         diagnosis=resemble(subject, failure, chosen) if failure and failure.deviates else (),
         refuted=refuted(chosen, [judged.model for judged in tier.judged], tolerance)
@@ -195,10 +139,34 @@ def _probes(subject: Subject, contract: Contract) -> tuple[doc.Probe, ...]:
     if subject.coin_bits is not None:
         message = "the code takes its coins as arguments: no random source to force"
         return (doc.Probe(name="edges", outcome="not run", message=message),)
+    if contract == "verify":
+        _signature_iv(subject)
     try:
         return run_probes(subject.rule, contract)
     except ValueError as error:
         raise UsageError(f"{subject.name}: {error}") from None
+
+
+def _signature_iv(subject: Subject) -> None:
+    """Refuse code that cannot take the four arguments of ``verify``."""
+    try:
+        signature = inspect.signature(subject.rule)
+    except (TypeError, ValueError):
+        return
+    if not _takes(signature, 4):
+        hint = "; it looks like a step rule: --contract step" if _takes(signature, 5) else ""
+        raise UsageError(
+            f"{subject.name}{signature} cannot be called as verify(target_probs, draft_probs, "
+            f"draft_tokens, rng){hint}"
+        )
+
+
+def _takes(signature: inspect.Signature, count: int) -> bool:
+    try:
+        signature.bind(*range(count))
+    except TypeError:
+        return False
+    return True
 
 
 def _sample(

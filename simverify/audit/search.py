@@ -18,15 +18,15 @@ def search(
     """Return the simplest failing instance that Hypothesis finds and shrinks, if any.
 
     ``fails`` is asked for at most some multiple of ``examples`` instances with V up to
-    ``max_vocab``, gamma up to ``max_gamma`` and integer weights up to 8; what is shrunk first
-    is gamma, then V, the number of different rows, and the weights.
+    ``max_vocab``, gamma up to ``max_gamma`` and integer weights up to 8, 50 or 1000; what is
+    shrunk first is gamma, then V, the number of different rows, and the weights.
     """
     from hypothesis import HealthCheck, Phase, Verbosity, find, settings
     from hypothesis import strategies as st
     from hypothesis.errors import NoSuchExample
 
     def weights(vocab: int) -> st.SearchStrategy[Weights]:
-        row = st.tuples(*[st.integers(0, 8)] * vocab)
+        row = st.tuples(*[st.integers(0, 8) | st.sampled_from([50, 1000])] * vocab)
         return row.filter(any)
 
     @st.composite

@@ -9,7 +9,7 @@ from simverify.audit.callables_tables import default_instances
 from simverify.audit.exact_tier import default_tolerance, examine
 from simverify.audit.instances import instances_for
 from simverify.audit.probes import run_probes
-from simverify.audit.run import AuditSettings
+from simverify.audit.settings import AuditSettings
 from simverify.audit.spec import Contract, Subject
 from simverify.faults import CONTROLS, FAULTS
 from simverify.verifiers import VERIFIERS
@@ -76,7 +76,7 @@ def _try(
         contract,
         instances_for(contract, settings.gamma, settings.vocab_size, settings.seed),
         tolerance=default_tolerance(subject.rule),
-        max_paths=settings.max_paths,
+        max_paths=settings.paths_for(subject),
         seconds=settings.seconds,
         seed=settings.seed,
         searching=False,

@@ -81,8 +81,8 @@ def audit(
     quiet
         No progress on standard error.
     """
-    from simverify.audit.run import AuditSettings
     from simverify.audit.run import audit as run_audit
+    from simverify.audit.settings import AuditSettings
     from simverify.audit.spec import load_subject
     from simverify.reports.failure import failure_lines
 
@@ -156,8 +156,8 @@ def replay(run: str, /) -> int:
 
 
 def _self_test(settings: object, quiet: bool) -> int:
-    from simverify.audit.run import AuditSettings
     from simverify.audit.self_test import self_test
+    from simverify.audit.settings import AuditSettings
 
     assert isinstance(settings, AuditSettings)
     table = Table(box=None, padding=(0, 2, 0, 0))

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from false_alarms import ALPHA
 
-from simverify.audit.run import AuditSettings, audit
+from simverify.audit.run import audit
+from simverify.audit.settings import AuditSettings
 from simverify.audit.spec import Subject, load_subject
 from simverify.errors import UsageError
 from simverify.models import get_model
@@ -123,7 +124,6 @@ def elsewhere(p, q, x, rng):
         lambda p, q, x, rng: [-1],
         lambda p, q, x, rng: [0.5],
         lambda p, q, x, rng: "0",
-        lambda p, q, x: [0],
     ],
 )
 def test_misbehaviour_is_a_finding_and_never_a_pass(rule):
@@ -252,3 +252,44 @@ def test_rows_of_a_batch_must_not_depend_on_each_other():
 def test_batches_are_for_the_verify_contract():
     with pytest.raises(UsageError, match="verify contract"):
         run(GreedyBlock, "step", AuditSettings(gamma=1, vocab_size=2, batch=4))
+
+
+def test_a_wrong_signature_is_a_usage_error():
+    with pytest.raises(UsageError, match="--contract step"):
+        run(lambda prefix, target, draft, gamma, rng: [0])
+    with pytest.raises(UsageError, match="cannot be called as verify"):
+        run(lambda p, q, x: [0])
+
+
+def test_code_that_ends_the_process_or_prints_is_contained(capsys):
+    import os
+
+    result = run(lambda p, q, x, rng: os._exit(0), settings=AuditSettings(gamma=1, vocab_size=2))
+    assert result.verdict == "FAIL"
+    assert result.counterexample is None
+    run(lambda p, q, x, rng: print("noise") or token(p, q, x, rng), settings=SMALL)
+    assert capsys.readouterr().out == ""
+
+
+def test_an_event_too_rare_to_matter_is_no_fault():
+    def guarded(p, q, x, rng):
+        n = 0
+        while n < len(x) and rng.random() < p[n, x[n]] / (q[n, x[n]] + 1e-10):
+            n += 1
+        w = np.maximum(p[n] - q[n], 0) if n < len(x) else p[n]
+        return [*map(int, x[:n]), int(rng.choice(len(w), p=w / w.sum()))]
+
+    assert run(guarded, settings=AuditSettings(gamma=2, vocab_size=3)).verdict == "PASS"
+
+
+@pytest.mark.parametrize("floor", [0.02, 0.005])
+def test_a_floor_under_q_shows_on_skewed_rows(floor):
+    def floored(p, q, x, rng):
+        for n, t in enumerate(x):
+            if rng.random() * max(q[n, t], floor) >= p[n, t]:
+                w = np.maximum(p[n] - q[n], 0)
+                w = w if w.sum() > 0 else p[n]
+                return [*map(int, x[:n]), int(rng.choice(len(w), p=w / w.sum()))]
+        return [*map(int, x), int(rng.choice(p.shape[1], p=p[-1]))]
+
+    assert run(floored).verdict == "FAIL"

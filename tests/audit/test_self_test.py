@@ -1,6 +1,6 @@
 from simverify.audit import self_test as module
-from simverify.audit.run import AuditSettings
 from simverify.audit.self_test import Tried, self_test
+from simverify.audit.settings import AuditSettings
 from simverify.faults import CONTROLS, FAULTS
 
 

@@ -25,6 +25,8 @@ SECONDS = 3.0
 WARM_UP = 3.0
 """The first call may compile and import: as many times the seconds of a probe."""
 
+_NO_LAWS = ("zero rows", "NaN rows")
+
 Body = Callable[[Line], str]
 
 
@@ -67,6 +69,10 @@ def run_probes(rule: Rule, contract: Contract, *, seconds: float = SECONDS) -> t
             lines.append(_not_run(name, f"the code hangs, see {hung!r}"))
             return
         found, hangs = probe(name, body, limit)
+        if hangs and name in _NO_LAWS:
+            # Rows that are no laws are nobody's contract: rejection loops may wait for ever.
+            found = Probe(name=name, outcome="warning", message=found.message)
+            hangs = False
         lines.append(found)
         hung = name if hangs else ""
 

@@ -26,6 +26,9 @@ REPLAYS = ((8, 8), (32, 2))
 REPLAY_EVERY = 64
 """Beyond those, one leaf in this many is run again, once."""
 
+RARE = 1e-6
+"""Up to this probability what goes wrong is an event at the edge of a draw: a warning."""
+
 HANG_SECONDS = 1.0
 """A path that was cut off sooner than this had too little time to be called a hang."""
 
@@ -158,6 +161,7 @@ class Enumeration:
                 self._replay(call, outcome)
             return outcome
 
+        by_kind: dict[str, float] = {}
         try:
             with deadline(seconds):
                 if not self._intercepting:
@@ -172,7 +176,10 @@ class Enumeration:
                         source.pruned += float(weight)
                     elif outcome.tokens is None:
                         lost += float(weight)
-                        source.find(outcome.kind, "violation", outcome.message)
+                        kind = outcome.kind
+                        by_kind[kind] = by_kind.get(kind, 0.0) + float(weight)
+                        grave = by_kind[kind] > RARE
+                        source.find(kind, "violation" if grave else "warning", outcome.message)
                     else:
                         law[outcome.tokens] = law.get(outcome.tokens, 0.0) + float(weight)
                 if real_states() != before:
