@@ -28,7 +28,7 @@ Method = Literal["enumeration", "closed-form", "dp", "rao-blackwell"]
 MAX_PROGRAMME_CELLS = 1 << 20
 """Most row entries S V for which the certified dynamic programme is run."""
 
-RAO_BLACKWELL_BLOCKS = 200_000
+RAO_BLACKWELL_BLOCKS = 100_000
 CONFIDENCE = 0.999
 
 _LINEAR = {
