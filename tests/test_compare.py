@@ -358,3 +358,18 @@ def test_what_is_out_of_range_is_refused(arguments, message):
     settings = {"models": ["toy"], "verifiers": ["token"], "gamma": 1, "blocks": 1000} | arguments
     with pytest.raises(UsageError, match=message):
         simverify.compare(**settings)
+
+
+def test_a_run_too_short_for_its_power_is_never_a_pass():
+    run = simverify.compare(["markov-64"], ["token"], gamma=8, blocks=2)
+    assert run.verdict == "INCONCLUSIVE"
+
+
+@pytest.mark.parametrize("model", ["markov-3", "markov-5"])
+def test_a_draft_that_is_the_target_is_accepted_whole(model):
+    run = simverify.compare(
+        [model], ["token", "block", "greedy"], gamma=4, blocks=20_000, distance=0.0
+    )
+    for row in run.results:
+        assert row.measured.mean == 4
+        assert not row.lossless.findings

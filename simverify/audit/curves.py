@@ -97,12 +97,13 @@ def _curve(model: Model, verifier: Verifier, gamma: int) -> AcceptanceCurve | No
     if enumerable(model, gamma):
         tree = grow(verifier, markov_rows(model), gamma)
         total = tree.expected_accepted
-        values = np.array(tree.curve, dtype=np.float64)
+        values = np.clip(np.array(tree.curve, dtype=np.float64), 0, 1)
         fraction = total if isinstance(total, Fraction) else None
         return AcceptanceCurve("enumeration", values, values, float(total), float(total), fraction)
     if kept := _LINEAR.get(verifier.name):
         start = kept(model.target_start[None], model.draft_start[None])[0]
-        values = linear_curve(start, kept(model.target_rows, model.draft_rows), gamma)
+        # Rounding may leave a certain level an ulp above 1.
+        values = linear_curve(start, kept(model.target_rows, model.draft_rows), gamma).clip(0, 1)
         return AcceptanceCurve(
             "closed-form", values, values, float(values.sum()), float(values.sum())
         )
@@ -111,8 +112,8 @@ def _curve(model: Model, verifier: Verifier, gamma: int) -> AcceptanceCurve | No
         bounds = tree_bounds(model, gamma, rule)
         return AcceptanceCurve(
             "dp",
-            bounds.lower,
-            bounds.upper,
+            bounds.lower.clip(0, 1),
+            bounds.upper.clip(0, 1),
             float(bounds.lower.sum()),
             float(bounds.upper.sum()),
         )

@@ -196,8 +196,25 @@ def _judge_transitions(trial: Trial, counts: Counts, alpha: float) -> Judgement:
     certificate = stats.plug_in_certificate(
         stacked, np.tile(rows, (trial.positions, 1)), delta=CERTIFICATE_DELTA
     )
-    detectable = tests[0].min_detectable if tests else 0.0
+    detectable = _detectable(counts.transitions, rows, tests)
     return tests, findings, detectable, "mean one-token TV", certificate
+
+
+def _detectable(
+    transitions: npt.NDArray[np.int64],
+    rows: npt.NDArray[np.float64],
+    tests: list[stats.TestResult],
+) -> float:
+    """Mean one-token TV over all tokens that is found with power .9."""
+    total = int(transitions.sum())
+    visited = transitions.sum(axis=(0, 2)) > 0
+    if ((rows[visited] > 0).sum(axis=1) == 1).all():
+        # One-hot rows: whatever deviates is off the support, and one such token is seen.
+        return min(1.0, float(np.log(10)) / total)
+    if not tests:
+        return float("inf")
+    # Tokens of positions too thin to be tested may deviate unseen.
+    return tests[0].min_detectable + (total - tests[0].n) / total
 
 
 def _judge_pits(trial: Trial, counts: Counts, alpha: float) -> Judgement:
