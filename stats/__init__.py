@@ -19,9 +19,26 @@ if TYPE_CHECKING:
         monotone_certificate,
         plug_in_certificate,
     )
+    from simverify.stats.eprocess import (
+        eprocess_growth,
+        eprocess_min_detectable,
+        eprocess_samples,
+    )
     from simverify.stats.g2 import G2, g2_min_detectable, g2_samples, g2_test
     from simverify.stats.intervals import empirical_bernstein
     from simverify.stats.pit import PIT_BINS, ks_min_detectable, ks_samples, pit_ks
+    from simverify.stats.ratio_tests import (
+        FaultAtStrength,
+        RatioResult,
+        ratio_gate,
+        ratio_test,
+    )
+    from simverify.stats.ratios import (
+        STRENGTHS,
+        RatioSums,
+        ratio_sums,
+        streamed_ratio_sums,
+    )
     from simverify.stats.results import TestResult
     from simverify.stats.support import SupportResult, support_violations
     from simverify.stats.transitions import transition_g2
@@ -29,13 +46,20 @@ if TYPE_CHECKING:
 __all__ = [
     "G2",
     "PIT_BINS",
+    "STRENGTHS",
     "Certificate",
+    "FaultAtStrength",
+    "RatioResult",
+    "RatioSums",
     "SupportResult",
     "TestResult",
     "acceptance_min_detectable",
     "acceptance_samples",
     "acceptance_test",
     "empirical_bernstein",
+    "eprocess_growth",
+    "eprocess_min_detectable",
+    "eprocess_samples",
     "g2_min_detectable",
     "g2_samples",
     "g2_test",
@@ -45,12 +69,33 @@ __all__ = [
     "pit_ks",
     "plug_in_certificate",
     "rate_interval",
+    "ratio_gate",
+    "ratio_sums",
+    "ratio_test",
     "split_alpha",
+    "streamed_ratio_sums",
     "support_violations",
     "transition_g2",
 ]
 
 _HOME = {
+    "eprocess": (
+        "eprocess_growth",
+        "eprocess_min_detectable",
+        "eprocess_samples",
+    ),
+    "ratio_tests": (
+        "FaultAtStrength",
+        "RatioResult",
+        "ratio_gate",
+        "ratio_test",
+    ),
+    "ratios": (
+        "RatioSums",
+        "STRENGTHS",
+        "ratio_sums",
+        "streamed_ratio_sums",
+    ),
     "binomial": (
         "acceptance_min_detectable",
         "acceptance_samples",
