@@ -2,13 +2,14 @@
 
 import errno
 import os
+import stat
 import tempfile
 from pathlib import Path
 
 import msgspec
 
 from simverify.errors import UsageError
-from simverify.results import AuditRun, Document
+from simverify.results import AuditRun, CompareRun, Document
 
 
 def document_text(run: Document) -> str:
@@ -28,7 +29,8 @@ def read_audit(path: Path) -> AuditRun:
     except msgspec.DecodeError as error:
         raise UsageError(f"{path} is not a result document of this version: {error}") from None
     if not isinstance(document, AuditRun):
-        raise UsageError(f"{path} holds a comparison: expected an audit")
+        kind = "comparison" if isinstance(document, CompareRun) else "self-test"
+        raise UsageError(f"{path} holds a {kind}: expected an audit")
     return document
 
 
@@ -37,10 +39,12 @@ def check_writable(path: Path) -> None:
     try:
         if path.is_dir():
             raise UsageError(f"{path} is a folder: name a file")
-        if _is_special(path):
-            if not os.access(path, os.W_OK):
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        else:
+        mode = _mode(path)
+        if mode is not None and not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        if mode is None or stat.S_ISREG(mode):
+            if mode is not None and _is_output(path):
+                raise UsageError(f'{path} is standard output itself: use "-" to write there')
             with tempfile.TemporaryFile(dir=os.path.dirname(os.path.realpath(path))):
                 pass
     except OSError as error:
@@ -50,12 +54,15 @@ def check_writable(path: Path) -> None:
 def write_whole(path: Path, text: str) -> None:
     """Write ``text`` to ``path`` so that a reader sees the old file or all of the new one.
 
-    A symbolic link is followed. A device or a pipe cannot be replaced and is written to.
-    Raises ``UsageError`` if it cannot be written; then nothing is left behind.
+    A file that is replaced keeps its permissions; a new one gets the usual ones. A symbolic
+    link is followed. A device or a pipe cannot be replaced and is written to. Raises
+    ``UsageError`` if it cannot be written; then nothing is left behind.
     """
     temporary = None
     try:
-        if _is_special(path):
+        mode = _mode(path)
+        if mode is not None and not stat.S_ISREG(mode):
+            # Renaming a file onto /dev/null, as root, would take the device away from everyone.
             path.write_text(text, encoding="utf-8")
             return
         target = Path(os.path.realpath(path))
@@ -63,9 +70,7 @@ def write_whole(path: Path, text: str) -> None:
         temporary = Path(name)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
+        temporary.chmod(0o666 & ~_umask() if mode is None else stat.S_IMODE(mode))
         temporary.replace(target)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
@@ -74,6 +79,23 @@ def write_whole(path: Path, text: str) -> None:
             temporary.unlink(missing_ok=True)
 
 
-def _is_special(path: Path) -> bool:
-    # Renaming a file onto /dev/null, as root, would take the device away from everyone.
-    return path.exists() and not path.is_file()
+def _mode(path: Path) -> int | None:
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        return None
+
+
+def _is_output(path: Path) -> bool:
+    # The file would be replaced under its own writer, and what is printed be lost.
+    try:
+        return os.path.samestat(path.stat(), os.fstat(1))
+    except OSError:
+        return False
+
+
+def _umask() -> int:
+    # It can only be read by setting it.
+    umask = os.umask(0)
+    os.umask(umask)
+    return umask

@@ -1,5 +1,6 @@
 """Comparing verifiers: losslessness, exact and measured acceptance, optimality, speed."""
 
+import math
 import platform
 import time
 from collections.abc import Callable, Sequence
@@ -9,6 +10,7 @@ from importlib.metadata import version
 from simverify import results as doc
 from simverify.compare_model import ModelComparison, Settings
 from simverify.errors import UsageError
+from simverify.limits import MIN_ALPHA, MIN_DETECT
 from simverify.models import DEFAULT_DISTANCE, Model, get_model
 from simverify.simulators.kernels import compiled_before
 from simverify.simulators.run import default_threads
@@ -19,7 +21,8 @@ DEFAULT_VERIFIERS = ("token", "block", "greedy", "match")
 POWER = 0.9
 MAX_GAMMA = 64
 MAX_CALLS = 1000
-MAX_BLOCKS = 10**10
+MIN_BLOCKS, MAX_BLOCKS = 2, 10**10
+MAX_COST_RATIO = 1e6
 
 
 def compare(
@@ -69,8 +72,10 @@ def compare(
     Raises
     ------
     UsageError
-        Unknown names, bad files, values out of range.
+        Unknown names, names given twice, bad files, values out of range.
     """
+    _lists_iv(models, verifiers)
+    _knobs_iv(distance, temperature)
     settings = _settings_iv(
         Settings(
             gamma,
@@ -85,15 +90,13 @@ def compare(
         )
     )
     say = progress or (lambda _line: None)
-    rules = {name: get_verifier(name) for name in dict.fromkeys(verifiers)}
+    rules = {name: get_verifier(name) for name in verifiers}
     loaded = [
         get_model(model, distance=distance, temperature=temperature, announce=say)
         if isinstance(model, str)
         else model
         for model in models
     ]
-    if not rules or not loaded:
-        raise UsageError("nothing to compare: name at least one model and one verifier")
     _models_iv(loaded, eos)
     if not compiled_before():
         say("compiling kernels (only once, some 15 seconds)")
@@ -134,14 +137,29 @@ def compare(
 
 
 def _settings_iv(settings: Settings) -> Settings:
-    blocks = 1 if settings.blocks is None else settings.blocks
+    blocks = MIN_BLOCKS if settings.blocks is None else settings.blocks
     rules: list[tuple[str, float, bool, str]] = [
         ("gamma", settings.gamma, 1 <= settings.gamma <= MAX_GAMMA, f"1 to {MAX_GAMMA}"),
-        ("blocks", blocks, 1 <= blocks <= MAX_BLOCKS, f"1 to {MAX_BLOCKS}"),
+        ("blocks", blocks, MIN_BLOCKS <= blocks <= MAX_BLOCKS, f"{MIN_BLOCKS} to {MAX_BLOCKS}"),
         ("calls", settings.calls, 0 <= settings.calls <= MAX_CALLS, f"0 to {MAX_CALLS}"),
-        ("cost ratio", settings.cost_ratio, 0 <= settings.cost_ratio < 1e6, "0 or more"),
-        ("alpha", settings.alpha, 0 < settings.alpha < 1, "between 0 and 1"),
-        ("detect", settings.detect, 0 < settings.detect < 1, "between 0 and 1"),
+        (
+            "cost ratio",
+            settings.cost_ratio,
+            0 <= settings.cost_ratio <= MAX_COST_RATIO,
+            f"0 to {MAX_COST_RATIO:g}",
+        ),
+        (
+            "alpha",
+            settings.alpha,
+            MIN_ALPHA <= settings.alpha < 1,
+            f"{MIN_ALPHA:g} or more, below 1",
+        ),
+        (
+            "detect",
+            settings.detect,
+            MIN_DETECT <= settings.detect < 1,
+            f"{MIN_DETECT:g} or more, below 1",
+        ),
         ("seed", settings.seed, 0 <= settings.seed < 2**64, "0 to 2^64 - 1"),
         ("threads", settings.threads, 1 <= settings.threads <= 1024, "1 to 1024"),
     ]
@@ -149,6 +167,25 @@ def _settings_iv(settings: Settings) -> Settings:
         if not fits:
             raise UsageError(f"{name} is {value}: expected {expected}")
     return settings
+
+
+def _knobs_iv(distance: float, temperature: float) -> None:
+    # Here too, because a run without markov-V would not look at them.
+    if not 0 <= distance <= 1:
+        raise UsageError(f"draft distance is {distance}: expected 0 to 1")
+    if not 0 <= temperature < math.inf:
+        raise UsageError(f"temperature is {temperature}: expected a finite number, 0 or more")
+
+
+def _lists_iv(models: Sequence[str | Model], verifiers: Sequence[str]) -> None:
+    for name, given in (("models", models), ("verifiers", verifiers)):
+        if isinstance(given, str):
+            raise UsageError(f"{name} is the text {given!r}: expected a list, such as [{given!r}]")
+        if not given:
+            raise UsageError("nothing to compare: name at least one model and one verifier")
+    for verifier in verifiers:
+        if list(verifiers).count(verifier) > 1:
+            raise UsageError(f"verifier {verifier!r} is named twice: name each once")
 
 
 def _models_iv(models: Sequence[Model], eos: int | None) -> None:

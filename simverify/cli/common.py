@@ -1,20 +1,26 @@
 """What commands share: exit codes, progress on standard error, a console of fixed width."""
 
-import os
+import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from textwrap import fill
+from typing import TYPE_CHECKING, Annotated, Any, TextIO, cast
 
 from cyclopts import Parameter
 from rich.console import Console
 from rich.text import Text
 
+from simverify.cli.streams import discard_output, say_error
+from simverify.errors import UsageError
+from simverify.names import printable
+
 if TYPE_CHECKING:
     from simverify.results import Document
 
 VERDICT_STYLE = {"PASS": "green", "FAIL": "bold red", "INCONCLUSIVE": "yellow"}
+WIDTH = 80
 EXIT_CODES = {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3}
 
 
@@ -33,9 +39,18 @@ Whole = Annotated[int, Parameter(converter=_whole)]
 OptionalWhole = Annotated[int | None, Parameter(converter=_whole)]
 
 
-def discard_output() -> None:
-    """Let what is still written to standard output go nowhere: its reader has left."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+class _Trimmed:
+    """A text stream without the blanks that tables leave at the end of their lines."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(re.sub(r" +(?=\n)", "", text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 class _OutputConsole(Console):
@@ -48,7 +63,17 @@ class _OutputConsole(Console):
 
 def output_console() -> Console:
     """Console for results: a pipe gets 80 columns, a terminal its own width."""
-    return _OutputConsole(highlight=False, width=None if sys.stdout.isatty() else 80)
+    if sys.stdout.isatty():
+        return _OutputConsole(highlight=False)
+    return _OutputConsole(highlight=False, width=WIDTH, file=cast("TextIO", _Trimmed(sys.stdout)))
+
+
+def print_entries(entries: Iterable[tuple[str, Sequence[str]]]) -> None:
+    """Print a list: each name on a line of its own, whole, with its words below it."""
+    for name, words in entries:
+        print(name)
+        for line in words:
+            print(fill(line, WIDTH, initial_indent="  ", subsequent_indent="  "))
 
 
 @contextmanager
@@ -64,15 +89,26 @@ def progress(quiet: bool) -> Iterator[Callable[[str], None]]:
         with errors.status("starting") as status:
             yield lambda line: status.update(Text(line))  # a name may look like markup
     else:
-        yield lambda line: print(line, file=sys.stderr)
+        yield lambda line: say_error(fill(printable(line), WIDTH, subsequent_indent="  "))
 
 
 def check_output(json: str | None) -> None:
     """Raise ``UsageError`` before a long run if its result could not be written."""
     from simverify.reports.document import check_writable
 
+    if json == "":
+        raise UsageError('--json is empty: name a file, or "-" for standard output')
+    json_text_iv(json or "")
     if json is not None and json != "-":
         check_writable(Path(json))
+
+
+def json_text_iv(text: str) -> None:
+    """Raise ``UsageError`` if ``text``, from the command line, cannot stand in a JSON file."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{text} is not UTF-8, which a JSON file needs: rename it") from None
 
 
 def deliver(run: "Document", json: str | None) -> bool:

@@ -13,6 +13,7 @@ from simverify.cli.common import (
     output_console,
     progress,
 )
+from simverify.errors import UsageError
 
 
 def compare(
@@ -74,8 +75,8 @@ def compare(
     check_output(json)
     with progress(quiet) as say:
         run = run_comparison(
-            _list(models),
-            _list(verifiers),
+            _names("--models", models),
+            _names("--verifiers", verifiers),
             gamma=gamma,
             blocks=blocks,
             calls=calls,
@@ -94,5 +95,10 @@ def compare(
     return EXIT_CODES[run.verdict]
 
 
-def _list(names: str) -> list[str]:
-    return [name.strip() for name in names.split(",") if name.strip()]
+def _names(option: str, text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    if not any(names):
+        raise UsageError(f"{option} is {text!r}, which leaves nothing to compare: name one or more")
+    if not all(names):
+        raise UsageError(f"{option} is {text!r}: expected a name before and after every comma")
+    return names

@@ -42,7 +42,7 @@ def get_model(
     keep their own rows. ``announce`` receives a line when training takes a while. Raises
     ``UsageError`` on an unknown name or a bad file.
     """
-    if match := re.fullmatch(r"markov-(\d+)", name):
+    if match := re.fullmatch(r"markov-(\d{1,30})", name):
         return markov(int(match[1]), distance=distance, temperature=temperature)
     if name.endswith((".json", ".npz")) or "/" in name:
         path = Path(name)

@@ -8,6 +8,9 @@ from simverify.models.base import MarkovModel, Row
 MAX_STATES = 64
 """Distinct rows after a token (state = token mod 64), so that V = 152k stays small."""
 
+MAX_VOCAB = 10_000_000
+"""Beyond any model there is; its rows fill 10 GB."""
+
 DEFAULT_DISTANCE = 0.4
 
 _CONCENTRATION = 0.5
@@ -29,6 +32,8 @@ def markov(
     """
     if vocab_size < 2:
         raise UsageError(f"markov-{vocab_size}: the vocabulary needs 2 tokens or more")
+    if vocab_size > MAX_VOCAB:
+        raise UsageError(f"markov-{vocab_size}: expected a vocabulary of {MAX_VOCAB} at most")
     if not 0 <= distance <= 1:
         raise UsageError(f"draft distance {distance} is not in [0, 1]: 0 is the target itself")
     if not temperature >= 0:

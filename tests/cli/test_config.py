@@ -65,21 +65,140 @@ def test_keys_may_have_underscores(command, settings):
             "unknown name in [tool.simverify] 'comprae': did you mean 'compare'?",
         ),
         ("[tool.simverify]\ngamma = 3\n", "unknown name in [tool.simverify] 'gamma'"),
-        ("[tool.simverify.compare]\ngamma = 2.5\n", "'2.5' is not a whole number"),
-        ('[tool.simverify.compare]\ngamma = "x"\n', "'x' is not a whole number"),
-        ("[tool.simverify.compare]\ngamma = true\n", "'True' is not a whole number"),
+        (
+            "[tool.simverify.compare]\ngamma = 2.5\n",
+            "pyproject.toml: [tool.simverify.compare] gamma is 2.5: expected a whole number",
+        ),
+        ('[tool.simverify.compare]\ngamma = "8"\n', "gamma is '8': expected a whole number"),
+        ("[tool.simverify.compare]\ngamma = true\n", "gamma is True: expected a whole number"),
+        ("[tool.simverify.compare]\ngamma = [1, 2]\n", "gamma is [1, 2]: expected a whole number"),
+        ("[tool.simverify.compare.gamma]\n", "gamma is {}: expected a whole number"),
+        ("[tool.simverify.compare]\nblocks = 1e6\n", "blocks is 1000000.0: expected a whole"),
+        ("[tool.simverify.compare]\nalpha = [1]\n", "alpha is [1]: expected a number"),
+        ('[tool.simverify.compare]\nalpha = "1e-6"\n', "alpha is '1e-6': expected a number"),
+        ("[tool.simverify.compare]\nalpha = nan\n", "alpha is nan: expected 1e-300 or more"),
+        ('[tool.simverify.compare]\nquiet = "yes"\n', "quiet is 'yes': expected true or false"),
+        ("[tool.simverify.compare]\njson = 3\n", "json is 3: expected text"),
+        ('[tool.simverify.compare]\njson = "a\\u0000b"\n', "without a null character"),
+        (
+            "[tool.simverify.compare]\nmodels = 3\n",
+            "pyproject.toml: [tool.simverify.compare] models is 3: expected a list of names, "
+            "or comma-separated text",
+        ),
+        ("[tool.simverify.compare]\nverifiers = ['token', 3]\n", "is ['token', 3]: expected a list"),
+        ("[tool.simverify.compare]\nverifiers = [['token']]\n", "expected a list of names"),
+        ("[tool.simverify.compare]\nverifiers = []\n", "nothing to compare"),
+        ("[tool.simverify.compare]\nverifiers = ['token', '']\n", "expected one name in each place"),
+        ("[tool.simverify.compare]\nverifiers = ['token,block']\n", "expected one name in each"),
+        ("[tool.simverify.compare]\nverifiers = ['token', 'token']\n", "'token' is named twice"),
+        (
+            "[tool.simverify.compare]\ncost-ratio = 1\ncost_ratio = 1\n",
+            "[tool.simverify.compare] has cost-ratio twice",
+        ),
         ("[tool.simverify.compare]\ngamma = 0\n", "gamma is 0"),
-        ("[tool.simverify.compare\n", "pyproject.toml: TOMLDecodeError"),
-        ("[tool.simverify]\ncompare = 3\n", "must be a mapping, but got int"),
-        ("[tool]\nsimverify = 3\n", "must be a mapping, but got int"),
-        ("tool = 3\n", "must be a mapping, but got int"),
+        ("[tool.simverify.compare\n", "pyproject.toml is not TOML"),
+        (
+            "[tool.simverify]\ncompare = 3\n",
+            "tool.simverify.compare is 3: expected a table, [tool.simverify.compare]",
+        ),
+        ("[tool]\nsimverify = 3\n", "tool.simverify is 3: expected a table, [tool.simverify]"),
+        ("tool = 3\n", "pyproject.toml: tool is 3: expected a table, [tool]"),
     ],
 )
 def test_a_mistake_in_pyproject(command, settings, text, message):
     settings(text)
-    arguments = () if "gamma =" in text else ("--gamma", "2")
-    assert command("compare", "--models", "toy", "--blocks", "1000", *arguments) == 2
+    given = {"--gamma": "2", "--models": "toy", "--blocks": "1000"}
+    left = [word for pair in given.items() if pair[0][2:] not in text for word in pair]
+    assert command("compare", *left) == 2
     assert message in command.complaint()
+
+
+def test_a_pyproject_that_cannot_be_read(command, tmp_path):
+    (tmp_path / "pyproject.toml").write_bytes(b"name = '\xff'\n")
+    assert command("verifiers") == 2
+    assert "pyproject.toml is not TOML" in command.complaint()
+    (tmp_path / "pyproject.toml").unlink()
+    (tmp_path / "pyproject.toml").mkdir()
+    assert command("verifiers") == 0
+
+
+LISTS = [
+    'verifiers = ["token", "block"]\nmodels = ["toy", "my pair.json"]\n',
+    'verifiers = "token,block"\nmodels = "toy, my pair.json"\n',
+]
+
+
+@pytest.mark.parametrize("text", LISTS)
+def test_a_list_is_a_list_or_comma_separated_text(command, settings, pair, text):
+    pair("my pair.json")
+    settings(f"[tool.simverify.compare]\ngamma = 1\nblocks = 1000\nquiet = true\n{text}")
+    command("compare", "--json", "-")
+    rows = json.loads(command.out)["results"]
+    assert [(row["model"], row["verifier"]) for row in rows] == [
+        (model, verifier) for model in ("toy", "mine") for verifier in ("token", "block")
+    ]
+    assert command.err == ""
+
+
+def test_a_list_in_the_environment_and_on_the_command_line(command, settings, monkeypatch):
+    settings('[tool.simverify.compare]\ngamma = 1\nblocks = 1000\nverifiers = ["token"]\n')
+    monkeypatch.setenv("SIMVERIFY_COMPARE_VERIFIERS", "block, match")
+    monkeypatch.setenv("SIMVERIFY_COMPARE_MODELS", "toy")
+    command("compare", "--json", "-")
+    rows = json.loads(command.out)["results"]
+    assert [row["verifier"] for row in rows] == ["block", "match"]
+    command("compare", "--json", "-", "--verifiers", "greedy")
+    assert [row["verifier"] for row in json.loads(command.out)["results"]] == ["greedy"]
+
+
+def test_a_wrong_value_that_another_source_overrules_is_still_told(command, settings):
+    settings("[tool.simverify.compare]\ngamma = 'x'\n")
+    assert command("compare", "--gamma", "2") == 2
+    assert "[tool.simverify.compare] gamma is 'x'" in command.complaint()
+
+
+def audited(command, *arguments):
+    small = ("--vocab", "2", "--quiet", "--json", "-")
+    assert command("audit", "double-chance", *small, *arguments) == 1, command.err
+    return json.loads(command.out)
+
+
+def test_precedence_in_audit(command, settings, monkeypatch):
+    assert audited(command)["gamma"] == 4
+    settings("[tool.simverify.audit]\ngamma = 3\nseed = 30\nmax-paths = 5000\ntolerance = 1e-7\n")
+    document = audited(command)
+    assert [document[key] for key in ("gamma", "seed", "tolerance")] == [3, 30, 1e-7]
+    monkeypatch.setenv("SIMVERIFY_AUDIT_GAMMA", "2")
+    monkeypatch.setenv("SIMVERIFY_AUDIT_TOLERANCE", "1e-6")
+    document = audited(command)
+    assert [document[key] for key in ("gamma", "seed", "tolerance")] == [2, 30, 1e-6]
+    document = audited(command, "--gamma", "1")
+    assert [document[key] for key in ("gamma", "seed", "tolerance")] == [1, 30, 1e-6]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("gama = 3\n", "unknown name in [tool.simverify.audit] 'gama': did you mean 'gamma'?"),
+        ("gamma = 'x'\n", "[tool.simverify.audit] gamma is 'x': expected a whole number"),
+        ("contract = 'vrify'\n", "[tool.simverify.audit] contract"),
+        ("contract = 1\n", "[tool.simverify.audit] contract is 1: expected text"),
+        ("engine-path = 1\n", "[tool.simverify.audit] engine-path is 1: expected text"),
+        ("strict-probes = 1\n", "strict-probes is 1: expected true or false"),
+        ("tolerance = '1'\n", "[tool.simverify.audit] tolerance is '1': expected a number"),
+        ("spec = 'token'\n", "unknown name in [tool.simverify.audit] 'spec'"),
+    ],
+)
+def test_a_mistake_in_the_audits_table(command, settings, text, message):
+    settings(f"[tool.simverify.audit]\n{text}")
+    assert command("audit", "token") == 2
+    assert message in command.complaint()
+
+
+def test_a_mistake_in_the_audits_environment(command, monkeypatch):
+    monkeypatch.setenv("SIMVERIFY_AUDIT_SECONDS", "soon")
+    assert command("audit", "token") == 2
+    assert "SIMVERIFY_AUDIT_SECONDS" in command.complaint()
 
 
 def test_other_tables_are_no_mistake(command, settings):

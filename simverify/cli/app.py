@@ -1,0 +1,57 @@
+"""The commands, their one-line helps and their examples; what a command does loads on use."""
+
+from importlib.metadata import version
+
+from cyclopts import App
+
+from simverify.cli.settings import sources
+
+_COMMANDS = {
+    "compare": ("compare:compare", "Compare verifiers on models."),
+    "audit": ("audit:audit", "Put any verifier on trial."),
+    "replay": ("audit:replay", "Show one failing path of an audit again."),
+    "verifiers": ("info:verifiers", "List the built-in verifiers."),
+    "models": ("info:models", "List the built-in models."),
+    "faults": ("info:faults", "List the catalogue of faulty verifiers."),
+    "engines": ("info:engines", "List the engines that can be audited."),
+    "doctor": ("doctor:doctor", "Check this installation; for bug reports."),
+    "schema": ("info:schema", "Print the JSON Schema of result files."),
+}
+"""Where each command lives, and its line in ``--help``, which loads none of them."""
+
+_EXAMPLES = {
+    "compare": (
+        "simverify compare --gamma 8",
+        "simverify compare --gamma 4 --verifiers token,block --models markov-256",
+        "simverify compare --gamma 4 --models toy,my-pair.json --json run.json",
+        "simverify compare --gamma 2 --models toy --calls 4",
+    ),
+    "audit": (
+        "simverify audit my_sampler.py:verify",
+        "simverify audit package.module:Rule --contract step",
+        "simverify audit transformers --json run.json",
+        "simverify audit --self-test",
+    ),
+    "replay": ("simverify replay run.json#0",),
+}
+
+app = App(
+    name="simverify",
+    help="Is a speculative-decoding verifier lossless, and how far is it from optimal?",
+    help_epilogue=(
+        "Examples:\n\nsimverify compare --gamma 8\n\n"
+        "simverify compare --gamma 4 --models my-pair.json --json run.json\n\n"
+        "simverify audit my_sampler.py:verify"
+    ),
+    version=lambda: version("simverify"),
+    config=sources(_COMMANDS),
+    help_format="plaintext",
+    suppress_keyboard_interrupt=False,
+)
+for _name, (_place, _help) in _COMMANDS.items():
+    app.command(
+        f"simverify.cli.{_place}",
+        name=_name,
+        help=_help,
+        help_epilogue="Examples:\n\n" + "\n\n".join(_EXAMPLES[_name]) if _name in _EXAMPLES else "",
+    )

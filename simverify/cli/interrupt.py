@@ -1,0 +1,57 @@
+"""Ctrl-C at any moment, imports included: one line and exit code 130.
+
+Imports nothing slow: the handler has to stand before whatever takes time is loaded.
+"""
+
+import importlib
+import os
+import signal
+from types import FrameType
+from typing import NoReturn
+
+INTERRUPTED = 130
+MESSAGE = "simverify: interrupted; nothing was written\n"
+
+# Kept: while code is under audit, os._exit is another.
+_exit = os._exit
+
+
+def leave_on_interrupt() -> None:
+    """Handle SIGINT from here on, unless whoever started this process had it ignored.
+
+    While a command works the first one raises ``KeyboardInterrupt``, so that what was begun is
+    cleaned up. During an import it leaves at once: an exception raised half-way through the
+    loading of compiled code may be swallowed, or come out as another one. So does a second one.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _first)
+
+
+def ignore_interrupts() -> None:
+    """Let an interrupt come too late: the result is out and only the exit is left."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _first(_number: int, frame: FrameType | None) -> None:
+    signal.signal(signal.SIGINT, lambda *_: _leave())
+    if _importing(frame):
+        _leave()
+    raise KeyboardInterrupt
+
+
+def _importing(frame: FrameType | None) -> bool:
+    machinery = {"<frozen importlib._bootstrap>", importlib.__file__}
+    while frame is not None:
+        if frame.f_code.co_filename in machinery:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _leave() -> NoReturn:
+    # A progress line on a terminal hides the cursor while it turns.
+    clear = "\r\x1b[2K\x1b[?25h" if os.isatty(2) else ""
+    try:
+        os.write(2, (clear + MESSAGE).encode())
+    finally:
+        _exit(INTERRUPTED)
