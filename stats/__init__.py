@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         acceptance_test,
         rate_interval,
     )
+    from simverify.stats.bounded_means import bounded_means_test
     from simverify.stats.budget import split_alpha
     from simverify.stats.certificates import (
         Certificate,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from simverify.stats.g2 import G2, g2_min_detectable, g2_samples, g2_test
     from simverify.stats.intervals import empirical_bernstein
     from simverify.stats.pit import PIT_BINS, ks_min_detectable, ks_samples, pit_ks
+    from simverify.stats.rare import RareTokens, rare_hidden, rare_test
     from simverify.stats.ratio_tests import (
         FaultAtStrength,
         RatioResult,
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     )
     from simverify.stats.results import TestResult
     from simverify.stats.support import SupportResult, support_violations
-    from simverify.stats.transitions import transition_g2
+    from simverify.stats.transitions import expected_g2, transition_g2
 
 __all__ = [
     "G2",
@@ -49,6 +51,7 @@ __all__ = [
     "STRENGTHS",
     "Certificate",
     "FaultAtStrength",
+    "RareTokens",
     "RatioResult",
     "RatioSums",
     "SupportResult",
@@ -56,10 +59,12 @@ __all__ = [
     "acceptance_min_detectable",
     "acceptance_samples",
     "acceptance_test",
+    "bounded_means_test",
     "empirical_bernstein",
     "eprocess_growth",
     "eprocess_min_detectable",
     "eprocess_samples",
+    "expected_g2",
     "g2_min_detectable",
     "g2_samples",
     "g2_test",
@@ -68,6 +73,8 @@ __all__ = [
     "monotone_certificate",
     "pit_ks",
     "plug_in_certificate",
+    "rare_hidden",
+    "rare_test",
     "rate_interval",
     "ratio_gate",
     "ratio_sums",
@@ -79,6 +86,12 @@ __all__ = [
 ]
 
 _HOME = {
+    "rare": (
+        "RareTokens",
+        "rare_hidden",
+        "rare_test",
+    ),
+    "bounded_means": ("bounded_means_test",),
     "eprocess": (
         "eprocess_growth",
         "eprocess_min_detectable",
@@ -109,7 +122,7 @@ _HOME = {
     "pit": ("PIT_BINS", "ks_min_detectable", "ks_samples", "pit_ks"),
     "results": ("TestResult",),
     "support": ("SupportResult", "support_violations"),
-    "transitions": ("transition_g2",),
+    "transitions": ("expected_g2", "transition_g2"),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 

@@ -13,6 +13,7 @@ from scipy import optimize, special, stats
 
 from simverify.stats._checks import open_unit, positive_float, positive_int
 from simverify.stats.cumulants import MIN_EXPECTED
+from simverify.stats.rare import RareTokens
 from simverify.stats.results import TestResult
 from simverify.stats.tails import log_binom_cdf, log_binom_sf, log_gamma_sf
 
@@ -42,10 +43,14 @@ class G2:
         All tokens counted, those of untested rows included.
     unresolved : float
         Expected number of tokens in cells that were pooled with others and in untested
-        rows. By at most ``unresolved / n`` is the TV distance that the G2 sees smaller than
-        the mean one-token TV distance.
+        rows, but for rows with a single possible token: there the support test sees all. By
+        at most ``unresolved / n`` is the TV distance that the G2 sees smaller than the mean
+        one-token TV distance.
     two_cells : TwoCells or None
         The row behind df = 1, whose test is an exact binomial one.
+    rare : RareTokens or None
+        The untested rows of one slot that :func:`rare_test` judges; all their tokens are in
+        ``unresolved``, which that test makes smaller. A sum of slots has none.
     """
 
     statistic: float
@@ -54,6 +59,7 @@ class G2:
     n: int
     unresolved: float
     two_cells: TwoCells | None = None
+    rare: RareTokens | None = None
 
     def __add__(self, other: "G2") -> "G2":
         first, second, third = (a + b for a, b in zip(self.cumulants, other.cumulants, strict=True))

@@ -5,18 +5,24 @@ Poisson cells less the deviance of their total, so its cumulants are, but for te
 1/N^2, the sum of the cells' less that of the total.
 """
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from simverify.stats._checks import count_rows
+from simverify.stats._checks import count_rows, probability_rows
+from simverify.stats._checks import counts as check_counts
 from simverify.stats.cumulants import MIN_EXPECTED, sum_of_cumulants
 from simverify.stats.g2 import G2, TwoCells
+from simverify.stats.rare import RareTokens
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+MIN_LIKELIEST = 0.75
+"""A row too thin for the G2 whose likeliest token has this much is counted among the rare."""
 
 
 def transition_g2(counts: Any, probabilities: Any) -> G2:
@@ -25,8 +31,10 @@ def transition_g2(counts: Any, probabilities: Any) -> G2:
     The cells of a row that expect fewer than 10 counts are pooled, in ascending order of
     probability, into cells that expect 10 or more; what is left joins the next cell. Pools
     depend on the probabilities and the row's total alone, never on its counts. Rows without
-    two such cells are not tested. Tokens of probability 0 are pooled like other rare ones;
-    :func:`support_violations` is the test that sees a single one of them.
+    two such cells are not tested; those among them that nearly always draw the same token are
+    left to :func:`rare_test`. Tokens of probability 0 are pooled like other rare ones;
+    :func:`support_violations` is the test that sees a single one of them, and all that a row
+    with a single possible token needs.
 
     Parameters
     ----------
@@ -48,39 +56,125 @@ def transition_g2(counts: Any, probabilities: Any) -> G2:
     seen = array.sum(axis=1) > 0
     array, rows = array[seen], rows[seen]
     totals = array.sum(axis=1)
-    expected = totals[:, None] * (rows / rows.sum(axis=1, keepdims=True))
-
-    order = np.argsort(rows, axis=1, kind="stable")
-    sorted_expected = np.take_along_axis(expected, order, axis=1)
-    group, cells = _pools(sorted_expected)
-    tested = cells >= 2
-    width = array.shape[1]
-    flat = (group + width * np.arange(len(array))[:, None]).ravel()
-    size = width * len(array)
-    pooled_expected = np.bincount(flat, sorted_expected.ravel(), size).reshape(array.shape)
-    sorted_counts = np.take_along_axis(array, order, axis=1)
-    pooled_counts = np.bincount(flat, sorted_counts.ravel(), size).reshape(array.shape)
-    members = np.bincount(flat, sorted_expected.ravel() > 0.0, size).reshape(array.shape)
-
-    used = tested[:, None] & (np.arange(width) < cells[:, None])
-    blurred = pooled_expected[used & (members > 1)].sum() + totals[~tested].sum()
-    observed, means = pooled_counts[used], pooled_expected[used]
-    # Deviances of whole rows: sum O = sum E, so that the linear terms cancel.
-    statistic = 2.0 * float(special.kl_div(observed, means).sum())
-    cumulants = sum_of_cumulants(means) - sum_of_cumulants(totals[tested].astype(np.float64))
-    df = int(cells[tested].sum() - tested.sum())
+    layout = _Layout.of(totals, rows)
+    sorted_counts = np.take_along_axis(array, layout.order, axis=1)
+    observed = layout.pooled(sorted_counts)[layout.used]
+    g2 = _null(layout, totals)
     two_cells = None
-    if df == 1:
-        total = int(totals[tested][0])
-        two_cells = TwoCells(int(observed[0]), total, float(means[0]) / total)
+    if g2.df == 1:
+        total = int(totals[layout.tested][0])
+        two_cells = TwoCells(int(observed[0]), total, float(layout.means[0]) / total)
+    rare = None
+    if g2.rare is not None:
+        count = int((totals - sorted_counts[:, -1])[layout.rare].sum())
+        rare = replace(g2.rare, count=count)
+    # Deviances of whole rows: sum O = sum E, so that the linear terms cancel.
+    statistic = 2.0 * float(special.kl_div(observed, layout.means).sum())
+    return replace(g2, statistic=statistic, two_cells=two_cells, rare=rare)
+
+
+def expected_g2(totals: Any, probabilities: Any) -> G2:
+    """G2 of counts that are yet to be drawn: its null moments, with a statistic of 0.
+
+    It plans: degrees of freedom, ``unresolved`` and ``rare`` follow from the row totals.
+
+    Parameters
+    ----------
+    totals : int array (contexts,)
+        Tokens to be emitted after each context.
+    probabilities : float64 array (contexts, V)
+        Target rows; each sums to 1 within 1e-9.
+
+    Raises
+    ------
+    ValueError
+        If there is no token, totals are negative or not integers, shapes differ, V < 2 or a
+        row is no law.
+    """
+    array = check_counts("totals", totals, 1)
+    rows = probability_rows("probabilities", probabilities)
+    if len(array) != len(rows):
+        raise ValueError(f"totals has shape {array.shape}, expected ({len(rows)},): one per row")
+    if not array.any():
+        raise ValueError("totals are all 0, expected at least one token: skip this slot")
+    seen = array > 0
+    return _null(_Layout.of(array[seen], rows[seen]), array[seen])
+
+
+def _null(layout: "_Layout", totals: Ints) -> G2:
+    """Everything about the G2 that the counts have no part in."""
+    tested = totals[layout.tested].astype(np.float64)
+    cumulants = sum_of_cumulants(layout.means) - sum_of_cumulants(tested)
+    rare = None
+    if layout.rare.any():
+        rare = RareTokens(
+            count=0,
+            expected=float(layout.expected[layout.rare, :-1].sum()),
+            n=int(totals[layout.rare].sum()),
+        )
+    possible = (layout.expected > 0.0).sum(axis=1)
+    whole = totals[~layout.tested & (possible > 1)].sum()
     return G2(
-        statistic=statistic,
+        statistic=0.0,
         cumulants=(float(cumulants[0]), float(cumulants[1]), float(cumulants[2])),
-        df=df,
-        n=n,
-        unresolved=float(blurred),
-        two_cells=two_cells,
+        df=int(layout.means.size - tested.size),
+        n=int(totals.sum()),
+        unresolved=float(layout.blurred + whole),
+        rare=rare,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Layout:
+    """How the cells of rows with these totals are pooled; tokens in ascending probability.
+
+    ``order`` int64 (rows, V); ``expected`` float64 (rows, V) in that order; ``flat`` int64
+    (rows V,) the pool of each cell; ``used`` bool (rows, V) the pools that are tested and
+    ``means`` float64 (cells,) what they expect; ``tested``, ``rare`` bool (rows,);
+    ``blurred`` the counts expected in tested pools of several possible tokens.
+    """
+
+    order: Ints
+    expected: Floats
+    flat: Ints
+    used: npt.NDArray[np.bool_]
+    means: Floats
+    tested: npt.NDArray[np.bool_]
+    rare: npt.NDArray[np.bool_]
+    blurred: float
+
+    @classmethod
+    def of(cls, totals: Ints, rows: Floats) -> "_Layout":
+        law = rows / rows.sum(axis=1, keepdims=True)
+        order = np.argsort(rows, axis=1, kind="stable")
+        expected = totals[:, None] * np.take_along_axis(law, order, axis=1)
+        group, cells = _pools(expected)
+        tested = cells >= 2
+        width = rows.shape[1]
+        flat = (group + width * np.arange(len(rows))[:, None]).ravel()
+        used = tested[:, None] & (np.arange(width) < cells[:, None])
+        pooled = _sums(flat, expected)
+        members = _sums(flat, expected > 0.0)
+        likeliest = law.max(axis=1)
+        return cls(
+            order,
+            expected,
+            flat,
+            used,
+            pooled[used],
+            tested,
+            ~tested & (likeliest >= MIN_LIKELIEST) & (expected[:, -2] > 0.0),
+            float(pooled[used & (members > 1)].sum()),
+        )
+
+    def pooled(self, values: npt.NDArray[Any]) -> Floats:
+        """Sum ``values`` (rows, V), in the order of the cells, over each pool."""
+        return _sums(self.flat, values)
+
+
+def _sums(flat: Ints, values: npt.NDArray[Any]) -> Floats:
+    sums: Floats = np.bincount(flat, values.ravel(), values.size).reshape(values.shape)
+    return sums
 
 
 def _pools(expected: Floats) -> tuple[Ints, Ints]:
