@@ -71,8 +71,13 @@ def _law(subject: Subject, contract: Contract, model: SmallModel) -> Any:
 
 
 def _subject(name: str, contract: Contract) -> Subject | None:
-    """Return the fault under ``contract``, None if it has no form there."""
+    """Return the fault under ``contract``, None if it has no form there.
+
+    The faults of whole batches are right on every single block.
+    """
     fault = FAULTS[name]
+    if fault.batch is not None:
+        return None
     if fault.contract == contract:
         return Subject(name, fault.rule, contract)
     return Subject(name, as_step(fault.rule), contract) if contract == "step" else None

@@ -71,8 +71,9 @@ def _try(
         probes = run_probes(subject.rule, contract)
         caught = any(probe.outcome in ("warning", "violation") for probe in probes)
         return Tried(subject.name, kind, caught, "probe", len(probes), None)
+    batch = FAULTS[subject.name].batch if kind == "fault" else None
     tier = examine(
-        subject,
+        subject.one_row() if batch else subject,
         contract,
         instances_for(contract, settings.gamma, settings.vocab_size, settings.seed),
         tolerance=default_tolerance(subject.rule),
@@ -83,7 +84,7 @@ def _try(
     )
     refused = tier.not_enumerable
     violated = refused is not None and any(f.severity == "violation" for f in refused.findings)
-    if tier.failure is not None or violated or refused is None:
+    if tier.failure is not None or violated or (refused is None and batch is None):
         tv = None if tier.failure is None else tier.failure.comparison.tv
         return Tried(
             subject.name, kind, tier.failure is not None or violated, "exact", tier.paths, tv
@@ -97,6 +98,7 @@ def _try(
         detect=settings.detect,
         max_samples=settings.max_samples,
         seconds=settings.seconds,
+        batch=batch,
     )
     caught = sampled.verdict == "FAIL"
     return Tried(subject.name, kind, caught, "sampled", sampled.tier.samples, None)

@@ -1,11 +1,13 @@
-"""Wrong acceptance, or wrong rows under it, with the token rule's own residual."""
+"""Wrong acceptance with the token rule's own residual."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from simverify.errors import UsageError
+from simverify.faults import emission_laws as laws
 from simverify.faults.base import Fault, acceptance, accepted, finish
 from simverify.verifiers.base import Array, draw
 
@@ -52,15 +54,6 @@ def zero_mass_accept(
     return finish(target_probs, draft_probs, draft_tokens, len(draft_tokens), rng)
 
 
-def swapped_rows(
-    target_probs: Array, draft_probs: Array, draft_tokens: Array, rng: Any
-) -> list[int]:
-    """Read each draft row from the next slot, the last from the first."""
-    rows = np.roll(draft_probs, -1, axis=0)
-    tau = accepted(target_probs, rows, draft_tokens, rng)
-    return finish(target_probs, rows, draft_tokens, tau, rng)
-
-
 def _scaled(factor: float) -> Callable[..., list[int]]:
     def verify(target_probs: Array, draft_probs: Array, draft_tokens: Array, rng: Any) -> list[int]:
         tau = accepted(factor * target_probs, draft_probs, draft_tokens, rng)
@@ -79,6 +72,7 @@ def scaled_acceptance(factor: float) -> Fault:
         rule=_scaled(factor),
         summary=f"accepts with min(1, {factor:g} p/q)",
         seen_in="synthetic",
+        law=laws.slot_by_slot(partial(laws.scaled_acceptance, factor=factor)),
     )
 
 
@@ -96,6 +90,7 @@ ACCEPTANCE_FAULTS = (
         rule=inverted_ratio,
         summary="accepts with min(1, q/p)",
         seen_in="a published summary of block verification",
+        law=laws.slot_by_slot(laws.inverted_ratio),
     ),
     Fault(
         name="double-chance",
@@ -103,6 +98,7 @@ ACCEPTANCE_FAULTS = (
         rule=double_chance,
         summary="accepts also when an independent target sample equals the draft",
         seen_in="rtp-llm #1295",
+        law=laws.slot_by_slot(laws.double_chance),
     ),
     Fault(
         name="zero-mass-accept",
@@ -112,13 +108,6 @@ ACCEPTANCE_FAULTS = (
         seen_in="SGLang #35771, TensorRT-LLM",
         caught_by="probe",
         severity="warning",
-    ),
-    Fault(
-        name="swapped-rows",
-        contract="verify",
-        rule=swapped_rows,
-        summary="every draft row is that of another slot",
-        seen_in="ragged batches",
     ),
     scaled_acceptance(1.1),
     scaled_acceptance(1.01),

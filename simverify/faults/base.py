@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from simverify.faults.emission_laws import EmissionLaw
 from simverify.verifiers.base import Array, draw, excess
 
 Contract = Literal["verify", "step"]
@@ -29,6 +30,12 @@ class Fault:
         where the draws cannot be followed, or an edge probe.
     severity : {"violation", "warning"}
         A warning fails an audit only where probes are strict.
+    law : callable or None
+        ``law(target_probs, draft_probs, prefix)``: what the fault emits in slot len(prefix) of
+        a call that emitted ``prefix``; None where those rows do not decide it
+        (:mod:`simverify.faults.emission_laws` says why).
+    batch : int or None
+        Blocks per call of a rule with a batch axis, as ``audit --batch`` takes it.
     """
 
     name: str
@@ -38,6 +45,8 @@ class Fault:
     seen_in: str
     caught_by: Literal["exact", "sampled", "probe"] = "exact"
     severity: Literal["violation", "warning"] = "violation"
+    law: EmissionLaw | None = None
+    batch: int | None = None
 
 
 @dataclass(frozen=True)
@@ -71,6 +80,12 @@ def finish(
     p = target_probs[tau]
     law = excess(p, draft_probs[tau]) if tau < len(draft_tokens) else p
     return keep(draft_tokens, tau, draw(law, p, rng))
+
+
+def token_rule(target_probs: Array, draft_probs: Array, draft_tokens: Array, rng: Any) -> list[int]:
+    """Token verification of whatever rows it is given, honest or not."""
+    tau = accepted(target_probs, draft_probs, draft_tokens, rng)
+    return finish(target_probs, draft_probs, draft_tokens, tau, rng)
 
 
 def keep(draft_tokens: Array | list[int], tau: int, last: int) -> list[int]:

@@ -9,6 +9,7 @@ References
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from simverify.faults import emission_laws as laws
 from simverify.faults.base import Fault, acceptance, finish
 from simverify.verifiers.base import Array, excess
 from simverify.verifiers.greedy import GreedyBlock, Prefix
@@ -70,6 +71,7 @@ BLOCK_FAULTS = (
         rule=naive_block_stealth,
         summary="block verification's acceptance with the token residual",
         seen_in="vllm-ascend #7807",
+        law=laws.weighted(laws.block_token_residual, capped=True),
     ),
     Fault(
         name="greedy-no-state",

@@ -5,12 +5,14 @@ import re
 from simverify.errors import UsageError
 from simverify.faults.acceptances import ACCEPTANCE_FAULTS, scaled_acceptance
 from simverify.faults.base import Control, Fault
+from simverify.faults.batches import BATCH_FAULTS
 from simverify.faults.blocks import BLOCK_FAULTS
 from simverify.faults.controls import CONTROLS
 from simverify.faults.drafts import DRAFT_FAULTS, draft_temperature
 from simverify.faults.lossy import LOSSY_RULES, draft_leak, lenient
 from simverify.faults.randomness import RANDOMNESS_FAULTS
-from simverify.faults.residuals import RESIDUAL_FAULTS
+from simverify.faults.residuals import RESIDUAL_FAULTS, floored_residual, top_k_residual
+from simverify.faults.rows import ROW_FAULTS, target_temperature
 from simverify.names import pick
 
 FAULTS = {
@@ -18,8 +20,10 @@ FAULTS = {
     for fault in (
         *RESIDUAL_FAULTS,
         *ACCEPTANCE_FAULTS,
+        *ROW_FAULTS,
         *BLOCK_FAULTS,
         *RANDOMNESS_FAULTS,
+        *BATCH_FAULTS,
         *DRAFT_FAULTS,
         *LOSSY_RULES,
     )
@@ -31,6 +35,9 @@ FAMILIES = {
     "draft-leak": draft_leak,
     "scaled-acceptance": scaled_acceptance,
     "draft-temperature": draft_temperature,
+    "target-temperature": target_temperature,
+    "floored-residual": floored_residual,
+    "top-k-residual": top_k_residual,
 }
 """The faults with a parameter: :func:`get_fault` takes any value, as in ``lenient(0.7)``."""
 

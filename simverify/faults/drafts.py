@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from simverify.errors import UsageError
-from simverify.faults.base import Fault, accepted, finish
+from simverify.faults import emission_laws as laws
+from simverify.faults.base import Fault, token_rule
 from simverify.verifiers.base import Array
 from simverify.verifiers.greedy import Prefix
 
@@ -30,7 +31,7 @@ def drafted(sampled: Process, reported: Process) -> Callable[..., list[int]]:
             context = (*context, tokens[-1])
             target_rows.append(target(context))
         rows = np.array(target_rows), np.array(draft_rows), np.array(tokens)
-        return finish(*rows, accepted(*rows, rng), rng)
+        return token_rule(*rows, rng)
 
     return step
 
@@ -74,11 +75,14 @@ def tempered(temperature: float) -> Process:
     """Return the process that applies ``temperature`` to a row."""
 
     def process(row: Array, prefix: Prefix) -> Array:
-        powers = row ** (1 / temperature)
-        hot: Array = powers / powers.sum()
-        return hot
+        return laws.tempered(row, temperature)
 
     return process
+
+
+def _law(sampled: Process, reported: Process) -> laws.EmissionLaw:
+    """Emission law of ``drafted(sampled, reported)`` for processes that need no prefix."""
+    return laws.slot_by_slot(lambda p, q: laws.misreported(p, sampled(q, ()), reported(q, ())))
 
 
 def draft_temperature(temperature: float) -> Fault:
@@ -93,6 +97,7 @@ def draft_temperature(temperature: float) -> Fault:
         rule=drafted(tempered(temperature), plain),
         summary=f"the draft is sampled at T = {temperature:g} but declared as T = 1",
         seen_in="engines that return raw logits as q",
+        law=_law(tempered(temperature), plain),
     )
 
 
@@ -103,6 +108,7 @@ DRAFT_FAULTS = (
         rule=drafted(mode, plain),
         summary="the draft is an argmax but the full softmax is reported as q",
         seen_in="Transformers #32867, #47932",
+        law=_law(mode, plain),
     ),
     Fault(
         name="truncated-draft-soft-q",
@@ -110,6 +116,7 @@ DRAFT_FAULTS = (
         rule=drafted(top_two, plain),
         summary="the draft is truncated to two tokens but the full softmax is reported as q",
         seen_in="Transformers #32867, #47932",
+        law=_law(top_two, plain),
     ),
     Fault(
         name="rounded-q",
@@ -117,6 +124,7 @@ DRAFT_FAULTS = (
         rule=drafted(plain, bfloat16),
         summary="the draft is sampled in full precision and reported in bfloat16",
         seen_in="engines that keep q in bfloat16",
+        law=_law(plain, bfloat16),
     ),
     Fault(
         name="one-sided-penalty",

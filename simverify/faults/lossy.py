@@ -7,11 +7,13 @@ References
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from simverify.errors import UsageError
+from simverify.faults import emission_laws as laws
 from simverify.faults.base import Fault, acceptance, finish, keep
 from simverify.verifiers.base import Array
 
@@ -38,6 +40,7 @@ def lenient(bound: float) -> Fault:
         rule=_lenient(bound),
         summary=f"accepts when r < p/q with r ~ U[0, {bound:g}]; lossy by design",
         seen_in="the speculative-sampling post, SGLang's thresholds",
+        law=laws.slot_by_slot(partial(laws.scaled_acceptance, factor=1 / bound)),
     )
 
 
@@ -62,6 +65,7 @@ def draft_leak(share: float) -> Fault:
         rule=_leaking(share),
         summary=f"a draft token is kept without being judged with probability {share:g}",
         seen_in="synthetic; the ensemble weight of Transformers",
+        law=laws.slot_by_slot(partial(laws.draft_leak, share=share)),
     )
 
 
@@ -86,6 +90,7 @@ LOSSY_RULES = (
         rule=typical_acceptance,
         summary="accepts when p(x) > min(.3, .09 exp(-H(p))), else argmax; lossy by design",
         seen_in="Medusa, vLLM v0",
+        law=laws.slot_by_slot(partial(laws.typical_acceptance, threshold=_THRESHOLD, alpha=_ALPHA)),
     ),
     draft_leak(0.01),
 )

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from simverify.faults import emission_laws as laws
 from simverify.faults.base import Fault, acceptance, finish, invert, keep
 from simverify.verifiers.base import Array, draw, excess
 from simverify.verifiers.greedy import Prefix
@@ -103,6 +104,32 @@ class RepeatedStream:
         return [*tokens, draw(bonus, bonus, rng)]
 
 
+class SeededPerRequest:
+    """Seeds its generator at every reset: all requests draw the same numbers."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Start a request with the draws that the last one started with."""
+        self.rng: Any = np.random.default_rng(_SEED)
+
+    def step(
+        self, prefix: Sequence[int], target: Law, draft: Law, gamma: int, rng: Any
+    ) -> list[int]:
+        """Draft and judge token by token with the rule's own generator."""
+        tokens: list[int] = []
+        for _ in range(gamma):
+            context = (*prefix, *tokens)
+            p, q = target(context), draft(context)
+            x = int(self.rng.choice(len(q), p=q))
+            if not self.rng.random() < acceptance(p[x], q[x]):
+                return [*tokens, draw(excess(p, q), p, self.rng)]
+            tokens.append(x)
+        bonus = target((*prefix, *tokens))
+        return [*tokens, draw(bonus, bonus, self.rng)]
+
+
 RANDOMNESS_FAULTS = (
     Fault(
         name="reused-uniform",
@@ -110,6 +137,7 @@ RANDOMNESS_FAULTS = (
         rule=reused_uniform,
         summary="the residual is drawn by inverse CDF with the uniform that just rejected",
         seen_in="FlashInfer #424, SGLang #7207, vllm-ascend #16370",
+        law=laws.slot_by_slot(laws.reused_uniform),
     ),
     Fault(
         name="one-uniform",
@@ -117,6 +145,7 @@ RANDOMNESS_FAULTS = (
         rule=one_uniform,
         summary="one uniform judges all slots",
         seen_in="synthetic",
+        law=laws.weighted(laws.one_uniform, capped=False),
     ),
     Fault(
         name="seeded-per-call",
@@ -139,5 +168,12 @@ RANDOMNESS_FAULTS = (
         rule=RepeatedStream,
         summary="every call of a request is judged with the uniforms of its first call",
         seen_in="requests that share a stream",
+    ),
+    Fault(
+        name="seeded-per-request",
+        contract="step",
+        rule=SeededPerRequest,
+        summary="the generator is seeded with a constant at every reset",
+        seen_in="engines with one seed for all requests",
     ),
 )

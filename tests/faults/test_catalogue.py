@@ -18,11 +18,22 @@ SEEN = [
     "naive-block-stealth",
     "greedy-no-state",
     "seeded-per-call",
-    "argmax-draft-soft-q",
     "double-chance",
     "lenient(0.9)",
     "typical-acceptance",
     "zero-mass-accept",
+    "argmax-draft-soft-q",
+    "truncated-draft-soft-q",
+    "rounded-q",
+    "one-sided-penalty",
+    "draft-temperature(0.9)",
+    "target-temperature(0.9)",
+    "ragged-offset",
+    "swapped-requests",
+    "shared-noise",
+    "repeated-stream",
+    "shared-request-uniforms",
+    "seeded-per-request",
 ]
 
 
@@ -33,19 +44,25 @@ def test_every_fault_seen_in_an_engine_is_there_with_its_reference():
     assert get_fault("greedy-no-state").contract == "step"
 
 
-def test_keys_are_names_and_every_law_but_one_has_its_deviation():
+def test_keys_are_names_and_every_fixed_law_has_its_deviation():
     for entries in (FAULTS, CONTROLS):
         assert all(entry.name == name for name, entry in entries.items())
-    assert set(COMPACT_TV) == set(FAULTS) - {"seeded-per-call"}
+    seeded = {"seeded-per-call", "seeded-per-request"}
+    batched = {name for name, fault in FAULTS.items() if fault.batch}
+    assert set(COMPACT_TV) == set(FAULTS) - seeded - batched
     assert not set(FAULTS) & set(CONTROLS)
 
 
-def test_only_two_faults_are_not_left_to_the_exact_tier():
+def test_what_is_not_left_to_the_exact_tier():
     others = [f for f in FAULTS.values() if (f.caught_by, f.severity) != ("exact", "violation")]
-    assert [(f.name, f.caught_by, f.severity) for f in others] == [
+    assert {(f.name, f.caught_by, f.severity) for f in others} == {
         ("zero-mass-accept", "probe", "warning"),
         ("shared-noise", "sampled", "violation"),
-    ]
+        ("ragged-offset", "sampled", "violation"),
+        ("swapped-requests", "sampled", "violation"),
+        ("shared-request-uniforms", "sampled", "violation"),
+    }
+    assert {f.name for f in others if f.batch} == {f.name for f in FAULTS.values() if f.batch}
 
 
 def test_entries_are_frozen():
@@ -73,6 +90,12 @@ def test_a_parameter_is_read_from_the_name():
         ("scaled-acceptance(1)", "other than 1"),
         ("draft-temperature(-1)", "positive temperature"),
         ("draft-temperature(inf)", "positive temperature"),
+        ("target-temperature(0)", "positive temperature"),
+        ("floored-residual(0)", "between 0 and 1"),
+        ("top-k-residual(0)", "whole number"),
+        ("top-k-residual(1.5)", "whole number"),
+        ("top-k-residual(nan)", "whole number"),
+        ("top-k-residual(inf)", "whole number"),
     ],
 )
 def test_a_bad_name_says_what_to_write(name, hint):

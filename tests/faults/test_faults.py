@@ -63,8 +63,12 @@ def test_the_law_is_off_by_what_the_catalogue_says(name):
     assert (tv > 1e-5) == (FAULTS[name].caught_by != "probe")
 
 
-def test_a_constant_seed_leaves_no_chance():
-    assert deviation(law_of(get_fault("seeded-per-call"))) > 0.5
+@pytest.mark.parametrize("name", ["seeded-per-call", "seeded-per-request"])
+def test_a_constant_seed_leaves_no_chance(name):
+    law = law_of(get_fault(name))
+    assert deviation(law) > 0.5
+    # Nothing but the draft's tokens is left to chance, where the draft is given.
+    assert name == "seeded-per-call" or len(law) == 1
 
 
 @pytest.mark.parametrize("name", ["token", "block", "match"])
@@ -191,7 +195,7 @@ def test_zero_mass_is_accepted_at_the_edge_only(u, q, emitted):
 
 
 def test_every_fault_runs_on_numpys_generator_and_returns_plain_tokens():
-    for fault in FAULTS.values():
+    for fault in (fault for fault in FAULTS.values() if fault.batch is None):
         rule = fault.rule().step if isinstance(fault.rule, type) else fault.rule
         counts = sampled(fault.contract, rule, 200, np.random.default_rng())
         for tokens in counts:

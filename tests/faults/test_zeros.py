@@ -23,8 +23,10 @@ def emitted(entry, pair, rng):
         target = np.array([pair.target(draft[:i]) for i in range(GAMMA + 1)])
         rows = np.array([pair.draft(draft[:i]) for i in range(GAMMA)])
         given = target, rows, np.array(draft)
+        if batch := getattr(entry, "batch", None):
+            given = tuple(np.stack([array] * batch) for array in given)
         before = [array.copy() for array in given]
-        calls.append(entry.rule(*given, rng))
+        calls += entry.rule(*given, rng) if batch else [entry.rule(*given, rng)]
         assert all(np.array_equal(*pair) for pair in zip(given, before, strict=True))
     return calls
 
