@@ -155,8 +155,8 @@ REAL = [np.random.default_rng(0)]
 
 CANNOT = {
     "cosine": lambda rng: math.cos(float(rng.random())) > 0.7,
-    "float64": lambda rng: np.float64(rng.random()) > 0.7,
-    "into a float array": lambda rng: np.full(2, 1.0).__setitem__(0, rng.random()),
+    "interpolation": lambda rng: np.interp(rng.random(), [0, 1], [0, 2]) > 0.7,
+    "into a matrix": lambda rng: np.eye(2).__setitem__((0, 0), rng.random()),
     "normal": lambda rng: rng.normal() > 0,
     "sum of two": lambda rng: rng.random() + rng.random() < 0.5,
     "format": lambda rng: f"{rng.random():.2f}" < "0.5",
@@ -181,7 +181,7 @@ def test_what_cannot_be_followed_is_refused(what):
 def test_a_refusal_that_the_code_swallows_still_counts():
     def rule(p, q, x, rng):
         try:
-            return [int(np.float64(rng.random()) < 0.5)]
+            return [int(math.cos(rng.random()) < 0.5)]
         except Exception:
             return [0]
 

@@ -168,6 +168,7 @@ FUNCTIONS = {
     "set": lambda u: u.index_select(0, torch.tensor([0])).squeeze().neg() > -0.25,
     "joined to integers": lambda u: torch.cat([torch.tensor([2, 1]), u])[2] < 0.25,
     "float": lambda u: float(u[0]) < 0.25,
+    "np.float64": lambda u: np.float64(u[0]) < 0.25,
     "integer": lambda u: (u[0] * 4).long() == 1,
     "top two": lambda u: torch.topk(u, 2).values[0] <= u[0] and u[0] != 5 and u[1] < u[2],
 }
@@ -188,7 +189,7 @@ def test_functions_of_random_tensors(what):
     [
         lambda: torch.randn(1) < 0,
         lambda: torch.nn.functional.gumbel_softmax(torch.zeros(2), hard=True)[0] > 0,
-        lambda: np.float64(torch.rand(1)) < 0.5,
+        lambda: np.cos(torch.rand(1).numpy())[0] < 0.5,
         lambda: torch.rand(1).numpy().astype(np.float32).tobytes() < b"?",
         lambda: torch.rand(2).sum() < 0.5,
         lambda: torch.rand(2).softmax(0)[0] < 0.5,

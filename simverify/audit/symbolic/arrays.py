@@ -74,6 +74,8 @@ _ELEMENTWISE: dict[Any, Callable[..., Any]] = {
     np.greater_equal: operator.ge,
     np.equal: operator.eq,
     np.not_equal: operator.ne,
+    np.right_shift: operator.rshift,
+    np.rint: _named("rint", np.rint),
     np.isfinite: _finite,
     np.isnan: lambda x: not isinstance(x, Draw) and bool(np.isnan(x)),
     np.isinf: lambda x: not isinstance(x, Draw) and bool(np.isinf(x)),
@@ -115,7 +117,12 @@ class DrawArray(np.ndarray[Any, Any]):
 
     def __getitem__(self, index: Any) -> Any:
         result = super().__getitem__(index)
+        if isinstance(result, float):
+            return np.float64(result)
         return settle(result) if isinstance(result, DrawArray) and result.ndim == 0 else result
+
+    def __iter__(self) -> Any:
+        return (self[i] for i in range(len(self)))
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
         result = super().__array_wrap__(array, context, return_scalar)
@@ -137,9 +144,11 @@ class DrawArray(np.ndarray[Any, Any]):
             result = np.maximum(result, min)
         return result if max is None else np.minimum(result, max)
 
-    def round(self, *args: Any, **kwargs: Any) -> Any:
-        """Refuse: rounding is not monotone in a way that is worth following."""
-        next(x for x in self.flat if isinstance(x, Draw))._refuse("round of an array of draws")
+    def round(self, decimals: Any = 0, out: Any = None) -> Any:
+        """Round every element."""
+        if out is not None:
+            next(x for x in self.flat if isinstance(x, Draw))._refuse("round(out=) of draws")
+        return _map(lambda x: round(x, decimals), [self])
 
 
 def draw_array(elements: "list[Any]", shape: Any) -> Any:
@@ -171,7 +180,7 @@ def is_symbolic(x: Any) -> bool:
 def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run a ufunc over draws, element by element."""
     draw = _first_draw(inputs)
-    function = _ELEMENTWISE.get(ufunc)
+    function = _ELEMENTWISE.get(ufunc) or _of_objects(ufunc)
     out = kwargs.pop("out", None)
     if draw is None:
         plain = [settle(x) if isinstance(x, DrawArray) else x for x in inputs]
@@ -193,6 +202,19 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
         out[0][...] = result
         return out[0]
     return result
+
+
+def _of_objects(ufunc: Any) -> Callable[..., Any] | None:
+    """Return a Python function that was made a ufunc, by np.vectorize or np.frompyfunc."""
+    if ufunc.nout != 1 or set(ufunc.types) != {"O" * ufunc.nin + "->O"}:
+        return None
+
+    def call(*values: Any) -> Any:
+        # Boxed, so that the draws are not asked how to apply it.
+        symbolic = any(isinstance(x, Draw) for x in values)
+        return ufunc(*map(_objects, values)) if symbolic else ufunc(*values)
+
+    return call
 
 
 def _map(
@@ -302,7 +324,6 @@ _REPLACED: dict[Any, Callable[..., Any]] = {
             "mean",
             "var",
             "std",
-            "round",
             "dot",
             "matmul",
             "einsum",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from simverify.audit.symbolic.forms import IDENTITY, Form, NotMonotone
+from simverify.audit.symbolic.forms import IDENTITY, ROUNDING, Form, NotMonotone
 from simverify.audit.symbolic.operators import Operators, by_array, number
 from simverify.audit.symbolic.races import enter, first_is_less
 
@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     from simverify.audit.symbolic.source import Source
 
 MAX_CELLS = 4096
+FEW_CELLS = 64
+"""Random integers out of at most so many fork at once; beyond, when they are compared."""
+
+_FLOAT_ATTRIBUTES = {
+    "data", "dump", "dumps", "getfield", "hex", "imag", "is_integer", "tobytes", "view",
+}  # fmt: skip
+"""What a float or a numpy scalar can be asked for and a draw cannot answer."""
+
 NEGLIGIBLE = 2e-7
 """Clipping a draw on less than this probability leaves it alone and adds to the slack."""
 
@@ -28,7 +36,6 @@ class Draw(Operators):
     """``form`` of ``atom``; the base of all symbolic scalars."""
 
     __slots__ = ("atom", "form")
-    __hash__ = None  # type: ignore[assignment]  # the hash of a draw is not a number we know
 
     atom: "Uniform | Chain"
     form: Form
@@ -42,11 +49,11 @@ class Draw(Operators):
         """The path's randomness."""
         return self.atom.source
 
-    def is_below(self, bound: float) -> bool:
-        """Whether the draw is below a number (at it: an event of probability zero)."""
+    def is_below(self, bound: float, *, closed: bool = False) -> bool:
+        """Whether the draw is below a number, or at most it if ``closed``."""
         if bound != bound:
             return False
-        t, increasing = self.form.threshold(bound)
+        t, increasing = self.form.threshold(bound, closed=closed)
         atom = self.atom
         below = atom.split(t) if atom.low < t < atom.high else t >= atom.high
         return below if increasing else not below
@@ -55,7 +62,7 @@ class Draw(Operators):
         """Smallest and largest value it can still take."""
         return self.form.range(self.atom.low, self.atom.high)
 
-    # -- comparisons; on a continuous draw < and <= differ with probability zero --
+    # -- comparisons; < and <= differ for steps alone --
 
     def __lt__(self, other: Any) -> Any:
         if isinstance(other, float):
@@ -64,12 +71,12 @@ class Draw(Operators):
 
     def __gt__(self, other: Any) -> Any:
         if isinstance(other, float):
-            return other == other and not self.is_below(float(other))
+            return other == other and not self.is_below(float(other), closed=True)
         return _compare(self, other, np.greater)
 
     def __le__(self, other: Any) -> Any:
         if isinstance(other, float):
-            return self.is_below(float(other))
+            return self.is_below(float(other), closed=True)
         return _compare(self, other, np.less_equal)
 
     def __ge__(self, other: Any) -> Any:
@@ -84,7 +91,8 @@ class Draw(Operators):
         return _compare(self, other, np.not_equal)
 
     def __bool__(self) -> bool:
-        return True  # a continuous draw is zero with probability zero
+        # A continuous draw is zero with probability zero.
+        return not self.form.has_steps() or bool(self != 0)
 
     def clip(self, low: float | None, high: float | None) -> Any:
         """Return the draw held between two numbers, as ``np.clip``."""
@@ -125,13 +133,45 @@ class Draw(Operators):
         """Return itself, as a numpy scalar does."""
         return self
 
+    tolist = item
+
+    @property
+    def real(self) -> "Draw":
+        """Return itself, as a float does."""
+        return self
+
+    def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Any:
+        """Integers and booleans fork, as for arrays."""
+        kind = np.dtype(dtype).kind
+        return int(self) if kind in "iu" else bool(self) if kind == "b" else self
+
     # -- refusals --
 
     def __float__(self) -> float:
         return self._refuse("float() of a draw")
 
     def __index__(self) -> int:
+        if self.form.is_whole():
+            return self._cell()
         return self._refuse("an index that is a draw")
+
+    def __hash__(self) -> int:
+        if self.form.is_whole():
+            return hash(self._cell())
+        return self._refuse("hash() of a draw (in a set, as a key, in a cache)")
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _FLOAT_ATTRIBUTES:
+            return self._refuse(f".{name} of a draw")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
+    def _numba_type_(self) -> NoReturn:
+        self._refuse("a draw passed to a function compiled by numba")
+
+    def as_integer_ratio(self) -> tuple[int, int]:
+        """Refuse: what ``Fraction`` and ``Decimal`` ask for."""
+        return self._refuse("the exact value of a draw (Fraction, as_integer_ratio)")
 
     def __complex__(self) -> complex:
         return self._refuse("complex() of a draw")
@@ -206,11 +246,23 @@ class Draw(Operators):
             return self.source.chain(other.atom, self.atom)
         return self._refuse("the product of two products of draws")
 
-    def _cell(self) -> int:
+    def _cells(self) -> tuple[int, int]:
+        """Smallest and largest integer part that it can still have."""
         low, high = self.range()
         if not (math.isfinite(low) and math.isfinite(high)):
             self._refuse("the integer part of a draw without bounds")
-        first, last = math.floor(low), max(math.floor(low), math.ceil(high) - 1)
+        first = math.floor(low + ROUNDING * abs(low))
+        return first, max(first, math.ceil(high - ROUNDING * abs(high)) - 1)
+
+    def _step(self) -> Any:
+        """Return its integer part: a number if few are possible, else a draw with steps."""
+        first, last = self._cells()
+        if last - first < FEW_CELLS:
+            return float(self._cell())
+        return self._map(lambda: self.form.floor())
+
+    def _cell(self) -> int:
+        first, last = self._cells()
         if first == last:
             return first
         if last - first >= MAX_CELLS:
@@ -244,8 +296,8 @@ class Uniform(Draw):
         """The path's randomness."""
         return self._source
 
-    def is_below(self, bound: float) -> bool:
-        """Whether the uniform is below a number."""
+    def is_below(self, bound: float, *, closed: bool = False) -> bool:
+        """Whether the uniform is below a number (at it: an event of probability zero)."""
         if self.low < bound < self.high:
             return self.split(bound)
         return bound >= self.high  # False for NaN
@@ -285,8 +337,9 @@ def _compare(draw: Draw, other: Any, ufunc: Any) -> Any:
         return _is_less(other, draw)
     if (x := number(other)) is not None:
         if ufunc in (np.equal, np.not_equal):
-            return ufunc is np.not_equal
-        below = draw.is_below(x)
+            at = draw.form.has_steps() and draw.is_below(x, closed=True) and not draw.is_below(x)
+            return at == (ufunc is np.equal)
+        below = draw.is_below(x, closed=ufunc in (np.less_equal, np.greater))
         return below if ufunc in (np.less, np.less_equal) else x == x and not below
     if ufunc in (np.equal, np.not_equal) and not isinstance(other, np.ndarray):
         return NotImplemented
@@ -304,6 +357,8 @@ def _is_less(x: Draw, y: Draw) -> bool:
         return False
     if not isinstance(x.atom, Uniform) or not isinstance(y.atom, Uniform):
         source.refuse("a comparison of a product of draws with a draw")
+    if x.form.has_steps() or y.form.has_steps():
+        source.refuse("a comparison of a random integer with another draw")
     try:
         (family, rate_x, sense), (other, rate_y, _) = x.form.race(), y.form.race()
     except OverflowError:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 Severity = Literal["violation", "warning"]
 
-_LIBRARIES = ("numpy", "torch", "scipy", "random", "bisect", "fractions", "copy", "functools")
+_LIBRARIES = {"numpy", "torch", "scipy", "numba", *sys.stdlib_module_names}
 
 
 @dataclass(frozen=True)

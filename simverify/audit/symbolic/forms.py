@@ -10,7 +10,7 @@ kind       value               arises from
 ``ea``     a E + b             ``-log(u)``, exponential draws
 ``ep``     a E**b              ``p / E``
 ``le``     a log(E) + b        Gumbel noise plus logits
-``g``      op(inner)           anything else that is monotone
+``g``      op(inner)           anything else that is monotone, ``floor`` among it
 =========  ==================  =========================================
 
 The first five are what races (:mod:`.races`) and products (:mod:`.chains`) are made of.
@@ -26,6 +26,9 @@ TINY_OFFSET = 2e-7
 
 The race it enters is then off by at most eps in probability, which is added to the slack.
 """
+
+ROUNDING = 1e-13
+"""Relative distance at which a bound counts as the integer it was computed to be."""
 
 
 class NotMonotone(Exception):
@@ -60,13 +63,19 @@ class Form:
             return self.a * _power(e, self.b)
         return self.a * _log(e) + self.b
 
-    def threshold(self, c: float) -> tuple[float, bool]:
-        """Return ``(t, increasing)``: value(u) < c iff u < t (increasing) or u > t."""
+    def threshold(self, c: float, *, closed: bool = False) -> tuple[float, bool]:
+        """Return ``(t, increasing)``: value(u) < c iff u < t (increasing) or u > t.
+
+        ``closed``: the same for value(u) <= c, which differs for steps alone.
+        """
         if self.kind == "u":
             return (c - self.b) / self.a, self.a > 0
         if self.inner is not None:
+            if self.op == "floor":
+                return self.inner.threshold(_step_above(c, closed=closed))
             bound, increasing = _invert(self.op, self.a, self.b, c)
-            t, inner_increasing = self.inner.threshold(bound)
+            # Where the function falls, < c is "not at most" before it.
+            t, inner_increasing = self.inner.threshold(bound, closed=closed == increasing)
             return t, increasing == inner_increasing
         if self.kind == "up":
             v = _power_inverse(c / self.a, self.b)
@@ -86,6 +95,8 @@ class Form:
         """``scale * value + shift``."""
         if scale == 0 or not math.isfinite(scale) or not math.isfinite(shift):
             raise NotMonotone(f"{scale} * draw + {shift}")
+        if scale == 1 and shift == 0:
+            return self
         if self.kind in ("u", "ea", "le"):
             return self._like(self.kind, scale * self.a, scale * self.b + shift)
         if shift == 0 and self.kind in ("up", "ep"):
@@ -119,6 +130,20 @@ class Form:
             return form._like(form.kind, form.a**k, form.b * k)._plain()
         form._must_be_positive("power")
         return form._wrap("power", k, 0)
+
+    def floor(self) -> "Form":
+        """Largest integer not above the value."""
+        return self._wrap("floor", 0, 0)
+
+    def is_whole(self) -> bool:
+        """Whether all values are integers."""
+        if self.op == "affine" and self.inner is not None:
+            return self.a == int(self.a) and self.b == int(self.b) and self.inner.is_whole()
+        return self.op == "floor"
+
+    def has_steps(self) -> bool:
+        """Whether single values have a probability: there is a ``floor`` inside."""
+        return self.op == "floor" or (self.inner is not None and self.inner.has_steps())
 
     def range(self, low: float, high: float) -> tuple[float, float]:
         """Smallest and largest value over u in [low, high]."""
@@ -210,9 +235,21 @@ def _power_inverse(y: float, k: float) -> float:
     return _power(y, 1 / k)
 
 
+def _step_above(c: float, *, closed: bool) -> float:
+    """Return the integer n with: floor(x) < c, or <= c if ``closed``, iff x < n."""
+    if not math.isfinite(c):
+        return c
+    nearest = round(c)
+    if abs(c - nearest) <= ROUNDING * max(1.0, abs(c)):
+        return nearest + closed
+    return math.ceil(c)
+
+
 def _apply(op: str, a: float, b: float, x: float) -> float:
     if op == "affine":
         return a * x + b
+    if op == "floor":
+        return math.floor(x) if math.isfinite(x) else x
     if op == "exp":
         return _exp(x)
     return _log(x) if op == "log" else _power(x, a)

@@ -7,15 +7,16 @@ every name in the code's own modules that was bound to one of these at import.
 
 import math
 import random
+import secrets
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
 
 from simverify.audit.symbolic.draws import Draw
-from simverify.audit.symbolic.floats import replace_float
+from simverify.audit.symbolic.floats import Twin, numpy_twins, replace_float
 from simverify.audit.symbolic.names import replace_names
 from simverify.audit.symbolic.numpy_rng import (
     Generator,
@@ -23,11 +24,16 @@ from simverify.audit.symbolic.numpy_rng import (
     SymbolicGenerator,
     SymbolicRandomState,
 )
-from simverify.audit.symbolic.python_rng import patched_functions, patched_methods
+from simverify.audit.symbolic.python_rng import (
+    patched_functions,
+    patched_methods,
+    patched_secrets,
+)
 from simverify.audit.symbolic.source import Source
 
 _LEGACY: Any = np.random.mtrand._rand
 _PYTHON_STATE: Any = random.Random.__mro__[1].getstate  # type: ignore[attr-defined]
+_fabs, _pow, _real_modf, _real_fsum = math.fabs, math.pow, math.modf, math.fsum
 _MATH = ("log", "log2", "log10", "log1p", "exp", "expm1", "sqrt")
 
 
@@ -62,11 +68,23 @@ def intercepted(
     swap(np.random.mtrand, "_rand", legacy)
     for name, function in patched_functions(source).items():
         swap(random, name, function)
+    for name, function in patched_secrets(source).items():
+        swap(secrets, name, function)
     for name in _MATH:
         swap(math, name, _of_draw_or_number(name, getattr(math, name)))
+    swap(math, "fabs", lambda x: abs(x) if isinstance(x, Draw) else _fabs(x))
+    swap(math, "pow", lambda x, y: x**y if isinstance(x, Draw) else _pow(x, y))
+    swap(math, "modf", _modf)
+    swap(math, "fsum", _fsum)
     swap(math, "isnan", _constant_of_draw(math.isnan, answer=False))
     swap(math, "isinf", _constant_of_draw(math.isinf, answer=False))
     swap(math, "isfinite", _constant_of_draw(math.isfinite, answer=True))
+    if shadow_float:
+        # Not in numpy itself: only the code shall see them.
+        twins = numpy_twins()
+        for name, twin in twins.items():
+            swaps[id(getattr(np, name))] = (getattr(np, name), twin)
+        swaps[id(np)] = (np, Twin(np, twins))
     patches += [(owner, name, new) for owner, name, new in patched_methods(source)]
 
     def kept(value: Any) -> Any:
@@ -128,6 +146,18 @@ def _of_draw_or_number(name: str, original: Any) -> Callable[..., Any]:
         return original(x, *base)
 
     return function
+
+
+def _modf(x: Any) -> Any:
+    if not isinstance(x, Draw):
+        return _real_modf(x)
+    whole = float(int(x))
+    return x - whole, whole
+
+
+def _fsum(terms: Iterable[Any]) -> Any:
+    terms = list(terms)
+    return sum(terms) if any(isinstance(x, Draw) for x in terms) else _real_fsum(terms)
 
 
 def _constant_of_draw(original: Any, *, answer: bool) -> Callable[[Any], Any]:

@@ -10,12 +10,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from simverify.audit.symbolic.arrays import draw_array
-from simverify.audit.symbolic.draws import MAX_CELLS, Draw, Uniform
+from simverify.audit.symbolic.arrays import DrawArray, draw_array
+from simverify.audit.symbolic.draws import FEW_CELLS, Draw, Uniform
+from simverify.audit.symbolic.operators import MANY
 from simverify.audit.symbolic.source import Source, Stream
-
-MANY = 2**31
-"""Integers below a range this large are read as a continuous uniform (error 1 / range)."""
 
 # Kept here because the names in numpy.random are ours while code is intercepted.
 Generator = np.random.Generator
@@ -41,9 +39,12 @@ class Sampler:
         return self.source.uniform(self.stream)
 
     def _into(self, size: Any, out: Any, one: Callable[[], Any]) -> Any:
-        if out is not None:
+        if out is None:
+            return self._each(size, one)
+        if not isinstance(out, DrawArray):
             self.source.refuse("out= of a random draw")
-        return self._each(size, one)
+        out[...] = self._each(out.shape, one)
+        return out
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
         """Uniform on [low, high)."""
@@ -138,10 +139,8 @@ class Sampler:
         n = high - low
         if n <= 0:
             raise ValueError("low >= high")
-        if n >= MANY:
+        if n > FEW_CELLS:
             return low + wide_integer(n, self._uniform())
-        if n > MAX_CELLS:
-            self.source.refuse(f"a random integer out of {n}")
         return low + self._index(n, None)
 
     def _integers(self, low: Any, high: Any, size: Any, *, endpoint: bool) -> Any:
@@ -274,8 +273,10 @@ for _twin in (SymbolicGenerator, SymbolicRandomState):
 
 
 def wide_integer(n: int, u: Any) -> Any:
-    """Return an integer below ``n`` too large to fork on, as a draw (a number on replay)."""
-    return n * u if isinstance(u, Draw) else int(n * u)
+    """Return an integer below ``n`` as a draw that forks when it is used (a number on replay)."""
+    if not isinstance(u, Draw):
+        return int(n * u)
+    return n * u if n >= MANY else (n * u).floor()
 
 
 def seed_key(seed: Any, family: str) -> Hashable:

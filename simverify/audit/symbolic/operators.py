@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from simverify.audit.symbolic.forms import Form
 
 
+MANY = 2**31
+"""Integers below a range this large are read as a continuous uniform (error 1 / range)."""
+
+
 class Operators:
     """Arithmetic on draws; :class:`~.draws.Draw` supplies what it is made of."""
 
@@ -18,7 +22,7 @@ class Operators:
     if TYPE_CHECKING:
         form: Form
 
-        def is_below(self, bound: float) -> bool:
+        def is_below(self, bound: float, *, closed: bool = False) -> bool:
             """See Draw."""
 
         def _refuse(self, call: str) -> Any: ...
@@ -29,6 +33,7 @@ class Operators:
         def _times(self, other: Any) -> Any: ...
         def _over_zero(self, zero: Any) -> Any: ...
         def _cell(self) -> int: ...
+        def _step(self) -> Any: ...
 
     def __add__(self, other: Any) -> Any:
         if (x := number(other)) is not None:
@@ -90,6 +95,20 @@ class Operators:
     def __mod__(self, other: Any) -> Any:
         return self - other * (self / other).floor()
 
+    def __divmod__(self, other: Any) -> Any:
+        cells = self // other
+        return cells, self - other * cells
+
+    def __rshift__(self, bits: Any) -> Any:
+        wide = self.form.kind == "u" and self.form.a >= MANY
+        if not self.form.is_whole() and not wide:
+            return self._refuse("a shift of a draw that is no random integer")
+        shifted = self / 2.0 ** int(bits)
+        if wide and self.form.a / 2.0 ** int(bits) >= MANY:
+            return shifted
+        step = shifted.floor()
+        return int(step) if isinstance(step, float) else step
+
     def __neg__(self) -> Any:
         return self._affine(-1.0, 0.0)
 
@@ -137,9 +156,9 @@ class Operators:
         """Return itself: draws are real."""
         return self
 
-    def floor(self) -> float:
-        """Largest integer not above it, as a float; forks once per integer it can reach."""
-        return float(self._cell())
+    def floor(self) -> Any:
+        """Largest integer not above it, as a float."""
+        return self._step()
 
     def __floor__(self) -> int:
         return self._cell()
@@ -154,9 +173,15 @@ class Operators:
     __trunc__ = __int__
 
     def __round__(self, digits: int | None = None) -> Any:
-        if digits is not None:
-            return self._refuse("round to digits of a draw")
-        return (self + 0.5)._cell()
+        return (self + 0.5)._cell() if digits is None else self.round(digits)
+
+    def round(self, decimals: int = 0, *args: Any) -> Any:
+        """Nearest number with so many decimals (at a tie: an event of probability zero)."""
+        return (self * 10.0**decimals + 0.5).floor() / 10.0**decimals
+
+    def rint(self) -> Any:
+        """Nearest integer, as a float."""
+        return self.round()
 
 
 def number(x: Any) -> float | None:

@@ -6,11 +6,12 @@ earlier follow. The ones written in C are replaced by name as well.
 """
 
 import random
+import secrets
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from simverify.audit.symbolic.draws import MAX_CELLS, Draw, Uniform
-from simverify.audit.symbolic.numpy_rng import MANY, seed_key, wide_integer
+from simverify.audit.symbolic.draws import FEW_CELLS, Draw, Uniform
+from simverify.audit.symbolic.numpy_rng import seed_key, wide_integer
 from simverify.audit.symbolic.source import Source, Stream
 
 _GLOBAL: Any = random._inst
@@ -53,6 +54,20 @@ def patched_functions(source: Source) -> dict[str, Callable[..., Any]]:
     return {name: bound(methods[name]) for name in public}
 
 
+def patched_secrets(source: Source) -> dict[str, Callable[..., Any]]:
+    """Return replacements for what :mod:`secrets` bound to its own generator at import."""
+    system: Any = secrets.SystemRandom()
+    below = _methods(source)["_randbelow"]
+
+    def refusal(name: str) -> Callable[..., Any]:
+        return lambda *args: source.refuse(f"secrets.{name}")
+
+    return {
+        "randbits": lambda k: below(system, 2**k),
+        **{name: refusal(name) for name in ("token_bytes", "token_hex", "token_urlsafe")},
+    }
+
+
 def _methods(source: Source) -> dict[str, Callable[..., Any]]:
     streams = _streams_of(source)
 
@@ -61,10 +76,8 @@ def _methods(source: Source) -> dict[str, Callable[..., Any]]:
 
     def below(self: Any, n: int) -> Any:
         u = draw(self)
-        if n >= MANY:
+        if n > FEW_CELLS:
             return wide_integer(n, u)
-        if n > MAX_CELLS:
-            source.refuse(f"a random integer out of {n}")
         cuts = [i / n for i in range(1, n)]
         return u.locate(cuts) if isinstance(u, Uniform) else sum(u >= c for c in cuts)
 

@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from simverify.audit.symbolic.arrays import draw_array
 from simverify.audit.symbolic.draws import MAX_CELLS, Draw, Uniform
-from simverify.audit.symbolic.numpy_rng import MANY
+from simverify.audit.symbolic.operators import MANY
 from simverify.audit.symbolic.source import Source, Stream
 from simverify.audit.symbolic.torch_ops import TorchOps
 from simverify.audit.symbolic.torch_shadow import Shadows
