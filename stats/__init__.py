@@ -15,51 +15,95 @@ if TYPE_CHECKING:
     )
     from simverify.stats.bounded_means import bounded_means_test
     from simverify.stats.budget import split_alpha
-    from simverify.stats.certificates import (
-        Certificate,
-        monotone_certificate,
-        plug_in_certificate,
+    from simverify.stats.certificates import Certificate, monotone_certificate, plug_in_certificate
+    from simverify.stats.correlation import (
+        PairSums,
+        correlation_min_detectable,
+        correlation_samples,
+        pair_sums,
+        pit_correlation,
     )
-    from simverify.stats.eprocess import (
-        eprocess_growth,
-        eprocess_min_detectable,
-        eprocess_samples,
-    )
+    from simverify.stats.eprocess import eprocess_growth, eprocess_min_detectable, eprocess_samples
     from simverify.stats.g2 import G2, g2_min_detectable, g2_samples, g2_test
-    from simverify.stats.intervals import empirical_bernstein
+    from simverify.stats.independence import (
+        collision_probability,
+        disjoint_pairs,
+        duplicates_min_detectable,
+        duplicates_samples,
+        duplicates_test,
+        pair_g2,
+        pit_table,
+        pit_table_g2,
+    )
+    from simverify.stats.indicator_test import (
+        indicator_min_detectable,
+        indicator_samples,
+        indicator_test,
+    )
+    from simverify.stats.indicators import (
+        INDICATOR_BINS,
+        IndicatorSums,
+        indicator_bin,
+        indicator_sums,
+        indicator_sums_of_contexts,
+    )
+    from simverify.stats.intervals import empirical_bernstein, stratified_bernstein
+    from simverify.stats.large_alphabet import (
+        large_alphabet_min_detectable,
+        large_alphabet_samples,
+        large_alphabet_test,
+    )
+    from simverify.stats.looks import Look, plan_looks
     from simverify.stats.pit import PIT_BINS, ks_min_detectable, ks_samples, pit_ks
+    from simverify.stats.pit_orders import order_key, pit_bounds
     from simverify.stats.rare import RareTokens, rare_hidden, rare_test
-    from simverify.stats.ratio_tests import (
-        FaultAtStrength,
-        RatioResult,
-        ratio_gate,
-        ratio_test,
-    )
-    from simverify.stats.ratios import (
-        STRENGTHS,
-        RatioSums,
-        ratio_sums,
-        streamed_ratio_sums,
-    )
+    from simverify.stats.ratio_tests import FaultAtStrength, RatioResult, ratio_gate, ratio_test
+    from simverify.stats.ratios import STRENGTHS, RatioSums, ratio_sums, streamed_ratio_sums
     from simverify.stats.results import TestResult
+    from simverify.stats.score_sums import ScoreSums, score_sums, score_sums_of_contexts
+    from simverify.stats.score_test import score_min_detectable, score_samples, score_test
+    from simverify.stats.scores import (
+        ScoreMoments,
+        accept,
+        contrast,
+        q_above_p,
+        rare_token,
+        score_moments,
+        surprise,
+    )
     from simverify.stats.support import SupportResult, support_violations
     from simverify.stats.transitions import expected_g2, transition_g2
 
 __all__ = [
     "G2",
+    "INDICATOR_BINS",
     "PIT_BINS",
     "STRENGTHS",
     "Certificate",
     "FaultAtStrength",
+    "IndicatorSums",
+    "Look",
+    "PairSums",
     "RareTokens",
     "RatioResult",
     "RatioSums",
+    "ScoreMoments",
+    "ScoreSums",
     "SupportResult",
     "TestResult",
+    "accept",
     "acceptance_min_detectable",
     "acceptance_samples",
     "acceptance_test",
     "bounded_means_test",
+    "collision_probability",
+    "contrast",
+    "correlation_min_detectable",
+    "correlation_samples",
+    "disjoint_pairs",
+    "duplicates_min_detectable",
+    "duplicates_samples",
+    "duplicates_test",
     "empirical_bernstein",
     "eprocess_growth",
     "eprocess_min_detectable",
@@ -68,59 +112,111 @@ __all__ = [
     "g2_min_detectable",
     "g2_samples",
     "g2_test",
+    "indicator_bin",
+    "indicator_min_detectable",
+    "indicator_samples",
+    "indicator_sums",
+    "indicator_sums_of_contexts",
+    "indicator_test",
     "ks_min_detectable",
     "ks_samples",
+    "large_alphabet_min_detectable",
+    "large_alphabet_samples",
+    "large_alphabet_test",
     "monotone_certificate",
+    "order_key",
+    "pair_g2",
+    "pair_sums",
+    "pit_bounds",
+    "pit_correlation",
     "pit_ks",
+    "pit_table",
+    "pit_table_g2",
+    "plan_looks",
     "plug_in_certificate",
+    "q_above_p",
     "rare_hidden",
     "rare_test",
+    "rare_token",
     "rate_interval",
     "ratio_gate",
     "ratio_sums",
     "ratio_test",
+    "score_min_detectable",
+    "score_moments",
+    "score_samples",
+    "score_sums",
+    "score_sums_of_contexts",
+    "score_test",
     "split_alpha",
+    "stratified_bernstein",
     "streamed_ratio_sums",
     "support_violations",
+    "surprise",
     "transition_g2",
 ]
 
 _HOME = {
-    "rare": (
-        "RareTokens",
-        "rare_hidden",
-        "rare_test",
-    ),
-    "bounded_means": ("bounded_means_test",),
-    "eprocess": (
-        "eprocess_growth",
-        "eprocess_min_detectable",
-        "eprocess_samples",
-    ),
-    "ratio_tests": (
-        "FaultAtStrength",
-        "RatioResult",
-        "ratio_gate",
-        "ratio_test",
-    ),
-    "ratios": (
-        "RatioSums",
-        "STRENGTHS",
-        "ratio_sums",
-        "streamed_ratio_sums",
-    ),
     "binomial": (
         "acceptance_min_detectable",
         "acceptance_samples",
         "acceptance_test",
         "rate_interval",
     ),
+    "bounded_means": ("bounded_means_test",),
     "budget": ("split_alpha",),
     "certificates": ("Certificate", "monotone_certificate", "plug_in_certificate"),
+    "correlation": (
+        "PairSums",
+        "correlation_min_detectable",
+        "correlation_samples",
+        "pair_sums",
+        "pit_correlation",
+    ),
+    "eprocess": ("eprocess_growth", "eprocess_min_detectable", "eprocess_samples"),
     "g2": ("G2", "g2_min_detectable", "g2_samples", "g2_test"),
-    "intervals": ("empirical_bernstein",),
+    "independence": (
+        "collision_probability",
+        "disjoint_pairs",
+        "duplicates_min_detectable",
+        "duplicates_samples",
+        "duplicates_test",
+        "pair_g2",
+        "pit_table",
+        "pit_table_g2",
+    ),
+    "indicator_test": ("indicator_min_detectable", "indicator_samples", "indicator_test"),
+    "indicators": (
+        "INDICATOR_BINS",
+        "IndicatorSums",
+        "indicator_bin",
+        "indicator_sums",
+        "indicator_sums_of_contexts",
+    ),
+    "intervals": ("empirical_bernstein", "stratified_bernstein"),
+    "large_alphabet": (
+        "large_alphabet_min_detectable",
+        "large_alphabet_samples",
+        "large_alphabet_test",
+    ),
+    "looks": ("Look", "plan_looks"),
     "pit": ("PIT_BINS", "ks_min_detectable", "ks_samples", "pit_ks"),
+    "pit_orders": ("order_key", "pit_bounds"),
+    "rare": ("RareTokens", "rare_hidden", "rare_test"),
+    "ratio_tests": ("FaultAtStrength", "RatioResult", "ratio_gate", "ratio_test"),
+    "ratios": ("RatioSums", "STRENGTHS", "ratio_sums", "streamed_ratio_sums"),
     "results": ("TestResult",),
+    "score_sums": ("ScoreSums", "score_sums", "score_sums_of_contexts"),
+    "score_test": ("score_min_detectable", "score_samples", "score_test"),
+    "scores": (
+        "ScoreMoments",
+        "accept",
+        "contrast",
+        "q_above_p",
+        "rare_token",
+        "score_moments",
+        "surprise",
+    ),
     "support": ("SupportResult", "support_violations"),
     "transitions": ("expected_g2", "transition_g2"),
 }

@@ -60,15 +60,41 @@ def count_rows(name: str, values: Any, probabilities: Any) -> tuple[Ints, Floats
         raise ValueError(f"probabilities has shape {rows.shape}, expected {array.shape} as {name}")
     if array.shape[1] < 2:
         raise ValueError(f"{name} has {array.shape[1]} categories, expected 2 or more")
-    sums = rows.sum(axis=1)
-    # min, not a mask: nan compares false, so `not >=` catches it as well.
-    if rows.size and not rows.min() >= 0.0:
-        bad = int(np.argmin((rows >= 0.0).all(axis=1)))
-        raise ValueError(f"probabilities row {bad} has a negative or NaN entry, expected neither")
-    if rows.size and not np.abs(sums - 1.0).max() <= ROW_TOLERANCE:
-        bad = int(np.argmax(~(np.abs(sums - 1.0) <= ROW_TOLERANCE)))
-        raise ValueError(
-            f"probabilities row {bad} sums to {sums[bad]:.12g}, expected 1 within "
-            f"{ROW_TOLERANCE:g}: normalise in float64"
-        )
+    probability_rows("probabilities", rows)
     return array, rows
+
+
+def tv_ball(value: float) -> float:
+    """Return the radius of a declared ball as a float; it must lie in [0, 1)."""
+    radius = float(value)
+    if not 0.0 <= radius < 1.0:
+        raise ValueError(
+            f"ball is {value}, expected a TV distance in [0, 1): 0 for the verifier's own rows, "
+            "an estimate from repeated rescoring otherwise"
+        )
+    return radius
+
+
+def in_ball(method: str, radius: float) -> str:
+    """Name the declared ball beside the method, if there is one."""
+    return f"{method}; null within TV {radius:g} of the rows" if radius else method
+
+
+def probability_rows(name: str, values: Any, ndim: int = 2) -> Floats:
+    """Return rows float64 (..., V), each finite, non-negative and of sum 1 within 1e-9."""
+    rows = np.asarray(values, dtype=np.float64)
+    if rows.ndim != ndim or rows.shape[-1] < 2:
+        raise ValueError(f"{name} has shape {rows.shape}, expected {ndim} axes, V = 2 or more")
+    flat = rows.reshape(-1, rows.shape[-1])
+    if not (flat >= 0.0).all():
+        bad = int(np.argmin((flat >= 0.0).all(axis=1)))
+        raise ValueError(f"{name} row {bad} has a negative or NaN entry, expected neither")
+    sums = flat.sum(axis=1)
+    near = np.abs(sums - 1.0) <= ROW_TOLERANCE
+    if not near.all():
+        bad = int(np.argmin(near))
+        raise ValueError(
+            f"{name} row {bad} sums to {sums[bad]:.12g}, expected 1 within {ROW_TOLERANCE:g}: "
+            "normalise in float64"
+        )
+    return rows

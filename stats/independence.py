@@ -1,25 +1,36 @@
-"""Are two emissions independent? Tests of pairs: calls in a row, or rows of one batch.
+"""Are two emissions independent? Tables of disjoint pairs: calls in a row, or rows of a batch.
 
 Each emission follows the target, and the members of a pair are independent under the null;
-what a pair shares (a stream, a seed, a buffer) shows in their joint law alone.
+what a pair shares (a stream, a seed, a buffer) shows in their joint law alone. Pairs that
+share a member would not be independent of each other: their tables are 10 to 40 times too
+often beyond their level.
 """
 
 import dataclasses
-import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from scipy import special
 
-from simverify.stats._checks import Floats, Ints, open_unit, positive_int
-from simverify.stats.binomial import acceptance_test
+from simverify.stats._checks import (
+    Ints,
+    counts,
+    in_ball,
+    positive_int,
+    probability_rows,
+    tv_ball,
+)
+from simverify.stats.binomial import (
+    acceptance_min_detectable,
+    acceptance_samples,
+    acceptance_test,
+)
+from simverify.stats.cumulants import MIN_EXPECTED
 from simverify.stats.g2 import G2
 from simverify.stats.results import TestResult
 from simverify.stats.transitions import transition_g2
 
-MIN_PAIRS = 4000
-"""Below, the normal tail of the correlation is not trusted."""
+PIT_CELLS = 8
+"""Equal cells of [0, 1) on each side of a table of pairs of PITs."""
 
 
 def disjoint_pairs(n: int, lag: int, phase: int) -> Ints:
@@ -56,79 +67,97 @@ def pair_g2(first: Any, second: Any, row: Any) -> G2:
     ValueError
         If shapes differ, there are no pairs, a token is outside 0..V-1 or the row is no law.
     """
-    law = np.asarray(row, dtype=np.float64)
-    a, b = _pairs_iv(first, second)
+    law = probability_rows("row", row, 1)
+    a, b = _pairs_iv(first, second, "iu")
     if min(a.min(), b.min()) < 0 or max(a.max(), b.max()) >= law.size:
         raise ValueError(f"tokens span {min(a.min(), b.min())}..{max(a.max(), b.max())}, "
                          f"expected 0..{law.size - 1}")  # fmt: skip
     joint = np.outer(law, law).ravel()
-    counts = np.bincount(a * law.size + b, minlength=joint.size)
-    return transition_g2(counts[None], joint[None])
+    table = np.bincount(a * law.size + b, minlength=joint.size)
+    return transition_g2(table[None], joint[None])
 
 
-def pit_correlation(
-    first: Any, second: Any, *, alpha: float, name: str = "correlation"
-) -> TestResult:
-    """Test that the randomised PITs of paired emissions are uncorrelated.
-
-    Pairs may overlap as in a lag: given the earlier PITs, each product of centred PITs has
-    mean zero, and the products are uncorrelated with variance 1/144. The fourth cumulant of
-    their standardised sum is about 5/n, so that the normal tail is right to a tenth at six
-    standard deviations from ``MIN_PAIRS`` on.
+def pit_table(first: Any, second: Any) -> Ints:
+    """Count pairs of PITs by cell, int64 (8, 8); tables of disjoint samples add up.
 
     Parameters
     ----------
     first, second : float64 array (n,)
-        PITs in [0, 1] of the members of each pair; n fixed beforehand.
-
-    Returns
-    -------
-    TestResult
-        ``statistic`` is the correlation; ``min_detectable`` that of a bivariate law.
+        PITs in [0, 1] of the members of each pair; no member in two pairs.
 
     Raises
     ------
     ValueError
-        If shapes differ, there are fewer than ``MIN_PAIRS`` pairs, a PIT is outside [0, 1]
-        or alpha is outside (0, 1).
+        If shapes differ, n is 0 or a PIT is NaN or outside [0, 1].
     """
-    u, v, alpha = _pit_correlation_iv(first, second, alpha)
-    n = u.size
-    correlation = 12.0 * float(np.mean((u - 0.5) * (v - 0.5)))
-    z = abs(correlation) * math.sqrt(n)
-    log_p = math.log(2.0) + float(special.log_ndtr(-z))
-    detectable = float(-special.ndtri(alpha / 2.0) + special.ndtri(0.9)) / math.sqrt(n)
-    return TestResult(
-        name=name,
-        statistic=correlation,
-        log_pvalue=min(0.0, log_p),
-        alpha=alpha,
-        n=n,
-        df=None,
-        method="correlation of randomised PITs, normal law",
-        min_detectable=detectable if detectable < 1.0 else math.inf,
-        deviation="correlation of PITs",
-    )
+    u, v = _pairs_iv(first, second, "f")
+    if not (min(u.min(), v.min()) >= 0.0 and max(u.max(), v.max()) <= 1.0):
+        raise ValueError("a PIT is NaN or outside [0, 1], expected F(x-) + v P(x)")
+    cells = [np.minimum((side * PIT_CELLS).astype(np.int64), PIT_CELLS - 1) for side in (u, v)]
+    table = np.bincount(cells[0] * PIT_CELLS + cells[1], minlength=PIT_CELLS**2)
+    return table.reshape(PIT_CELLS, PIT_CELLS)
 
 
-def _pairs_iv(first: Any, second: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def pit_table_g2(table: Any) -> G2:
+    """G2 of a table of pairs of PITs against independent uniforms, whatever the vocabulary.
+
+    Parameters
+    ----------
+    table : int array (8, 8)
+        As :func:`pit_table` counts it, of n pairs, n fixed beforehand.
+
+    Raises
+    ------
+    ValueError
+        If the table has another shape or negative entries, or fewer than 640 pairs: each
+        cell must expect 10.
+    """
+    cells = counts("table", table, 2)
+    if cells.shape != (PIT_CELLS, PIT_CELLS):
+        raise ValueError(f"table has shape {cells.shape}, expected {(PIT_CELLS, PIT_CELLS)}")
+    least = int(MIN_EXPECTED) * cells.size
+    if cells.sum() < least:
+        raise ValueError(f"table holds {cells.sum()} pairs, expected {least} or more")
+    return transition_g2(cells.reshape(1, -1), np.full((1, cells.size), 1.0 / cells.size))
+
+
+def _pairs_iv(first: Any, second: Any, kinds: str) -> tuple[Any, Any]:
     a, b = np.asarray(first), np.asarray(second)
     if a.ndim != 1 or a.shape != b.shape or a.size == 0:
         raise ValueError(f"first, second have shapes {a.shape}, {b.shape}, expected (n,), n >= 1")
+    if a.dtype.kind not in kinds or b.dtype.kind not in kinds:
+        wanted = "integers" if kinds == "iu" else "floats"
+        raise ValueError(f"first, second are {a.dtype}, {b.dtype}, expected {wanted}")
     return a, b
 
 
-def _pit_correlation_iv(first: Any, second: Any, alpha: float) -> tuple[Floats, Floats, float]:
-    u, v = _pairs_iv(first, second)
-    if u.size < MIN_PAIRS:
-        raise ValueError(f"there are {u.size} pairs, expected {MIN_PAIRS} or more")
-    if not (min(u.min(), v.min()) >= 0.0 and max(u.max(), v.max()) <= 1.0):
-        raise ValueError("a PIT is NaN or outside [0, 1], expected F(x-) + v P(x)")
-    return u.astype(np.float64), v.astype(np.float64), open_unit("alpha", alpha)
+def collision_probability(rows: Any) -> float:
+    """Probability that two independent emissions of whole sequences are equal.
+
+    At small V two healthy rows of a batch are often equal; this is how often.
+
+    Parameters
+    ----------
+    rows : float64 array (length, V)
+        Law of each position; a position's law does not depend on earlier tokens. Where it
+        does, the sum of the squares of the sequences' joint probabilities.
+
+    Raises
+    ------
+    ValueError
+        If a row is no law.
+    """
+    return float((probability_rows("rows", rows) ** 2).sum(axis=1).prod())
 
 
 def duplicates_test(
-    count: int, n: int, probability: float, *, alpha: float, name: str = "duplicates"
+    count: int,
+    n: int,
+    probability: float,
+    *,
+    alpha: float,
+    ball: float = 0.0,
+    name: str = "duplicates",
 ) -> TestResult:
     """Test that not too many pairs are equal: exact binomial, against excess alone.
 
@@ -138,13 +167,59 @@ def duplicates_test(
         Equal pairs of ``n`` disjoint ones, n fixed beforehand.
     probability : float
         That two independent emissions are equal: the sum of the squares of their law.
+    ball : float
+        TV distance by which the law of an emission may be off: twice that for equality.
 
     Raises
     ------
     ValueError
-        If count is outside 0..n, n < 1, probability outside [0, 1] or alpha outside (0, 1).
+        If count is outside 0..n, n < 1, probability is outside [0, 1], alpha outside (0, 1)
+        or ball outside [0, 1).
     """
-    test = acceptance_test([count], n, [0.0], [min(probability, 1.0)], alpha=alpha, name=name)
+    chance, radius = _chance(probability, ball), tv_ball(ball)
+    test = acceptance_test([count], n, [0.0], [chance], alpha=alpha, name=name)
     return dataclasses.replace(
-        test, method="exact binomial", deviation="excess of equal pairs", level=None
+        test,
+        method=in_ball("exact binomial", radius),
+        deviation="excess of equal pairs",
+        level=None,
     )
+
+
+def duplicates_min_detectable(
+    n: int, probability: float, *, alpha: float, power: float = 0.9, ball: float = 0.0
+) -> float:
+    """Smallest excess of the rate of equal pairs found with this power, inf if there is none.
+
+    Raises
+    ------
+    ValueError
+        If n < 1, probability is outside [0, 1], alpha or power outside (0, 1) or ball
+        outside [0, 1).
+    """
+    chance = _chance(probability, ball)
+    found = acceptance_min_detectable(n, [0.0], [chance], alpha=alpha, power=power)
+    return found + chance - probability
+
+
+def duplicates_samples(
+    excess: float, probability: float, *, alpha: float, power: float = 0.9, ball: float = 0.0
+) -> int:
+    """Pairs that find an excess of the rate of equal pairs.
+
+    Raises
+    ------
+    ValueError
+        If ``excess`` is not above what the ball allows or leaves [0, 1], probability is
+        outside [0, 1], alpha or power outside (0, 1) or ball outside [0, 1).
+    """
+    chance = _chance(probability, ball)
+    rise = excess - (chance - probability)
+    return acceptance_samples(rise, [0.0], [chance], alpha=alpha, power=power)
+
+
+def _chance(probability: float, ball: float) -> float:
+    """Largest probability of equality within the ball."""
+    if not 0.0 <= probability <= 1.0 + 1e-9:
+        raise ValueError(f"probability is {probability}, expected a number in [0, 1]")
+    return min(probability + 2.0 * tv_ball(ball), 1.0)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from simverify.stats._checks import Ints, open_unit, positive_float, positive_int
+from simverify.stats._checks import Ints, in_ball, open_unit, positive_float, positive_int, tv_ball
 from simverify.stats._checks import counts as check_counts
 from simverify.stats.results import TestResult
 from simverify.stats.tails import KSTWO_EXACT_MAX, log_kstwo_sf
@@ -44,7 +44,7 @@ def _histogram_iv(histogram: Any) -> tuple[Ints, int]:
     return bins, n
 
 
-def pit_ks(histogram: Any, *, alpha: float, name: str = "PIT") -> TestResult:
+def pit_ks(histogram: Any, *, alpha: float, ball: float = 0.0, name: str = "PIT") -> TestResult:
     """Test that randomised PITs are uniform, by Kolmogorov-Smirnov at the bin edges.
 
     The statistic looks at the bin edges alone, so it never exceeds the sample's own D, whose
@@ -58,32 +58,36 @@ def pit_ks(histogram: Any, *, alpha: float, name: str = "PIT") -> TestResult:
     ----------
     histogram : int array (bins,)
         Counts of the PITs over equal bins of [0, 1); the tokens are the first n emitted, n
-        fixed beforehand.
+        fixed beforehand. Any order of the vocabulary will do (``pit_orders``).
+    ball : float
+        TV distance by which each conditional law may be off: D may then be so much larger.
 
     Raises
     ------
     ValueError
         If ``histogram`` is not (bins,) non-negative integers with 2 or more bins, it is
-        empty, or alpha is outside (0, 1).
+        empty, alpha is outside (0, 1) or ball outside [0, 1).
     """
-    alpha = open_unit("alpha", alpha)
+    alpha, radius = open_unit("alpha", alpha), tv_ball(ball)
     distance, n = edge_distance(histogram)
     bins = int(np.asarray(histogram).size)
     law = "exact law" if n <= KSTWO_EXACT_MAX else "limit law"
     return TestResult(
         name=name,
         statistic=distance,
-        log_pvalue=log_kstwo_sf(distance, n),
+        log_pvalue=log_kstwo_sf(max(distance - radius, 0.0), n),
         alpha=alpha,
         n=n,
         df=None,
-        method=f"Kolmogorov-Smirnov at {bins} bin edges, {law}",
-        min_detectable=ks_min_detectable(n, alpha=alpha, bins=bins),
+        method=in_ball(f"Kolmogorov-Smirnov at {bins} bin edges, {law}", radius),
+        min_detectable=ks_min_detectable(n, alpha=alpha, bins=bins, ball=radius),
         deviation="sup distance of the PITs from uniform",
     )
 
 
-def ks_min_detectable(n: int, *, alpha: float, power: float = 0.9, bins: int = PIT_BINS) -> float:
+def ks_min_detectable(
+    n: int, *, alpha: float, power: float = 0.9, bins: int = PIT_BINS, ball: float = 0.0
+) -> float:
     """Smallest D of the PITs' law from uniform found with this power, inf if there is none.
 
     At alpha 1e-6 and power .9 it is 3.33 / sqrt(n) and one bin: Massart's critical value,
@@ -93,26 +97,30 @@ def ks_min_detectable(n: int, *, alpha: float, power: float = 0.9, bins: int = P
     Raises
     ------
     ValueError
-        If n < 1, bins < 2, or alpha or power is outside (0, 1).
+        If n < 1, bins < 2, alpha or power is outside (0, 1) or ball outside [0, 1).
     """
     n, bins = positive_int("n", n), positive_int("bins", bins, 2)
-    distance = _ks_constant(alpha, power) / math.sqrt(n) + 1.0 / bins
+    distance = _ks_constant(alpha, power) / math.sqrt(n) + 1.0 / bins + tv_ball(ball)
     return distance if distance <= 1.0 else math.inf
 
 
-def ks_samples(distance: float, *, alpha: float, power: float = 0.9, bins: int = PIT_BINS) -> int:
+def ks_samples(
+    distance: float, *, alpha: float, power: float = 0.9, bins: int = PIT_BINS, ball: float = 0.0
+) -> int:
     """Tokens that find a D of the PITs' law from uniform of ``distance``.
 
     Raises
     ------
     ValueError
-        If ``distance`` is not above one bin's width, bins < 2, or alpha or power is outside
-        (0, 1).
+        If ``distance`` is not above one bin's width and the ball, bins < 2, alpha or power is
+        outside (0, 1) or ball outside [0, 1).
     """
     distance, bins = positive_float("distance", distance), positive_int("bins", bins, 2)
-    if distance <= 1.0 / bins:
-        raise ValueError(f"distance is {distance}, expected more than one bin, {1.0 / bins:.3g}")
-    return math.ceil((_ks_constant(alpha, power) / (distance - 1.0 / bins)) ** 2)
+    unseen = 1.0 / bins + tv_ball(ball)
+    if distance <= unseen:
+        what = "one bin and the ball" if ball else "one bin"
+        raise ValueError(f"distance is {distance}, expected more than {what}, {unseen:.3g}")
+    return math.ceil((_ks_constant(alpha, power) / (distance - unseen)) ** 2)
 
 
 def _ks_constant(alpha: float, power: float) -> float:

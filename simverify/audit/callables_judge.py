@@ -15,13 +15,8 @@ import numpy as np
 from simverify import stats
 from simverify.audit.callables_run import Contract, Emissions
 from simverify.audit.callables_tables import Floats, Ints, Tables
-from simverify.stats.independence import (
-    MIN_PAIRS,
-    disjoint_pairs,
-    duplicates_test,
-    pair_g2,
-    pit_correlation,
-)
+from simverify.stats.correlation import MIN_PAIRS, pair_sums, pit_correlation
+from simverify.stats.independence import disjoint_pairs, duplicates_test, pair_g2
 from simverify.verifiers import VERIFIERS, Verifier
 
 _SHARES = {"output": 6.0, "independence": 2.0, "acceptance": 1.0, "optimality": 1.0}
@@ -206,9 +201,8 @@ def _independence_tests(
         first = np.arange(n - lag)
         first = first[first % span + lag < span] if span < n else first
         if len(first) >= MIN_PAIRS:
-            yield pit_correlation(
-                pits[first], pits[first + lag], alpha=alpha, name=f"{name}: correlation"
-            )
+            pairs = pair_sums(pits[first], pits[first + lag])
+            yield pit_correlation(pairs, alpha=alpha, name=f"{name}: correlation")
         for phase in range(2):
             first = disjoint_pairs(n, lag, phase) if span == n else _inside(n, span, lag, phase)
             if not len(first):

@@ -8,16 +8,16 @@ from false_alarms import ALPHA
 from scipy import stats
 
 from simverify.stats import g2_test
-from simverify.stats.independence import (
-    MIN_PAIRS,
-    disjoint_pairs,
-    duplicates_test,
-    pair_g2,
-    pit_correlation,
-)
+from simverify.stats.correlation import MIN_PAIRS, pair_sums
+from simverify.stats.correlation import pit_correlation as correlation_test
+from simverify.stats.independence import disjoint_pairs, duplicates_test, pair_g2
 
 ROW = np.array([0.5, 0.3, 0.2])
 RUNS, LEVEL = 1000, 0.01
+
+
+def pit_correlation(first, second, **options):
+    return correlation_test(pair_sums(first, second), **options)
 
 
 @pytest.mark.parametrize("lag", [1, 2, 5])
