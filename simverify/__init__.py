@@ -4,7 +4,9 @@ Names load on first use: importing the package costs nothing but this file.
 """
 
 import importlib
-from typing import TYPE_CHECKING
+
+# As typing's own, which would load before the command line handles Ctrl-C.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from simverify.comparison import compare

@@ -3,11 +3,17 @@
 Imports nothing slow: the handler has to stand before whatever takes time is loaded.
 """
 
+from __future__ import annotations
+
 import importlib
 import os
 import signal
-from types import FrameType
-from typing import NoReturn
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import NoReturn
 
 INTERRUPTED = 130
 MESSAGE = "simverify: interrupted; nothing was written\n"

@@ -22,6 +22,10 @@ def open_streams() -> bool:
             os.close(null)
     if sys.stderr is None:  # then print() would go to standard output
         sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper) and isinstance(sys.stdout.buffer, io.RawIOBase):
+        # Unbuffered (python -u, PYTHONUNBUFFERED) a write that is cut short goes unnoticed.
+        encoding = sys.stdout.encoding
+        sys.stdout = open(1, "w", buffering=1, encoding=encoding, closefd=False)  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # Where the encoding has no "±", a result with "?" in its place beats a traceback.

@@ -1,0 +1,117 @@
+"""Ctrl-C at any moment: 130, one line, nothing left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+LONG = (
+    "compare",
+    "--gamma",
+    "8",
+    "--models",
+    "toy",
+    "--blocks",
+    "4000000000",
+    "--json",
+    "run.json",
+)
+LINE = "simverify: interrupted; nothing was written"
+
+# Python's own start cannot be guarded: the process says when it is over.
+CODE = """
+import os
+import simverify.cli
+os.write(1, b"started")
+simverify.cli.main()
+"""
+
+
+@pytest.mark.parametrize("delay", [0, 0.05, 0.1, 0.2, 0.4, 0.7, 1.1, 1.6])
+def test_an_interrupt_at_any_moment(start, tmp_path, delay):
+    process = start(*LONG, code=CODE)
+    assert os.read(process.stdout.fileno(), 7) == b"started"
+    time.sleep(0.02 + delay)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert out == ""
+    assert "Traceback" not in err
+    assert "Exception ignored" not in err
+    assert err.splitlines()[-1] == LINE
+    assert err.count(LINE) == 1
+    assert os.listdir(tmp_path) == []
+
+
+IMPORTING = """
+import sys, types
+
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "cyclopts":
+            import os, signal, time
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(30)
+            except BaseException:
+                pass  # as compiled code may do that loads others
+
+sys.meta_path.insert(0, Slow())
+from simverify.cli import main
+main()
+"""
+
+
+def test_an_interrupt_that_an_import_would_swallow(start):
+    process = start("verifiers", code=IMPORTING)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (130, "", f"{LINE}\n")
+
+
+SWALLOWING = """
+import simverify.cli
+from simverify.cli import app
+
+def deaf(*_, **__):
+    import os, time
+    os.write(1, b"started")
+    while True:
+        try:
+            time.sleep(60)
+        except BaseException:
+            pass
+
+app.app = deaf
+simverify.cli.main()
+"""
+
+
+def test_a_second_interrupt_ends_what_swallows_the_first(start):
+    process = start(code=SWALLOWING)
+    assert os.read(process.stdout.fileno(), 7) == b"started"
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (130, "", f"{LINE}\n")
+
+
+def test_an_interrupt_that_the_parent_had_ignored_stays_ignored(tmp_path):
+    """As under nohup."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", CODE, "verifiers"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    )
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+    assert "token" in out
