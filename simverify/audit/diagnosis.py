@@ -1,17 +1,18 @@
 """Which catalogued fault a law resembles, and which ones a clean law refutes."""
 
-from typing import Any
-
 import numpy as np
 
 from simverify.audit.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
 from simverify.audit.exact_tier import Examiner, Judged, as_step
 from simverify.audit.instances import SmallModel, battery
+from simverify.audit.law import Comparison
 from simverify.audit.spec import Contract, Subject
 from simverify.faults import FAULTS
 from simverify.results import Diagnosis
 
 _SECONDS = 5.0
+_RIGHT = 1e-9
+"""TV under which a fault's law is the target's."""
 
 
 def resemble(
@@ -21,25 +22,36 @@ def resemble(
 
     On the failing instance, and on a rich one that tells more faults apart if the subject can
     be enumerated there. ``distance`` is the larger TV distance of the completed outputs;
-    faults that cannot be enumerated are left out.
+    faults that cannot be enumerated are left out, and so are those whose law is right there.
     """
-    laws = [(judged.model, judged.comparison.emitted)]
+    laws = [(judged.model, judged.comparison)]
     rich = _rich(contract)
-    if (law := _law(subject, contract, rich)) is not None:
-        laws.append((rich, law))
-    found = []
-    for name in FAULTS:
-        fault = _subject(name, contract)
-        if fault is None:
-            continue
-        distances = [
-            float(np.abs(other - law).sum() / 2)
-            for model, law in laws
-            if (other := _law(fault, contract, model)) is not None
-        ]
-        if len(distances) == len(laws):
-            found.append(Diagnosis(fault=name, distance=max(distances)))
-    return tuple(sorted(found, key=lambda d: (d.distance, d.fault))[:most])
+    if (comparison := _comparison(subject, contract, rich)) is not None:
+        laws.append((rich, comparison))
+    # The cheaper instance first: what is far off there need not be run on the other.
+    (cheap, its_law), *others = sorted(laws, key=lambda x: x[0].vocab_size ** x[0].gamma)
+    bounds = []
+    for fault in (_subject(name, contract) for name in FAULTS):
+        if fault is not None and (law := _comparison(fault, contract, cheap)) is not None:
+            bounds.append((_distance(law, its_law), fault.name, fault, law))
+    found: list[Diagnosis] = []
+    for least, name, fault, law in sorted(bounds, key=lambda bound: bound[:2]):
+        if len(found) == most and least > found[-1].distance:
+            break
+        pairs = [(law, its_law)]
+        for model, other in others:
+            if (at := _comparison(fault, contract, model)) is not None:
+                pairs.append((at, other))
+        # A fault that is right here, but for its probes or seeds, is like every small deviation.
+        if len(pairs) == len(laws) and any(at.tv > _RIGHT for at, _ in pairs):
+            found.append(Diagnosis(fault=name, distance=max(_distance(*pair) for pair in pairs)))
+            found = sorted(found, key=lambda d: (d.distance, d.fault))[:most]
+    return tuple(found)
+
+
+def _distance(one: Comparison, other: Comparison) -> float:
+    # Rounded, so that rounding does not order what is equally far.
+    return round(float(np.abs(one.emitted - other.emitted).sum() / 2), 12)
 
 
 def _rich(contract: Contract) -> SmallModel:
@@ -47,7 +59,9 @@ def _rich(contract: Contract) -> SmallModel:
     return next(model for model in battery(3, 3) if model.name == name)
 
 
-def refuted(contract: Contract, models: list[SmallModel], tolerance: float) -> tuple[str, ...]:
+def refuted(
+    contract: Contract, models: list[SmallModel], tolerance: float | None
+) -> tuple[str, ...]:
     """Return the catalogued faults that the passed instances ``models`` would have shown."""
     # Rich ones first: most faults show on the first instance that is asked.
     telling = sorted(models, key=lambda m: (m.vocab_size != 3, -m.gamma, "plain" not in m.name))
@@ -58,14 +72,14 @@ def refuted(contract: Contract, models: list[SmallModel], tolerance: float) -> t
     )
 
 
-def _deviates(name: str, contract: Contract, model: SmallModel, tolerance: float) -> bool:
+def _deviates(name: str, contract: Contract, model: SmallModel, tolerance: float | None) -> bool:
     subject = _subject(name, contract)
     return subject is not None and Examiner(subject, contract, tolerance).fails(model)
 
 
-def _law(subject: Subject, contract: Contract, model: SmallModel) -> Any:
+def _comparison(subject: Subject, contract: Contract, model: SmallModel) -> Comparison | None:
     try:
-        return Examiner(subject, contract, tolerance=0.0).judge(model, _SECONDS).comparison.emitted
+        return Examiner(subject, contract, tolerance=0.0).judge(model, _SECONDS).comparison
     except (CannotEnumerate, OutOfTime, TooManyPaths):
         return None
 

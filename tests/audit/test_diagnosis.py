@@ -1,0 +1,71 @@
+"""What a law resembles: a fault names itself, and a fault that is right there is not named."""
+
+import pytest
+
+from simverify.audit import diagnosis
+from simverify.audit.diagnosis import resemble
+from simverify.audit.exact_tier import examine
+from simverify.audit.instances import instances_for
+from simverify.audit.spec import Subject
+from simverify.faults import FAULTS, get_fault
+
+NAMED = [
+    "residual-row-zero",
+    "one-hot-residual",
+    "unnormalised-residual",
+    "double-chance",
+    "previous-row",
+    "target-temperature(0.9)",
+    "reused-uniform",
+    "rounded-q",
+    "lenient(0.9)",
+]
+
+
+def failure(fault):
+    """First instance of the battery on which the fault shows."""
+    subject = Subject(fault.name, fault.rule, fault.contract)
+    models = instances_for(fault.contract, 2, 3, seed=0)
+    return subject, examine(
+        subject, fault.contract, models, tolerance=1e-9, searching=False
+    ).failure
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_fault_names_itself(name):
+    fault = get_fault(name)
+    first, *others = resemble(*failure(fault), fault.contract)
+    assert first.fault == name
+    assert first.distance < 1e-9
+    assert all(other.distance > 1e-6 for other in others)
+
+
+def test_a_small_deviation_is_not_like_a_fault_that_is_right_there():
+    """Its law is the target's but for an event at u = 0, so it is near every small deviation."""
+    fault = get_fault("scaled-acceptance(0.99999)")
+    found = resemble(*failure(fault), "verify", most=len(FAULTS))
+    assert found[0].distance < 1e-3
+    assert "zero-mass-accept" not in {d.fault for d in found}
+
+
+def test_the_nearest_are_the_nearest_of_all():
+    """What is left out because it is far on the cheaper instance is farther on both."""
+    fault = get_fault("top-k-residual(1)")
+    subject, judged = failure(fault)
+    everything = resemble(subject, judged, "verify", most=len(FAULTS))
+    assert resemble(subject, judged, "verify", most=3) == everything[:3]
+    assert len(everything) > 15
+    assert [d.distance for d in everything] == sorted(d.distance for d in everything)
+
+
+def test_what_is_far_is_not_run_twice(monkeypatch):
+    subject, judged = failure(get_fault("one-hot-residual"))
+    runs = []
+    comparison = diagnosis._comparison
+    monkeypatch.setattr(
+        diagnosis, "_comparison", lambda *args: runs.append(args[0].name) or comparison(*args)
+    )
+    resemble(subject, judged, "verify")
+    twice = {name for name in runs if runs.count(name) == 2}
+    assert "target-residual" in twice
+    assert not {"inverted-ratio", "typical-acceptance", "softmax-residual"} & twice
