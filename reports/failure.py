@@ -28,6 +28,7 @@ def verdict_lines(run: AuditRun) -> list[str]:
         *_wrap(_exact(run)),
         *_wrap(_sampled(run)),
         *_wrap(f"refutes the faults {', '.join(run.refuted)}" if run.refuted else ""),
+        *(line for note in run.notes for line in _wrap(f"note: {note}")),
     ]
 
 
@@ -54,7 +55,9 @@ def failure_lines(run: AuditRun) -> list[str]:
 def _exact(run: AuditRun) -> str:
     """What the exact tier did."""
     if not run.instances:
-        return f"not followed exactly: {run.not_enumerable or 'no instance was run'}"
+        if run.not_enumerable:
+            return f"not followed exactly: {run.not_enumerable}"
+        return "no law was computed: the code did not get so far"
     why = f"; beyond: {run.not_enumerable}" if run.not_enumerable else ""
     worst = max(instance.max_abs_deviation for instance in run.instances)
     return (
@@ -85,6 +88,7 @@ def _counterexample(found: Counterexample, place: Localisation | None) -> list[s
     lines = [
         f"Smallest counterexample: V = {instance.vocab_size}, gamma = {instance.gamma}",
         *_rows(instance),
+        *_wrap(_before(instance), "  "),
         *_wrap(
             f"An output beginning {sequence} has probability "
             f"{_probability(found.probability_emitted)}; it should have "
@@ -100,6 +104,17 @@ def _counterexample(found: Counterexample, place: Localisation | None) -> list[s
             where += f", {_STAGES[place.stage]}"
     where += f"; TV of the whole output {_probability(found.tv)}."
     return lines + _wrap(where, "  ")
+
+
+def _before(instance: Instance) -> str:
+    """What comes before the output, and what ends it, where that is not plain."""
+    parts = []
+    if instance.earlier_calls:
+        calls = _count(instance.earlier_calls, "call")
+        parts.append(f"Another generation, of {calls} at most, comes first; then reset().")
+    if instance.eos is not None:
+        parts.append(f"Token {instance.eos} ends a generation: what follows it is dropped.")
+    return " ".join(parts)
 
 
 def _rows(instance: Instance) -> list[str]:
@@ -155,10 +170,11 @@ def _resemblance(run: AuditRun) -> str:
     if same:
         return f"Its law there is that of the fault {' and of '.join(same)} (simverify faults)."
     nearest = min(run.diagnosis, key=lambda d: d.distance)
-    distance = f"{nearest.fault}, at TV {nearest.distance:.3g}"
+    fault = nearest.fault
+    far = f"the two laws differ by TV {nearest.distance:.3g}, there or on a richer instance"
     if nearest.distance < found.tv / 10:
-        return f"It looks like the fault {distance} (simverify faults)."
-    return f"It looks like none of the catalogued faults; the nearest is {distance}."
+        return f"It looks like the fault {fault} (simverify faults): {far}."
+    return f"It looks like none of the catalogued faults. The nearest is {fault}: {far}."
 
 
 def _findings(run: AuditRun) -> list[str]:

@@ -16,8 +16,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from simverify.audit.board import doing
 from simverify.audit.callables_tables import Floats, Ints, SampledInstance, Tables
+from simverify.audit.containment import from_user
 from simverify.audit.enumerate import check_ids, read_tokens, takes_step_arguments
+from simverify.audit.generation import decode, until
 from simverify.audit.symbolic.engine import BadTokens, Tokens, one_line, user_line
 from simverify.audit.symbolic.watchdog import Expired, deadline
 
@@ -101,6 +104,7 @@ class Runner:
 
         Raises :class:`Misuse` or :class:`TimeUp`.
         """
+        doing(f"the sampled tier on {self.instance.name}")
         count = trials - len(self.emissions)
         emitted = self._verify(count) if self._contract == "verify" else self._steps(count)
         outputs: list[Tokens] = []
@@ -153,7 +157,7 @@ class Runner:
             result = self._call(self._rule, *arguments, self._next_rng())
             results = self._unstack(result, rows) if self.rows else [result]
             for block, tokens in zip(blocks[first : first + rows], results, strict=True):
-                emitted = self._checked(tokens)
+                emitted = until(self._checked(tokens), self.instance.eos)
                 if len(emitted) > gamma + 1:
                     raise Misuse(f"too-many: returned {len(emitted)} tokens for gamma = {gamma}")
                 if emitted[:-1] != block[: len(emitted) - 1]:
@@ -184,18 +188,22 @@ class Runner:
         draft = _remembered(self.instance.model.draft, self.length + gamma)
 
         def generate() -> tuple[Tokens, int]:
-            step, rng = self._rule, self._next_rng()
-            if not is_step:
-                instance = self._rule()
-                step = instance.step
-                if hasattr(instance, "reset"):
-                    instance.reset()
-            out: Tokens = ()
-            first = 0
-            while len(out) < self.length:
-                out += self._checked(step(out, target, draft, gamma, rng))
-                first = first or len(out)
-            return out[: self.length], first
+            rng = self._next_rng()
+            rule = None if is_step else self._rule()
+            step = self._rule if rule is None else rule.step
+            firsts = []
+
+            def more(emitted: Tokens) -> Tokens:
+                tokens = self._checked(step(emitted, target, draft, gamma, rng))
+                if not emitted:
+                    firsts.append(len(tokens))
+                return tokens
+
+            out = decode(
+                more, getattr(rule, "reset", None), length=self.length,
+                eos=self.instance.eos, earlier_calls=self.instance.earlier_calls,
+            )  # fmt: skip
+            return out[: self.length], firsts[-1]
 
         for _ in range(count):
             yield self._call(generate)
@@ -212,9 +220,11 @@ class Runner:
         self._call_started = time.monotonic()
         try:
             return call(*arguments)
-        except (KeyboardInterrupt, Expired, Misuse):
+        except (Expired, Misuse):
             raise
         except BaseException as error:  # the code may raise anything, SystemExit too
+            if from_user(error):
+                raise
             message = f"raises: {type(error).__name__}: {one_line(error)}{user_line(error)}"
             raise Misuse(message) from None
 

@@ -23,28 +23,51 @@ MAX_OUTPUTS = 20_000
 
 @dataclass(frozen=True)
 class SampledInstance:
-    """A model and the draft length that the code is run with on it."""
+    """A model and the draft length that the code is run with on it.
+
+    ``eos``: the token that ends a generation. ``earlier_calls``: calls of an earlier
+    generation, at most, after which a rule with state is reset.
+    """
 
     model: Model
     gamma: int
+    eos: int | None = None
+    earlier_calls: int = 0
 
     @property
     def name(self) -> str:
         """Model and draft length."""
-        return f"{self.model.name}, gamma={self.gamma}"
+        after = ", after end of sequence" if self.earlier_calls else ""
+        return f"{self.model.name}, gamma={self.gamma}{after}"
 
 
-def default_instances(max_gamma: int = 3, max_vocab: int = 5) -> tuple[SampledInstance, ...]:
+def default_instances(
+    max_gamma: int = 3, max_vocab: int = 5, *, eos: int | None = None, resets: bool = False
+) -> tuple[SampledInstance, ...]:
     """Return the instances of the sampled tier that fit: few cells, many faults.
 
     Compact at gamma 3, and a table whose rows depend on the two tokens before, with zeros on
     either side and residuals of two tokens. With V = 2 a table of two rows is all there is.
+    ``eos`` is end of sequence to the code under audit; ``resets``: it keeps state, and is also
+    run on after an earlier generation.
     """
     table = SmallModel("table, V=4", 2, ((4, 1, 2, 3), (1, 5, 0, 4)), ((1, 5, 2, 2), (6, 0, 1, 3)))
     pair = SmallModel("table, V=2", 2, ((1, 2), (3, 1)), ((2, 1), (1, 4)))
     known: tuple[tuple[Model, int], ...] = ((compact(), 3), (table, 2))
     fitting = [(m, gamma) for m, gamma in known if m.vocab_size <= max_vocab] or [(pair, 2)]
-    return tuple(SampledInstance(model, min(gamma, max_gamma)) for model, gamma in fitting)
+    chosen = [
+        SampledInstance(model, min(gamma, max_gamma), eos=_held(eos, model))
+        for model, gamma in fitting
+    ]
+    if resets:
+        end = 1 if eos is None else _held(eos, pair)
+        chosen.append(SampledInstance(pair, min(2, max_gamma), eos=end, earlier_calls=2))
+    return tuple(chosen)
+
+
+def _held(eos: int | None, model: Model) -> int | None:
+    """Return ``eos`` if the model's vocabulary has it."""
+    return eos if eos is not None and eos < model.vocab_size else None
 
 
 class Tables:

@@ -8,10 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify.audit.coins import MAX_CALLS, PROBES, CoinLaw, law_from_coins
+from simverify.audit.containment import from_user
 from simverify.audit.enumerate import check_ids, read_tokens
 from simverify.audit.law import Comparison, Rows, compare_laws
 from simverify.audit.symbolic import ExactLaw, Finding
 from simverify.audit.symbolic.engine import BadTokens, Tokens
+from simverify.audit.symbolic.watchdog import Expired
 
 Row = npt.NDArray[np.float64]
 CoinVerify = Callable[[Row, Row, npt.NDArray[np.int64], Row], Any]
@@ -26,7 +28,7 @@ def compare_coins(
     *,
     coins: int | None = None,
     bits: int = 53,
-    tolerance: float = 1e-9,
+    tolerance: float | None = None,
     max_calls: int = MAX_CALLS,
     probes: int = PROBES,
 ) -> Comparison:
@@ -80,7 +82,11 @@ class _Block:
         except BadTokens as error:
             self._find(error.kind, str(error))
             return ()
-        except Exception as error:
+        except Expired:
+            raise
+        except BaseException as error:  # the code may raise anything, SystemExit too
+            if from_user(error):
+                raise
             self._find("raises", f"raised {type(error).__name__}: {error}")
             return ()
         if any(x.tobytes() != image for x, image in zip(given, self._images, strict=True)):

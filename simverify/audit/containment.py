@@ -1,23 +1,110 @@
 """What code under audit may not do to the process that audits it."""
 
+import io
 import os
-import sys
+import signal
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout
+from types import FrameType
 from typing import Any, NoReturn
+
+_ENDS = ((os, "_exit"), (os, "abort"))
+_SIGNALS = ((os, "kill"), (os, "killpg"), (signal, "raise_signal"))
+
+_told_apart = False
+
+
+class Interrupted(KeyboardInterrupt):
+    """The user pressed Ctrl-C; a plain ``KeyboardInterrupt`` may be the code's own."""
+
+
+def from_user(error: BaseException) -> bool:
+    """Whether ``error`` is the user's wish to end the run, not an exception of the code."""
+    if not isinstance(error, KeyboardInterrupt):
+        return False
+    return isinstance(error, Interrupted) or not _told_apart
+
+
+class Noise(io.RawIOBase):
+    """Takes what code prints: a call is made thousands of times, so none of it is shown.
+
+    ``size``: bytes written; ``first``: how they began.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.first = b""
+
+    def writable(self) -> bool:
+        """Say that it can be written to."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Count ``data`` and keep the beginning."""
+        if len(self.first) < 200:
+            self.first += bytes(data[:200])
+        self.size += len(data)
+        return len(data)
+
+    @property
+    def line(self) -> str:
+        """The first line that was printed, as far as it was kept."""
+        return self.first.decode(errors="replace").strip().partition("\n")[0][:60]
 
 
 @contextmanager
-def contained() -> Iterator[None]:
-    """Let code under audit neither end the process nor write where results go."""
+def contained() -> Iterator[Noise]:
+    """Let code under audit neither end the process, nor write where results go.
 
-    def leave(*_: Any) -> NoReturn:
-        raise SystemExit("ended the process")
+    Ctrl-C raises :class:`Interrupted` meanwhile, where its handler is Python's own: so an
+    interrupt that the code raises itself is told apart from the user's. May be nested.
+    """
+    noise = Noise()
+    with ExitStack() as stack:
+        for owner, name in _ENDS:
+            _replace(stack, owner, name, _leave)
+        for owner, name in _SIGNALS:
+            if hasattr(owner, name):
+                _replace(stack, owner, name, _unless_ours(getattr(owner, name)))
+        _tell_interrupts_apart(stack)
+        with redirect_stdout(io.TextIOWrapper(noise, "utf-8", "replace", write_through=True)):
+            yield noise
 
-    kept = os._exit, os.abort
-    os._exit = os.abort = leave  # type: ignore[assignment]
-    try:
-        with redirect_stdout(sys.stderr):
-            yield
-    finally:
-        os._exit, os.abort = kept
+
+def _replace(stack: ExitStack, owner: Any, name: str, new: Any) -> None:
+    stack.callback(setattr, owner, name, getattr(owner, name))
+    setattr(owner, name, new)
+
+
+def _leave(*_: Any) -> NoReturn:
+    raise SystemExit("ended the process")
+
+
+def _unless_ours(send: Any) -> Any:
+    """Return ``send`` for signals to other processes; one to this process would end it."""
+
+    def sends(*to: int) -> None:
+        own = len(to) == 1 or to[0] in (0, os.getpid(), os.getpgrp(), -os.getpgrp())
+        if own and to[-1] != 0:
+            raise SystemExit(f"sent signal {int(to[-1])} to its own process")
+        send(*to)
+
+    return sends
+
+
+def _tell_interrupts_apart(stack: ExitStack) -> None:
+    global _told_apart
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is threading.main_thread():
+        if handler is signal.default_int_handler:
+            stack.callback(signal.signal, signal.SIGINT, handler)
+            signal.signal(signal.SIGINT, _interrupt)
+        elif handler not in (signal.SIG_IGN, _interrupt):
+            return
+    stack.callback(globals().__setitem__, "_told_apart", _told_apart)
+    _told_apart = True
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise Interrupted

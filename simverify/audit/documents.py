@@ -1,6 +1,11 @@
 """From what a test returned to what the result document says of it."""
 
 import math
+import platform
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib.metadata import version
 
 from simverify import results, stats
 
@@ -34,3 +39,17 @@ def certificate_document(certificate: stats.Certificate) -> results.Certificate:
 def finite(value: float) -> float | None:
     """Return ``value``, or None where there is no finite number."""
     return value if math.isfinite(value) else None
+
+
+def stamped() -> Callable[[], results.Meta]:
+    """Note when a run starts; what is returned gives the ``meta`` of its document at its end."""
+    started, clock = datetime.now(UTC), time.perf_counter()
+    return lambda: results.Meta(
+        version=version("simverify"),
+        started=started.isoformat(timespec="seconds"),
+        seconds=time.perf_counter() - clock,
+        machine=f"{platform.system()} {platform.machine()}",
+        python=platform.python_version(),
+        threads=1,
+        timings=(),
+    )

@@ -27,8 +27,9 @@ class SmallModel:
 
     Rows are integer weights, normalised; ``targets`` and ``drafts`` have equal length n, and
     the row after a prefix is number (length + 2 last + 3 last but one) mod n, tokens counted
-    from 1. ``earlier_calls``: calls of an earlier generation, ended by end of sequence, after
-    which a rule with state is reset; it must owe nothing to it.
+    from 1. ``eos``: the token that ends a generation: what a call emits after it is dropped, as a
+    decoding loop does. ``earlier_calls``: calls of an earlier generation, at most, after which
+    a rule with state is reset; it must owe nothing to it.
     """
 
     name: str
@@ -36,6 +37,7 @@ class SmallModel:
     targets: tuple[Weights, ...]
     drafts: tuple[Weights, ...]
     earlier_calls: int = 0
+    eos: int | None = None
 
     @property
     def vocab_size(self) -> int:
@@ -68,6 +70,7 @@ class SmallModel:
             vocab_size=self.vocab_size,
             gamma=self.gamma,
             earlier_calls=self.earlier_calls,
+            eos=self.eos,
             target_probs=table(self.targets),
             draft_probs=table(self.drafts),
         )
@@ -109,9 +112,30 @@ _ROWS: dict[int, tuple[tuple[str, list[tuple[Weights, Weights]]], ...]] = {
         ("equal", [((1, 2, 3), (1, 2, 3)), ((2, 2, 1), (2, 2, 1))]),
         ("skewed", [((1, 10, 989), (500, 499, 1)), ((1, 1, 98), (98, 1, 1)),
                     ((40, 1, 9), (1, 40, 9)), ((9000, 900, 100), (1, 1, 1))]),
+        ("tiny", [((1, 9, 999_990), (500_000, 499_999, 1)), ((1, 1, 1), (1, 10, 999_989)),
+                  ((100, 99_999_899, 1), (1, 1, 1)), ((1, 99_999_899, 100), (100, 99_999_899, 1))]),
         ("disjoint", [((1, 2, 0), (0, 0, 1)), ((0, 1, 1), (1, 0, 0)), ((1, 0, 2), (0, 1, 0))]),
     ),
 }  # fmt: skip
+
+
+_LARGE: tuple[tuple[int, int, int, int], ...] = (
+    (4, 4, 2, 1), (5, 4, 2, 1), (6, 1, 6, 1), (6, 2, 3, 1), (8, 1, 8, 1), (8, 1, 1, 1),
+    (8, 2, 5, 1), (9, 1, 9, 1), (12, 1, 12, 1), (12, 1, 1, 1), (12, 2, 5, 1),
+)  # fmt: skip
+"""(V, gamma, tokens that a draft row holds, instances) of the larger vocabularies.
+
+Targets hold every token, so residuals are wide: a list of five, or a mask of eight bits, is
+too short for them. Drafts of few tokens keep the paths few.
+"""
+
+
+def _large_rows(rng: random.Random, vocab: int, most: int) -> list[tuple[Weights, Weights]]:
+    def draft() -> Weights:
+        held = rng.sample(range(vocab), most)
+        return tuple(rng.randint(1, 9) if x in held else 0 for x in range(vocab))
+
+    return [(tuple(rng.randint(1, 9) for _ in range(vocab)), draft()) for _ in range(4)]
 
 
 def _random_rows(rng: random.Random, vocab: int, count: int) -> list[tuple[Weights, Weights]]:
@@ -129,8 +153,8 @@ def battery(max_gamma: int, max_vocab: int, *, seed: int = 0) -> Iterator[SmallM
     """Yield the instances from small to large, by an estimate of the paths they take.
 
     Hand-made rows for V = 2 and 3, the first pair alone (the same row everywhere) before all
-    of them, and seeded random rows up to V = 5; gamma up to ``max_gamma`` (4 at most for V
-    up to 3, and once at V = 4 and 5).
+    of them, and seeded random rows up to V = 12; gamma up to ``max_gamma`` (4 at most for V
+    up to 5, 2 beyond).
     """
     models: list[SmallModel] = []
     for vocab, families in _ROWS.items():
@@ -145,6 +169,12 @@ def battery(max_gamma: int, max_vocab: int, *, seed: int = 0) -> Iterator[SmallM
         for i in range(count):
             pairs = _random_rows(rng, vocab, 5)
             models.append(_small(f"random {i + 1}, V={vocab}, gamma={gamma}", gamma, pairs))
+    rng = random.Random(seed + 1)
+    for vocab, gamma, most, count in _LARGE:
+        for i in range(count):
+            pairs = _large_rows(rng, vocab, most)
+            name = f"large {i + 1}, V={vocab}, gamma={gamma}, drafts of {most}"
+            models.append(_small(name, gamma, pairs))
     fitting = [m for m in models if m.gamma <= max_gamma and m.vocab_size <= max_vocab]
     yield from sorted(fitting, key=lambda m: ((2 * m.vocab_size) ** m.gamma * m.vocab_size, m.name))
 
@@ -156,26 +186,54 @@ def _small(name: str, gamma: int, pairs: Sequence[tuple[Weights, Weights]]) -> S
 _STEP_MOST = {(3, 2): 8, (3, 3): 4}
 """Most instances of a size (V, gamma) for rules that draft themselves: their paths multiply."""
 
-_RESET_SIZE = (2, 2)
-"""Size (V, gamma) at which an earlier generation is run before the one that is judged."""
+_EARLIER = {(2, 2): 2, (2, 3): 1}
+"""Sizes (V, gamma) at which an earlier generation is run before the one that is judged, and
+its calls. Greedy block owes something after an accepted end of sequence only from gamma 3 on.
+"""
 
 
 def instances_for(
-    contract: Literal["verify", "step"], max_gamma: int, max_vocab: int, seed: int
+    contract: Literal["verify", "step"],
+    max_gamma: int,
+    max_vocab: int,
+    seed: int,
+    eos: int | None = None,
 ) -> list[SmallModel]:
-    """Return the battery for a contract: rules that draft themselves get V, gamma up to 3."""
+    """Return the battery for a contract.
+
+    Rules that draft themselves get V, gamma up to 3 and a few larger vocabularies; they are
+    also run on after an earlier generation, cut short or ended by end of sequence, and up to
+    an end of sequence inside a block. ``eos``: the id that the code under audit takes for end
+    of sequence: then it is one wherever the vocabulary has it. Without it the last token is,
+    and only where nothing but generations is judged.
+    """
     models = list(battery(max_gamma, max_vocab, seed=seed))
-    if contract == "verify":
+    if contract == "step":
+        models = _step_models(models, eos)
+    if eos is None:
         return models
+    return [replace(m, eos=eos if eos < m.vocab_size else None) for m in models]
+
+
+def _step_models(models: list[SmallModel], eos: int | None) -> list[SmallModel]:
     taken: Counter[tuple[int, int]] = Counter()
     chosen = []
     for model in models:
         size = (model.vocab_size, model.gamma)
         taken[size] += 1
         small = model.vocab_size <= 3 and model.gamma <= 3
-        if small and taken[size] <= _STEP_MOST.get(size, len(models)):
+        if (small and taken[size] <= _STEP_MOST.get(size, len(models))) or _lean(model):
             chosen.append(model)
-        if size == _RESET_SIZE:
-            again = replace(model, name=f"{model.name}, after a reset", earlier_calls=1)
-            chosen.append(again)
+        if size in _EARLIER:
+            end = 1 if eos is None else eos
+            name = f"{model.name}, after end of sequence {end}"
+            chosen.append(replace(model, name=name, earlier_calls=_EARLIER[size], eos=end))
+        if size == (2, 2):
+            chosen.append(replace(model, name=f"{model.name}, after a reset", earlier_calls=1))
     return chosen
+
+
+def _lean(model: SmallModel) -> bool:
+    """Whether a large vocabulary leaves a rule that drafts itself few paths."""
+    one_hot = all(sum(w > 0 for w in row) == 1 for row in model.drafts)
+    return model.vocab_size > 5 and model.gamma == 1 and one_hot

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from simverify.audit.enumerate import MAX_PATHS, SECONDS, law_of_block, read_tokens
-from simverify.audit.probes.calls import Contract, Rule, built, generate, read
+from simverify.audit.enumerate import MAX_PATHS, SECONDS, check_ids, law_of_block
+from simverify.audit.generation import decode
+from simverify.audit.probes.calls import Contract, Rule, built, read
 from simverify.audit.recorder import Branch, Recorder
 from simverify.audit.symbolic import Enumeration
 from simverify.audit.symbolic.engine import Tokens
@@ -117,6 +118,7 @@ class InstanceRows:
     def __init__(self, instance: Instance) -> None:
         self._name = instance.name
         self.earlier_calls = instance.earlier_calls
+        self.eos = instance.eos
         self.missing = ""
         self._targets, self._drafts = (
             {
@@ -203,16 +205,15 @@ def _step_trails(
     def call() -> Tokens:
         source.meet(enumeration.rng)
         step, reset = built(rule)
-        if reset is not None:
-            reset()
-        rows = model.target, model.draft
-        if model.earlier_calls:
-            emitted: Tokens = ()
-            for _ in range(model.earlier_calls):
-                emitted += read_tokens(step(emitted, *rows, gamma, enumeration.rng))
-            if reset is not None:
-                reset()
-        tokens = generate(step, *rows, gamma, length, vocab, enumeration.rng)[:length]
+
+        def more(emitted: Tokens) -> Tokens:
+            new = read(step(emitted, model.target, model.draft, gamma, enumeration.rng))
+            check_ids(new, vocab)
+            return new
+
+        tokens = decode(
+            more, reset, length=length, eos=model.eos, earlier_calls=model.earlier_calls
+        )[:length]
         source.end(tokens)
         return tokens
 

@@ -7,6 +7,7 @@ from simverify.audit.callables import MAX_SAMPLES
 from simverify.audit.exact_tier import MAX_PATHS, SECONDS, TORCH_PATHS, uses_torch
 from simverify.audit.spec import Contract, Subject
 from simverify.errors import UsageError
+from simverify.limits import MAX_SECONDS, MIN_ALPHA, MIN_DETECT
 
 _FLAGS = {
     "gamma": "--gamma",
@@ -18,10 +19,11 @@ _FLAGS = {
     "alpha": "--alpha",
     "detect": "--detect",
     "batch": "--batch",
+    "eos": "--eos",
 }
 
 MAX_GAMMA = 4
-MAX_VOCAB = 5
+MAX_VOCAB = 12
 
 
 @dataclass(frozen=True)
@@ -32,11 +34,12 @@ class AuditSettings:
     that is rounding; None: by the precision of the code. ``max_paths``, ``max_samples``:
     budgets. ``seconds``: wall-clock limit of each tier, which can only abort it. ``batch``:
     blocks per call of batched code, which is enumerated a block at a time and sampled in
-    whole batches, whose rows must not depend on each other.
+    whole batches, whose rows must not depend on each other. ``eos``: the id that the code takes
+    for end of sequence, where it knows one: what a call emits after it is dropped.
     """
 
     gamma: int = 4
-    vocab_size: int = 5
+    vocab_size: int = MAX_VOCAB
     tolerance: float | None = None
     max_paths: int | None = None
     max_samples: int = MAX_SAMPLES
@@ -46,6 +49,7 @@ class AuditSettings:
     seed: int = 0
     strict_probes: bool = False
     batch: int | None = None
+    eos: int | None = None
 
     def __post_init__(self) -> None:
         rules = (
@@ -56,10 +60,14 @@ class AuditSettings:
             ("max paths", self.max_paths, self.max_paths is None or self.max_paths >= 1,
              "1 or more"),
             ("max samples", self.max_samples, self.max_samples >= 1, "1 or more"),
-            ("seconds", self.seconds, self.seconds > 0, "more than 0"),
-            ("alpha", self.alpha, 0 < self.alpha < 1, "between 0 and 1"),
-            ("detect", self.detect, 0 < self.detect < 1, "between 0 and 1"),
+            ("seconds", self.seconds, 0 < self.seconds <= MAX_SECONDS,
+             f"more than 0, {MAX_SECONDS:g} at most"),
+            ("alpha", self.alpha, MIN_ALPHA <= self.alpha < 1, f"{MIN_ALPHA:g} or more, below 1"),
+            ("detect", self.detect, MIN_DETECT <= self.detect < 1,
+             f"{MIN_DETECT:g} or more, below 1"),
             ("batch", self.batch, self.batch is None or 2 <= self.batch <= 1024, "2 to 1024"),
+            ("eos", self.eos, self.eos is None or 0 <= self.eos < self.vocab_size,
+             f"an id below the largest vocabulary, {self.vocab_size}"),
             ("seed", self.seed, 0 <= self.seed < 2**64, "0 to 2^64 - 1"),
         )  # fmt: skip
         for name, value, fits, expected in rules:

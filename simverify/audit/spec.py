@@ -8,6 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from simverify.audit.containment import contained, from_user
+from simverify.audit.generation import until
+from simverify.audit.probes.calls import read
 from simverify.errors import SimverifyError, UsageError
 from simverify.names import pick
 from simverify.verifiers import VERIFIERS
@@ -48,6 +51,16 @@ class Subject:
         verify.__wrapped__ = batched  # type: ignore[attr-defined]
         return replace(self, rule=verify)
 
+    def ended_by(self, eos: int) -> "Subject":
+        """Return a ``verify`` rule whose tokens end at ``eos``, as in a decoding loop."""
+        rule = self.rule
+
+        def verify(target_probs: Any, draft_probs: Any, draft_tokens: Any, rng: Any) -> Any:
+            return until(read(rule(target_probs, draft_probs, draft_tokens, rng)), eos)
+
+        verify.__wrapped__ = rule  # type: ignore[attr-defined]
+        return replace(self, rule=verify)
+
     def generator_rule(self) -> Callable[..., Any]:
         """Return the rule as one that takes a numpy generator, and draws its coins from it."""
         if self.coin_bits is None:
@@ -70,7 +83,8 @@ def load_subject(spec: str, engine_path: Path | None = None) -> Subject:
         return _named(spec, engine_path)
     if not place or not attribute:
         raise UsageError(f"{spec!r}: expected module:attribute or path/file.py:attribute")
-    module = _from_file(Path(place)) if place.endswith(".py") else _from_module(place)
+    with contained():
+        module = _from_file(Path(place)) if place.endswith(".py") else _from_module(place)
     target = module
     for part in attribute.split("."):
         if not hasattr(target, part):
@@ -118,7 +132,9 @@ def _from_module(name: str) -> Any:
         if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
             raise UsageError(f"no module {name!r}: is it installed, or the folder right?") from None
         raise SimverifyError(f"{name} fails to load: {error}") from error
-    except Exception as error:
+    except BaseException as error:
+        if from_user(error):
+            raise
         raise SimverifyError(f"{name} fails to load: {type(error).__name__}: {error}") from error
     finally:
         sys.path.pop(0)
@@ -136,11 +152,13 @@ def _from_file(path: Path) -> Any:
     sys.path.insert(0, str(path.parent.resolve()))
     try:
         specification.loader.exec_module(module)
-    except Exception as error:
+    except BaseException as error:
         if before is None:
             del sys.modules[path.stem]
         else:
             sys.modules[path.stem] = before
+        if from_user(error):
+            raise
         raise SimverifyError(f"{path} fails to load: {type(error).__name__}: {error}") from error
     finally:
         sys.path.pop(0)

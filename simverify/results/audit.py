@@ -10,6 +10,7 @@ class Instance(Struct, frozen=True):
 
     Rows are lists of numbers, or of fractions as strings where they are rational.
     ``earlier_calls``: calls of another generation, then a reset, before the output begins.
+    ``eos``: the token that ends a generation; null where none does.
     """
 
     name: str
@@ -18,6 +19,7 @@ class Instance(Struct, frozen=True):
     target_probs: dict[str, tuple[float | str, ...]]
     draft_probs: dict[str, tuple[float | str, ...]]
     earlier_calls: int = 0
+    eos: int | None = None
 
 
 class Counterexample(Struct, frozen=True):
@@ -66,7 +68,11 @@ class Probe(Struct, frozen=True):
 
 
 class ExactInstance(Struct, frozen=True):
-    """One instance of the exact tier: the law's deviation over all paths of the code."""
+    """One instance of the exact tier: the law's deviation over all paths of the code.
+
+    ``optimum``: E[tau] of block verification, which no lossless rule without state exceeds;
+    null where the code drafts itself.
+    """
 
     name: str
     vocab_size: int
@@ -75,6 +81,7 @@ class ExactInstance(Struct, frozen=True):
     max_abs_deviation: float
     tv: float
     expected_accepted: float | None
+    optimum: float | None
     failed: bool
 
 
@@ -102,7 +109,7 @@ class AuditRun(Struct, frozen=True, tag_field="command", tag="audit"):
     ``tier``: what the verdict rests on. ``not_enumerable``: why code, or part of it, went to
     the sampled tier: which call, which line. ``inconclusive``: why there is no verdict.
     ``refuted``: catalogued faults whose law differs from the one found. ``findings``: what
-    failed, in words.
+    failed, in words. ``notes``: what does not decide: how far from optimal, what was left out.
     """
 
     schema_version: Literal[1]
@@ -125,5 +132,6 @@ class AuditRun(Struct, frozen=True, tag_field="command", tag="audit"):
     refuted: tuple[str, ...]
     probes: tuple[Probe, ...]
     findings: tuple[str, ...]
+    notes: tuple[str, ...]
     reproduce: str
     meta: Meta

@@ -92,7 +92,7 @@ CORRECT = {
 def test_correct_rules_pass(name):
     rule, contract = CORRECT[name]
     probes = by_name(rule, contract)
-    skipped = {"batch rows"}
+    skipped = set()
     if contract == "step":
         skipped |= {"inputs", "p = q = 0 at a draft token"}
     assert {n for n, p in probes.items() if p.outcome == "not run"} == skipped

@@ -32,6 +32,7 @@ FAILED_INSTANCE = ExactInstance(
     max_abs_deviation=5 / 36,
     tv=1 / 6,
     expected_accepted=None,
+    optimum=None,
     failed=True,
 )
 
@@ -81,6 +82,7 @@ FAILED = AuditRun(
     refuted=(),
     probes=(),
     findings=("the exact law on found differs",),
+    notes=(),
     reproduce="simverify audit my_sampler.py:verify --contract verify --seed 7",
     meta=META,
 )
@@ -154,6 +156,29 @@ def test_a_pass_says_what_it_rests_on_and_refutes():
     assert "refutes the faults wrong-bonus-row, naive-block" in text
 
 
+def test_notes_follow_the_verdict():
+    run = replace(PASSED, notes=("accepts less than the optimum", "prints: 12 bytes"))
+    assert verdict_lines(run)[-2:] == [
+        "note: accepts less than the optimum",
+        "note: prints: 12 bytes",
+    ]
+
+
+def test_code_that_took_its_process_down_has_no_law():
+    run = replace(FAILED, instances=(), paths=0, counterexample=None, findings=("ends it",))
+    text = words(run)
+    assert "no law was computed: the code did not get so far" in text
+    assert "not followed" not in text
+
+
+def test_what_comes_before_and_ends_a_generation_is_said():
+    instance = replace(COUNTEREXAMPLE.instance, earlier_calls=2, eos=1)
+    text = words(replace(FAILED, counterexample=replace(COUNTEREXAMPLE, instance=instance)))
+    assert "Another generation, of 2 calls at most, comes first; then reset()." in text
+    assert "Token 1 ends a generation: what follows it is dropped." in text
+    assert "generation" not in words(FAILED)
+
+
 def test_an_inconclusive_run_says_what_could_not_be_followed_and_what_was_reached():
     text = words(STARVED)
     assert "not followed exactly: cannot follow bytes() of a generator at my_sampler.py:15" in text
@@ -168,8 +193,8 @@ def test_an_inconclusive_run_says_what_could_not_be_followed_and_what_was_reache
     ("distance", "said"),
     [
         (0.0, "Its law there is that of the fault reused-uniform"),
-        (1e-3, "It looks like the fault reused-uniform, at TV 0.001"),
-        (0.16, "none of the catalogued faults; the nearest is reused-uniform, at TV 0.16"),
+        (1e-3, "looks like the fault reused-uniform (simverify faults): the two laws differ by TV"),
+        (0.16, "The nearest is reused-uniform: the two laws differ by TV 0.16, there or on a"),
     ],
 )
 def test_a_fault_is_named_by_how_near_it_is(distance, said):

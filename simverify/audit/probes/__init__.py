@@ -10,7 +10,9 @@ from contextlib import ExitStack
 
 import numpy as np
 
+from simverify.audit.board import doing
 from simverify.audit.probes import cases, plain
+from simverify.audit.probes.batches import batch_rows
 from simverify.audit.probes.calls import Contract, Rule, caller
 from simverify.audit.probes.edges import Forced, edge_uniforms, repeated_calls
 from simverify.audit.probes.forced import forced
@@ -30,7 +32,15 @@ _NO_LAWS = ("zero rows", "NaN rows")
 Body = Callable[[Line], str]
 
 
-def run_probes(rule: Rule, contract: Contract, *, seconds: float = SECONDS) -> tuple[Probe, ...]:
+def run_probes(
+    rule: Rule,
+    contract: Contract,
+    *,
+    seconds: float = SECONDS,
+    eos: int | None = None,
+    batched: Rule | None = None,
+    rows: int | None = None,
+) -> tuple[Probe, ...]:
     """Probe ``rule`` at the edges of its contract.
 
     A violation is a broken contract, or an event of probability above 1e-6 a draw; a warning
@@ -43,6 +53,10 @@ def run_probes(rule: Rule, contract: Contract, *, seconds: float = SECONDS) -> t
         A ``verify`` function, or a ``step`` function, class or factory.
     contract
         Which of the two.
+    eos
+        The token at which a decoding loop ends a generation of a step rule.
+    batched, rows
+        The code with its batch axis, of which ``rule`` is one row, and the rows of a call.
     seconds
         Wall clock of each probe. A call that takes over half of it when it ends is a hang,
         a violation; after a hang nothing more is run.
@@ -58,7 +72,7 @@ def run_probes(rule: Rule, contract: Contract, *, seconds: float = SECONDS) -> t
         ``seconds`` is not positive, or the step rule cannot be built anew for every trial.
     """
     _run_probes_iv(contract, seconds)
-    call = caller(rule, contract)
+    call = caller(rule, contract, eos)
     honest = Plain(call, contract)
     lines: list[Probe] = []
     hung = ""
@@ -68,6 +82,7 @@ def run_probes(rule: Rule, contract: Contract, *, seconds: float = SECONDS) -> t
         if hung:
             lines.append(_not_run(name, f"the code hangs, see {hung!r}"))
             return
+        doing(f"the probe {name!r}")
         found, hangs = probe(name, body, limit)
         if hangs and name in _NO_LAWS:
             # Rows that are no laws are nobody's contract: rejection loops may wait for ever.
@@ -92,7 +107,8 @@ def run_probes(rule: Rule, contract: Contract, *, seconds: float = SECONDS) -> t
             run("u = 0", lambda line: edge_uniforms(line, kept, "first"))
             run("u = 1 - ulp", lambda line: edge_uniforms(line, kept, "last"))
             run("repeated calls", lambda line: repeated_calls(line, kept))
-    lines.append(_not_run("batch rows", "this contract has no batch axis"))
+        if batched is not None and rows is not None:
+            run("batch rows", lambda line: batch_rows(line, batched, rows, plain.seeded))
     return tuple(lines)
 
 

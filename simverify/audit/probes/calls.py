@@ -7,7 +7,9 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from simverify.audit.containment import from_user
 from simverify.audit.enumerate import check_ids, read_tokens, takes_step_arguments
+from simverify.audit.generation import decode
 from simverify.audit.probes.cases import Case
 from simverify.audit.symbolic.engine import BadTokens, Tokens, one_line, user_line
 from simverify.audit.symbolic.errors import CannotEnumerate
@@ -46,12 +48,12 @@ class Caller(Protocol):
         """Run it; ``drafted`` are the draft tokens where the contract takes them."""
 
 
-def caller(rule: Rule, contract: Contract) -> Caller:
+def caller(rule: Rule, contract: Contract, eos: int | None = None) -> Caller:
     """Return what calls ``rule``; ``ValueError`` if a step rule cannot be built anew."""
     if contract == "verify":
         return _VerifyCaller(rule)
     takes_step_arguments(rule)
-    return _StepCaller(rule)
+    return _StepCaller(rule, eos)
 
 
 def built(rule: Rule) -> tuple[Rule, Callable[[], Any] | None]:
@@ -60,18 +62,6 @@ def built(rule: Rule) -> tuple[Rule, Callable[[], Any] | None]:
         return rule, None
     instance = rule()
     return instance.step, getattr(instance, "reset", None)
-
-
-def generate(
-    step: Rule, target: Rule, draft: Rule, gamma: int, length: int, vocab: int, rng: Any
-) -> Tokens:
-    """Call ``step`` until ``length`` tokens are out; all tokens of all calls."""
-    emitted: Tokens = ()
-    while len(emitted) < length:
-        tokens = read(step(emitted, target, draft, gamma, rng))
-        check_ids(tokens, vocab)
-        emitted += tokens
-    return emitted
 
 
 def read(result: Any) -> Tokens:
@@ -121,17 +111,20 @@ class _VerifyCaller:
 @dataclass(frozen=True)
 class _StepCaller:
     rule: Rule
+    eos: int | None
 
     def __call__(
         self, case: Case, rng: Any, drafted: Tokens | None, *, writable: bool = True
     ) -> Outcome:
         def call() -> tuple[Tokens, str]:
             step, reset = built(self.rule)
-            if reset is not None:
-                reset()
-            length, vocab = case.gamma + 1, case.vocab_size
-            tokens = generate(step, case.target, case.draft, case.gamma, length, vocab, rng)
-            return tokens, ""
+
+            def more(emitted: Tokens) -> Tokens:
+                tokens = read(step(emitted, case.target, case.draft, case.gamma, rng))
+                check_ids(tokens, case.vocab_size)
+                return tokens
+
+            return decode(more, reset, length=case.gamma + 1, eos=self.eos), ""
 
         return _attempt(call, case)
 
@@ -139,11 +132,13 @@ class _StepCaller:
 def _attempt(call: Callable[[], tuple[Tokens, str]], case: Case) -> Outcome:
     try:
         tokens, fault = call()
-    except (KeyboardInterrupt, Expired, CannotEnumerate, PathCut):
+    except (Expired, CannotEnumerate, PathCut):
         raise
     except BadTokens as error:
         return Outcome(None, str(error))
     except BaseException as error:  # the user's code may raise anything, SystemExit too
+        if from_user(error):
+            raise
         text = f"raised {type(error).__name__}: {one_line(error)}{user_line(error)}"
         return Outcome(None, text, raised=True, exits=not isinstance(error, Exception))
     return Outcome(tokens, fault, impossible=_impossible(tokens, case))

@@ -32,7 +32,7 @@ class Plain:
         self, line: Line, case: Case, seed: int, drafted: Tokens | None = None, **how: bool
     ) -> Outcome:
         """Run it once; drafts are sampled from the draft rows unless given."""
-        rng = _seeded(seed)
+        rng = seeded(seed)
         if drafted is None and self.contract == "verify":
             drafted = tuple(int(rng.choice(len(q), p=q)) for q in case.block()[1])
         return line.call(lambda: self.call(case, rng, drafted, **how))
@@ -141,7 +141,7 @@ def states_kept() -> Iterator[None]:
             torch.set_rng_state(state)
 
 
-def _seeded(seed: int) -> np.random.Generator:
+def seeded(seed: int) -> np.random.Generator:
     """Seed the process's generators and return one to hand over."""
     np.random.seed(seed)  # noqa: NPY002
     random.seed(seed)

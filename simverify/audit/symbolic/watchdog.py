@@ -5,8 +5,10 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
+
+from simverify.audit import board
 
 REPEAT_SECONDS = 0.25
 
@@ -24,17 +26,20 @@ def deadline(seconds: float | None) -> Iterator[None]:
     """
     if seconds is None:
         yield
-    elif (
+        return
+    with board.until(seconds), _alarm(seconds):
+        yield
+
+
+def _alarm(seconds: float) -> AbstractContextManager[None]:
+    if (
         threading.current_thread() is threading.main_thread()
         and hasattr(signal, "setitimer")
         and signal.getsignal(signal.SIGALRM) in (signal.SIG_DFL, signal.SIG_IGN, None)
         and signal.getitimer(signal.ITIMER_REAL)[0] == 0
     ):
-        with _by_signal(seconds):
-            yield
-    else:
-        with _by_thread(seconds):
-            yield
+        return _by_signal(seconds)
+    return _by_thread(seconds)
 
 
 @contextmanager

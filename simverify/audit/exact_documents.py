@@ -1,0 +1,46 @@
+"""From what the exact tier found to what the result document says of it."""
+
+from simverify import results
+from simverify.audit.exact_tier import Judged, output_length
+from simverify.audit.generation import until
+from simverify.audit.optimality import optimum
+from simverify.audit.spec import Contract
+
+
+def instance_document(judged: Judged) -> results.ExactInstance:
+    """Return the document's entry of one instance of the exact tier."""
+    comparison = judged.comparison
+    return results.ExactInstance(
+        name=judged.model.name,
+        vocab_size=judged.model.vocab_size,
+        gamma=judged.model.gamma,
+        paths=comparison.paths,
+        max_abs_deviation=comparison.max_abs_deviation,
+        tv=comparison.tv,
+        expected_accepted=comparison.expected_accepted,
+        optimum=None if comparison.expected_accepted is None else optimum(judged.model),
+        failed=judged.failed,
+    )
+
+
+def counterexample(judged: Judged, contract: Contract) -> results.Counterexample:
+    """Return the instance of a failure with its rows, and the output that deviates most."""
+    comparison = judged.comparison
+    length = output_length(judged.model, contract)
+    depth = length - 1 if contract == "verify" else length - 1 + judged.model.gamma
+    return results.Counterexample(
+        instance=judged.model.document(depth),
+        sequence=until(comparison.worst.tokens, judged.model.eos),
+        probability_emitted=comparison.worst.emitted,
+        probability_expected=comparison.worst.due,
+        max_abs_deviation=comparison.max_abs_deviation,
+        tv=comparison.tv,
+    )
+
+
+def localisation(judged: Judged) -> results.Localisation | None:
+    """Return where the law leaves the target first; None if no position stands out."""
+    place = judged.comparison.place
+    if place is None:
+        return None
+    return results.Localisation(position=place.position, stage=place.stage, tv=place.tv)
