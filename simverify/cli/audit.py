@@ -1,8 +1,10 @@
 """``simverify audit`` and ``simverify replay``."""
 
+import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 from rich.table import Table
@@ -15,22 +17,28 @@ from simverify.cli.common import (
     Whole,
     check_output,
     deliver,
+    json_text_iv,
     output_console,
     progress,
 )
 from simverify.errors import UsageError
 
+if TYPE_CHECKING:
+    from simverify.audit.settings import AuditSettings
+    from simverify.results import SelfTestRun
+
 
 def audit(
-    spec: str | None = None,
+    spec: Annotated[str | None, Parameter(show_env_var=False)] = None,
     /,
     *,
     contract: Literal["verify", "step"] | None = None,
     gamma: Whole = 4,
-    vocab: Whole = 5,
+    vocab: Whole = 12,
     self_test: Annotated[bool, Parameter(negative=())] = False,
     strict_probes: Annotated[bool, Parameter(negative=())] = False,
     batch: OptionalWhole = None,
+    eos: OptionalWhole = None,
     engine_path: Path | None = None,
     tolerance: float | None = None,
     max_paths: OptionalWhole = None,
@@ -53,13 +61,15 @@ def audit(
     gamma
         Largest draft length of the instances, 1 to 4.
     vocab
-        Largest vocabulary of the instances, 2 to 5.
+        Largest vocabulary of the instances, 2 to 12.
     self_test
         Turn the audit on every catalogued fault and every must-pass control instead.
     strict_probes
         Warnings of the edge probes fail the audit too.
     batch
         Blocks per call of batched code: arrays with a batch axis in, rows padded with -1 out.
+    eos
+        Id that the code takes for end of sequence; what a call emits after it is dropped.
     engine_path
         Checkout of an engine, in the place of the installed package.
     tolerance
@@ -81,9 +91,9 @@ def audit(
     quiet
         No progress on standard error.
     """
-    from simverify.audit.run import audit as run_audit
     from simverify.audit.settings import AuditSettings
     from simverify.audit.spec import load_subject
+    from simverify.audit.supervised import supervised_audit
     from simverify.reports.failure import failure_lines
 
     budgets = {"max_paths": max_paths, "max_samples": max_samples}
@@ -97,19 +107,29 @@ def audit(
         seed=seed,
         strict_probes=strict_probes,
         batch=batch,
+        eos=eos,
         **{name: value for name, value in budgets.items() if value is not None},
     )
     if self_test:
-        if spec is not None or json is not None:
-            raise UsageError("--self-test audits the catalogue: it takes no SPEC and no --json")
-        return _self_test(settings, quiet)
+        if spec is not None:
+            raise UsageError(f"--self-test audits the catalogue: got SPEC {spec!r} too")
+        check_output(json)
+        return _self_test(settings, json, quiet)
     if spec is None:
         raise UsageError("name what to audit, such as my_sampler.py:verify; see audit --help")
     check_output(json)
-    subject = load_subject(spec, engine_path)
+    if json is not None:
+        json_text_iv(spec)
     again = None if json in (None, "-") else f"simverify replay {json}#0"
     with progress(quiet) as say:
-        run = run_audit(subject, contract, settings, reproduce=again, progress=say)
+        run = supervised_audit(
+            partial(load_subject, spec, engine_path),
+            contract,
+            settings,
+            spec=spec,
+            reproduce=again,
+            progress=say,
+        )
     if deliver(run, json):
         verdict, *lines = failure_lines(run)
         console = output_console()
@@ -119,7 +139,7 @@ def audit(
     return EXIT_CODES[run.verdict]
 
 
-def replay(run: str, /) -> int:
+def replay(run: Annotated[str, Parameter(show_env_var=False)], /) -> int:
     """Run one failing path of an audit again, alone, and show every draw and branch.
 
     Parameters
@@ -133,7 +153,7 @@ def replay(run: str, /) -> int:
     from simverify.reports.document import read_audit
 
     name, hash_sign, number = run.rpartition("#")
-    if not hash_sign or not number.isdigit():
+    if not (name and hash_sign) or not re.fullmatch("[0-9]{1,18}", number):
         raise UsageError(f"{run!r}: expected RUN.json#n, such as run.json#0")
     document = read_audit(Path(name))
     if document.counterexample is None:
@@ -155,38 +175,44 @@ def replay(run: str, /) -> int:
     return 0
 
 
-def _self_test(settings: object, quiet: bool) -> int:
+def _self_test(settings: "AuditSettings", json: str | None, quiet: bool) -> int:
     from simverify.audit.self_test import self_test
-    from simverify.audit.settings import AuditSettings
 
-    assert isinstance(settings, AuditSettings)
+    with progress(quiet) as say:
+        run = self_test(settings, progress=say)
+    if deliver(run, json):
+        _print_self_test(run)
+    return EXIT_CODES[run.verdict]
+
+
+def _print_self_test(run: "SelfTestRun") -> None:
     table = Table(box=None, padding=(0, 2, 0, 0))
     for header in ("name", "kind", "outcome", "tier", "effort", "TV"):
-        table.add_column(header, justify="right" if header in ("effort", "TV") else "left")
-    wrong = []
-    with progress(quiet) as say:
-        for tried in self_test(settings, progress=say):
-            outcome = (
-                ("caught" if tried.caught else "missed")
-                if tried.kind == "fault"
-                else ("FALSE ALARM" if tried.caught else "passed")
-            )
-            style = "green" if tried.as_expected else "bold red"
-            unit = {"exact": "paths", "sampled": "calls", "probe": "probes"}[tried.tier]
-            table.add_row(
-                tried.name,
-                tried.kind,
-                Text(outcome, style=style),
-                tried.tier,
-                f"{tried.effort:,} {unit}",
-                "" if tried.tv is None else f"{tried.tv:.2g}",
-            )
-            if not tried.as_expected:
-                wrong.append(tried.name)
+        right = header in ("effort", "TV")
+        table.add_column(header, justify="right" if right else "left", overflow="fold")
+    outcomes = {
+        ("fault", True): "caught",
+        ("fault", False): "missed",
+        ("control", True): "FALSE ALARM",
+        ("control", False): "passed",
+    }
+    units = {"exact": "paths", "sampled": "calls", "probe": "probes"}
+    for entry in run.results:
+        style = "green" if entry.as_expected else "bold red"
+        table.add_row(
+            entry.name,
+            entry.kind,
+            Text(outcomes[entry.kind, entry.caught], style=style),
+            entry.tier,
+            f"{entry.effort:,} {units[entry.tier]}",
+            "" if entry.tv is None else f"{entry.tv:.2g}",
+        )
     console = output_console()
     console.print(table)
-    if wrong:
-        console.print(Text(f"FAIL: {', '.join(wrong)}", style="bold red"))
-        return EXIT_CODES["FAIL"]
-    console.print(Text("PASS: every fault was caught and every control passed", style="green"))
-    return EXIT_CODES["PASS"]
+    words = "every fault was caught and every control passed"
+    console.print(
+        Text(
+            f"{run.verdict}: {', '.join(run.unexpected) or words}",
+            style=VERDICT_STYLE[run.verdict],
+        )
+    )

@@ -85,10 +85,16 @@ def test_keys_may_have_underscores(command, settings):
             "pyproject.toml: [tool.simverify.compare] models is 3: expected a list of names, "
             "or comma-separated text",
         ),
-        ("[tool.simverify.compare]\nverifiers = ['token', 3]\n", "is ['token', 3]: expected a list"),
+        (
+            "[tool.simverify.compare]\nverifiers = ['token', 3]\n",
+            "is ['token', 3]: expected a list",
+        ),
         ("[tool.simverify.compare]\nverifiers = [['token']]\n", "expected a list of names"),
         ("[tool.simverify.compare]\nverifiers = []\n", "nothing to compare"),
-        ("[tool.simverify.compare]\nverifiers = ['token', '']\n", "expected one name in each place"),
+        (
+            "[tool.simverify.compare]\nverifiers = ['token', '']\n",
+            "expected one name in each place",
+        ),
         ("[tool.simverify.compare]\nverifiers = ['token,block']\n", "expected one name in each"),
         ("[tool.simverify.compare]\nverifiers = ['token', 'token']\n", "'token' is named twice"),
         (

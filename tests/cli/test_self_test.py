@@ -1,0 +1,85 @@
+"""The document of ``audit --self-test``. The trials themselves: tests/audit/test_self_test.py."""
+
+import json
+
+import jsonschema
+import pytest
+
+from simverify.audit import self_test
+from simverify.reports.schema import shipped_schema
+from simverify.results import Tried
+
+
+def tried(name, kind, caught, tier="exact"):
+    tv = 0.1 if caught and tier == "exact" else None
+    return Tried(name=name, kind=kind, caught=caught, tier=tier, effort=1000, tv=tv)
+
+
+GOOD = (tried("fault", "fault", True), tried("control", "control", False, "sampled"))
+MISSED = (*GOOD, tried("missed", "fault", False, "probe"))
+ALARM = (*GOOD, tried("alarm", "control", True))
+
+
+@pytest.fixture
+def outcome(monkeypatch):
+    def set_to(entries):
+        def try_all(_settings, *, progress):
+            progress("trying")
+            return iter(entries)
+
+        monkeypatch.setattr(self_test, "try_all", try_all)
+
+    return set_to
+
+
+@pytest.mark.parametrize(
+    ("entries", "code", "verdict", "unexpected"),
+    [(GOOD, 0, "PASS", []), (MISSED, 1, "FAIL", ["missed"]), (ALARM, 1, "FAIL", ["alarm"])],
+)
+def test_the_document(command, outcome, tmp_path, entries, code, verdict, unexpected):
+    outcome(entries)
+    assert command("audit", "--self-test", "--seed", "3", "--json", "run.json") == code
+    document = json.loads((tmp_path / "run.json").read_text())
+    jsonschema.validate(document, json.loads(shipped_schema()))
+    assert (document["command"], document["seed"]) == ("self-test", 3)
+    assert (document["verdict"], document["unexpected"]) == (verdict, unexpected)
+    assert [entry["name"] for entry in document["results"]] == [entry.name for entry in entries]
+    assert command.err == "trying\n"
+    last = command.out.splitlines()[-1]
+    assert last == (
+        f"FAIL: {unexpected[0]}"
+        if unexpected
+        else "PASS: every fault was caught and every control passed"
+    )
+
+
+def test_json_to_standard_output_is_all_there_is(command, outcome):
+    outcome(GOOD)
+    assert command("audit", "--self-test", "--quiet", "--json", "-") == 0
+    assert json.loads(command.out)["verdict"] == "PASS"
+    assert command.err == ""
+
+
+def test_the_table_says_what_happened(command, outcome):
+    outcome((*MISSED, *ALARM[2:]))
+    command("audit", "--self-test", "--quiet")
+    words = [line.split() for line in command.out.splitlines()]
+    assert ["fault", "fault", "caught", "exact", "1,000", "paths", "0.1"] in words
+    assert ["control", "control", "passed", "sampled", "1,000", "calls"] in words
+    assert ["missed", "fault", "missed", "probe", "1,000", "probes"] in words
+    assert ["alarm", "control", "FALSE", "ALARM", "exact", "1,000", "paths", "0.1"] in words
+
+
+def test_what_it_does_not_take(command, outcome):
+    outcome(GOOD)
+    assert command("audit", "token", "--self-test") == 2
+    assert "--self-test audits the catalogue: got SPEC 'token' too" in command.complaint()
+    assert command("audit", "--self-test", "--json", "none/run.json") == 2
+    assert "none/run.json cannot be written" in command.complaint()
+
+
+def test_it_is_no_audit_to_replay(command, outcome):
+    outcome(GOOD)
+    command("audit", "--self-test", "--quiet", "--json", "run.json")
+    assert command("replay", "run.json#0") == 2
+    assert "run.json holds a self-test: expected an audit" in command.complaint()
