@@ -177,14 +177,18 @@ class CollisionLaw:
         if self.at(self._end)[1] <= x:
             # The tail beyond is lighter than the largest chi-square's.
             return self._log_tail(self._end) - self._end * (x - self.at(self._end)[1])
-        tilt = optimize.brentq(lambda t: self.at(t)[1] - x, 0.0, self._end, rtol=1e-12)
+        tilt = optimize.brentq(lambda t: self.at(t)[1] - x, 0.0, self._end, xtol=1e-300, rtol=1e-14)
         return self._log_tail(tilt)
 
     def critical(self, log_tail: float) -> float:
         """Point at which the log tail is ``log_tail``, below log(1/2)."""
         low = 1e-2 / math.sqrt(self.variance)
         tilt = optimize.brentq(
-            lambda t: self._log_tail(t) - log_tail, min(low, self._end / 2), self._end, rtol=1e-9
+            lambda t: self._log_tail(t) - log_tail,
+            min(low, self._end / 2),
+            self._end,
+            xtol=1e-300,
+            rtol=1e-14,
         )
         return self.at(tilt)[1]
 

@@ -21,7 +21,7 @@ from simverify.stats._checks import (
 from simverify.stats._search import smallest_n
 from simverify.stats.collisions import CollisionLaw, least_floor, statistic
 from simverify.stats.g2 import g2_test
-from simverify.stats.indicator_test import indicator_test
+from simverify.stats.indicator_bank import indicator_test
 from simverify.stats.indicators import indicator_sums_of_contexts
 from simverify.stats.results import TestResult
 from simverify.stats.transitions import transition_g2

@@ -8,6 +8,7 @@ import math
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from simverify.stats._checks import Floats
 
@@ -93,26 +94,24 @@ def _log_far_side(k: int, p: Floats, q: Floats, trials: Floats) -> float:
     waves = waves[waves * deviation <= _WAVES]
     above = min(half, total - k)
 
-    variance_part = -4.0 * r * (1.0 - r)
-    total_sum = 0.0
-    for wave in waves:
-        sine = math.sin(wave / 2.0) ** 2
-        modulus = 0.5 * float(trials @ np.log1p(variance_part * sine))
-        turn = float(trials @ np.arctan2(r * math.sin(wave), 1.0 - 2.0 * r * sine)) - wave * k
-        value = np.exp(complex(modulus, turn)) * _discounted(tilt, wave, above)
-        # Each wave but 0 and the highest of an even period stands for its mirror as well.
-        once = wave == 0.0 or (period % 2 == 0 and wave == waves[-1] and wave > math.pi - 1e-9)
-        total_sum += (1.0 if once else 2.0) * value.real
+    # Rows are waves, columns groups.
+    sine = np.sin(waves / 2.0)[:, None] ** 2
+    modulus = 0.5 * (np.log1p(-4.0 * r * (1.0 - r) * sine) @ trials)
+    turn = np.arctan2(r * np.sin(waves)[:, None], 1.0 - 2.0 * r * sine) @ trials - waves * k
+    values = (np.exp(modulus + 1j * turn) * _discounted(tilt, waves, above)).real
+    # Each wave but 0 and the highest of an even period stands for its mirror as well.
+    alone = (waves == 0.0) | (waves > math.pi - 1e-9)
+    total_sum = float(np.where(alone, values, 2.0 * values).sum())
     log_mass = float(trials @ (np.log(q) + np.logaddexp(0.0, log_odds + tilt)))
     return min(0.0, log_mass - tilt * k + math.log(total_sum / period))
 
 
-def _discounted(tilt: float, wave: float, above: int) -> complex:
-    """Return the sum over j = 0..above of exp(-(tilt + i wave) j)."""
-    step = complex(tilt, wave)
-    if abs(step) < 1e-12:
-        return complex(above + 1)
-    return complex(np.expm1(-step * (above + 1)) / np.expm1(-step))
+def _discounted(tilt: float, waves: Floats, above: int) -> npt.NDArray[np.complex128]:
+    """Return the sums over j = 0..above of exp(-(tilt + i wave) j)."""
+    step = tilt + 1j * waves
+    flat = np.abs(step) < 1e-12
+    step = np.where(flat, 1.0, step)
+    return np.where(flat, above + 1.0, np.expm1(-step * (above + 1)) / np.expm1(-step))
 
 
 def _tilt(k: int, log_odds: Floats, trials: Floats) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 from scipy import optimize, special
 
 from simverify.stats._checks import Floats
-from simverify.stats.score_sums import ScoreTable
+from simverify.stats.score_totals import ScoreTable
 
 
 def lugannani_rice(tilt: float, value: float, mean: float, variance: float) -> float:
@@ -93,7 +93,7 @@ class SumLaw:
             low, high = high, 2.0 * high
             if self.at(low)[1] > self.reach * (1.0 - 1e-9):
                 return math.inf
-        tilt = optimize.brentq(lambda t: self._log_tail(t) - log_tail, low, high, rtol=1e-4) \
+        tilt = optimize.brentq(lambda t: self._log_tail(t) - log_tail, low, high, xtol=1e-300, rtol=1e-4) \
             if high > low else high  # fmt: skip
         return self.at(tilt)[1] + self.half_step
 

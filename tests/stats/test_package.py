@@ -1,6 +1,7 @@
 """The package starts light; results are frozen and say when they reject."""
 
 import dataclasses
+import importlib.util
 import math
 import subprocess
 import sys
@@ -50,3 +51,10 @@ def test_rejection_is_decided_on_the_log_scale():
     assert result(-5000.0, 1e-300).pvalue == 0.0
     with pytest.raises(dataclasses.FrozenInstanceError):
         result(-1.0, 0.5).alpha = 0.1
+
+
+def test_no_module_hides_a_public_name():
+    """Importing a module of the package sets its name on the package."""
+    assert not [
+        name for name in stats.__all__ if importlib.util.find_spec(f"{stats.__name__}.{name}")
+    ]

@@ -9,7 +9,7 @@ from simverify.stats._checks import in_ball, open_unit, positive_float, tv_ball
 from simverify.stats._search import smallest_n
 from simverify.stats.results import TestResult
 from simverify.stats.saddlepoint import SumLaw
-from simverify.stats.score_sums import ScoreSums
+from simverify.stats.score_totals import ScoreSums
 from simverify.stats.tails import log_normal_sf
 
 NORMAL_MARGIN = 0.05
@@ -134,7 +134,7 @@ class _Tail:
         if self.log_sf(reach)[0] > log_tail:
             return math.inf
         root: float = optimize.brentq(
-            lambda x: self.log_sf(x)[0] - log_tail, self.drift, reach, rtol=1e-6
+            lambda x: self.log_sf(x)[0] - log_tail, self.drift, reach, xtol=1e-300, rtol=1e-6
         )
         return root
 
