@@ -5,6 +5,9 @@ from collections.abc import Mapping
 
 from simverify.stats._checks import open_unit, positive_float
 
+BATTERY = {"likelihood ratios": 1 / 2, "scores": 1 / 4, "rest": 1 / 4}
+"""Weights of the parts of the battery; each is split again inside."""
+
 
 def split_alpha(alpha: float, weights: Mapping[str, float]) -> dict[str, float]:
     """Split ``alpha`` in proportion to ``weights`` (weighted Bonferroni).
