@@ -12,18 +12,13 @@ import numpy.typing as npt
 
 from simverify.simulators.kernels.call import RULES
 from simverify.simulators.kernels.generation import generate
-from simverify.simulators.kernels.rao_blackwell import accumulate
 
 Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 SHARD = 1 << 14
 """Trials a thread takes at a time; a multiple of the kernels' tile."""
 
 PIT_BINS = 1 << 12
-
-RAO_BLACKWELL_TRIALS = 1 << 62
-"""First trial of Rao-Blackwell runs: addresses that no measurement reads."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,42 +102,7 @@ def simulate(
             done += shard[1] - shard[0]
         return replace(counts, trials=done, unsupported=int(unsupported[0]))
 
-    return sum(_on_threads(work, first_trial, trials, threads), empty())
-
-
-@dataclass(frozen=True, eq=False)
-class RaoBlackwell:
-    """Means over ``blocks`` drafted blocks; see ``kernels.rao_blackwell``.
-
-    ``mean`` and ``variance``: float64 (gamma+1,); entry l-1 of Pr(tau >= l) given the block,
-    the last one of E[tau] given the block.
-    """
-
-    blocks: int
-    mean: Floats
-    variance: Floats
-
-
-def rao_blackwell(
-    tables: Any, gamma: int, blocks: int, *, seed: int, threads: int
-) -> dict[str, RaoBlackwell]:
-    """Estimate every rule's acceptance curve and E[tau] from the same drafted blocks."""
-
-    def work(take: Callable[[], tuple[int, int] | None]) -> list[tuple[int, Floats]]:
-        parts = []
-        while (shard := take()) is not None:
-            moments = np.zeros((2, len(RULES), gamma + 1))
-            accumulate(tables, gamma, np.uint64(seed), *shard, moments[0], moments[1])
-            parts.append((shard[0], moments))
-        return parts
-
-    results = _on_threads(work, RAO_BLACKWELL_TRIALS, blocks, threads)
-    # Floating-point sums in the order of the shards, whoever computed them.
-    parts = sorted((part for result in results for part in result), key=lambda part: part[0])
-    sums, squares = np.sum([moments for _, moments in parts], axis=0)
-    mean = sums / blocks
-    variance = np.maximum(squares / blocks - mean**2, 0) * blocks / max(blocks - 1, 1)
-    return {name: RaoBlackwell(blocks, mean[code], variance[code]) for name, code in RULES.items()}
+    return sum(on_threads(work, first_trial, trials, threads), empty())
 
 
 def default_threads() -> int:
@@ -150,16 +110,17 @@ def default_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _on_threads(
+def on_threads(
     work: Callable[[Callable[[], tuple[int, int] | None]], Any],
     first: int,
     trials: int,
     threads: int,
+    shard: int = SHARD,
 ) -> list[Any]:
     """Run ``work`` on each thread; it takes shards of trials until none is left."""
     shards: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
-    for begin in range(0, trials, SHARD):
-        shards.put((first + begin, first + min(begin + SHARD, trials)))
+    for begin in range(0, trials, shard):
+        shards.put((first + begin, first + min(begin + shard, trials)))
 
     def take() -> tuple[int, int] | None:
         try:

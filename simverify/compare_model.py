@@ -61,7 +61,7 @@ class ModelComparison:
         # Block and greedy are everyone's yardsticks, asked for or not.
         needed = {**rules, "block": VERIFIERS["block"], "greedy": VERIFIERS["greedy"]}
         self.curves = acceptance_curves(
-            model, needed, settings.gamma, self.tables, seed=settings.seed, threads=settings.threads
+            model, needed, settings.gamma, seed=settings.seed, threads=settings.threads
         )
 
     def info(self) -> doc.ModelInfo:

@@ -99,12 +99,12 @@ def tree_bounds(
     """
     _tree_bounds_iv(gamma, rule, bins)
     capped = rule == "block"
-    values, atoms, merges = _enumerate(model, gamma, capped)
-    levels = gamma - len(values)
+    known = _enumerate(model, gamma, capped)
+    levels = gamma - len(known.values)
     if levels == 0:
-        curve = np.array(values)
+        curve = np.array(known.values)
         # Products of 2 gamma factors, added pairwise.
-        return _widened(curve, curve, 0, 4 * gamma + 40, merges)
+        return _widened(curve, curve, 0, 4 * gamma + 40, known)
 
     tokens = _tokens(model)
     if bins is None:
@@ -116,10 +116,10 @@ def tree_bounds(
         def solve(bins: int, reach: float) -> tuple[Floats, Floats]:
             grid = Grid(capped, model.states, bins, reach / (bins if capped else bins / 2))
             jobs = [
-                pool.submit(run, grid, tokens, atoms, levels)
+                pool.submit(run, grid, tokens, known.atoms, levels)
                 for run in (lower_values, upper_values)
             ]
-            lower, upper = (np.array([*values, *job.result()]) for job in jobs)
+            lower, upper = (np.array([*known.values, *job.result()]) for job in jobs)
             return lower, upper
 
         def coarse_width(reach: float) -> float:
@@ -131,16 +131,28 @@ def tree_bounds(
         lower, upper = solve(bins, reach)
     # The atoms are added into bins once. A level adds up to one number per tap and bin, the
     # taps one per token; exponents of up to 700 round like a few thousand additions.
-    roundings = atoms.mass.size + gamma * (3 * tokens.q.size + 2 * bins + 4000)
-    return _widened(lower, upper, bins, roundings, merges)
+    roundings = known.atoms.mass.size + gamma * (3 * tokens.q.size + 2 * bins + 4000)
+    return _widened(lower, upper, bins, roundings, known)
 
 
-def _enumerate(model: MarkovModel, gamma: int, capped: bool) -> tuple[list[float], Atoms, int]:
-    """Values of the first levels, the atoms of the last of them, how often atoms were merged."""
+@dataclass(frozen=True, eq=False)
+class _FirstLevels:
+    """``values`` of the levels kept atom by atom, ``certain`` of which lose nothing.
+
+    ``atoms``: those of the last of them, merged ``merges`` times on the way.
+    """
+
+    values: list[float]
+    certain: int
+    atoms: Atoms
+    merges: int
+
+
+def _enumerate(model: MarkovModel, gamma: int, capped: bool) -> _FirstLevels:
     states, size = model.states, model.vocab_size
     next_state = np.arange(size) % states
     values: list[float] = []
-    merges = 0
+    merges = certain = 0
     atoms = Atoms(np.zeros(1, np.int64), np.ones(1), np.ones(1))
     targets, drafts = model.target_start[np.newaxis], model.draft_start[np.newaxis]
     while len(values) < gamma:
@@ -153,11 +165,13 @@ def _enumerate(model: MarkovModel, gamma: int, capped: bool) -> tuple[list[float
         joint = atoms.joint[:, np.newaxis] * targets[atoms.state]
         if capped:
             joint = np.minimum(joint, mass)
+        if certain == len(values) and (joint >= mass).all():
+            certain += 1
         row, token = np.nonzero((mass > 0) & (joint > 0))
         atoms = Atoms(next_state[token], mass[row, token], joint[row, token])
         values.append(float(np.minimum(atoms.mass, atoms.joint).sum()))
         targets, drafts = model.target_rows, model.draft_rows
-    return values, atoms, merges
+    return _FirstLevels(values, certain, atoms, merges)
 
 
 def _merged(atoms: Atoms) -> Atoms:
@@ -210,10 +224,17 @@ def _best_reach(width: Callable[[float], float], start: float) -> float:
     return best
 
 
-def _widened(lower: Floats, upper: Floats, bins: int, roundings: int, merges: int) -> CurveBounds:
-    """Widen by the rounding error: all terms are positive, so relative errors only add up."""
-    slack = roundings * _ULP + merges * _SAME_RAY
-    return CurveBounds(lower * (1 - slack), upper * (1 + slack), bins)
+def _widened(
+    lower: Floats, upper: Floats, bins: int, roundings: int, known: _FirstLevels
+) -> CurveBounds:
+    """Widen by the rounding error: all terms are positive, so relative errors only add up.
+
+    Levels that lose nothing are 1, whatever their sums round to.
+    """
+    slack = roundings * _ULP + known.merges * _SAME_RAY
+    lower, upper = lower * (1 - slack), np.minimum(upper * (1 + slack), 1.0)
+    lower[: known.certain] = upper[: known.certain] = 1.0
+    return CurveBounds(np.minimum(lower, upper), upper, bins)
 
 
 def _tree_bounds_iv(gamma: int, rule: str, bins: int | None) -> None:

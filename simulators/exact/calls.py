@@ -6,6 +6,7 @@ its tree law; everything below works on either.
 """
 
 from collections.abc import Callable
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -13,16 +14,23 @@ import numpy as np
 
 from simverify.simulators.exact.paths import Coins, Path, explore
 from simverify.simulators.exact.rows import START, Array, Rows
-from simverify.verifiers.base import Verifier
+from simverify.verifiers.base import Verifier, bounded
 from simverify.verifiers.greedy import Stack, carry, target_levels
 
 Emission = tuple[tuple[int, ...], Stack]
 """The emitted tokens, and the state carried on, its ends counted from the call's end."""
 
+CallState = tuple[int, Stack]
+"""What a call's law depends on: the last token (START: none) and the carried state."""
+
 CallLaw = dict[Emission, Any]
 CallLaws = Callable[[int, Stack, int], CallLaw]
 """The law of a call after a last token (START: none), with a carried state, with room for so
 many tokens. Tokens beyond the room may be cut off, and the state after a cut call is void."""
+
+
+MAX_DENOMINATOR_BITS = 10_000
+"""Some 3,000 digits: Python prints no more than 4,300, and nobody reads them."""
 
 
 class TooManyCalls(Exception):
@@ -74,7 +82,7 @@ def laws_by_tree(verifier: Verifier, rows: Rows, gamma: int) -> CallLaws:
     def law(last: int, stack: Stack, room: int) -> CallLaw:
         total: CallLaw = {}
 
-        def descend(tokens: tuple[int, ...], m: Any, b: Any, f: Any, debt: Stack) -> None:
+        def descend(tokens: tuple[int, ...], m: Any, b: Any, f: Any, w: Any, debt: Stack) -> None:
             at = len(tokens)
             if at == room:
                 total[tokens, ()] = total.get((tokens, ()), 0) + f
@@ -93,14 +101,16 @@ def laws_by_tree(verifier: Verifier, rows: Rows, gamma: int) -> CallLaws:
             for y in map(int, np.flatnonzero(exits)):
                 after = carry(debt, levels, q, y, at)
                 if verifier.contract == "step" and at <= gamma - 2 and q[y] > 0:
-                    after = (*after, (gamma, b * row[y] / (m * q[y])))
+                    after = (*after, (gamma, bounded(w * bounded(row[y] / q[y]))))
                 ends = tuple((end - at - 1, r) for end, r in after)
                 total[(*tokens, y), ends] = exits[y]
             for x in map(int, np.flatnonzero(children)):
                 debt_after = carry(debt, levels, q, x, at)
-                descend((*tokens, x), m * q[x], b * row[x], children[x], debt_after)
+                # b/m, but a quotient of joints that underflow would be no number.
+                weight = bounded(w * bounded(row[x] / q[x]))
+                descend((*tokens, x), m * q[x], b * row[x], children[x], weight, debt_after)
 
-        descend((), 1, 1, 1, stack)
+        descend((), 1, 1, 1, 1, stack)
         return total
 
     return law
@@ -111,27 +121,62 @@ def tokens_after_calls(
 ) -> list[Any]:
     """Expected tokens after 1..``calls`` calls from the empty prefix, exactly.
 
-    A generation ends with token ``eos``. Raises :class:`TooManyCalls` when more than
-    ``max_laws`` distinct (last token, state) pairs begin a call.
+    A generation ends with token ``eos``. Fractions grow by a call's denominators with every
+    call; beyond ``MAX_DENOMINATOR_BITS`` they go on as floats. Raises :class:`TooManyCalls`
+    when more than ``max_laws`` distinct (last token, state) pairs begin a call.
     """
-    met: set[tuple[int, Stack]] = set()
+    transitions = _transitions(laws, gamma, calls, eos, max_laws)
+    # expected[s]: tokens of the next n calls from s. What is not known yet is not reached.
+    expected: dict[CallState, Any] = {}
+    totals = []
+    for _ in range(calls):
+        expected = {
+            state: shortened(
+                tokens + sum(weight * expected.get(after, 0) for after, weight in step.items())
+            )
+            for state, (tokens, step) in transitions.items()
+        }
+        totals.append(expected[START, ()])
+    return totals
 
-    @cache
-    def expected(left: int, last: int, stack: Stack) -> Any:
-        if left == 0:
-            return 0
-        met.add((last, stack))
-        if len(met) > max_laws:
+
+def shortened(value: Any) -> Any:
+    """Return a fraction too long to print as a float, and anything else as it is."""
+    if isinstance(value, Fraction) and value.denominator.bit_length() > MAX_DENOMINATOR_BITS:
+        return float(value)
+    return value
+
+
+def _transitions(
+    laws: CallLaws, gamma: int, calls: int, eos: int | None, max_laws: int
+) -> dict[CallState, tuple[Any, dict[CallState, Any]]]:
+    """Return, for each state that begins one of the calls, its tokens and where they lead.
+
+    The tokens are those expected of one call, cut after ``eos``; the states after it come
+    with their probabilities, which leave out a generation that has ended.
+    """
+    found: dict[CallState, tuple[Any, dict[CallState, Any]]] = {}
+    waiting: set[CallState] = {(START, ())}
+    for _ in range(calls):
+        if len(found) + len(waiting) > max_laws:
             raise TooManyCalls
-        total: Any = 0
-        for (tokens, after), weight in laws(last, stack, gamma + 1).items():
-            if eos is not None and eos in tokens:
-                total += weight * (tokens.index(eos) + 1)
-            else:
-                total += weight * (len(tokens) + expected(left - 1, tokens[-1], after))
-        return total
-
-    return [expected(n, START, ()) for n in range(1, calls + 1)]
+        left: set[CallState] = set()
+        for last, stack in waiting:
+            expected: Any = 0
+            step: dict[CallState, Any] = {}
+            for (tokens, after), weight in laws(last, stack, gamma + 1).items():
+                if eos is not None and eos in tokens:
+                    expected += weight * (tokens.index(eos) + 1)
+                else:
+                    expected += weight * len(tokens)
+                    state = (tokens[-1], after)
+                    step[state] = step.get(state, 0) + weight
+            found[last, stack] = expected, step
+            left |= step.keys()
+        waiting = left - found.keys()
+        if not waiting:
+            break
+    return found
 
 
 def first_tokens(laws: CallLaws, length: int, *, max_laws: int = 50) -> dict[tuple[int, ...], Any]:

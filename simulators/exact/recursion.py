@@ -71,6 +71,28 @@ def linear_curve(kept_start: Floats, kept_rows: Floats, gamma: int) -> Floats:
     return curve
 
 
+def certain_levels(
+    kept_start: Floats, kept_rows: Floats, draft_start: Floats, draft_rows: Floats, gamma: int
+) -> int:
+    """Return up to which level every drafted token is kept: there Pr(tau >= l) is 1 exactly.
+
+    Arrays as in :func:`linear_curve`, with the draft's own masses.
+    """
+    states = draft_rows.shape[0]
+    if not np.array_equal(kept_start, draft_start):
+        return 0
+    reached = np.unique(np.flatnonzero(draft_start) % states)
+    for level in range(1, gamma):
+        if not np.array_equal(kept_rows[reached], draft_rows[reached]):
+            return level
+        after = np.flatnonzero(draft_rows[reached].any(axis=0)) % states
+        grown = np.union1d(reached, after)
+        if grown.size == reached.size:
+            break
+        reached = grown
+    return gamma
+
+
 def _by_state(rows: Floats, states: int) -> Floats:
     """Sum the columns of ``rows`` (n, V) over tokens of equal next state: (n, states)."""
     count, vocab_size = rows.shape

@@ -24,11 +24,13 @@ class Tree:
     probability that the call's tokens, completed by the plain target, begin with x^l, and
     ``target[l]``: (V^l,) the target's own joint law of x^l. These go up to l = gamma+1 only
     where the bonus is not drawn from the target; where it is, it adds no deviation.
+    ``certain``: the number of levels up to which every drafted prefix is kept.
     """
 
     accepted: tuple[Array, ...]
     completed: tuple[Array, ...]
     target: tuple[Array, ...]
+    certain: int
 
     @property
     def curve(self) -> list[Any]:
@@ -62,6 +64,7 @@ def grow(verifier: Verifier, rows: Rows, gamma: int) -> Tree:
     m = b = f = g = np.ones(1, dtype=rows.target.dtype)
     last = np.array([START])
     accepted, completed, target = [f], [g], [b]
+    certain = 0
     for _ in range(gamma):
         p, q = rows.target[last], rows.draft[last]
         children, exits = verifier.tree_step(m[:, None], b[:, None], f[:, None], p, q)
@@ -69,6 +72,8 @@ def grow(verifier: Verifier, rows: Rows, gamma: int) -> Tree:
         g = (children + exits + (g - f)[:, None] * p).ravel()
         m, b, f = (m[:, None] * q).ravel(), (b[:, None] * p).ravel(), children.ravel()
         last = np.tile(np.arange(rows.vocab_size), len(last))
+        if certain == len(accepted) - 1 and (f == m).all():
+            certain += 1
         accepted.append(f)
         completed.append(g)
         target.append(b)
@@ -76,4 +81,4 @@ def grow(verifier: Verifier, rows: Rows, gamma: int) -> Tree:
         p = rows.target[last]
         completed.append((f[:, None] * verifier.bonus(p) + (g - f)[:, None] * p).ravel())
         target.append((b[:, None] * p).ravel())
-    return Tree(tuple(accepted), tuple(completed), tuple(target))
+    return Tree(tuple(accepted), tuple(completed), tuple(target), certain)

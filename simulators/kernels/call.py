@@ -8,6 +8,7 @@ from typing import Any
 from numba import njit
 
 from simverify.simulators.kernels.access import correct, mass, most_likely, ratio
+from simverify.simulators.kernels.debt import LARGEST
 from simverify.simulators.kernels.pick import pick
 
 TOKEN, BLOCK, GREEDY, MATCH, ARGMAX = range(5)
@@ -41,7 +42,7 @@ def weigh(
         if rule == BLOCK:
             w = min(w * here, 1.0)
         else:
-            w *= max(alpha[i] * here - beta[i], 0.0)
+            w = min(w * max(alpha[i] * here - beta[i], 0.0), LARGEST)
         weight[i + 1, t] = w
         passed = pick(accept[i, t] < w, i + 1, passed)
     return passed

@@ -12,6 +12,9 @@ from numba import njit
 
 from simverify.simulators.kernels.access import mass, ratio
 
+LARGEST = 1e100
+"""Where weights and debts are cut, as in ``simverify.verifiers.base``, which says why."""
+
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)
 def carry(
@@ -36,15 +39,15 @@ def carry(
     alpha, beta = 1.0, 0.0
     for j in range(top):
         r = path[i, j]
-        path[i + 1, j] = r * max(alpha * here - beta, 0.0)
+        path[i + 1, j] = min(r * min(max(alpha * here - beta, 0.0), LARGEST), LARGEST)
         if position < ends[j, t]:
             alpha, beta = r * alpha, r * beta + 1.0
             total = mass(tables, state, alpha, beta)
-            if total > 0.0:
+            if 0.0 < total < np.inf:
                 alpha, beta = alpha / total, beta / total
             else:
                 alpha, beta = 0.0, 0.0
-    return alpha, beta, max(alpha * here - beta, 0.0)
+    return alpha, beta, min(max(alpha * here - beta, 0.0), LARGEST)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)
@@ -78,6 +81,6 @@ def settle(
             kept += 1
     if tau <= gamma - 2:
         ends[kept, t] = begin + gamma
-        factors[kept, t] = weight * here
+        factors[kept, t] = min(weight * here, LARGEST)
         kept += 1
     return kept

@@ -1,6 +1,7 @@
 """The exact tier for the project's own rules: their whole law against the target's."""
 
 import itertools
+import math
 from typing import Any
 
 from simverify.audit.curves import enumerable
@@ -8,6 +9,7 @@ from simverify.models.base import MarkovModel, Model
 from simverify.results import ExactCheck
 from simverify.simulators.exact.calls import (
     CallLaw,
+    CallLaws,
     TooManyCalls,
     first_tokens,
     laws_by_paths,
@@ -29,13 +31,21 @@ MAX_PATH_LEAVES = 1024
 _MAX_CALL_LEAVES = 2_500
 """Work limit for a rule with state: drafted blocks times distinct calls."""
 
+_FEWEST_TOKENS = 3
+"""A check of a rule with state reaches this far: a debt of the first call, as short as one
+token, has been judged by then, and a state that is lost or frozen shows from token 2 on."""
+
+_MOST_TREE_LEAVES = 40_000
+"""Work limit up to there by tree law, below a second, where running the rule ends sooner."""
+
 
 def exact_check(verifier: Verifier, model: Model, gamma: int) -> ExactCheck | None:
     """Compare the rule's own law with the target's, in fractions where the model has them.
 
-    Returns None where the law is too large to write out. A rule with state is judged on the
-    first tokens of a generation, as many as the work limit allows, over all the calls that
-    they take; any other on one call's tokens completed with the target's own.
+    Returns None where the law is too large to write out, or where float64 cannot hold it. A
+    rule with state is judged on the first tokens of a generation, as many as the work limit
+    allows, over all the calls that they take; None if those are fewer than 3 (2 at gamma 1).
+    Any other rule is judged on one call's tokens completed with the target's own.
     """
     if not enumerable(model, gamma):
         return None
@@ -43,7 +53,17 @@ def exact_check(verifier: Verifier, model: Model, gamma: int) -> ExactCheck | No
     rows = markov_rows(model)
     paths = gamma <= MAX_PATH_GAMMA and model.vocab_size**gamma <= MAX_PATH_LEAVES
     if verifier.contract == "step":
-        scope, largest, tv = _check_stateful(verifier, rows, gamma, paths)
+        found = None
+        if paths:
+            laws = laws_by_paths(verifier, rows, gamma)
+            found = _check_stateful(laws, rows, gamma, whole_calls=True)
+        if found is None:
+            paths = False
+            laws = laws_by_tree(verifier, rows, gamma)
+            found = _check_stateful(laws, rows, gamma, whole_calls=False)
+        if found is None:
+            return None
+        scope, largest, tv = found
     elif paths:
         completed = _completed(
             laws_by_paths(verifier, rows, gamma)(START, (), gamma + 1), rows, gamma
@@ -54,6 +74,9 @@ def exact_check(verifier: Verifier, model: Model, gamma: int) -> ExactCheck | No
         tree = grow(verifier, rows, gamma)
         largest, tv = tree.max_abs_deviation, tree.total_variation
         scope = _one_call(gamma)
+    # The sum, for a maximum may pass over what is no number: that is no fault of the rule.
+    if not math.isfinite(tv):
+        return None
     return ExactCheck(
         method="paths" if paths else "tree law",
         arithmetic="rational" if model.rational else "float64",
@@ -73,21 +96,28 @@ def _one_call(gamma: int) -> str:
 
 
 def _check_stateful(
-    verifier: Verifier, rows: Rows, gamma: int, paths: bool
-) -> tuple[str, Any, Any]:
-    laws = (laws_by_paths if paths else laws_by_tree)(verifier, rows, gamma)
+    laws: CallLaws, rows: Rows, gamma: int, *, whole_calls: bool
+) -> tuple[str, Any, Any] | None:
+    """Scope, largest deviation and TV; None where too few tokens can be reached.
+
+    ``whole_calls``: a call is run to its end; else it is cut where the tokens are full.
+    """
     found = None
     for length in range(1, gamma + 2):
-        # A call's tree is cut where the tokens are full, a path is run to its end.
-        leaves = rows.vocab_size ** (gamma if paths else length)
+        leaves = rows.vocab_size ** (gamma if whole_calls else length)
+        few = length <= _FEWEST_TOKENS and not whole_calls
+        work = _MOST_TREE_LEAVES if few else _MAX_CALL_LEAVES
+        if leaves > work:
+            break
         try:
-            law = first_tokens(laws, length, max_laws=max(_MAX_CALL_LEAVES // leaves, 2))
+            law = first_tokens(laws, length, max_laws=max(work // leaves, 2))
         except TooManyCalls:
             break
-        found = length, _deviation(law, rows, length)
-    assert found is not None, "one call is always allowed"
-    length, (largest, tv) = found
-    return f"first {length} tokens from reset, over calls", largest, tv
+        found = length, law
+    if found is None or found[0] < min(_FEWEST_TOKENS, gamma + 1):
+        return None
+    length, law = found
+    return f"first {length} tokens from reset, over calls", *_deviation(law, rows, length)
 
 
 def _completed(law: CallLaw, rows: Rows, gamma: int) -> dict[tuple[int, ...], Any]:

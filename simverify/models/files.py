@@ -18,6 +18,10 @@ from simverify.models.base import MarkovModel, Row
 from simverify.models.small import rational_markov
 
 SUM_TOLERANCE = 1e-9
+
+LEAST_PROBABILITY = 1e-300
+"""Quotients of smaller entries overflow float64, and no run ever meets them."""
+
 _PARTS = ("target_start", "target_rows", "draft_start", "draft_rows")
 
 
@@ -36,16 +40,17 @@ def load_model(path: Path) -> MarkovModel:
     vocab = _shape_iv(path, arrays)
     for part in _PARTS:
         _rows_iv(path, part, arrays[part], vocab)
-    fractions = _all_fractions(parts)
+    fractions = _all_fractions(path, parts)
     if fractions is not None:
         return rational_markov(name, *(fractions[part] for part in _PARTS))
-    return MarkovModel(
-        name,
-        arrays["target_start"],
-        arrays["target_rows"],
-        arrays["draft_start"],
-        arrays["draft_rows"],
-    )
+    # What the tolerance allows would show as a fault of the rule: greedy's debt keeps it.
+    p_start, p_rows, q_start, q_rows = (_normalised(arrays[part]) for part in _PARTS)
+    return MarkovModel(name, p_start, p_rows, q_start, q_rows)
+
+
+def _normalised(rows: Row) -> Row:
+    result: Row = rows / rows.sum(axis=-1, keepdims=True)
+    return result
 
 
 def _read_json(path: Path) -> tuple[Any, dict[str, Any]]:
@@ -114,8 +119,11 @@ def _map_numbers(convert: Any, values: Any) -> Any:
     return convert(values)
 
 
-def _all_fractions(parts: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the rows as fractions if every entry is an integer or a fraction string."""
+def _all_fractions(path: Path, parts: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the rows as fractions if every entry is an integer or a fraction string.
+
+    They promise exact laws, so their sums must be exact too.
+    """
 
     def exact(value: Any) -> Fraction:
         if not isinstance(value, int | str):
@@ -128,9 +136,15 @@ def _all_fractions(parts: dict[str, Any]) -> dict[str, Any] | None:
         rows = {part: _map_numbers(exact, values) for part, values in parts.items()}
     except TypeError:
         return None
-    starts = [rows["target_start"], rows["draft_start"]]
-    sums = [sum(row) for row in [*starts, *rows["target_rows"], *rows["draft_rows"]]]
-    return rows if all(total == 1 for total in sums) else None
+    for part, values in rows.items():
+        for i, row in enumerate(values if part.endswith("rows") else [values]):
+            if (total := sum(row)) != 1:
+                where = part if part.endswith("start") else f"{part} row {i}"
+                raise UsageError(
+                    f"{path}: {where} differs from 1 by {float(total - 1):.3g} in sum; fractions "
+                    "must sum to exactly 1, or write numbers, which are normalised"
+                )
+    return rows
 
 
 def _shape_iv(path: Path, arrays: dict[str, Row]) -> int:
@@ -158,6 +172,12 @@ def _rows_iv(path: Path, part: str, array: Row, vocab: int) -> None:
         if (row < 0).any():
             token = int(np.argmax(row < 0))
             raise UsageError(f"{path}: {where} is negative at token {token}: {row[token]:g}")
+        if ((row > 0) & (row < LEAST_PROBABILITY)).any():
+            token = int(np.argmax((row > 0) & (row < LEAST_PROBABILITY)))
+            raise UsageError(
+                f"{path}: {where} is {row[token]:g} at token {token}; float64 cannot divide by "
+                f"entries below {LEAST_PROBABILITY:g}: write 0"
+            )
         if abs(row.sum() - 1) > SUM_TOLERANCE:
             raise UsageError(
                 f"{path}: {where} sums to {row.sum():.10g}; rows must sum to 1 within 1e-9"

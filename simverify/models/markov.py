@@ -14,6 +14,7 @@ MAX_VOCAB = 10_000_000
 DEFAULT_DISTANCE = 0.4
 
 _CONCENTRATION = 0.5
+_LEAST = 1e-290
 _MODEL_SEED = 20250424  # part of the model's definition, not of a run
 
 
@@ -60,6 +61,8 @@ def _tempered(rows: Row, temperature: float) -> Row:
         return one_hot
     # Relative to the mode, so that a low temperature underflows to 0 and never to 0/0.
     powers: Row = (rows / rows.max(axis=1, keepdims=True)) ** (1 / temperature)
+    # What is left just above 0 is worth no more, and dividing by it would overflow.
+    powers[powers < _LEAST] = 0.0
     return _normalised(powers)
 
 

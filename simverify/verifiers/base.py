@@ -10,6 +10,9 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 """Float64 or, for exact laws, object arrays of Fractions: the formulas serve both."""
 
+LARGEST = 1e100
+"""Where weights are cut: far beyond what any run can meet, far from the end of float64."""
+
 TreeStep = Callable[[Array, Array, Array, Array, Array], tuple[Array, Array]]
 
 
@@ -42,6 +45,16 @@ def draw(weights: Array, otherwise: Array, rng: Any) -> int:
     total = weights.sum()
     row = weights / total if total > 0 else otherwise
     return int(rng.choice(len(row), p=row))
+
+
+def bounded(ratio: Any) -> Any:
+    """Return a product of ratios p/q, cut at ``LARGEST`` where it is a float.
+
+    Rows with entries such as 1e-300 overflow it, and inf times 0 is no weight. The mean of
+    Mb/Ms over drafts is 1 at most, so a weight beyond c has probability 1/c at most; and a
+    debt R beyond c moves the target by no more than 1/c. Fractions are never cut.
+    """
+    return min(ratio, LARGEST) if isinstance(ratio, float) else ratio
 
 
 def excess(p: Array, q: Array) -> Array:

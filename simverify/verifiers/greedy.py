@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from simverify.verifiers.base import Array, Verifier, draw, excess
+from simverify.verifiers.base import Array, Verifier, bounded, draw, excess
 
 Prefix = tuple[int, ...]
 Stack = tuple[tuple[int, Any], ...]
@@ -61,11 +61,11 @@ class GreedyBlock:
 
         tau, weight, kept_weight = 0, 1, 1
         for i, x in enumerate(tokens):
-            weight = weight * targets[i][x] / drafts[i][x]
+            weight = bounded(weight * _ratio(targets[i], drafts[i], x))
             if i + 1 < gamma:
                 residual = excess(weight * targets[i + 1], drafts[i + 1]).sum()
                 room = excess(drafts[i + 1], weight * targets[i + 1]).sum()
-                threshold = min(1, residual / room) if room > 0 else 1
+                threshold = residual / room if residual < room else 1
             else:
                 threshold = min(1, weight)
             if rng.random() < threshold:
@@ -76,11 +76,13 @@ class GreedyBlock:
             self.stack = ()
             return [*tokens, draw(m, m, rng)]
         q = drafts[tau]
-        last = draw(excess(kept_weight * m, q), m, rng)
+        # A modified row without mass is met by rounding alone: the plain target stands in.
+        last = draw(excess(kept_weight * m, q), levels[tau][0], rng)
         here = len(prefix) + tau
         self.stack = carry(stacks[tau], levels[tau], q, last, here)
         if tau <= gamma - 2 and q[last] > 0:
-            self.stack = (*self.stack, (len(prefix) + gamma, kept_weight * m[last] / q[last]))
+            owed = bounded(kept_weight * _ratio(m, q, last))
+            self.stack = (*self.stack, (len(prefix) + gamma, owed))
         return [*tokens[:tau], last]
 
 
@@ -100,12 +102,17 @@ def target_levels(p: Array, q: Array, stack: Stack, position: int) -> list[Array
     return levels
 
 
+def _ratio(p: Array, q: Array, token: int) -> Any:
+    """Return p/q at ``token``, where q > 0."""
+    return bounded(p[token] / q[token])
+
+
 def carry(stack: Stack, levels: list[Array], q: Array, token: int, position: int) -> Stack:
     """Return the stack after ``token`` is emitted at ``position``."""
     if q[token] == 0:
         return ()
     return tuple(
-        (end, r * levels[j][token] / q[token])
+        (end, bounded(r * _ratio(levels[j], q, token)))
         for j, (end, r) in enumerate(stack)
         if position + 1 < end
     )

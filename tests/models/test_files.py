@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from simverify.audit.exact import exact_check, passes
 from simverify.errors import UsageError
 from simverify.models import load_model
+from simverify.verifiers import VERIFIERS
 
 PAIR = {
     "name": "mine",
@@ -75,11 +77,6 @@ def test_fractions_beside_numbers_are_floats(tmp_path):
     model = load_model(write(tmp_path, changed("target", "start", ["1/4", 0.75])))
     assert model.rational is None
     np.testing.assert_array_equal(model.target_start, [0.25, 0.75])
-
-
-def test_fractions_that_only_nearly_sum_to_one_are_floats(tmp_path):
-    side = {"start": ["0.33333333333", "0.66666666666"], "rows": [["1", "0"], ["0", "1"]]}
-    assert load_model(write(tmp_path, {"target": side, "draft": side})).rational is None
 
 
 def test_the_tolerance_of_a_sum_is_1e_9(tmp_path):
@@ -216,3 +213,63 @@ def test_one_array_under_the_name_of_an_archive(tmp_path):
     with (tmp_path / "array.npz").open("wb") as file:
         np.save(file, ARRAYS["target_rows"])
     assert "not an NPZ archive" in complaint(Path(file.name))
+
+
+def test_rows_within_the_tolerance_are_normalised(tmp_path):
+    document = changed("target", "rows", [[0.5, 0.5 + 9e-10], [0.25 - 8e-10, 0.75]])
+    rows = load_model(write(tmp_path, document)).target_rows
+    assert (abs(rows.sum(axis=1) - 1) <= 2.0**-53).all()
+    np.testing.assert_allclose(rows, [[0.5, 0.5], [0.25, 0.75]], atol=1e-9)
+    # What sums to 1 already is kept to the bit.
+    np.testing.assert_array_equal(
+        load_model(write(tmp_path, PAIR)).draft_rows, [[0.4, 0.6], [0.3, 0.7]]
+    )
+
+
+@pytest.mark.parametrize("gamma", [2, 4])
+def test_a_sum_off_by_the_tolerance_is_no_fault_of_a_rule(tmp_path, gamma):
+    document = copy.deepcopy(PAIR)
+    document["target"]["start"] = [0.5 + 9e-10, 0.5]
+    document["target"]["rows"] = [[0.5, 0.5 - 9e-10], [0.25, 0.75 + 9e-10]]
+    document["draft"]["rows"] = [[0.4 + 9e-10, 0.6], [0.3, 0.7 - 9e-10]]
+    model = load_model(write(tmp_path, document))
+    for rule in ("token", "block", "greedy", "match"):
+        assert exact_check(VERIFIERS[rule], model, gamma).max_abs_deviation < 1e-15
+
+
+def test_fractions_must_sum_to_exactly_one(tmp_path):
+    side = {"start": ["0.33333333333", "0.66666666666"], "rows": [["1", "0"], ["0", "1"]]}
+    message = complaint(write(tmp_path, {"target": side, "draft": side}))
+    assert (
+        "target_start differs from 1 by -1e-11 in sum; fractions must sum to exactly 1" in message
+    )
+    side = {"start": ["1/3", "2/3"], "rows": [["1", "0"], ["1/3", "0.6666666666"]]}
+    assert "target_rows row 1 differs" in complaint(
+        write(tmp_path, {"target": side, "draft": side})
+    )
+
+
+@pytest.mark.parametrize("tiny", [1e-301, 5e-324, "1/" + "1" + "0" * 305])
+def test_entries_that_float64_cannot_divide_by_are_refused(tmp_path, tiny):
+    document = changed("draft", "rows", [[0.5, 0.5], [1.0, tiny]])
+    message = complaint(write(tmp_path, document))
+    assert "draft_rows row 1 is " in message
+    assert "at token 1; float64 cannot divide by entries below 1e-300: write 0" in message
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("tiny", [1e-300, 1e-200, 1e-40])
+@pytest.mark.parametrize("swap", [False, True])
+def test_tiny_entries_are_exact_under_every_rule(tmp_path, tiny, swap):
+    flat = {"start": [0.4, 0.4, 0.2], "rows": [[0.5, 0.5, 0], [0.3, 0.3, 0.4], [0.2, 0.5, 0.3]]}
+    steep = {
+        "start": [0.5, tiny, 0.5],
+        "rows": [[1.0, tiny, tiny], [tiny, 1.0, tiny], [tiny, 0.5, 0.5]],
+    }
+    pair = (steep, flat) if swap else (flat, steep)
+    model = load_model(write(tmp_path, dict(zip(("target", "draft"), pair, strict=True))))
+    for gamma in (2, 4, 8):
+        for rule in ("token", "block", "greedy", "match"):
+            check = exact_check(VERIFIERS[rule], model, gamma)
+            assert passes(check)
+            assert check.max_abs_deviation < 1e-14

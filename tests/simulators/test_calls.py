@@ -1,5 +1,6 @@
 """What a call emits and leaves behind, found in three ways, and what follows over many."""
 
+import itertools
 from fractions import Fraction
 
 import pytest
@@ -160,3 +161,47 @@ def test_budget_of_distinct_calls():
         tokens_after_calls(laws, 3, 5, max_laws=3)
     with pytest.raises(TooManyCalls):
         first_tokens(laws, 5, max_laws=3)
+
+
+def test_a_thousand_calls():
+    """Far beyond the recursion limit; a renewal's tokens grow by its mean per call."""
+    model = COMPACT
+    laws = both("block", model, 2)[1]
+    few, many = tokens_after_calls(laws, 2, 8), tokens_after_calls(laws, 2, 1000)
+    assert many[:8] == few
+    assert isinstance(few[-1], Fraction)
+    # From then on the fractions are too long to print.
+    assert isinstance(many[-1], float)
+    assert all(str(value) for value in many)  # Python refuses to print 4,300 digits
+    steps = [float(b - a) for a, b in itertools.pairwise(many)]
+    assert steps[-1] == pytest.approx(steps[500], rel=1e-9)
+    assert many[-1] == pytest.approx(float(many[99]) + 900 * steps[500], rel=1e-9)
+
+
+def test_the_work_limit_counts_states_that_begin_a_call():
+    laws = both("block", COMPACT, 2)[1]
+    # The empty prefix and three last tokens; the states after the last call do not count.
+    assert len(tokens_after_calls(laws, 2, 1000, max_laws=4)) == 1000
+    assert len(tokens_after_calls(laws, 2, 1, max_laws=1)) == 1
+    with pytest.raises(TooManyCalls):
+        tokens_after_calls(laws, 2, 2, max_laws=3)
+
+
+@pytest.mark.parametrize("eos", [None, 0, 2])
+@pytest.mark.parametrize("rule", ["token", "block", "greedy"])
+def test_tokens_after_calls_are_those_of_the_recursion(rule, eos):
+    laws = both(rule, COMPACT, 2)[1]
+
+    def expected(left, last, stack):
+        if left == 0:
+            return 0
+        total = 0
+        for (tokens, after), weight in laws(last, stack, 3).items():
+            if eos in tokens:
+                total += weight * (tokens.index(eos) + 1)
+            else:
+                total += weight * (len(tokens) + expected(left - 1, tokens[-1], after))
+        return total
+
+    due = [expected(n, START, ()) for n in (1, 2, 3)]
+    assert tokens_after_calls(laws, 2, 3, eos=eos, max_laws=1000) == due

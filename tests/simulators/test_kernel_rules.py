@@ -97,13 +97,15 @@ import foreign_before
 import numpy as np
 from numba import config
 before = config.CACHE_DIR
-from simverify.models.small import toy
 from simverify.simulators import kernels
-from simverify.simulators.tables import model_tables
 import foreign_after
-sums = np.zeros((2, 5, 3))
+sums = np.zeros((2, 4, 4))
 accumulate = kernels.rao_blackwell.accumulate
-accumulate(model_tables(toy()), 2, np.uint64(1), 0, 100, sums[0], sums[1])
+zero, one = np.zeros(1, np.uint64), np.ones(1, np.int64)
+seen = (zero, np.uint64(0), np.arange(2), zero.astype(np.uint8), one)
+rows = ((seen,), np.full((1, 256), 1 / 256), np.zeros(2**16, np.int64))
+contexts, ones = np.zeros(100, np.uint64), np.ones(100)
+accumulate(rows, contexts, 0 * ones, ones, np.uint64(1), 0, sums[0], sums[1])
 foreign = [foreign_before.f, foreign_after.f]
 print(json.dumps({
     "from": kernels.__file__,

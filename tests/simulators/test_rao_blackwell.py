@@ -1,136 +1,226 @@
-"""Rao-Blackwell estimates: block by block in plain Python, and right on average."""
+"""Rao-Blackwell estimates on ngram: against plain numpy rows, the readable closed forms, and
+a small model on which everything can be written out.
+"""
 
-import math
-from fractions import Fraction
+import itertools
 
 import naive
 import numpy as np
 import pytest
 from false_alarms import ALPHA
-from instances import disjoint_pair, equal_pair, random_pair
-from oracle_laws import joint, rational, sequences
 
-from simverify.models.markov import markov
-from simverify.models.small import compact, toy
-from simverify.simulators.exact.rows import markov_rows
+from simverify.models.corpus import corpus_text
+from simverify.models.ngram import NgramModel, train
+from simverify.simulators.exact.rows import Rows
 from simverify.simulators.exact.tree import grow
-from simverify.simulators.kernels.call import RULES
-from simverify.simulators.run import RAO_BLACKWELL_TRIALS, rao_blackwell
-from simverify.simulators.tables import model_tables
-from simverify.stats import empirical_bernstein
+from simverify.simulators.kernels.rao_blackwell import RULES, estimate, fill_target
+from simverify.simulators.rao_blackwell import (
+    FIRST_TRIAL,
+    count_rows,
+    modes_curve,
+    rao_blackwell,
+)
+from simverify.stats import stratified_bernstein
 from simverify.verifiers import VERIFIERS
 
-MODELS = {
-    "toy": toy(),
-    "compact": compact(),
-    "equal": equal_pair(),
-    "disjoint": disjoint_pair(),
-    "markov-5": markov(5),
-    **{f"zeros-{i}": random_pair(i, 3) for i in range(3)},
-}
+GAMMA = 4
 
 
-def estimates(pair, rule, x):
-    """Pr(tau >= l) given that x_1..x_(l-1) are drafted and x_l is not known yet, l = 1..gamma.
+@pytest.fixture(scope="module")
+def model():
+    return train(corpus_text()[:100_000])
 
-    ``match`` and ``temperature-0`` use x_l too: their chance given the block.
+
+@pytest.fixture(scope="module")
+def rows(model):
+    return count_rows(model)
+
+
+def code(context):
+    return np.uint64(int.from_bytes(bytes(context[-4:]), "big"))
+
+
+def some_contexts(model, count):
+    """Held-out text, text that leaves the seen contexts, and noise."""
+    rng = np.random.default_rng(7)
+    for i in range(count):
+        context = model.contexts[rng.integers(len(model.contexts))].tolist()
+        yield [*context, *rng.integers(256, size=i % 5).tolist()]
+
+
+def test_rows_are_the_models_own(model, rows):
+    p = np.empty(256)
+    for context in some_contexts(model, 300):
+        q = rows[1][rows[2][int(code(context)) & 0xFFFF]]
+        fill_target(rows[0], q, code(context), p)
+        np.testing.assert_allclose(q, model.draft(context), rtol=1e-12)
+        np.testing.assert_allclose(p, model.target(context), rtol=1e-12)
+
+
+def readable(model, rule, context, path, weights):
+    """f summed over the last token, by the readable closed form on numpy rows, relative to
+    the path's probability ``weights``: entry l-1 is the estimate of Pr(tau >= l).
     """
-    values, weight = [], 1
-    for i, token in enumerate(x):
-        at = pair.context(x[:i])
-        p, q = pair.p[at], pair.q[at]
-        if rule == "match":
-            weight = weight * p[token]
-            values.append(weight)
-        elif rule == "temperature-0":
-            weight = weight * (token == p.index(max(p)))
-            values.append(weight)
-        elif rule == "token":
-            values.append(weight * sum(map(min, p, q)))
-            weight = weight * min(1, p[token] / q[token])
-        else:
-            values.append(sum(map(min, naive.scaled(weight, p), q)))
-            weight = weight * p[token] / q[token]
-            weight = min(1, weight) if rule == "block" else weight
+    one = np.ones((1, 1))
+    m = b = f = one
+    values = []
+    for x, weight in zip(path, weights, strict=True):
+        p, q = model.target(context)[None], model.draft(context)[None]
+        children, _ = VERIFIERS[rule].tree_step(m, b, f, p, q)
+        values.append(children.sum() / weight)
+        m, b, f = m * q[0, x], b * p[0, x], one * children[0, x]
+        context = [*context, x]
     return values
 
 
-@pytest.mark.parametrize("rule", VERIFIERS)
-@pytest.mark.parametrize("name", [name for name in MODELS if name != "markov-5"])
-def test_estimates_average_to_the_exact_curve(name, rule):
-    """The formula itself, in fractions, over every block."""
-    model = MODELS[name]
-    pair = rational(model)
-    total = [Fraction(0)] * 3
-    for x in sequences(pair, 3):
-        mass = joint(pair.q, x)
-        if mass:
-            total = [t + mass * e for t, e in zip(total, estimates(pair, rule, x), strict=True)]
-    assert total == grow(VERIFIERS[rule], markov_rows(model), 3).curve
+def drawn_path(model, context, u):
+    """The path that ``u`` draws from greedy block's law, and the probability of each prefix."""
+    one = np.ones((1, 1))
+    m = b = f = one
+    path, weights = [], [1.0]
+    for coin in u:
+        p, q = model.target(context)[None], model.draft(context)[None]
+        children, _ = VERIFIERS["greedy"].tree_step(m, b, f, p, q)
+        law = children[0] / children.sum()
+        x = int(np.searchsorted(np.cumsum(law), coin, side="right"))
+        weights.append(weights[-1] * law[x])
+        m, b, f = m * q[0, x], b * p[0, x], one * children[0, x]
+        path.append(x)
+        context = [*context, x]
+    return path, weights
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_sums_are_those_of_the_blocks(name):
-    """300 blocks, whose drafts the oracle finds at their addresses."""
-    model = MODELS[name]
-    tables = model_tables(model)
-    pair = naive.Pair.of(model, tables)
-    for gamma in (1, 4, 5):
-        got = rao_blackwell(tables, gamma, 300, seed=2**40 + 9, threads=1)
-        for rule in RULES:
-            blocks = []
-            for trial in range(RAO_BLACKWELL_TRIALS, RAO_BLACKWELL_TRIALS + 300):
-                x: tuple[int, ...] = ()
-                for i in range(gamma):
-                    at = pair.context(x)
-                    u = naive.uniform(2**40 + 9, trial, naive.DRAFT, i)
-                    x = (*x, naive.draw_alias(pair.cut[at], pair.alias[at], u))
-                values = estimates(pair, rule, x)
-                blocks.append([*values, math.fsum(values)])
-            assert got[rule].blocks == 300
-            np.testing.assert_allclose(got[rule].mean, np.mean(blocks, axis=0), atol=1e-12)
-            due = np.var(blocks, axis=0, ddof=1)
-            np.testing.assert_allclose(got[rule].variance, due, atol=1e-11)
+@pytest.mark.parametrize("gamma", [1, 2, 5, 8])
+def test_blocks_are_judged_as_the_readable_closed_forms_do(model, rows, gamma):
+    rng = np.random.default_rng(3)
+    out, p, sums = np.empty((len(RULES), gamma + 1)), np.empty(256), np.empty(256)
+    for context in some_contexts(model, 30):
+        u = rng.random(gamma)
+        estimate(rows, code(context), u, p, sums, out)
+        path, weights = drawn_path(model, context, u[: gamma - 1])
+        for rule, got in zip(RULES, out, strict=True):
+            due = readable(model, rule, context, [*path, 0], weights)
+            np.testing.assert_allclose(got[:gamma], due, rtol=1e-9)
+            assert got[gamma] == pytest.approx(sum(due), rel=1e-9)
+        assert ((out[:, :-1] >= 0) & (out[:, :-1] <= 1 + 1e-12)).all()
+        greedy = out[RULES.index("greedy"), :-1]  # the others fall on average alone
+        assert (np.diff(greedy) <= 1e-12).all()
+
+
+def test_a_stratum_is_a_part_of_the_first_draw(model):
+    """Pairs as their definition says, from the addresses of their draws."""
+    few = NgramModel(**{**vars(model), "contexts": model.contexts[[5, 9, 5, 700, 5]]})
+    rows = count_rows(few)
+    got = rao_blackwell(few, GAMMA, seed=2**40 + 9, threads=1)
+    codes = sorted(int(code(context)) for context in few.contexts.tolist())
+    pairs = []
+    for n, context in enumerate(codes):
+        same = codes.count(context)
+        part = n - codes.index(context)
+        pair = np.empty((2, len(RULES), GAMMA + 1))
+        for j in range(2):
+            trial = FIRST_TRIAL + 2 * n + j
+            u = np.array([naive.uniform(2**40 + 9, trial, naive.DRAFT, i) for i in range(GAMMA)])
+            u[0] = (part + u[0]) / same
+            estimate(rows, np.uint64(context), u, np.empty(256), np.empty(256), pair[j])
+        pairs.append(pair)
+    pairs = np.array(pairs)
+    for i, rule in enumerate(RULES):
+        assert got[rule].strata == 5
+        np.testing.assert_allclose(got[rule].mean, pairs[:, :, i].mean(axis=(0, 1)), rtol=1e-12)
+        due = ((pairs[:, 0, i] - pairs[:, 1, i]) ** 2 / 2).mean(axis=0)
+        np.testing.assert_allclose(got[rule].variance, due, atol=1e-15)
+
+
+def two_token_model(model):
+    """``model`` at gamma = 2 as a tree of explicit rows: exact curves of every rule."""
+    contexts = model.contexts.tolist()
+    curves = {rule: np.zeros(2) for rule in VERIFIERS}
+    for context in contexts:
+        rows = Rows(
+            np.array([model.target([*context, x]) for x in range(256)] + [model.target(context)]),
+            np.array([model.draft([*context, x]) for x in range(256)] + [model.draft(context)]),
+        )
+        for rule, verifier in VERIFIERS.items():
+            curves[rule] += np.array(grow(verifier, rows, 2).curve) / len(contexts)
+    return curves
+
+
+@pytest.fixture(scope="module")
+def small(model):
+    some = np.linspace(0, len(model.contexts) - 1, 24).astype(int)
+    return NgramModel(**{**vars(model), "contexts": model.contexts[some]})
+
+
+@pytest.fixture(scope="module")
+def exact(small):
+    return two_token_model(small)
+
+
+def test_temperature_zero_is_exact(small, exact):
+    np.testing.assert_allclose(modes_curve(small, 2), exact["temperature-0"], rtol=1e-12)
+    for gamma in (1, 3):
+        due = np.zeros(gamma)
+        for context in small.contexts.tolist():
+            kept = 1.0
+            for i in range(gamma):
+                mode = int(np.argmax(small.target(context)))
+                kept *= small.draft(context)[mode]
+                due[i] += kept / len(small.contexts)
+                context.append(mode)
+        np.testing.assert_allclose(modes_curve(small, gamma), due, rtol=1e-12)
+
+
+def interval(sample, entry, most, confidence):
+    return stratified_bernstein(
+        sample.mean[entry], sample.variance[entry], sample.strata,
+        low=0, high=most, confidence=confidence,
+    )  # fmt: skip
 
 
 @pytest.mark.distribution
-@pytest.mark.parametrize("name", ["toy", "compact", "zeros-0", "zeros-2"])
-def test_means_cover_the_exact_curve_and_no_other(name):
-    model, gamma = MODELS[name], 4
-    samples = rao_blackwell(model_tables(model), gamma, 400_000, seed=5, threads=1)
-    exact = {}
-    for rule, verifier in VERIFIERS.items():
-        tree = grow(verifier, markov_rows(model), gamma)
-        exact[rule] = [float(value) for value in (*tree.curve, tree.expected_accepted)]
-    confidence = 1 - ALPHA / (len(exact) * (gamma + 1))
+def test_means_cover_the_exact_curve_and_no_other(small, exact):
+    samples = rao_blackwell(small, 2, seed=5, threads=1, rounds=4000)
+    confidence = 1 - ALPHA / (3 * len(RULES))
 
     def outside(rule, curve):
-        tops = [1.0] * gamma + [float(gamma)]
-        sample = samples[rule]
-        found = 0
-        for mean, variance, top, value in zip(
-            sample.mean, sample.variance, tops, curve, strict=True
-        ):
-            low, high = empirical_bernstein(
-                float(mean), float(variance), sample.blocks, low=0, high=top, confidence=confidence
-            )
-            found += not low <= value <= high
-        return found
+        values = [*curve, sum(curve)]
+        bounds = [interval(samples[rule], i, (1, 1, 2)[i], confidence) for i in range(3)]
+        return sum(not low <= v <= high for v, (low, high) in zip(values, bounds, strict=True))
 
-    for rule, curve in exact.items():
-        assert outside(rule, curve) == 0
-    assert outside("block", exact["token"])
-    assert outside("greedy", exact["block"])
-    assert outside("match", exact["temperature-0"])
+    for rule in RULES:
+        assert outside(rule, exact[rule]) == 0
+    for rule, wrong in (("block", "token"), ("greedy", "block"), ("match", "temperature-0")):
+        assert outside(rule, exact[wrong]) > 0
+    # Level 1 has no draw left in it.
+    assert samples["token"].variance[0] < 1e-20
 
 
-@pytest.mark.parametrize("threads", [2, 3])
-def test_threads_change_nothing(threads):
-    tables = model_tables(markov(5))
-    one = rao_blackwell(tables, 5, 50_001, seed=1, threads=1)
-    many = rao_blackwell(tables, 5, 50_001, seed=1, threads=threads)
-    other = rao_blackwell(tables, 5, 50_001, seed=2, threads=1)
-    for rule, sample in one.items():
-        np.testing.assert_array_equal(sample.mean, many[rule].mean)
-        np.testing.assert_array_equal(sample.variance, many[rule].variance)
-        assert (sample.mean != other[rule].mean).any()
+def test_every_context_counts_once(model):
+    """Level 1 takes no draw, so it is the mean over all contexts, whatever the seed."""
+    few = NgramModel(**{**vars(model), "contexts": model.contexts[::50]})
+    due = [np.minimum(few.target(c), few.draft(c)).sum() for c in few.contexts.tolist()]
+    for seed in (0, 1):
+        sample = rao_blackwell(few, 3, seed=seed, threads=1)["token"]
+        assert sample.mean[0] == pytest.approx(np.mean(due), rel=1e-12)
+
+
+def test_threads_change_nothing(model):
+    one = rao_blackwell(model, 5, seed=1, threads=1, rounds=2)
+    other = rao_blackwell(model, 5, seed=2, threads=1, rounds=2)
+    for threads in (2, 3):
+        many = rao_blackwell(model, 5, seed=1, threads=threads, rounds=2)
+        for rule, sample in one.items():
+            np.testing.assert_array_equal(sample.mean, many[rule].mean)
+            np.testing.assert_array_equal(sample.variance, many[rule].variance)
+            assert (sample.mean[1:] != other[rule].mean[1:]).any()
+
+
+def test_no_rule_exceeds_greedy_block_on_any_path(model, rows):
+    out, p, sums = np.empty((len(RULES), GAMMA + 1)), np.empty(256), np.empty(256)
+    rng = np.random.default_rng(4)
+    order = [RULES.index(rule) for rule in ("match", "token", "block", "greedy")]
+    for context in some_contexts(model, 200):
+        estimate(rows, code(context), rng.random(GAMMA), p, sums, out)
+        for lower, upper in itertools.pairwise(order):
+            assert (out[lower] <= out[upper] * (1 + 1e-12)).all()
