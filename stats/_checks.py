@@ -83,8 +83,9 @@ def in_ball(method: str, radius: float) -> str:
 def probability_rows(name: str, values: Any, ndim: int = 2) -> Floats:
     """Return rows float64 (..., V), each finite, non-negative and of sum 1 within 1e-9."""
     rows = np.asarray(values, dtype=np.float64)
-    if rows.ndim != ndim or rows.shape[-1] < 2:
-        raise ValueError(f"{name} has shape {rows.shape}, expected {ndim} axes, V = 2 or more")
+    if rows.ndim != ndim or ndim == 0 or rows.shape[-1] < 2:
+        axes = max(ndim, 1)
+        raise ValueError(f"{name} has shape {rows.shape}, expected {axes} axes, V = 2 or more")
     flat = rows.reshape(-1, rows.shape[-1])
     if not (flat >= 0.0).all():
         bad = int(np.argmin((flat >= 0.0).all(axis=1)))

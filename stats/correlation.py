@@ -52,7 +52,7 @@ def pair_sums(first: Any, second: Any) -> PairSums:
     u, v = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if u.ndim != 1 or u.shape != v.shape or u.size == 0:
         raise ValueError(f"first, second have shapes {u.shape}, {v.shape}, expected (n,), n >= 1")
-    if not (min(u.min(), v.min()) >= 0.0 and max(u.max(), v.max()) <= 1.0):
+    if not all(side.min() >= 0.0 and side.max() <= 1.0 for side in (u, v)):
         raise ValueError("a PIT is NaN or outside [0, 1], expected F(x-) + v P(x)")
     return PairSums(
         n=u.size,

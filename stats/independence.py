@@ -91,7 +91,7 @@ def pit_table(first: Any, second: Any) -> Ints:
         If shapes differ, n is 0 or a PIT is NaN or outside [0, 1].
     """
     u, v = _pairs_iv(first, second, "f")
-    if not (min(u.min(), v.min()) >= 0.0 and max(u.max(), v.max()) <= 1.0):
+    if not all(side.min() >= 0.0 and side.max() <= 1.0 for side in (u, v)):
         raise ValueError("a PIT is NaN or outside [0, 1], expected F(x-) + v P(x)")
     cells = [np.minimum((side * PIT_CELLS).astype(np.int64), PIT_CELLS - 1) for side in (u, v)]
     table = np.bincount(cells[0] * PIT_CELLS + cells[1], minlength=PIT_CELLS**2)

@@ -64,8 +64,16 @@ class IndicatorSums:
 
 
 def indicator_bin(probability: Any) -> tuple[Any, Any]:
-    """Side (0 or 1) and bin of probabilities in [0, 1], elementwise: what kernels do too."""
+    """Side (0 or 1) and bin of probabilities in [0, 1], elementwise: what kernels do too.
+
+    Raises
+    ------
+    ValueError
+        If a probability is NaN or outside [0, 1].
+    """
     p = np.asarray(probability, dtype=np.float64)
+    if not ((p >= 0.0) & (p <= 1.0)).all():
+        raise ValueError("a probability is NaN or outside [0, 1], expected neither")
     side = p > 0.5
     rare = np.where(side, 1.0 - p, p)
     with np.errstate(divide="ignore"):
@@ -94,8 +102,6 @@ def indicator_sums(bits: Any, probabilities: Any) -> IndicatorSums:
                          "n >= 1")  # fmt: skip
     if b.dtype.kind not in "biu" or b.min() < 0 or b.max() > 1:
         raise ValueError(f"bits span {b.min()}..{b.max()} ({b.dtype}), expected integers 0 and 1")
-    if not ((p >= 0.0) & (p <= 1.0)).all():
-        raise ValueError("a probability is NaN or outside [0, 1], expected neither")
     return _gather(b.astype(np.int64), np.ones(b.size, dtype=np.int64), p)
 
 

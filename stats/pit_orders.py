@@ -42,7 +42,7 @@ def order_key(order: Order, p: Any, q: Any = None) -> Floats:
         return -rows
     if order != "ratio":
         raise ValueError(f"order is {order!r}, expected 'ratio', 'index' or 'descending'")
-    draft = probability_rows("q", q, np.ndim(q))
+    draft = probability_rows("q", q)
     if draft.shape != rows.shape:
         raise ValueError(f"q has shape {draft.shape}, expected {rows.shape} as p")
     return np.where(rows > 0.0, draft / np.where(rows > 0.0, rows, 1.0), np.inf)

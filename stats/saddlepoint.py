@@ -93,9 +93,11 @@ class SumLaw:
             low, high = high, 2.0 * high
             if self.at(low)[1] > self.reach * (1.0 - 1e-9):
                 return math.inf
-        tilt = optimize.brentq(lambda t: self._log_tail(t) - log_tail, low, high, xtol=1e-300, rtol=1e-4) \
-            if high > low else high  # fmt: skip
-        return self.at(tilt)[1] + self.half_step
+        if low < high:
+            high = optimize.brentq(
+                lambda t: self._log_tail(t) - log_tail, low, high, xtol=1e-300, rtol=1e-4
+            )
+        return self.at(high)[1] + self.half_step
 
     def _tilt(self, x: float, deviation: float) -> float:
         """Tilt at which the mean is x, by Newton's method kept in its bracket."""

@@ -1,5 +1,6 @@
 """Large alphabets: the statistic's exact law, its moments, its power, what takes its place."""
 
+import itertools
 import math
 
 import numpy as np
@@ -31,7 +32,7 @@ def zipf(vocab, power, levels):
     row = 1.0 / np.arange(1, vocab + 1.0) ** power
     edges = np.unique(np.round(np.geomspace(1, vocab + 1, levels)).astype(int))
     times = np.diff(edges)
-    values = np.array([row[a - 1 : b - 1].mean() for a, b in zip(edges, edges[1:], strict=False)])
+    values = np.array([row[a - 1 : b - 1].mean() for a, b in itertools.pairwise(edges)])
     values /= values @ times
     return np.repeat(values, times), values, times
 
@@ -84,7 +85,7 @@ def test_moments_are_those_of_simulated_counts():
     values = np.array(
         [
             statistic(
-                np.array([rng.multinomial(int(n), row) for n, row in zip(totals, rows, strict=True)]),
+                np.array([rng.multinomial(int(n), p) for n, p in zip(totals, rows, strict=True)]),
                 totals, rows, floor,
             )
             for _ in range(runs)
