@@ -7,7 +7,7 @@ Settings and where they come from: :mod:`simverify.pytest_settings`.
 import warnings
 from collections import Counter
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 import pytest
 
@@ -16,7 +16,9 @@ from simverify.pytest_settings import (
     AUDIT_SETTINGS,
     MARKER,
     OPTIONS,
+    AuditArguments,
     flag,
+    settings_of_call,
     settings_of_run,
     settings_of_test,
 )
@@ -40,11 +42,8 @@ class Audit(Protocol):
         self,
         rule_or_spec: Callable[..., Any] | str,
         *,
-        gamma: int = 4,
-        vocab: int = 5,
         contract: "Contract | None" = None,
-        tolerance: float | None = None,
-        strict_probes: bool = False,
+        **given: Unpack[AuditArguments],
     ) -> "AuditRun":
         """Audit a rule; see :func:`simverify_audit`."""
         ...
@@ -86,39 +85,34 @@ def simverify_audit(request: pytest.FixtureRequest) -> Audit:
     """Put a verifier on trial: ``simverify_audit(verify, gamma=4)`` fails unless it passes.
 
     Takes a callable or, as ``simverify audit`` does, a SPEC. ``contract`` is what the code
-    itself declares, else "verify"; say "step" for a step rule. ``gamma``, ``vocab``: the
-    largest of the instances. Returns the :class:`simverify.results.AuditRun`.
+    itself declares, else "verify"; say "step" for a step rule. Every other option of the
+    command line is an argument too: ``gamma``, ``vocab``, ``tolerance``, ``strict_probes``,
+    ``batch``, ``eos``, ``max_paths``, ``max_samples``, ``seconds``, ``alpha``, ``detect``,
+    ``seed``. Returns the :class:`simverify.results.AuditRun`.
     """
 
     def run_audit(
         rule_or_spec: Callable[..., Any] | str,
         *,
-        gamma: int = 4,
-        vocab: int = 5,
         contract: "Contract | None" = None,
-        tolerance: float | None = None,
-        strict_probes: bool = False,
+        **given: Unpack[AuditArguments],
     ) -> "AuditRun":
         from msgspec.structs import replace
 
         from simverify.audit.run import audit
         from simverify.audit.settings import AuditSettings
+        from simverify.audit.supervised import crash
         from simverify.pytest_subject import find_subject, reproduce
         from simverify.reports.failure import failure_lines, verdict_lines
 
         try:
             chosen = request.config.stash[_SETTINGS] | settings_of_test(request.node)
             inconclusive = chosen.pop("inconclusive", "fail")
-            settings = AuditSettings(
-                gamma=gamma,
-                vocab_size=vocab,
-                tolerance=tolerance,
-                strict_probes=strict_probes,
-                **chosen,
-            )
+            settings = AuditSettings(**chosen | settings_of_call(given))
             subject = find_subject(rule_or_spec, request)
             judged_as = contract or subject.contract or "verify"
-            run = audit(subject, judged_as, settings)
+            # Its own process may not die with the code; a call in a child shows it first.
+            run = crash(subject, judged_as, settings) or audit(subject, judged_as, settings)
             run = replace(run, reproduce=reproduce(subject, judged_as, settings, request))
         except SimverifyError as error:
             raise pytest.fail.Exception(f"simverify: {error}", pytrace=False) from None

@@ -1,8 +1,8 @@
 """Where the pytest plugin's settings come from, and what is said of a wrong one.
 
-The marker's arguments win over all because they are the nearest to the test; then come the
-command line (``--simverify-max-paths``), the environment (``SIMVERIFY_PYTEST_MAX_PATHS``),
-``[tool.simverify.pytest]`` in the root's pyproject.toml (``max-paths``) and the defaults of
+The arguments of a call of the fixture win, then the marker's, which are the next nearest to
+the test; then come the command line (``--simverify-max-paths``), the environment
+(``SIMVERIFY_PYTEST_MAX_PATHS``), ``[tool.simverify.pytest]`` in the root's pyproject.toml (``max-paths``) and the defaults of
 :class:`simverify.audit.run.AuditSettings`, which checks ranges when an audit starts.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 
@@ -44,10 +44,27 @@ class Setting:
     def check(self, value: object) -> object:
         """Return ``value``; raises ``ValueError`` if it has the wrong type."""
         kinds = (int, float) if self.kind is float else (self.kind,)
-        fits = isinstance(value, kinds) and not isinstance(value, bool)
+        fits = isinstance(value, kinds) and (self.kind is bool or not isinstance(value, bool))
         if not fits or (self.choices and value not in self.choices):
             raise ValueError(f"got {value!r}, expected {self.expected}")
         return value
+
+
+class AuditArguments(TypedDict, total=False):
+    """What a call of the ``simverify_audit`` fixture may set, as the command line does."""
+
+    gamma: int
+    vocab: int
+    tolerance: float
+    strict_probes: bool
+    batch: int
+    eos: int
+    alpha: float
+    detect: float
+    max_paths: int
+    max_samples: int
+    seconds: float
+    seed: int
 
 
 AUDIT_SETTINGS = {
@@ -59,6 +76,17 @@ AUDIT_SETTINGS = {
     "seed": Setting(int, "a whole number", "seed of the audits"),
 }
 """Fields of ``AuditSettings``, all of which the marker takes."""
+
+ARGUMENTS = {
+    **AUDIT_SETTINGS,
+    "gamma": Setting(int, "a whole number", "largest draft length"),
+    "vocab": Setting(int, "a whole number", "largest vocabulary"),
+    "tolerance": Setting(float, "a number", "largest deviation that is rounding"),
+    "strict_probes": Setting(bool, "True or False", "warnings of the probes fail the audit"),
+    "batch": Setting(int, "a whole number", "blocks per call of batched code"),
+    "eos": Setting(int, "a whole number", "id that the code takes for end of sequence"),
+}
+"""What the fixture takes: the settings, and what belongs to the code under audit."""
 
 OPTIONS = {
     **AUDIT_SETTINGS,
@@ -103,6 +131,19 @@ def settings_of_test(item: pytest.Item) -> dict[str, Any]:
             except ValueError as error:
                 raise UsageError(f"@pytest.mark.{MARKER}: {name}: {error}") from None
             chosen.setdefault(name, value)
+    return chosen
+
+
+def settings_of_call(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call of the fixture; else ``UsageError``."""
+    chosen = {}
+    for key, value in given.items():
+        name = pick(key, ARGUMENTS, "argument of simverify_audit")
+        try:
+            ARGUMENTS[name].check(value)
+        except ValueError as error:
+            raise UsageError(f"simverify_audit: {name}: {error}") from None
+        chosen["vocab_size" if name == "vocab" else name] = value
     return chosen
 
 

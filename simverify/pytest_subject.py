@@ -28,10 +28,18 @@ def find_subject(rule: Callable[..., Any] | str, request: pytest.FixtureRequest)
 def reproduce(
     subject: Subject, contract: Contract, settings: AuditSettings, request: pytest.FixtureRequest
 ) -> str:
-    """Return the command that repeats the audit: ``simverify audit``, or the test itself."""
-    if ":" not in subject.name and subject.contract is None:
-        return shlex.join(["pytest", request.node.nodeid])
-    return settings.command(subject.name, contract)
+    """Return the command that repeats the audit: ``simverify audit``, or the test itself.
+
+    It works from any folder: files are named from the root.
+    """
+    name = subject.name
+    if ":" not in name and subject.contract is None:
+        file, separator, test = request.node.nodeid.partition("::")
+        return shlex.join(["pytest", f"{request.config.rootpath / file}{separator}{test}"])
+    place, colon, attribute = name.rpartition(":")
+    if place.endswith(".py"):
+        name = f"{_folder(request) / place}{colon}{attribute}"
+    return settings.command(name, contract)
 
 
 def _spec(rule: Callable[..., Any], request: pytest.FixtureRequest) -> str | None:
@@ -43,11 +51,13 @@ def _spec(rule: Callable[..., Any], request: pytest.FixtureRequest) -> str | Non
         file, name = module.__file__, _name_in(module, rule)
         if name is None or file is None or not file.endswith(".py"):
             continue
-        # A file of a package may have relative imports, so it loads by its module's name.
-        if (Path(file).parent / "__init__.py").is_file():
-            return f"{module.__name__}:{name}"
-        return f"{os.path.relpath(file, request.config.invocation_params.dir)}:{name}"
+        return f"{os.path.relpath(file, _folder(request))}:{name}"
     return None
+
+
+def _folder(request: pytest.FixtureRequest) -> Path:
+    """Return the folder in which pytest was called."""
+    return request.config.invocation_params.dir
 
 
 def _name_in(module: ModuleType, rule: Callable[..., Any]) -> str | None:

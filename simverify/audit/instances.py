@@ -44,6 +44,11 @@ class SmallModel:
         """Number of tokens V."""
         return len(self.targets[0])
 
+    @property
+    def certain_drafts(self) -> bool:
+        """Whether every draft row holds one token: then a rule that drafts has few paths."""
+        return all(sum(w > 0 for w in row) == 1 for row in self.drafts)
+
     def target(self, prefix: Sequence[int]) -> Row:
         """Row (V,) of the target after ``prefix``."""
         return _row(self.targets[self._index(prefix)])
@@ -112,16 +117,19 @@ _ROWS: dict[int, tuple[tuple[str, list[tuple[Weights, Weights]]], ...]] = {
         ("equal", [((1, 2, 3), (1, 2, 3)), ((2, 2, 1), (2, 2, 1))]),
         ("skewed", [((1, 10, 989), (500, 499, 1)), ((1, 1, 98), (98, 1, 1)),
                     ((40, 1, 9), (1, 40, 9)), ((9000, 900, 100), (1, 1, 1))]),
-        ("tiny", [((1, 9, 999_990), (500_000, 499_999, 1)), ((1, 1, 1), (1, 10, 999_989)),
-                  ((100, 99_999_899, 1), (1, 1, 1)), ((1, 99_999_899, 100), (100, 99_999_899, 1))]),
+        ("rare draft", [((1, 99_999_899, 100), (100, 99_999_899, 1)), ((1, 1, 1), (1, 9, 999_990)),
+                        ((1, 9, 999_990), (500_000, 499_999, 1))]),
+        ("rare residual", [((9, 499_991, 500_000), (0, 999_999, 1)), ((1, 9, 99_990), (1, 1, 1)),
+                           ((1, 1, 1), (2, 1, 2))]),
         ("disjoint", [((1, 2, 0), (0, 0, 1)), ((0, 1, 1), (1, 0, 0)), ((1, 0, 2), (0, 1, 0))]),
     ),
 }  # fmt: skip
 
 
 _LARGE: tuple[tuple[int, int, int, int], ...] = (
-    (4, 4, 2, 1), (5, 4, 2, 1), (6, 1, 6, 1), (6, 2, 3, 1), (8, 1, 8, 1), (8, 1, 1, 1),
-    (8, 2, 5, 1), (9, 1, 9, 1), (12, 1, 12, 1), (12, 1, 1, 1), (12, 2, 5, 1),
+    (4, 1, 1, 1), (4, 4, 2, 1), (5, 1, 1, 1), (5, 4, 2, 1), (6, 1, 1, 1), (6, 1, 6, 1),
+    (6, 2, 3, 1), (8, 1, 1, 1), (8, 1, 8, 1), (8, 2, 5, 1), (9, 1, 9, 1), (12, 1, 1, 1),
+    (12, 1, 12, 1), (12, 2, 5, 1),
 )  # fmt: skip
 """(V, gamma, tokens that a draft row holds, instances) of the larger vocabularies.
 
@@ -186,10 +194,8 @@ def _small(name: str, gamma: int, pairs: Sequence[tuple[Weights, Weights]]) -> S
 _STEP_MOST = {(3, 2): 8, (3, 3): 4}
 """Most instances of a size (V, gamma) for rules that draft themselves: their paths multiply."""
 
-_EARLIER = {(2, 2): 2, (2, 3): 1}
-"""Sizes (V, gamma) at which an earlier generation is run before the one that is judged, and
-its calls. Greedy block owes something after an accepted end of sequence only from gamma 3 on.
-"""
+_EARLIER_SIZE = (2, 2)
+"""Size (V, gamma) at which an earlier generation is run before the one that is judged."""
 
 
 def instances_for(
@@ -224,16 +230,35 @@ def _step_models(models: list[SmallModel], eos: int | None) -> list[SmallModel]:
         small = model.vocab_size <= 3 and model.gamma <= 3
         if (small and taken[size] <= _STEP_MOST.get(size, len(models))) or _lean(model):
             chosen.append(model)
-        if size in _EARLIER:
+        if size == _EARLIER_SIZE:
             end = 1 if eos is None else eos
             name = f"{model.name}, after end of sequence {end}"
-            chosen.append(replace(model, name=name, earlier_calls=_EARLIER[size], eos=end))
-        if size == (2, 2):
+            chosen.append(replace(model, name=name, earlier_calls=2, eos=end))
             chosen.append(replace(model, name=f"{model.name}, after a reset", earlier_calls=1))
-    return chosen
+    most = max((m.vocab_size for m in models), default=0), max((m.gamma for m in models), default=0)
+    return chosen + [m for m in _step_only(eos) if m.vocab_size <= most[0] and m.gamma <= most[1]]
+
+
+def _step_only(eos: int | None) -> Iterator[SmallModel]:
+    """Yield instances for rules that draft themselves.
+
+    A block that is compared to its end, with residuals of two tokens: drafts are nearly all
+    certain, so that its paths stay few. A generation whose first draft is the end of sequence,
+    often accepted with a rejection behind it: greedy block then still owes something, which
+    the next generation does not.
+    """
+    yield SmallModel(
+        "sparse, V=3, gamma=3, whole block", 3,
+        ((2, 3, 4), (3, 1, 2), (1, 5, 2)), ((0, 1, 0), (1, 0, 0), (0, 0, 1)),
+    )  # fmt: skip
+    end = 1 if eos is None else eos
+    rows = ((1, 1), (2, 3), (9, 1)), ((0, 1), (3, 2), (1, 9))
+    if end < 2:
+        targets, drafts = (tuple(row if end else row[::-1] for row in side) for side in rows)
+        name = f"accepted end of sequence {end}, V=2, gamma=3"
+        yield SmallModel(name, 3, targets, drafts, earlier_calls=1, eos=end)
 
 
 def _lean(model: SmallModel) -> bool:
     """Whether a large vocabulary leaves a rule that drafts itself few paths."""
-    one_hot = all(sum(w > 0 for w in row) == 1 for row in model.drafts)
-    return model.vocab_size > 5 and model.gamma == 1 and one_hot
+    return model.vocab_size > 3 and model.gamma == 1 and model.certain_drafts

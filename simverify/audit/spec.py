@@ -159,7 +159,23 @@ def _from_file(path: Path) -> Any:
             sys.modules[path.stem] = before
         if from_user(error):
             raise
+        if isinstance(error, ImportError) and "relative import" in str(error):
+            return _from_package(path)
         raise SimverifyError(f"{path} fails to load: {type(error).__name__}: {error}") from error
     finally:
         sys.path.pop(0)
     return module
+
+
+def _from_package(path: Path) -> Any:
+    """Load a file with relative imports as a module of the package that it lies in."""
+    folder, name = path.resolve().parent, path.stem
+    while (folder / "__init__.py").is_file():
+        folder, name = folder.parent, f"{folder.name}.{name}"
+    sys.path.insert(0, str(folder))
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        raise SimverifyError(f"{path} fails to load: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.pop(0)

@@ -1,15 +1,24 @@
 """An audit in a child process: code that ends, kills or blocks its process is a finding."""
 
+import sys
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
 
 from simverify import results
+from simverify.audit.board import doing
 from simverify.audit.child import Died, in_child
+from simverify.audit.containment import contained
 from simverify.audit.documents import stamped
-from simverify.audit.exact_tier import TOLERANCE
+from simverify.audit.precision import TOLERANCE
+from simverify.audit.probes import try_out
 from simverify.audit.run import audit
 from simverify.audit.settings import AuditSettings
 from simverify.audit.spec import Contract, Subject
+from simverify.audit.symbolic.watchdog import Expired, deadline
 from simverify.errors import SimverifyError
+
+_TRIAL_SECONDS = 2.0
 
 
 def supervised_audit(
@@ -39,6 +48,33 @@ def supervised_audit(
     if not run.place:
         raise SimverifyError(f"{spec} fails to load: {run.how}")
     return crash_document(run, spec, contract or "verify", settings, stamp())
+
+
+def crash(subject: Subject, contract: Contract, settings: AuditSettings) -> results.AuditRun | None:
+    """Call the code a few times in a child process; the FAIL of code that it does not survive.
+
+    For an audit that has to share its process, as a test's does. None where all is well, or
+    where a process cannot be forked: off Linux, or with a GPU in use.
+    """
+    torch = sys.modules.get("torch")
+    if sys.platform != "linux" or "jax" in sys.modules or (torch and torch.cuda.is_initialized()):
+        return None
+    stamp = stamped()
+
+    def work(_: Callable[[str], None]) -> None:
+        if torch is not None:
+            torch.set_num_threads(1)  # its other threads are not in the child
+        doing("a first call")
+        with contained(), deadline(_TRIAL_SECONDS), suppress(Expired):
+            try_out(subject.one_row().rule if settings.batch else subject.rule, contract)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python 3.12 warns of threads, which the calls leave alone
+        died = in_child(work, lambda _line: None)
+    # A lock that another thread held at the fork may block a child: that is nobody's fault.
+    if not isinstance(died, Died) or died.hung:
+        return None
+    return crash_document(died, subject.name, contract, settings, stamp())
 
 
 def crash_document(

@@ -4,10 +4,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from simverify.audit.exact_tier import as_step, examine
 from simverify.audit.instances import SmallModel, battery, instances_for
 from simverify.audit.search import search
+from simverify.audit.spec import Subject
 
-MODELS = list(battery(4, 5))
+MODELS = list(battery(4, 12))
 
 
 def rows(model, depth):
@@ -17,7 +19,7 @@ def rows(model, depth):
 
 
 def test_the_battery_is_small_scope_and_rich():
-    assert {m.vocab_size for m in MODELS} == {2, 3, 4, 5}
+    assert {m.vocab_size for m in MODELS} == {2, 3, 4, 5, 6, 8, 9, 12}
     assert {m.gamma for m in MODELS} == {1, 2, 3, 4}
     pairs = [pair for model in MODELS for pair in rows(model, 2)]
     assert any((p == 0).any() and (q[p == 0] > 0).any() for p, q in pairs)
@@ -56,9 +58,10 @@ def test_the_document_holds_the_same_rows_as_fractions():
 
 
 def test_rules_that_draft_themselves_get_smaller_instances():
-    step = instances_for("step", 4, 5, 0)
-    assert max(m.vocab_size for m in step) == max(m.gamma for m in step) == 3
-    assert len(instances_for("verify", 4, 5, 0)) == len(MODELS)
+    step = instances_for("step", 4, 12, 0)
+    assert max(m.gamma for m in step) == 3
+    assert all(m.certain_drafts and m.gamma == 1 for m in step if m.vocab_size > 3)
+    assert len(instances_for("verify", 4, 12, 0)) == len(MODELS)
     assert all(m.gamma <= 2 and m.vocab_size <= 3 for m in instances_for("verify", 2, 3, 0))
 
 
@@ -70,3 +73,108 @@ def test_the_search_shrinks():
     found = search(fails, max_vocab=4, max_gamma=3, examples=100, seed=0)
     assert (found.vocab_size, found.gamma, len(found.targets)) == (2, 1, 1)
     assert search(lambda _: False, max_vocab=3, max_gamma=2, examples=20, seed=0) is None
+
+
+def narrow(size):
+    """Return the token rule with a residual that is cut to its ``size`` likeliest tokens."""
+
+    def verify(p, q, x, rng):
+        for i, t in enumerate(x):
+            if not rng.random() < p[i][t] / q[i][t]:
+                r = np.maximum(p[i] - q[i], 0)
+                r[np.argsort(-r, kind="stable")[size:]] = 0
+                return [*map(int, x[:i]), int(rng.choice(len(r), p=r / r.sum()))]
+        return [*map(int, x), int(rng.choice(p.shape[1], p=p[-1]))]
+
+    return verify
+
+
+def masked(p, q, x, rng):
+    """Keep the tokens with p > q in a mask of eight bits."""
+    for i, t in enumerate(x):
+        if not rng.random() < p[i][t] / q[i][t]:
+            mask = np.packbits(p[i] > q[i], bitorder="little")[0]
+            r = np.array(
+                [(p[i] - q[i])[k] if k < 8 and mask >> k & 1 else 0 for k in range(len(p[i]))]
+            )
+            r = r if r.sum() > 0 else p[i]
+            return [*map(int, x[:i]), int(rng.choice(len(r), p=r / r.sum()))]
+    return [*map(int, x), int(rng.choice(p.shape[1], p=p[-1]))]
+
+
+def wrong_at(vocab, gamma=1):
+    """Return the token rule that takes the target for the residual at one size."""
+
+    def verify(p, q, x, rng):
+        hit = p.shape[1] == vocab and len(x) >= gamma
+        for i, t in enumerate(x):
+            if not rng.random() < p[i][t] / q[i][t]:
+                r = p[i] if hit else np.maximum(p[i] - q[i], 0)
+                return [*map(int, x[:i]), int(rng.choice(len(r), p=r / r.sum()))]
+        return [*map(int, x), int(rng.choice(p.shape[1], p=p[-1]))]
+
+    return verify
+
+
+def floored(p, q, x, rng):
+    """Accept whatever the draft holds to be rarer than 1e-4."""
+    for i, t in enumerate(x):
+        if q[i][t] >= 1e-4 and not rng.random() < p[i][t] / q[i][t]:
+            r = np.maximum(p[i] - q[i], 0)
+            return [*map(int, x[:i]), int(rng.choice(len(r), p=r / r.sum()))]
+    return [*map(int, x), int(rng.choice(p.shape[1], p=p[-1]))]
+
+
+def clamped(p, q, x, rng):
+    """Lose what of a residual is below 1e-5."""
+    for i, t in enumerate(x):
+        if not rng.random() < p[i][t] / q[i][t]:
+            r = np.maximum(p[i] - q[i], 0)
+            r[r < 1e-5] = 0
+            r = r if r.sum() > 0 else p[i]
+            return [*map(int, x[:i]), int(rng.choice(len(r), p=r / r.sum()))]
+    return [*map(int, x), int(rng.choice(p.shape[1], p=p[-1]))]
+
+
+def first_failure(rule, max_vocab, contract="verify"):
+    models = instances_for(contract, 4, max_vocab, 0)
+    subject = Subject("mine", as_step(rule) if contract == "step" else rule, None)
+    tier = examine(subject, contract, models, tolerance=1e-9, searching=False)
+    assert (tier.not_enumerable, tier.aborted, tier.skipped) == (None, None, [])
+    return tier.failure and tier.failure.model.vocab_size
+
+
+@pytest.mark.parametrize(
+    ("rule", "contract", "vocab"),
+    [
+        (narrow(5), "verify", 8),
+        (narrow(7), "verify", 12),
+        (masked, "verify", 9),
+        (wrong_at(6), "verify", 6),
+        (wrong_at(8), "verify", 8),
+        (wrong_at(12), "verify", 12),
+        (wrong_at(4, gamma=4), "verify", 4),
+        (wrong_at(5, gamma=4), "verify", 5),
+        (floored, "verify", 3),
+        (clamped, "verify", 3),
+        (narrow(2), "step", 4),
+        (narrow(7), "step", 12),
+        (wrong_at(4), "step", 4),
+    ],
+)
+def test_faults_of_larger_vocabularies_and_rare_tokens_are_caught(rule, contract, vocab):
+    assert first_failure(rule, 12, contract) == vocab
+    if vocab > 5:
+        assert first_failure(rule, 5, contract) is None
+
+
+@pytest.mark.parametrize("contract", ["verify", "step"])
+def test_a_correct_rule_passes_within_the_paths_of_the_battery(contract):
+    rule = narrow(12)
+    subject = Subject("mine", as_step(rule) if contract == "step" else rule, None)
+    tier = examine(
+        subject, contract, instances_for(contract, 4, 12, 0), tolerance=1e-9, searching=False
+    )
+    assert tier.failure is None
+    assert not tier.skipped
+    assert 3_000 < tier.paths < 30_000

@@ -20,14 +20,17 @@ from simverify.audit.probes.line import Line, probe
 from simverify.audit.probes.plain import Plain
 from simverify.results import Probe
 
-__all__ = ["run_probes"]
+__all__ = ["run_probes", "try_out"]
 
 SECONDS = 3.0
 
 WARM_UP = 3.0
 """The first call may compile and import: as many times the seconds of a probe."""
 
-_NO_LAWS = ("zero rows", "NaN rows")
+_MAY_HANG = ("zero rows", "NaN rows", "u = 0", "u = 1 - ulp")
+"""Rows that are no laws are nobody's contract, and a draw at its edge for ever never comes: a
+correct rejection loop may wait for ever.
+"""
 
 Body = Callable[[Line], str]
 
@@ -84,8 +87,7 @@ def run_probes(
             return
         doing(f"the probe {name!r}")
         found, hangs = probe(name, body, limit)
-        if hangs and name in _NO_LAWS:
-            # Rows that are no laws are nobody's contract: rejection loops may wait for ever.
+        if hangs and name in _MAY_HANG:
             found = Probe(name=name, outcome="warning", message=found.message)
             hangs = False
         lines.append(found)
@@ -110,6 +112,16 @@ def run_probes(
         if batched is not None and rows is not None:
             run("batch rows", lambda line: batch_rows(line, batched, rows, plain.seeded))
     return tuple(lines)
+
+
+def try_out(rule: Rule, contract: Contract, *, calls: int = 4) -> None:
+    """Call ``rule`` on a few cases of different sizes; how the calls end is ignored."""
+    honest, line = Plain(caller(rule, contract), contract), Line()
+    with warnings.catch_warnings(), np.errstate(all="ignore"), plain.states_kept():
+        warnings.simplefilter("ignore")
+        for case in (cases.PLAIN, cases.SINGLE, cases.EQUAL, cases.DISJOINT, cases.large()):
+            for seed in range(calls):
+                honest.run(line, case, seed)
 
 
 def _plain_probes(honest: Plain) -> dict[str, Body]:
