@@ -1,5 +1,7 @@
 """A comparison as text for a terminal, 80 columns wide."""
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -38,20 +40,35 @@ def print_comparison(run: CompareRun, console: Console) -> None:
         console.print(Text(f"coupling bound on one iteration: {_number(model.bounds.coupling)}"))
         for row in rows:
             for finding in row.lossless.findings:
-                console.print(
-                    Text(f"{row.verdict} {row.verifier}: {finding}", style=_STYLE[row.verdict])
-                )
+                console.print(Text(f"FAIL {row.verifier}: {finding}", style=_STYLE["FAIL"]))
+            for finding in row.acceptance.findings:
+                text = f"FAIL {row.verifier}, {row.acceptance.words}: {finding}"
+                console.print(Text(text, style=_STYLE["FAIL"]))
         if any(row.calls for row in rows):
             console.print(_calls_table(rows))
+            if any(entry.exact is None for row in rows for entry in row.calls):
+                console.print(Text("no exact number of tokens: shown, not judged", style="dim"))
         console.print()
-    console.print(
-        Text(
-            f"Seed {run.seed}. If every verifier here is right, a run reports a fault with "
-            f"probability {run.alpha:g} at most; a mean one-token TV of {run.detect:g} is found "
-            f"with probability {run.power:g}, or the verdict is INCONCLUSIVE."
-        )
-    )
+    console.print(Text(_promise(run)))
     console.print(Text(run.verdict, style=_STYLE[run.verdict]))
+
+
+def _promise(run: CompareRun) -> str:
+    """What the whole run promises: its false-alarm rate, and what it finds on which models."""
+    models: dict[str, list[str]] = {}
+    for row in run.results:
+        names = models.setdefault(row.lossless.deviation, [])
+        if printable(row.model) not in names:
+            names.append(printable(row.model))
+    found = [
+        deviation + (f" ({', '.join(names)})" if len(models) > 1 else "")
+        for deviation, names in models.items()
+    ]
+    return (
+        f"Seed {run.seed}. If every verifier here is right, a run reports a fault with "
+        f"probability {run.alpha:g} at most. Found with probability {run.power:g} from "
+        f"{run.detect:g} on, or the verdict is INCONCLUSIVE: {'; '.join(found)}."
+    )
 
 
 def _title(run: CompareRun, model: ModelInfo) -> str:
@@ -78,10 +95,11 @@ def _model_table(rows: list[CompareResult], speeds: dict[tuple[str, str], Timing
     ):
         table.add_column(Text(header), justify="right", no_wrap=True)
     for row in rows:
-        verdict = "" if row.verdict == "INCONCLUSIVE" else f" {row.lossless.tier}"
+        verdict = row.lossless.verdict
+        tier = "" if verdict == "INCONCLUSIVE" else f" {row.lossless.tier}"
         table.add_row(
             Text(row.verifier),
-            Text(row.verdict + verdict, style=_STYLE[row.verdict]),
+            Text(verdict + tier, style=_STYLE[verdict]),
             _value(row.expected_accepted),
             _METHOD[row.expected_accepted.method][0],
             _interval(row.measured),
@@ -151,16 +169,52 @@ def _basis(rows: list[CompareResult]) -> list[str]:
     lines = [f"{', '.join(names)}: {scope}" for scope, names in scopes.items()]
     tests = [len(row.lossless.tests) for row in rows]
     tokens = [max((test.n for test in row.lossless.tests), default=0) for row in rows]
-    found = [row.lossless.detectable for row in rows]
-    worst = "nothing" if None in found else f"TV {max(x for x in found if x is not None):.4f}"
     lines.append(
-        f"kernels sampled: {_range(tests, 'd')} tests on {_range(tokens, '.1e')} tokens each; "
-        f"power .9 for {worst} or more"
+        f"kernels sampled: {_range(tests, 'd')} tests on {_range(tokens, '.1e')} tokens each"
     )
+    main = [(row.lossless.deviation, row.lossless.detectable) for row in rows]
+    beside = [(power.deviation, power.detectable) for row in rows for power in row.lossless.beside]
+    lines += [*_powers(main), *(f"beside it: {power}" for power in _powers(beside))]
+    bounds: dict[tuple[float, str | None], list[float]] = {}
+    for row in rows:
+        if (certificate := row.lossless.certificate) is not None:
+            terms = certificate.delta, certificate.assumption
+            bounds.setdefault(terms, []).append(certificate.bound)
+    lines += [
+        f"certified at {1 - delta:.1%}: mean one-token TV at most {_range(found, '.4f')}, if "
+        f"{assumption}"
+        for (delta, assumption), found in bounds.items()
+    ]
+    return lines + _acceptance(rows)
+
+
+def _acceptance(rows: list[CompareResult]) -> list[str]:
+    """Whether the kernels accept as their rules do, which losslessness does not rest on."""
+    said: dict[str, list[CompareResult]] = {}
+    for row in rows:
+        said.setdefault(row.acceptance.words, []).append(row)
+    lines = []
+    for words, group in said.items():
+        powers = _powers([(row.acceptance.deviation, row.acceptance.detectable) for row in group])
+        names = ", ".join(row.verifier for row in group)
+        lines.append(f"{names}: {words}; {'; '.join(powers)}")
     return lines
 
 
-def _range(values: list[int], form: str) -> str:
+def _powers(found: list[tuple[str, float | None]]) -> list[str]:
+    """Return for each kind of deviation the size from which on all of its tests find it."""
+    sizes: dict[str, list[float | None]] = {}
+    for deviation, size in found:
+        sizes.setdefault(deviation, []).append(size)
+    return [
+        f"{deviation}: power .9 for nothing"
+        if None in every
+        else f"{deviation}: power .9 from {max(x for x in every if x is not None):.4f} on"
+        for deviation, every in sizes.items()
+    ]
+
+
+def _range(values: Sequence[float], form: str) -> str:
     low, high = format(min(values), form), format(max(values), form)
     return low if low == high else f"{low} to {high}"
 

@@ -27,9 +27,9 @@ class Counts:
 
     ``accepted``: int64 (gamma+1,), tau of the first call. ``lengths``: int64 (2, calls), sum
     and sum of squares of the tokens out after each call. ``transitions``: int64 (positions,
-    S+1, V) emitted tokens by position and row. ``pits``: int64 (2, positions, bins),
-    randomised PITs in q/p and in token order, and ``unsupported`` the tokens of probability
-    0 among them. What was not asked for is empty.
+    S+1, cells) emitted tokens by position, row and cell of tokens. ``pits``: int64 (2,
+    positions, bins), randomised PITs in q/p and in token order, and ``unsupported`` the
+    tokens of probability 0 among them. What was not asked for is empty.
     """
 
     trials: int
@@ -67,13 +67,15 @@ def simulate(
     calls: int = 1,
     eos: int | None = None,
     transition_shape: tuple[int, int, int] = (0, 1, 1),
+    cells: Ints | None = None,
     pit_positions: int = 0,
     first_trial: int = 0,
 ) -> Counts:
     """Run ``trials`` generations of at most ``calls`` calls under the rule named ``rule``.
 
-    ``transition_shape`` (positions, rows, V) or ``pit_positions`` ask for the tokens emitted
-    at the first positions; with several calls a generation then ends when they are full.
+    ``transition_shape`` (positions, rows, cells) or ``pit_positions`` ask for the tokens
+    emitted at the first positions; with several calls a generation then ends when they are
+    full. ``cells`` int64 (V,) is the cell that counts each token, by default its own.
     Trials are numbered from ``first_trial``. Neither ``threads`` nor their timing changes the
     result.
     """
@@ -93,10 +95,11 @@ def simulate(
         done = 0
         unsupported = np.zeros(1, np.int64)
         stop = -1 if eos is None else eos
+        places = np.arange(transition_shape[2]) if cells is None else cells
         while (shard := take()) is not None:
             generate(
                 tables, RULES[rule], gamma, np.uint64(seed), *shard, calls, stop,
-                counts.accepted, counts.lengths, counts.transitions, counts.pits,
+                places, counts.accepted, counts.lengths, counts.transitions, counts.pits,
                 unsupported,
             )  # fmt: skip
             done += shard[1] - shard[0]

@@ -1,7 +1,7 @@
 """One model of a comparison: its exact curves, then every verifier judged and measured."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -10,10 +10,13 @@ import numpy as np
 
 from simverify import results as doc
 from simverify import stats
+from simverify.audit.acceptance import Generations
 from simverify.audit.curves import CONFIDENCE, AcceptanceCurve, acceptance_curves, enumerable
 from simverify.audit.documents import certificate_document, finite, test_document
 from simverify.audit.exact import exact_check, passes
-from simverify.audit.sampled import SampledCheck, Trial, min_blocks, plan_trials, sampled_check
+from simverify.audit.judgement import Judgement
+from simverify.audit.sampled import SampledCheck, plan_blocks, plan_trials, sampled_check
+from simverify.audit.trial import Trial
 from simverify.models import MarkovModel, Model
 from simverify.simulators.exact.calls import TooManyCalls, laws_by_tree, tokens_after_calls
 from simverify.simulators.exact.rows import markov_rows
@@ -24,6 +27,12 @@ from simverify.verifiers import VERIFIERS, Verifier
 
 GENERATIONS = 200_000
 """Generations behind the tokens after i calls."""
+
+_ACCEPTANCE_WORDS: dict[doc.Verdict, str] = {
+    "PASS": "accepts as the declared rule does",
+    "FAIL": "not the declared rule",
+    "INCONCLUSIVE": "too few blocks to tell it from other rules",
+}
 
 _EXACT_CALL_LEAVES = 30_000
 """Work limit for exact tokens after calls: drafted blocks times distinct calls."""
@@ -80,29 +89,34 @@ class ModelComparison:
         """Judge and measure one verifier; returns its row and its blocks per second."""
         settings, curve = self.settings, self.curves[verifier.name]
         self.say(f"{self.model.name}: {verifier.name}")
+        coupling = verifier.contract == "step"
+        best = self.curves["greedy" if coupling else "block"]
         trial = Trial(
-            verifier, self.model, self.tables, settings.gamma, curve, self.alpha,
+            verifier, self.model, self.tables, settings.gamma, curve, best, self.alpha,
             settings.detect, settings.seed, settings.threads,
         )  # fmt: skip
-        trials = settings.blocks or plan_trials(trial)
+        calls = settings.calls > 0
+        trials = settings.blocks or plan_trials(trial, calls=calls)
         first = None
         seconds = 0.0
-        if verifier.contract == "step":
+        if coupling:
             clock = time.perf_counter()
-            first = self._first_calls(verifier, settings.blocks or min_blocks(trial))
+            first = trial.first_calls(settings.blocks or plan_blocks(trial, calls=calls))
             seconds = time.perf_counter() - clock
-        check = sampled_check(trial, trials, first)
+        generations = self._generations(verifier) if calls else None
+        check = sampled_check(trial, trials, first, generations)
         if first is None:
             first, seconds = check.counts, check.seconds
         exact = exact_check(verifier, self.model, settings.gamma)
-        coupling = verifier.contract == "step"
-        optimum = self.curves["greedy" if coupling else "block"].expected
+        lossless = _lossless(check, exact, settings.detect)
+        acceptance = _acceptance(check.acceptance, settings.detect)
+        optimum = best.expected
         row = doc.CompareResult(
             model=self.model.name,
             verifier=verifier.name,
             gamma=settings.gamma,
             vocab_size=self.model.vocab_size,
-            verdict=_verdict(check, exact, settings.detect),
+            verdict=doc.overall([lossless.verdict, acceptance.verdict]),
             expected_accepted=_expected(curve),
             measured=_measured_tau(first, settings.gamma),
             block_efficiency=curve.expected + 1,
@@ -110,7 +124,8 @@ class ModelComparison:
                 name="coupling" if coupling else "block", expected_accepted=optimum
             ),
             optimality=curve.expected / optimum if optimum > 0 else 1.0,
-            lossless=_lossless(check, exact),
+            lossless=lossless,
+            acceptance=acceptance,
             acceptance_ccdf=doc.Curve(
                 exact=tuple(curve.middle.tolist()) if curve.sample is None else None,
                 lower=tuple(curve.lower.tolist()),
@@ -121,50 +136,24 @@ class ModelComparison:
                 cost_ratio=settings.cost_ratio,
                 predicted=predicted_speedup(curve.expected, settings.gamma, settings.cost_ratio),
             ),
-            calls=self._after_calls(verifier) if settings.calls else (),
+            calls=_after_calls(generations, settings.gamma) if generations else (),
         )
         return row, first.trials / seconds
 
-    def _first_calls(self, verifier: Verifier, blocks: int) -> Counts:
-        return simulate(
-            self.tables,
-            verifier.name,
-            self.settings.gamma,
-            blocks,
-            seed=self.settings.seed,
-            threads=self.settings.threads,
-        )
-
-    def _after_calls(self, verifier: Verifier) -> tuple[doc.AfterCalls, ...]:
-        """Tokens out after 1..calls calls, measured, and exact where the model allows it."""
+    def _generations(self, verifier: Verifier) -> Generations:
+        """Run generations of many calls, and work out their lengths where the model allows it."""
         settings = self.settings
-        trials = min(settings.blocks or GENERATIONS, GENERATIONS)
         counts = simulate(
             self.tables,
             verifier.name,
             settings.gamma,
-            trials,
+            min(settings.blocks or GENERATIONS, GENERATIONS),
             seed=settings.seed,
             threads=settings.threads,
             calls=settings.calls,
             eos=settings.eos,
         )
-        exact = self._exact_calls(verifier) or [None] * settings.calls
-        return tuple(
-            doc.AfterCalls(
-                calls=i + 1,
-                exact=None if exact[i] is None else float(exact[i]),
-                fraction=_fraction(exact[i]),
-                measured=_measured(
-                    int(counts.lengths[0, i]),
-                    int(counts.lengths[1, i]),
-                    trials,
-                    low=1,
-                    high=(i + 1) * (settings.gamma + 1),
-                ),
-            )
-            for i in range(settings.calls)
-        )
+        return Generations(counts, self._exact_calls(verifier), settings.eos is not None)
 
     def _exact_calls(self, verifier: Verifier) -> list[Any] | None:
         model, settings = self.model, self.settings
@@ -180,28 +169,64 @@ class ModelComparison:
             return None
 
 
-def _verdict(check: SampledCheck, exact: doc.ExactCheck | None, detect: float) -> doc.Verdict:
-    if check.findings or (exact is not None and not passes(exact)):
-        return "FAIL"
-    return "PASS" if check.detectable <= detect else "INCONCLUSIVE"
-
-
-def _lossless(check: SampledCheck, exact: doc.ExactCheck | None) -> doc.Lossless:
-    findings = list(check.findings)
+def _lossless(check: SampledCheck, exact: doc.ExactCheck | None, detect: float) -> doc.Lossless:
+    sampled = check.lossless
+    findings = list(sampled.findings)
+    verdict = sampled.verdict(detect)
     if exact is not None and not passes(exact):
+        verdict = "FAIL"
         findings.insert(
             0, f"the rule's own law differs from the target's by TV {exact.tv:.3g} ({exact.scope})"
         )
     return doc.Lossless(
+        verdict=verdict,
         tier="sampled" if exact is None else "exact",
         max_abs_deviation=None if exact is None else exact.max_abs_deviation,
         tv=None if exact is None else exact.tv,
         exact=exact,
-        tests=tuple(test_document(test) for test in check.tests),
-        detectable=finite(check.detectable),
-        deviation=check.deviation,
+        tests=tuple(test_document(test) for test in sampled.tests),
+        detectable=finite(sampled.detectable),
+        deviation=sampled.deviation,
+        beside=tuple(
+            doc.Power(deviation=deviation, detectable=finite(size))
+            for deviation, size in sampled.beside
+        ),
         certificate=certificate_document(check.certificate),
         findings=tuple(findings),
+    )
+
+
+def _acceptance(judgement: Judgement, detect: float) -> doc.Acceptance:
+    verdict = judgement.verdict(detect)
+    return doc.Acceptance(
+        verdict=verdict,
+        words=_ACCEPTANCE_WORDS[verdict],
+        tests=tuple(test_document(test) for test in judgement.tests),
+        detectable=finite(judgement.detectable),
+        deviation=judgement.deviation,
+        findings=judgement.findings,
+    )
+
+
+def _after_calls(generations: Generations, gamma: int) -> tuple[doc.AfterCalls, ...]:
+    """Tokens out after 1.. calls, measured, and exact where they are known."""
+    counts = generations.counts
+    calls = counts.lengths.shape[1]
+    exact: Sequence[float | Fraction | None] = generations.exact or [None] * calls
+    return tuple(
+        doc.AfterCalls(
+            calls=i + 1,
+            exact=None if mean is None else float(mean),
+            fraction=_fraction(mean),
+            measured=_measured(
+                int(counts.lengths[0, i]),
+                int(counts.lengths[1, i]),
+                counts.trials,
+                low=1,
+                high=(i + 1) * (gamma + 1),
+            ),
+        )
+        for i, mean in enumerate(exact)
     )
 
 

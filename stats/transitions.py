@@ -173,8 +173,8 @@ class _Layout:
 
 
 def _sums(flat: Ints, values: npt.NDArray[Any]) -> Floats:
-    sums: Floats = np.bincount(flat, values.ravel(), values.size).reshape(values.shape)
-    return sums
+    sums = np.bincount(flat, values.ravel(), values.size)
+    return np.asarray(sums, dtype=np.float64).reshape(values.shape)
 
 
 def _pools(expected: Floats) -> tuple[Ints, Ints]:

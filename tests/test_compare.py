@@ -62,12 +62,10 @@ def test_exact_accepted_tokens_are_the_known_fractions(model, gamma):
     for name, known in zip(RULES, ACCEPTED[model, gamma], strict=False):
         expected = row(run, model, name).expected_accepted
         assert Fraction(expected.fraction) == Fraction(known)
-        assert (
-            expected.exact
-            == expected.lower
-            == expected.upper
-            == pytest.approx(float(Fraction(known)))
-        )
+        assert expected.exact == pytest.approx(float(Fraction(known)))
+        # Certain bounds: the floats next to the fraction, or itself.
+        assert Fraction(expected.lower) <= Fraction(known) <= Fraction(expected.upper)
+        assert expected.upper - expected.lower < 1e-14
         assert expected.method == "enumeration"
 
 
@@ -151,7 +149,7 @@ def test_losslessness_is_exact_and_sampled(run):
         assert not r.lossless.findings
         assert r.lossless.tests
         assert not any(test.rejected for test in r.lossless.tests)
-    spent = sum(test.alpha for r in run.results for test in r.lossless.tests)
+    spent = sum(test.alpha for r in run.results for test in r.lossless.tests + r.acceptance.tests)
     assert 0.5 * run.alpha < spent <= run.alpha * (1 + 1e-9)
 
 
@@ -267,12 +265,10 @@ def test_rules_see_the_same_drafts_whoever_else_is_compared(run):
     assert alone.results[0].measured == row(run, "compact", "block").measured
 
 
-def test_a_name_twice_is_one_row_and_the_order_is_the_users(run):
+def test_the_order_is_the_users(run):
     assert [(r.model, r.verifier) for r in run.results] == [
         (model, verifier) for model in ("toy", "compact") for verifier in RULES
     ]
-    twice = simverify.compare(["toy"], ["match", "token", "match"], gamma=1, blocks=1000)
-    assert [r.verifier for r in twice.results] == ["match", "token"]
 
 
 @pytest.fixture(scope="module")
@@ -334,7 +330,7 @@ def test_bounds_enclose_where_the_law_is_too_large():
     [
         ({"gamma": 0}, "gamma is 0: expected 1 to 64"),
         ({"gamma": 65}, "gamma is 65"),
-        ({"blocks": 0}, "blocks is 0: expected 1 to"),
+        ({"blocks": 0}, "blocks is 0: expected 2 to"),
         ({"blocks": 10**11}, "blocks is 100000000000"),
         ({"calls": -1}, "calls is -1"),
         ({"cost_ratio": -0.1}, "cost ratio is -0.1"),
@@ -350,6 +346,7 @@ def test_bounds_enclose_where_the_law_is_too_large():
         ({"models": []}, "nothing to compare"),
         ({"verifiers": []}, "nothing to compare"),
         ({"models": ["toy", "toy"]}, "two models are called 'toy'"),
+        ({"verifiers": ["match", "token", "match"]}, "verifier 'match' is named twice"),
         ({"models": ["toi"]}, "did you mean 'toy'"),
         ({"verifiers": ["blok"]}, "unknown verifier 'blok': did you mean 'block'"),
     ],

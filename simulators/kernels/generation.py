@@ -35,12 +35,13 @@ def _count(
     position: Any,
     v: Any,
     t: Any,
+    cells: Any,
     transitions: Any,
     pits: Any,
     unsupported: Any,
 ) -> None:
     if position < transitions.shape[0]:
-        transitions[position, state, token] += 1
+        transitions[position, state, cells[np.uintp(token)]] += 1
     if position < pits.shape[1]:
         bins = pits.shape[2]
         if target_prob(tables, state, token) <= 0.0:
@@ -60,6 +61,7 @@ def generate(
     end: Any,
     calls: Any,
     eos: Any,
+    cells: Any,
     accepted: Any,
     lengths: Any,
     transitions: Any,
@@ -71,9 +73,10 @@ def generate(
     A generation stops early after token ``eos`` (-1: none) or once its tokens fill every
     counted position, if positions are counted over several calls. Adds to: ``accepted`` int64
     (gamma+1,) tau of the first call; ``lengths`` int64 (2, calls) sum and sum of squares of
-    the tokens out after each call; ``transitions`` int64 (positions, states, V) and ``pits``
-    int64 (2, positions, bins), randomised PITs in q/p and in token order (either of the two
-    may be empty); ``unsupported`` int64 (1,) tokens of probability 0 among the latter.
+    the tokens out after each call; ``transitions`` int64 (positions, states, cells), where
+    ``cells`` int64 (V,) is the cell of each token, and ``pits`` int64 (2, positions, bins),
+    randomised PITs in q/p and in token order (either of the two may be empty);
+    ``unsupported`` int64 (1,) tokens of probability 0 among the latter.
     """
     even = gamma + gamma % 2
     positions = max(transitions.shape[0], pits.shape[1])
@@ -192,6 +195,7 @@ def generate(
                             emitted[t],
                             u_pit,
                             t,
+                            cells,
                             transitions,
                             pits,
                             unsupported,

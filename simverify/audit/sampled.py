@@ -2,278 +2,160 @@
 
 An exact check of a readable rule says nothing about the kernel that stands for it, so the
 kernel itself is sampled always. Where contexts repeat the emitted tokens are counted by
-position and context (G2); where they do not, by randomised PITs (KS), in q/p and in token
-order. Positions are a call's slots for a rule without state, and absolute positions in a
+position and context (``contexts``); where they do not, by randomised PITs (``pits``).
+Positions are a call's slots for a rule without state, and absolute positions in a
 generation for a rule with state, whose slots follow no target (design: "lossless").
 """
 
 import time
-from dataclasses import dataclass
-from functools import reduce
-from operator import add
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from simverify import stats
-from simverify.audit.curves import AcceptanceCurve, sample_bounds
-from simverify.models.base import MarkovModel, Model
-from simverify.simulators.run import PIT_BINS, Counts, simulate
-from simverify.verifiers import Verifier
-
-MAX_TRANSITION_VOCAB = 4096
-"""Beyond it contexts repeat too thinly for counts by context; PITs are used."""
+from simverify.audit.acceptance import (
+    Generations,
+    acceptance_detectable,
+    judge_acceptance,
+    lossy_finding,
+    lossy_test,
+)
+from simverify.audit.contexts import judge_contexts, predict_contexts
+from simverify.audit.judgement import Judgement
+from simverify.audit.pits import judge_pits, predict_pits
+from simverify.audit.shares import kernel_shares
+from simverify.audit.trial import Trial
+from simverify.simulators.run import Counts
 
 MIN_BLOCKS = 1_000_000
-MIN_PIT_BLOCKS = 300_000
+MIN_NGRAM_BLOCKS = 300_000
 MAX_BLOCKS = 1 << 26
+
 PILOT_BLOCKS = 1 << 15
+PILOT_SHARE = 16
+"""A run is planned on a pilot of at least one in so many of its trials."""
+
 PILOT_TRIALS = 1 << 61
 """First trial of pilot runs: they size a run and never enter its tests."""
 
+MARGIN = 0.98
+"""Share of the deviation to detect that is planned for: a run's contexts differ from a pilot's."""
+
 CERTIFICATE_DELTA = 1e-3
-
-
-@dataclass(frozen=True, eq=False)
-class Trial:
-    """One verifier's kernel on one model: what to run, and with what share of alpha."""
-
-    verifier: Verifier
-    model: Model
-    tables: Any
-    gamma: int
-    curve: AcceptanceCurve
-    alpha: float
-    detect: float
-    seed: int
-    threads: int
-
-    @property
-    def by_context(self) -> bool:
-        """Whether contexts repeat, so that tokens are counted by context."""
-        return isinstance(self.model, MarkovModel) and self.model.vocab_size <= MAX_TRANSITION_VOCAB
-
-    @property
-    def positions(self) -> int:
-        """How many positions are judged: the slots of a call, or twice gamma tokens."""
-        return self.gamma + 1 if self.verifier.contract == "verify" else 2 * self.gamma
-
-    @property
-    def rows(self) -> npt.NDArray[np.float64]:
-        """Target rows (S+1, V) in the order of the counts."""
-        assert isinstance(self.model, MarkovModel)
-        return np.vstack([self.model.target_rows, self.model.target_start])
-
-    def run(self, trials: int, first_trial: int = 0) -> Counts:
-        """Count the tokens of ``trials`` calls, or generations for a rule with state."""
-        shape = (self.positions, *self.rows.shape) if self.by_context else (0, 1, 1)
-        return simulate(
-            self.tables,
-            self.verifier.name,
-            self.gamma,
-            trials,
-            first_trial=first_trial,
-            seed=self.seed,
-            threads=self.threads,
-            # Every call emits a token, so this many calls fill the positions.
-            calls=1 if self.verifier.contract == "verify" else self.positions,
-            transition_shape=shape,
-            pit_positions=0 if self.by_context else self.positions,
-        )
 
 
 @dataclass(frozen=True, eq=False)
 class SampledCheck:
     """Tests of one kernel on ``counts``, which took ``seconds`` to simulate.
 
-    ``detectable``: mean one-token TV found with power .9; see ``deviation``.
+    ``lossless`` judges its tokens, and acceptance above the optimum; ``acceptance`` whether
+    it accepts as the declared rule does.
     """
 
     counts: Counts
-    tests: tuple[stats.TestResult, ...]
-    findings: tuple[str, ...]
-    detectable: float
-    deviation: str
+    lossless: Judgement
+    acceptance: Judgement
     certificate: stats.Certificate
     seconds: float
 
+    @property
+    def tests(self) -> tuple[stats.TestResult, ...]:
+        """All tests, those of the declared rule last."""
+        return self.lossless.tests + self.acceptance.tests
 
-def min_blocks(trial: Trial) -> int:
-    """Blocks that make the intervals narrow, whatever the power needs."""
-    return MIN_BLOCKS if trial.by_context else MIN_PIT_BLOCKS
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """All findings, in words."""
+        return self.lossless.findings + self.acceptance.findings
 
 
-def plan_trials(trial: Trial) -> int:
-    """Return how many trials find a mean one-token TV of ``trial.detect`` with power .9.
+def plan_blocks(trial: Trial, *, calls: bool = False) -> int:
+    """Return how many first calls make the intervals narrow and the acceptance test sharp."""
+    floor = MIN_BLOCKS if trial.markov else MIN_NGRAM_BLOCKS
+    alpha = kernel_shares(trial.alpha, calls=calls)["acceptance"]
+    return _enough(floor, trial.detect, lambda blocks: acceptance_detectable(trial, blocks, alpha))
 
-    Sized on a pilot run of other trials, up to ``MAX_BLOCKS``; in steps of a fifth, from a
-    floor that makes the intervals narrow.
+
+def plan_trials(trial: Trial, *, calls: bool = False) -> int:
+    """Return how many trials find a deviation of ``trial.detect`` with power .9.
+
+    Sized on a pilot run of other trials, and on a longer one where the run turns out long:
+    rarely visited contexts do not show in a short one. Up to ``MAX_BLOCKS``, from a floor
+    that makes the intervals narrow; the floor where more trials would not keep the promise.
     """
-    pilot = trial.run(PILOT_BLOCKS, PILOT_TRIALS)
-    floor = min_blocks(trial)
-    # A generation of a rule with state fills all its positions: fewer give as many tokens.
-    trials = floor if trial.verifier.contract == "verify" else floor // trial.gamma
-    predict = _predict_transitions if trial.by_context else _predict_pits
-    while predict(trial, pilot, trials / PILOT_BLOCKS) > trial.detect and trials < MAX_BLOCKS:
-        trials = trials * 6 // 5
+    floor = plan_blocks(trial, calls=calls)
+    if trial.verifier.contract == "step":
+        # A generation fills all its positions: fewer give as many tokens.
+        floor = max(floor // trial.gamma, 1)
+    alpha = kernel_shares(trial.alpha, calls=calls)["output"]
+    predict = predict_contexts if trial.by_context else predict_pits
+    size, trials = PILOT_BLOCKS, floor
+    for first in (PILOT_TRIALS, PILOT_TRIALS + MAX_BLOCKS):
+        pilot = trial.run(size, first)
+        trials = _enough(
+            floor,
+            MARGIN * trial.detect,
+            lambda n, pilot=pilot: predict(trial, pilot, n, alpha),  # type: ignore[misc]
+        )
+        size = trials // PILOT_SHARE
+        if size <= PILOT_BLOCKS:
+            break
     return trials
 
 
-def sampled_check(trial: Trial, trials: int, first_calls: Counts | None = None) -> SampledCheck:
+def _enough(floor: int, detect: float, detectable: Callable[[int], float]) -> int:
+    """Return the first number, in steps of a fifth, whose detectable deviation is small enough.
+
+    ``floor`` if it is enough or if none up to ``MAX_BLOCKS`` is.
+    """
+    steps = [floor]
+    while steps[-1] < MAX_BLOCKS:
+        steps.append(max(steps[-1] * 6 // 5, steps[-1] + 1))
+    low, high = 0, len(steps) - 1
+    if detectable(steps[low]) <= detect or detectable(steps[high]) > detect:
+        return floor
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if detectable(steps[middle]) <= detect else (middle, high)
+    return steps[high]
+
+
+def sampled_check(
+    trial: Trial,
+    trials: int,
+    first_calls: Counts | None = None,
+    generations: Generations | None = None,
+) -> SampledCheck:
     """Run and test the kernel.
 
-    ``first_calls`` are counts of first calls for the acceptance test of a rule with state,
-    whose own run keeps only the tokens of whole generations.
+    ``first_calls`` are counts of first calls for the acceptance tests of a rule with state,
+    whose own run keeps only the tokens of whole generations. ``generations`` are the tokens
+    after several calls, where they were asked for and are known exactly.
     """
     clock = time.perf_counter()
     counts = trial.run(trials)
     seconds = time.perf_counter() - clock
-    shares = stats.split_alpha(trial.alpha, {"output": 3, "acceptance": 1})
-    judge = _judge_transitions if trial.by_context else _judge_pits
-    tests, findings, detectable, deviation, certificate = judge(trial, counts, shares["output"])
-    acceptance = _acceptance(trial, first_calls or counts, shares["acceptance"])
-    findings += [f"{test.name}: p = {_shown(test.log_pvalue)}" for test in tests if test.rejected]
-    if acceptance.rejected:
-        findings.append(
-            f"Pr(tau >= {acceptance.level}) is {acceptance.direction} the rule's own law: "
-            "the kernel is not the declared rule"
-        )
+    first = first_calls or counts
+    shares = kernel_shares(trial.alpha, calls=generations is not None)
+    judge = judge_contexts if trial.by_context else judge_pits
+    lossless = judge(trial, counts, shares["output"])
+    lossy = lossy_test(trial, first, shares["lossy"])
+    findings = lossless.findings
+    if lossy.rejected:
+        findings += (lossy_finding(trial, lossy),)
     return SampledCheck(
-        counts, (*tests, acceptance), tuple(findings), detectable, deviation, certificate, seconds
+        counts,
+        replace(lossless, tests=(*lossless.tests, lossy), findings=findings),
+        judge_acceptance(trial, first, generations, shares),
+        _certificate(trial, counts),
+        seconds,
     )
 
 
-def _shown(log_pvalue: float) -> str:
-    return "0" if log_pvalue == -np.inf else f"1e{log_pvalue / np.log(10):.0f}"
-
-
-def _acceptance(trial: Trial, counts: Counts, alpha: float) -> stats.TestResult:
-    lower, upper = trial.curve.lower, trial.curve.upper
-    if trial.curve.sample is not None:
-        # Statistical bounds: half of the share pays for them, split over the levels.
-        alpha /= 2
-        lower, upper = sample_bounds(trial.curve.sample, 1 - alpha / trial.gamma)
-    return stats.acceptance_test(counts.tail_counts, counts.trials, lower, upper, alpha=alpha)
-
-
-def _slot(trial: Trial, position: int) -> str:
-    kind = "slot" if trial.verifier.contract == "verify" else "position"
-    return f"{kind} {position + 1}"
-
-
-Judgement = tuple[list[stats.TestResult], list[str], float, str, stats.Certificate]
-
-
-def _judge_transitions(trial: Trial, counts: Counts, alpha: float) -> Judgement:
-    rows = trial.rows
-    findings = []
-    parts: dict[str, stats.G2] = {}
-    for position, table in enumerate(counts.transitions):
-        support = stats.support_violations(table, rows)
-        if support.first is not None:
-            context, token, count = support.first
-            findings.append(
-                f"support, {_slot(trial, position)}: token {token} of probability 0 emitted "
-                f"{count} times in context {context}"
-            )
-        if table.any():
-            g2 = stats.transition_g2(table, rows)
-            if g2.df > 0:
-                parts[f"transitions, {_slot(trial, position)}"] = g2
-    # One test of all positions holds the promised power; one of each tells where.
-    pooled = reduce(add, parts.values()) if parts else None
-    tests = []
-    if pooled is not None:
-        shares = stats.split_alpha(
-            alpha, {"transitions": 2 * len(parts), **dict.fromkeys(parts, 1.0)}
-        )
-        tests = [
-            stats.g2_test(g2, alpha=shares[name], name=name)
-            for name, g2 in [("transitions", pooled), *parts.items()]
-        ]
-    stacked = counts.transitions.reshape(-1, rows.shape[1])
-    certificate = stats.plug_in_certificate(
-        stacked, np.tile(rows, (trial.positions, 1)), delta=CERTIFICATE_DELTA
-    )
-    detectable = _detectable(counts.transitions, rows, tests)
-    return tests, findings, detectable, "mean one-token TV", certificate
-
-
-def _detectable(
-    transitions: npt.NDArray[np.int64],
-    rows: npt.NDArray[np.float64],
-    tests: list[stats.TestResult],
-) -> float:
-    """Mean one-token TV over all tokens that is found with power .9."""
-    total = int(transitions.sum())
-    visited = transitions.sum(axis=(0, 2)) > 0
-    if ((rows[visited] > 0).sum(axis=1) == 1).all():
-        # One-hot rows: whatever deviates is off the support, and one such token is seen.
-        return min(1.0, float(np.log(10)) / total)
-    if not tests:
-        return float("inf")
-    # Tokens of positions too thin to be tested may deviate unseen.
-    return tests[0].min_detectable + (total - tests[0].n) / total
-
-
-def _judge_pits(trial: Trial, counts: Counts, alpha: float) -> Judgement:
-    findings = []
-    if counts.unsupported:
-        findings.append(f"support: {counts.unsupported} tokens of probability 0 emitted")
-    histograms = {
-        (order, position): counts.pits[order, position]
-        for order in range(2)
-        for position in range(trial.positions)
-        if counts.pits[order, position].any()
-    }
-    names = ("q/p order", "token order")
-    tests = {
-        (order, position): stats.pit_ks(
-            histogram,
-            alpha=alpha / len(histograms),
-            name=f"PIT in {names[order]}, {_slot(trial, position)}",
-        )
-        for (order, position), histogram in histograms.items()
-    }
-    detectable = _weighted(
-        [(test.n, test.min_detectable) for (order, _), test in tests.items() if order == 0]
-    )
-    certificate = stats.monotone_certificate(counts.pits[0].sum(axis=0), delta=CERTIFICATE_DELTA)
-    deviation = "mean one-token TV, monotone in one of the orders"
-    return list(tests.values()), findings, detectable, deviation, certificate
-
-
-def _weighted(parts: list[tuple[int, float]]) -> float:
-    """Mean TV that must exceed some position's own limit, whichever it falls on."""
-    total = sum(n for n, _ in parts)
-    return sum(n * min(limit, 1.0) for n, limit in parts) / total
-
-
-def _predict_transitions(trial: Trial, pilot: Counts, scale: float) -> float:
-    """Detectable TV of a run ``scale`` times the pilot, from expected counts alone."""
-    rows = trial.rows
-    shares = stats.split_alpha(trial.alpha, {"output": 3, "acceptance": 1})
-    parts = []
-    for table in pilot.transitions:
-        expected = np.rint(table.sum(axis=1, keepdims=True) * scale * rows).astype(np.int64)
-        if expected.any():
-            parts.append(stats.transition_g2(expected, rows))
-    total = reduce(add, parts)
-    if total.df == 0:
-        return 0.0
-    limit = stats.g2_min_detectable(total.df, total.n, alpha=shares["output"] * 2 / 3)
-    return limit + total.unresolved / total.n
-
-
-def _predict_pits(trial: Trial, pilot: Counts, scale: float) -> float:
-    alpha = stats.split_alpha(trial.alpha, {"output": 3, "acceptance": 1})["output"]
-    totals = pilot.pits[0].sum(axis=1)
-    used = int((totals > 0).sum())
-    return _weighted(
-        [
-            (n, stats.ks_min_detectable(n, alpha=alpha / (2 * used), bins=PIT_BINS))
-            for n in (int(total * scale) for total in totals)
-            if n > 0
-        ]
-    )
+def _certificate(trial: Trial, counts: Counts) -> stats.Certificate:
+    if not trial.by_context:
+        return stats.monotone_certificate(counts.pits[0].sum(axis=0), delta=CERTIFICATE_DELTA)
+    stacked = counts.transitions.reshape(-1, trial.rows.shape[1])
+    rows = np.tile(trial.rows, (trial.positions, 1))
+    return stats.plug_in_certificate(stacked, rows, delta=CERTIFICATE_DELTA)

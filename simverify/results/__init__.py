@@ -24,6 +24,7 @@ from simverify.results.common import (
     overall,
 )
 from simverify.results.comparison import (
+    Acceptance,
     AfterCalls,
     Bounds,
     CompareResult,
@@ -35,14 +36,17 @@ from simverify.results.comparison import (
     Measured,
     ModelInfo,
     Optimum,
+    Power,
     Speedup,
 )
+from simverify.results.self_test import SelfTestRun, Tried
 
-Document = CompareRun | AuditRun
+Document = CompareRun | AuditRun | SelfTestRun
 """What a result file holds; its field ``command`` says which."""
 
 __all__ = [
     "SCHEMA_VERSION",
+    "Acceptance",
     "AfterCalls",
     "AuditRun",
     "Bounds",
@@ -63,11 +67,14 @@ __all__ = [
     "Meta",
     "ModelInfo",
     "Optimum",
+    "Power",
     "Probe",
     "SampledTier",
+    "SelfTestRun",
     "Speedup",
     "Test",
     "Timing",
+    "Tried",
     "Verdict",
     "overall",
 ]

@@ -43,7 +43,11 @@ class Certificate(Struct, frozen=True):
 
 
 class Timing(Struct, frozen=True):
-    """Speed of the compiled loop that measured one verifier on one model."""
+    """Blocks a second of one verifier on one model: drafted, verified, their tokens counted.
+
+    The same for every verifier, a rule with state included: first calls, counted by slot as
+    the model's tests count them.
+    """
 
     model: str
     verifier: str

@@ -48,14 +48,24 @@ class ExactCheck(Struct, frozen=True):
     tv: float
 
 
+class Power(Struct, frozen=True):
+    """A kind of deviation, and the smallest of it that is found with the run's power."""
+
+    deviation: str
+    detectable: float | None
+
+
 class Lossless(Struct, frozen=True):
     """How losslessness was judged. ``tier`` is the strongest that the verdict rests on.
 
     ``exact``: null where the rule's law is too large to write out. ``tests``: always of the
-    compiled kernel. ``detectable``: mean one-token TV (see ``deviation``) found with the
-    run's power. ``findings``: what failed, in words.
+    compiled kernel. ``detectable``: smallest deviation, of the kind named in ``deviation``,
+    found with the run's power; the verdict is INCONCLUSIVE if it exceeds the run's
+    ``detect``. ``beside``: what is found of further kinds; no verdict waits for it.
+    ``findings``: what failed, in words.
     """
 
+    verdict: Verdict
     tier: Literal["exact", "sampled"]
     max_abs_deviation: float | None
     tv: float | None
@@ -63,7 +73,24 @@ class Lossless(Struct, frozen=True):
     tests: tuple[Test, ...]
     detectable: float | None
     deviation: str
+    beside: tuple[Power, ...]
     certificate: Certificate | None
+    findings: tuple[str, ...]
+
+
+class Acceptance(Struct, frozen=True):
+    """Whether the kernel accepts as the declared rule does; says nothing about losslessness.
+
+    ``tests``: tau of the first call against the rule's own law, and the tokens after calls
+    where they are known exactly. ``detectable``, ``deviation``, ``findings`` as in
+    :class:`Lossless`. ``words``: the verdict as a sentence.
+    """
+
+    verdict: Verdict
+    words: str
+    tests: tuple[Test, ...]
+    detectable: float | None
+    deviation: str
     findings: tuple[str, ...]
 
 
@@ -84,7 +111,7 @@ class Speedup(Struct, frozen=True):
 
 
 class AfterCalls(Struct, frozen=True):
-    """Tokens out after ``calls`` calls. ``exact`` is null where the model does not allow it."""
+    """Tokens out after ``calls`` calls, judged under ``acceptance`` where ``exact`` is known."""
 
     calls: int
     exact: float | None
@@ -93,7 +120,7 @@ class AfterCalls(Struct, frozen=True):
 
 
 class CompareResult(Struct, frozen=True):
-    """One verifier on one model."""
+    """One verifier on one model; ``verdict`` is the worse of its two."""
 
     model: str
     verifier: str
@@ -106,6 +133,7 @@ class CompareResult(Struct, frozen=True):
     optimum: Optimum
     optimality: float
     lossless: Lossless
+    acceptance: Acceptance
     acceptance_ccdf: Curve
     speedup: Speedup
     calls: tuple[AfterCalls, ...]
@@ -132,8 +160,8 @@ class CompareRun(Struct, frozen=True, tag_field="command", tag="compare"):
     """A ``simverify compare`` run.
 
     ``alpha``: probability that a run in which every verifier is right reports a fault.
-    ``detect``, ``power``: a deviation of this TV is found with this probability, or the
-    verdict is INCONCLUSIVE.
+    ``detect``, ``power``: a deviation of this size, of the kind named in ``deviation``, is
+    found with this probability, or the verdict is INCONCLUSIVE.
     """
 
     schema_version: Literal[1]

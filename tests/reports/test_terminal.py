@@ -80,6 +80,7 @@ def test_the_widest_row_fits(run):
         return replace(
             row,
             verdict="INCONCLUSIVE",
+            lossless=replace(row.lossless, verdict="INCONCLUSIVE"),
             gamma=64,
             expected_accepted=bounds,
             measured=measured,

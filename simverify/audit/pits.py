@@ -1,0 +1,102 @@
+"""Emitted tokens where contexts are too many: randomised PITs, and cells of tokens beside.
+
+PITs in q/p and in token order see the deviations that are monotone in one of them, at any
+vocabulary. A Markov model's tokens are counted as well, after each row: every token, or
+cells dealt out by a hash, as fine as a table has room for; and these merged to 64. What the
+counts find is stated beside the promise, which rests on the PITs.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy.typing as npt
+
+from simverify import stats
+from simverify.audit.cells import COARSE_CELLS, coarser, merged, token_cells
+from simverify.audit.judgement import Judgement, rejections
+from simverify.audit.shares import pit_shares
+from simverify.audit.trial import Trial
+from simverify.simulators.run import PIT_BINS, Counts
+
+DEVIATION = "mean one-token TV, monotone in q/p or in token order"
+
+_ORDERS = ("q/p order", "token order")
+
+
+def judge_pits(trial: Trial, counts: Counts, alpha: float) -> Judgement:
+    """Test the PITs of every position, and for a Markov model the counts by cells."""
+    shares = pit_shares(alpha, cells=trial.markov)
+    findings = []
+    if counts.unsupported:
+        findings.append(f"support: {counts.unsupported} tokens of probability 0 emitted")
+    each = _each(trial, shares)
+    by_order = [
+        [
+            stats.pit_ks(bins, alpha=each, name=f"PIT in {order}, {trial.position(position)}")
+            for position, bins in enumerate(histograms)
+            if bins.any()
+        ]
+        for order, histograms in zip(_ORDERS, counts.pits, strict=True)
+    ]
+    beside = list(_cells(trial, counts, shares)) if trial.markov else []
+    tests = [*by_order[0], *by_order[1], *beside]
+    return Judgement(
+        tests=tuple(tests),
+        findings=(*findings, *rejections(tests)),
+        # Both orders have the same tokens and level, so they find the same distance.
+        detectable=_weighted([(test.n, test.min_detectable) for test in by_order[0]]),
+        deviation=DEVIATION,
+        beside=tuple((test.deviation, test.min_detectable) for test in beside),
+    )
+
+
+def predict_pits(trial: Trial, pilot: Counts, trials: int, alpha: float) -> float:
+    """Return the ``detectable`` of a run of ``trials``, from the positions a pilot met."""
+    each = _each(trial, pit_shares(alpha, cells=trial.markov))
+    totals = pilot.pits[0].sum(axis=1) * (trials / pilot.trials)
+    return _weighted(
+        [
+            (n, stats.ks_min_detectable(n, alpha=each, bins=PIT_BINS))
+            for n in (int(total) for total in totals)
+            if n > 0
+        ]
+    )
+
+
+def _each(trial: Trial, shares: dict[str, float]) -> float:
+    return shares["pits"] / (len(_ORDERS) * trial.positions)
+
+
+def _weighted(parts: list[tuple[int, float]]) -> float:
+    """Mean TV that must exceed some position's own limit, whichever it falls on."""
+    total = sum(n for n, _ in parts)
+    return sum(n * min(limit, 1.0) for n, limit in parts) / total
+
+
+def _cells(trial: Trial, counts: Counts, shares: dict[str, float]) -> Iterator[stats.TestResult]:
+    """Transitions between rows and cells of tokens, pooled over positions."""
+    vocab_size = trial.model.vocab_size
+    rows = merged(trial.rows, token_cells(vocab_size, trial.cells))
+    coarse = coarser(trial.cells, vocab_size)
+    tables = [table for table in counts.transitions if table.any()]
+    yield from _transitions(
+        [(merged(table, coarse), merged(rows, coarse)) for table in tables],
+        shares["coarse"],
+        f"between {COARSE_CELLS} cells of tokens",
+    )
+    if trial.cells > COARSE_CELLS:
+        every = trial.cells == vocab_size
+        words = "of every token" if every else f"between {trial.cells} cells of tokens"
+        yield from _transitions([(table, rows) for table in tables], shares["fine"], words)
+
+
+def _transitions(
+    tables: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]], alpha: float, words: str
+) -> Iterator[stats.TestResult]:
+    g2 = reduce(add, (stats.transition_g2(table, rows) for table, rows in tables))
+    if g2.df > 0:
+        test = stats.g2_test(g2, alpha=alpha, name=f"transitions {words}")
+        yield replace(test, deviation=f"mean one-token TV {words}")

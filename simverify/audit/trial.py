@@ -1,0 +1,99 @@
+"""What a sampled check runs: one verifier's kernel on one model."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from simverify.audit.cells import fine_cells, token_cells
+from simverify.audit.curves import AcceptanceCurve
+from simverify.models.base import MarkovModel, Model
+from simverify.simulators.run import Counts, simulate
+from simverify.verifiers import Verifier
+
+MAX_CONTEXT_CELLS = 1 << 17
+"""Most entries of a Markov model's rows for which every token is counted after every context.
+
+That is V = 2016 for 64 states. Beyond it, refuting a TV of .01 takes hundreds of millions of
+tokens; randomised PITs are used instead.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One verifier's kernel on one model: what to run, and with what share of alpha.
+
+    ``curve`` is the rule's own acceptance law; ``optimum`` the one no lossless rule of its
+    kind exceeds: block verification's, or for a rule with state the coupling bound.
+    """
+
+    verifier: Verifier
+    model: Model
+    tables: Any
+    gamma: int
+    curve: AcceptanceCurve
+    optimum: AcceptanceCurve
+    alpha: float
+    detect: float
+    seed: int
+    threads: int
+
+    @property
+    def markov(self) -> bool:
+        """Whether rows follow from the last token, so that tokens can be counted by row."""
+        return isinstance(self.model, MarkovModel)
+
+    @property
+    def by_context(self) -> bool:
+        """Whether contexts repeat often enough to judge every token after each of them."""
+        return self.markov and self.rows.size <= MAX_CONTEXT_CELLS
+
+    @property
+    def positions(self) -> int:
+        """How many positions are judged: the slots of a call, or twice gamma tokens."""
+        return self.gamma + 1 if self.verifier.contract == "verify" else 2 * self.gamma
+
+    def position(self, index: int) -> str:
+        """Name of a position, counted from 1."""
+        kind = "slot" if self.verifier.contract == "verify" else "position"
+        return f"{kind} {index + 1}"
+
+    @cached_property
+    def rows(self) -> npt.NDArray[np.float64]:
+        """Target rows (S+1, V) of a Markov model, in the order of the counts."""
+        assert isinstance(self.model, MarkovModel)
+        return np.vstack([self.model.target_rows, self.model.target_start])
+
+    @cached_property
+    def cells(self) -> int:
+        """How many cells of tokens are counted; V where there is room for every token."""
+        if self.by_context:
+            return self.model.vocab_size
+        return fine_cells(self.model.vocab_size, len(self.rows), self.positions)
+
+    def run(self, trials: int, first_trial: int = 0) -> Counts:
+        """Count the tokens of ``trials`` calls, or generations for a rule with state."""
+        # Every call emits a token, so this many calls fill the positions.
+        calls = 1 if self.verifier.contract == "verify" else self.positions
+        return self._simulate(trials, first_trial, calls, self.positions)
+
+    def first_calls(self, trials: int) -> Counts:
+        """Count the tokens of ``trials`` first calls by slot, whatever the rule."""
+        return self._simulate(trials, 0, 1, self.gamma + 1)
+
+    def _simulate(self, trials: int, first_trial: int, calls: int, positions: int) -> Counts:
+        return simulate(
+            self.tables,
+            self.verifier.name,
+            self.gamma,
+            trials,
+            first_trial=first_trial,
+            seed=self.seed,
+            threads=self.threads,
+            calls=calls,
+            transition_shape=(positions, len(self.rows), self.cells) if self.markov else (0, 1, 1),
+            cells=token_cells(self.model.vocab_size, self.cells) if self.markov else None,
+            pit_positions=0 if self.by_context else positions,
+        )
