@@ -62,7 +62,7 @@ def _exact(run: AuditRun) -> str:
     worst = max(instance.max_abs_deviation for instance in run.instances)
     return (
         f"exact on {_count(len(run.instances), 'instance')}, {_count(run.paths, 'path')}: "
-        f"largest deviation {worst:.2g}, tolerance {run.tolerance:g}{why}"
+        f"largest deviation {worst:.2g}, tolerance {run.tolerance:g} ({run.dtype}){why}"
     )
 
 

@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from simverify.audit.symbolic import CannotEnumerate, Enumeration, ExactLaw, Finding, OutOfTime
+from simverify.audit.generation import decode
+from simverify.audit.symbolic import (
+    CannotEnumerate,
+    Enumeration,
+    ExactLaw,
+    Finding,
+    Lift,
+    OutOfTime,
+)
 from simverify.audit.symbolic.draws import Draw
 from simverify.audit.symbolic.engine import BadTokens, Tokens
 from simverify.simulators.exact.paths import TooManyPaths
@@ -112,18 +120,20 @@ def enumerate_step(
     length: int,
     prefix: Tokens = (),
     earlier_calls: int = 0,
+    eos: int | None = None,
     max_paths: int = MAX_PATHS,
     prune: float = 1e-12,
     seconds: float | None = SECONDS,
+    lift: Lift | None = None,
 ) -> ExactLaw:
     """Exact law of the first ``length`` tokens that a step rule emits after ``prefix``.
 
     ``rule`` is a function ``step(prefix, target, draft, gamma, rng)``, or a class or factory
     without arguments whose instance has ``step`` and, if it keeps state, ``reset``; it is
-    built anew for every path. Calls are made until ``length`` tokens are out; before them, if
-    wanted, the ``earlier_calls`` of another generation, which end of sequence then ended: the
-    rule is reset, and must owe nothing to it. Raises as :func:`enumerate_verify`, and
-    ``ValueError`` if ``rule`` is neither.
+    built anew for every path. Calls, end of sequence and an earlier generation are as in
+    :func:`~simverify.audit.generation.decode`; a generation that ``eos`` ends sooner is
+    shorter. ``lift``: types that the code computes in as if they were float64. Raises as
+    :func:`enumerate_verify`, and ``ValueError`` if ``rule`` is neither.
     """
     if length < 1 or gamma < 1:
         raise ValueError(f"length={length}, gamma={gamma}: both must be at least 1")
@@ -134,27 +144,17 @@ def enumerate_step(
         instance = None if is_step else rule()
         step = rule if instance is None else instance.step
 
-        def reset() -> None:
-            if instance is not None and hasattr(instance, "reset"):
-                instance.reset()
-
         def more(emitted: Tokens) -> Tokens:
             tokens = read_tokens(step(emitted, target, draft, gamma, enumeration.rng))
             check_ids(tokens, vocab)
-            return emitted + tokens
+            return tokens
 
-        reset()
-        emitted = prefix
-        for _ in range(earlier_calls):
-            emitted = more(emitted)
-        if earlier_calls:
-            reset()
-        emitted = prefix
-        while len(emitted) < len(prefix) + length:
-            emitted = more(emitted)
-        return emitted[len(prefix) :][:length]
+        return decode(
+            more, getattr(instance, "reset", None),
+            length=length, prefix=prefix, eos=eos, earlier_calls=earlier_calls,
+        )[:length]  # fmt: skip
 
-    with Enumeration(rule, prune=prune, seed_once=True) as enumeration:
+    with Enumeration(rule, prune=prune, seed_once=True, lift=lift) as enumeration:
         return enumeration.run(call, max_paths=max_paths, seconds=seconds)
 
 

@@ -4,28 +4,29 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from simverify.audit.board import doing
 from simverify.audit.coin_blocks import compare_coins
 from simverify.audit.coins import NotMonotone, TooManyCalls
 from simverify.audit.enumerate import (
     CannotEnumerate,
+    ExactLaw,
     OutOfTime,
     TooManyPaths,
     enumerate_step,
 )
+from simverify.audit.generation import ending
 from simverify.audit.instances import SmallModel
 from simverify.audit.law import Comparison, compare_blocks, compare_tokens
+from simverify.audit.precision import Held, deviation, hold
 from simverify.audit.search import search
 from simverify.audit.spec import Contract, Subject
-from simverify.audit.symbolic import Enumeration
-
-TOLERANCE = {"float64": 1e-9, "float32": 1e-6, "bfloat16": 2e-2, "float16": 2e-2}
-"""Largest deviation that is rounding, by the precision the code computes in."""
+from simverify.audit.symbolic import Enumeration, Lift
 
 MAX_PATHS = 60_000
 """Paths of the whole battery."""
@@ -54,6 +55,7 @@ class Judged:
     violated: bool
     deviates: bool
     undecided: bool
+    held: Held
 
     @property
     def failed(self) -> bool:
@@ -77,6 +79,11 @@ class ExactTier:
     aborted: str | None = None
 
     @property
+    def held(self) -> Held | None:
+        """What the instance with the coarsest precision is held to."""
+        return max((x.held for x in self.judged), key=lambda held: held.tolerance, default=None)
+
+    @property
     def paths(self) -> int:
         """Paths run on the battery."""
         return sum(judged.comparison.paths for judged in self.judged)
@@ -87,20 +94,32 @@ class Examiner:
     """Enumerates the subject on instances and compares its law with the target's.
 
     ``enumeration``: one that is already set up for a ``verify`` rule; without it each
-    instance pays for its own.
+    instance pays for its own. ``leaves``: how many such a one has seen, which need not be
+    looked at again for untracked randomness.
     """
 
     subject: Subject
     contract: Contract
-    tolerance: float
+    tolerance: float | None = None
     max_paths: int = MAX_PATHS
     enumeration: Enumeration | None = None
+    leaves: int = 0
 
     def judge(self, model: SmallModel, seconds: float | None = SECONDS) -> Judged:
         """Exact law on one instance. Raises as :mod:`simverify.audit.enumerate` does."""
+        held = hold(lambda lift: self._compare(model, seconds, lift), self.tolerance)
+        comparison = held.comparison
+        violated = any(finding.severity == "violation" for finding in comparison.findings)
+        # What was not run may lie anywhere: it fails nobody, and it passes nobody.
+        # What was lost broke the contract: it is a finding, and no law.
+        deviates = deviation(comparison) > held.tolerance
+        undecided = comparison.pruned > max(10 * held.tolerance, _MOST_PRUNED)
+        return Judged(model, comparison, violated, deviates, undecided, held)
+
+    def _compare(self, model: SmallModel, seconds: float | None, lift: Lift | None) -> Comparison:
         rule = self.subject.rule
         if self.subject.coin_bits is not None:
-            comparison = compare_coins(
+            return compare_coins(
                 rule,
                 model,
                 model.gamma,
@@ -108,10 +127,15 @@ class Examiner:
                 tolerance=self.tolerance,
                 max_calls=self.max_paths,
             )
-        elif self.contract == "verify":
+        if self.contract == "verify":
             with ExitStack() as stack:
-                enumeration = self.enumeration or stack.enter_context(Enumeration(rule))
-                comparison = compare_blocks(
+                enumeration = None if lift else self.enumeration
+                if enumeration is None:
+                    if self.enumeration is not None:
+                        self.enumeration.release()
+                    enumeration = Enumeration(rule, leaves=self.leaves, lift=lift)
+                    stack.enter_context(enumeration)
+                return compare_blocks(
                     enumeration,
                     rule,
                     model,
@@ -120,26 +144,23 @@ class Examiner:
                     max_paths=self.max_paths,
                     seconds=seconds,
                 )
-        else:
-            length = output_length(model, "step")
-            law = enumerate_step(
-                rule,
-                model.target,
-                model.draft,
-                gamma=model.gamma,
-                length=length,
-                earlier_calls=model.earlier_calls,
-                max_paths=min(self.max_paths, _STEP_PATHS),
-                seconds=seconds,
-            )
-            comparison = compare_tokens(law, model.target, length, tolerance=self.tolerance)
-        violated = any(finding.severity == "violation" for finding in comparison.findings)
-        # What was not run may lie anywhere: it fails nobody, and it passes nobody.
-        # What was lost broke the contract: it is a finding, and no law.
-        blurred = 2 * comparison.pruned + comparison.lost
-        deviation = comparison.max_abs_deviation - blurred
-        undecided = comparison.pruned > max(self.tolerance, _MOST_PRUNED)
-        return Judged(model, comparison, violated, deviation > self.tolerance, undecided)
+        length = output_length(model, "step")
+        law = enumerate_step(
+            rule,
+            model.target,
+            model.draft,
+            gamma=model.gamma,
+            length=length,
+            earlier_calls=model.earlier_calls,
+            eos=model.eos,
+            max_paths=min(self.max_paths, _STEP_PATHS),
+            seconds=seconds,
+            lift=lift,
+        )
+        target = ending(model.target, model.eos)
+        return compare_tokens(
+            _filled(law, model.eos, length), target, length, tolerance=self.tolerance
+        )
 
     def fails(self, model: SmallModel) -> bool:
         """Whether the code fails on ``model``; what cannot be enumerated does not count."""
@@ -149,12 +170,23 @@ class Examiner:
             return False
 
 
+def _filled(law: ExactLaw, eos: int | None, length: int) -> ExactLaw:
+    """Return ``law`` with generations that ``eos`` ended filled up with it."""
+    if eos is None:
+        return law
+    filled = {
+        tokens + (eos,) * (length - len(tokens)): mass for tokens, mass in law.probabilities.items()
+    }
+    return replace(law, probabilities=filled)
+
+
 def output_length(model: SmallModel, contract: Contract) -> int:
     """How many tokens of the output are compared on ``model``."""
-    if contract == "verify" or model.vocab_size == 2 or model.gamma <= 2:
+    if contract == "verify" or model.gamma <= 2:
         return model.gamma + 1
     # A rule that drafts itself has every block of every call on its paths.
-    return 2
+    few = (model.vocab_size == 2 or model.certain_drafts) and not model.earlier_calls
+    return model.gamma + 1 if few else 2
 
 
 def examine(
@@ -162,7 +194,7 @@ def examine(
     contract: Contract,
     models: Iterable[SmallModel],
     *,
-    tolerance: float,
+    tolerance: float | None,
     max_paths: int = MAX_PATHS,
     seconds: float = SECONDS,
     seed: int = 0,
@@ -188,7 +220,14 @@ def examine(
     # A broken contract needs no smaller instance, and broken code may be slow to search with.
     broken = tier.failure is not None and not tier.failure.deviates
     if searching and not broken and tier.not_enumerable is None and tier.aborted is None:
-        _search(tier, subject, contract, tolerance, seed)
+        # Not in the battery's enumeration: Hypothesis draws random numbers of its own.
+        leaves = 0 if enumeration is None else enumeration.leaves
+        _search(
+            tier,
+            lambda paths: Examiner(subject, contract, tolerance, paths, leaves=leaves),
+            contract,
+            seed,
+        )
     return tier
 
 
@@ -208,6 +247,7 @@ def _run_battery(
         if left <= 0:
             tier.aborted = f"the limit of {seconds:g} s passed"
             return
+        doing(f"the exact tier on {model.name}")
         try:
             judged = examiner.judge(model, left)
         except CannotEnumerate as error:
@@ -233,13 +273,14 @@ def _run_battery(
 
 
 def _search(
-    tier: ExactTier, subject: Subject, contract: Contract, tolerance: float, seed: int
+    tier: ExactTier, examiner_for: Callable[[int], Examiner], contract: Contract, seed: int
 ) -> None:
     if not tier.judged:
         return
     failure = tier.failure
     paths = 2 * failure.comparison.paths if failure else 0
-    examiner = Examiner(subject, contract, tolerance, max(SEARCH_PATHS, paths))
+    examiner = examiner_for(max(SEARCH_PATHS, paths))
+    doing("the search for a counterexample")
     found = search(
         examiner.fails,
         max_vocab=failure.model.vocab_size if failure else 3 if contract == "verify" else 2,
@@ -253,14 +294,6 @@ def _search(
         if judged.failed:
             tier.failure = judged
             tier.judged.append(judged)
-
-
-def default_tolerance(rule: Callable[..., Any]) -> float:
-    """Tolerance of the code's precision: torch computes in float32 unless told otherwise."""
-    torch = sys.modules.get("torch")
-    if torch is not None and uses_torch(rule) and torch.get_default_dtype() is torch.float32:
-        return TOLERANCE["float32"]
-    return TOLERANCE["float64"]
 
 
 def uses_torch(rule: Callable[..., Any]) -> bool:

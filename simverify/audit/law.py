@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify.audit.enumerate import MAX_PATHS, SECONDS, law_of_block
+from simverify.audit.precision import TOLERANCE, coarsest
 from simverify.audit.symbolic import Enumeration, ExactLaw, Finding
 from simverify.audit.symbolic.engine import Tokens
 from simverify.audit.symbolic.errors import OutOfTime
@@ -57,9 +58,11 @@ class Comparison:
     """An exact law against its target.
 
     ``max_abs_deviation`` is over sequences of full length and includes ``pruned``; ``tv`` is
-    the total variation distance; ``expected_accepted`` is E[tau]. ``worst`` has the largest
+    the total variation distance; ``expected_accepted`` is E[tau] and ``bonus`` the mass of calls
+    that emit gamma + 1 tokens. ``worst`` has the largest
     deviation. ``emitted``: float64 (V,) * length, the law itself. ``place`` is
-    None where no position deviates by more than ``tolerance``.
+    None where no position deviates by more than ``tolerance``, by default that of ``dtype``,
+    the coarsest precision that met a draw.
     """
 
     max_abs_deviation: float
@@ -67,12 +70,14 @@ class Comparison:
     worst: OutputSequence
     place: Place | None
     expected_accepted: float | None
+    bonus: float | None
     paths: int
     pruned: float
     lost: float
     complete: bool
     findings: tuple[Finding, ...]
     emitted: Row
+    dtype: str
 
 
 def compare_verify(
@@ -80,7 +85,7 @@ def compare_verify(
     model: Rows,
     gamma: int,
     *,
-    tolerance: float = 1e-9,
+    tolerance: float | None = None,
     max_paths: int = MAX_PATHS,
     prune: float = 1e-12,
     seconds: float | None = SECONDS,
@@ -104,7 +109,7 @@ def compare_blocks(
     model: Rows,
     gamma: int,
     *,
-    tolerance: float = 1e-9,
+    tolerance: float | None = None,
     max_paths: int = MAX_PATHS,
     seconds: float | None = SECONDS,
 ) -> Comparison:
@@ -144,12 +149,13 @@ def compare_tokens(
     length: int,
     *,
     prefix: Tokens = (),
-    tolerance: float = 1e-9,
+    tolerance: float | None = None,
 ) -> Comparison:
     """Compare a step rule's law of the first ``length`` tokens after ``prefix`` with the target's.
 
     ``expected_accepted`` is None: a fixed number of tokens does not define E[tau].
     """
+    tolerance = _tolerance([law], tolerance)
     due = _Target(target).joint(prefix, length)
     emitted = np.zeros_like(due)
     for tokens, mass in law.probabilities.items():
@@ -157,26 +163,28 @@ def compare_tokens(
     tvs = _tv_by_position(emitted, due)
     position = next((i for i, tv in enumerate(tvs) if tv > tolerance), None)
     place = None if position is None else Place(position, None, tvs[position])
-    return _comparison(emitted, due, place, None, [law], law.pruned, law.lost)
+    return _comparison(emitted, due, place, None, None, [law], law.pruned, law.lost)
 
 
 def compare_laws(
-    laws: list[tuple[Tokens, float, ExactLaw]], model: Rows, gamma: int, tolerance: float
+    laws: list[tuple[Tokens, float, ExactLaw]], model: Rows, gamma: int, tolerance: float | None
 ) -> Comparison:
     """Compare the laws of all drafted blocks, each with its probability, with the target's."""
+    tolerance = _tolerance([law for *_, law in laws], tolerance)
     vocab = len(model.target(()))
     target = _Target(model.target)
     due = target.joint((), gamma + 1)
     emitted = np.zeros_like(due)
     # accepted[j][tokens]: mass of calls whose token j was accepted, by the tokens up to it.
     accepted = [np.zeros((vocab,) * (j + 1)) for j in range(gamma)]
-    pruned = lost = tau = 0.0
+    pruned = lost = tau = bonus = 0.0
     for _, mass, law in laws:
         pruned += mass * law.pruned
         lost += mass * law.lost
         for tokens, weight in law.probabilities.items():
             count = len(tokens) - 1
             tau += mass * weight * count
+            bonus += mass * weight * (count == gamma)
             emitted[tokens] += mass * weight * target.joint(tokens, gamma - count)
             for j in range(count):
                 accepted[j][tokens[: j + 1]] += mass * weight
@@ -190,12 +198,13 @@ def compare_laws(
             if np.any(accepted[position] > most + tolerance):
                 stage = "accepted"
         place = Place(position, stage, tvs[position])
-    return _comparison(emitted, due, place, tau, [law for *_, law in laws], pruned, lost)
+    every = [law for *_, law in laws]
+    return _comparison(emitted, due, place, tau, bonus, every, pruned, lost)
 
 
 def _comparison(
-    emitted: Row, due: Row, place: Place | None, tau: float | None, laws: list[ExactLaw],
-    pruned: float, lost: float,
+    emitted: Row, due: Row, place: Place | None, tau: float | None, bonus: float | None,
+    laws: list[ExactLaw], pruned: float, lost: float,
 ) -> Comparison:  # fmt: skip
     deviation = np.abs(emitted - due)
     worst = np.unravel_index(int(deviation.argmax()), deviation.shape)
@@ -208,13 +217,23 @@ def _comparison(
         ),
         place=place,
         expected_accepted=tau,
+        bonus=bonus,
         paths=sum(law.paths for law in laws),
         pruned=pruned,
         lost=lost,
         complete=all(law.complete for law in laws),
+        dtype=_dtype(laws),
         findings=tuple(findings.values()),
         emitted=emitted,
     )
+
+
+def _tolerance(laws: list[ExactLaw], tolerance: float | None) -> float:
+    return TOLERANCE[_dtype(laws)] if tolerance is None else tolerance
+
+
+def _dtype(laws: list[ExactLaw]) -> str:
+    return coarsest(set[str]().union(*(law.dtypes for law in laws)))
 
 
 def _tv_by_position(emitted: Row, due: Row) -> list[float]:

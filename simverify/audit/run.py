@@ -1,25 +1,22 @@
 """An audit: probes, the exact tier, the sampled tier where it must, and one verdict."""
 
 import inspect
-import platform
-import time
 from collections.abc import Callable
-from datetime import UTC, datetime
-from importlib.metadata import version
+
+import msgspec
 
 from simverify import results as doc
 from simverify.audit.callables import SampledAudit, sample_callable
 from simverify.audit.callables_tables import default_instances
 from simverify.audit.containment import contained
 from simverify.audit.diagnosis import refuted, resemble
-from simverify.audit.exact_tier import (
-    ExactTier,
-    Judged,
-    default_tolerance,
-    examine,
-    output_length,
-)
+from simverify.audit.documents import stamped
+from simverify.audit.enumerate import takes_step_arguments
+from simverify.audit.exact_documents import counterexample, instance_document, localisation
+from simverify.audit.exact_tier import ExactTier, examine
 from simverify.audit.instances import instances_for
+from simverify.audit.optimality import optimality_notes
+from simverify.audit.precision import TOLERANCE
 from simverify.audit.probes import run_probes
 from simverify.audit.settings import AuditSettings
 from simverify.audit.spec import Contract, Subject
@@ -45,8 +42,14 @@ def audit(
     settings = settings or AuditSettings()
     say = progress or (lambda _line: None)
     chosen = _contract_iv(subject, contract, settings.batch)
-    with contained():
-        return _audit(subject, chosen, settings, reproduce, say)
+    with contained() as noise:
+        run = _audit(subject, chosen, settings, reproduce, say)
+    if noise.size:
+        note = (
+            f"prints: {noise.size:,} bytes, of which none are shown; the first are {noise.line!r}"
+        )
+        run = msgspec.structs.replace(run, notes=(*run.notes, note))
+    return run
 
 
 def _audit(
@@ -57,14 +60,16 @@ def _audit(
     say: Callable[[str], None],
 ) -> doc.AuditRun:
     whole, subject = subject, subject.one_row() if settings.batch else subject
-    started, clock = datetime.now(UTC), time.perf_counter()
+    if settings.eos is not None and chosen == "verify" and subject.coin_bits is None:
+        subject = subject.ended_by(settings.eos)
+    stamp = stamped()
     say("edge probes")
-    probes = _probes(subject, chosen)
+    probes = _probes(whole, subject, chosen, settings)
     say("exact tier")
     tolerance = settings.tolerance
     if tolerance is None:
-        tolerance = subject.tolerance or default_tolerance(subject.rule)
-    models = instances_for(chosen, settings.gamma, settings.vocab_size, settings.seed)
+        tolerance = subject.tolerance  # None: by the precision that is met
+    models = instances_for(chosen, settings.gamma, settings.vocab_size, settings.seed, settings.eos)
     hung = any(probe.outcome == "violation" and "not return" in probe.message for probe in probes)
     tier = ExactTier()
     if not hung:  # more of it would only hang again
@@ -85,6 +90,8 @@ def _audit(
         findings += sampled.tier.findings
     verdict = _verdict(findings, tier, sampled)
     failure = tier.failure
+    held = tier.held
+    tolerance = held.tolerance if held else tolerance or TOLERANCE["float64"]
     command = settings.command(subject.name, chosen)
     say("faults it resembles" if failure else "faults it refutes")
     return doc.AuditRun(
@@ -95,15 +102,16 @@ def _audit(
         gamma=settings.gamma,
         vocab_size=settings.vocab_size,
         tolerance=tolerance,
+        dtype=None if held is None else held.dtype,
         verdict=verdict,
         tier="exact" if sampled is None else "sampled",
         paths=tier.paths,
-        instances=tuple(_instance(judged) for judged in tier.judged),
+        instances=tuple(instance_document(judged) for judged in tier.judged),
         not_enumerable=None if _whole(tier) or failure or hung else _reason(tier),
         inconclusive=_open(tier, sampled) if verdict == "INCONCLUSIVE" else None,
         sampled=None if sampled is None else sampled.tier,
-        counterexample=_counterexample(failure, chosen) if failure and failure.deviates else None,
-        localisation=_localisation(failure) if failure and failure.deviates else None,
+        counterexample=counterexample(failure, chosen) if failure and failure.deviates else None,
+        localisation=localisation(failure) if failure and failure.deviates else None,
         diagnosis=resemble(subject, failure, chosen) if failure and failure.deviates else (),
         refuted=refuted(chosen, [judged.model for judged in tier.judged], tolerance)
         if verdict == "PASS" and sampled is None
@@ -111,15 +119,8 @@ def _audit(
         probes=probes,
         findings=tuple(findings),
         reproduce=command if failure is None or reproduce is None else reproduce,
-        meta=doc.Meta(
-            version=version("simverify"),
-            started=started.isoformat(timespec="seconds"),
-            seconds=time.perf_counter() - clock,
-            machine=f"{platform.system()} {platform.machine()}",
-            python=platform.python_version(),
-            threads=1,
-            timings=(),
-        ),
+        notes=tuple(_notes(tier, sampled, tolerance)),
+        meta=stamp(),
     )
 
 
@@ -135,14 +136,38 @@ def _contract_iv(subject: Subject, contract: Contract | None, batch: int | None)
     return subject.contract
 
 
-def _probes(subject: Subject, contract: Contract) -> tuple[doc.Probe, ...]:
+def _notes(tier: ExactTier, sampled: SampledAudit | None, tolerance: float) -> list[str]:
+    """What does not decide: how far from optimal, and what was left out."""
+    notes = []
+    if tier.failure is None:
+        notes += optimality_notes(tier.judged, tolerance)
+    if sampled is not None and sampled.tier.optimality and not sampled.tier.findings:
+        notes.append(f"sampled: {sampled.tier.optimality}")
+    if tier.skipped:
+        count = f"{len(tier.skipped)} instances were" if tier.skipped[1:] else "1 instance was"
+        notes.append(
+            f"{count} left out for want of paths, of which the first is {tier.skipped[0].name}: "
+            "raise --max-paths"
+        )
+    return notes
+
+
+def _probes(
+    whole: Subject, subject: Subject, contract: Contract, settings: AuditSettings
+) -> tuple[doc.Probe, ...]:
     if subject.coin_bits is not None:
         message = "the code takes its coins as arguments: no random source to force"
         return (doc.Probe(name="edges", outcome="not run", message=message),)
     if contract == "verify":
         _signature_iv(subject)
     try:
-        return run_probes(subject.rule, contract)
+        return run_probes(
+            subject.rule,
+            contract,
+            eos=settings.eos,
+            batched=whole.rule if settings.batch else None,
+            rows=settings.batch,
+        )
     except ValueError as error:
         raise UsageError(f"{subject.name}: {error}") from None
 
@@ -175,7 +200,12 @@ def _sample(
     return sample_callable(
         subject.generator_rule(),
         contract,
-        instances=default_instances(min(settings.gamma, 3), settings.vocab_size),
+        instances=default_instances(
+            min(settings.gamma, 3),
+            settings.vocab_size,
+            eos=settings.eos,
+            resets=contract == "step" and not takes_step_arguments(subject.rule),
+        ),
         seed=settings.seed,
         alpha=settings.alpha,
         detect=settings.detect,
@@ -229,9 +259,11 @@ def _findings(tier: ExactTier, probes: tuple[doc.Probe, ...], strict: bool) -> l
     lines += [f"{f.kind}: {f.message}" for f in recorded if f.severity == "violation"]
     if tier.failure is not None and tier.failure.deviates:
         comparison = tier.failure.comparison
+        held = tier.failure.held
+        why = f", although computed in float64: no rounding of {held.dtype}" if held.lifted else ""
         lines.append(
             f"the exact law on {tier.failure.model.name} differs from the target's by TV "
-            f"{comparison.tv:.3g}"
+            f"{comparison.tv:.3g}{why}"
         )
     return lines
 
@@ -243,38 +275,3 @@ def _verdict(findings: list[str], tier: ExactTier, sampled: SampledAudit | None)
     if sampled is not None:
         return sampled.verdict if tier.aborted is None else "INCONCLUSIVE"
     return "PASS"
-
-
-def _instance(judged: Judged) -> doc.ExactInstance:
-    comparison = judged.comparison
-    return doc.ExactInstance(
-        name=judged.model.name,
-        vocab_size=judged.model.vocab_size,
-        gamma=judged.model.gamma,
-        paths=comparison.paths,
-        max_abs_deviation=comparison.max_abs_deviation,
-        tv=comparison.tv,
-        expected_accepted=comparison.expected_accepted,
-        failed=judged.failed,
-    )
-
-
-def _counterexample(judged: Judged, contract: Contract) -> doc.Counterexample:
-    comparison = judged.comparison
-    length = output_length(judged.model, contract)
-    depth = length - 1 if contract == "verify" else length - 1 + judged.model.gamma
-    return doc.Counterexample(
-        instance=judged.model.document(depth),
-        sequence=comparison.worst.tokens,
-        probability_emitted=comparison.worst.emitted,
-        probability_expected=comparison.worst.due,
-        max_abs_deviation=comparison.max_abs_deviation,
-        tv=comparison.tv,
-    )
-
-
-def _localisation(judged: Judged) -> doc.Localisation | None:
-    place = judged.comparison.place
-    if place is None:
-        return None
-    return doc.Localisation(position=place.position, stage=place.stage, tv=place.tv)

@@ -109,7 +109,8 @@ class AuditRun(Struct, frozen=True, tag_field="command", tag="audit"):
     ``tier``: what the verdict rests on. ``not_enumerable``: why code, or part of it, went to
     the sampled tier: which call, which line. ``inconclusive``: why there is no verdict.
     ``refuted``: catalogued faults whose law differs from the one found. ``findings``: what
-    failed, in words. ``notes``: what does not decide: how far from optimal, what was left out.
+    failed, in words. ``dtype``: the coarsest precision that met a draw or a probability, which
+    sets the tolerance unless one was asked for. ``notes``: what does not decide: how far from optimal, what was left out.
     """
 
     schema_version: Literal[1]
@@ -119,6 +120,7 @@ class AuditRun(Struct, frozen=True, tag_field="command", tag="audit"):
     gamma: int
     vocab_size: int
     tolerance: float
+    dtype: str | None
     verdict: Verdict
     tier: Literal["exact", "sampled"]
     paths: int

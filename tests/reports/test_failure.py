@@ -69,6 +69,7 @@ FAILED = AuditRun(
     gamma=4,
     vocab_size=5,
     tolerance=1e-9,
+    dtype="float64",
     verdict="FAIL",
     tier="exact",
     paths=1234,

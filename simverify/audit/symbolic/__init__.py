@@ -6,5 +6,6 @@ that stand in for numpy's, Python's and torch's generators while it runs.
 
 from simverify.audit.symbolic.engine import Enumeration, ExactLaw
 from simverify.audit.symbolic.errors import CannotEnumerate, Finding, OutOfTime
+from simverify.audit.symbolic.lift import Lift
 
-__all__ = ["CannotEnumerate", "Enumeration", "ExactLaw", "Finding", "OutOfTime"]
+__all__ = ["CannotEnumerate", "Enumeration", "ExactLaw", "Finding", "Lift", "OutOfTime"]

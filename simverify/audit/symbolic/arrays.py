@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from simverify.audit.symbolic.draws import Draw
+from simverify.audit.symbolic.races import first_of
 
 
 def _named(name: str, number: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -137,6 +138,28 @@ class DrawArray(np.ndarray[Any, Any]):
             return _map(bool, [self]).view(np.ndarray).astype(dtype)
         return self.copy()
 
+    def argmax(self, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+        """Index of the largest element; noise that races forks once, by outcome."""
+        return self._arg(axis, out, keepdims, largest=True)
+
+    def argmin(self, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+        """Index of the smallest element, as ``argmax``."""
+        return self._arg(axis, out, keepdims, largest=False)
+
+    def _arg(self, axis: Any, out: Any, keepdims: Any, *, largest: bool) -> Any:
+        plain = self.view(np.ndarray)
+        if out is not None:
+            return _first_draw((plain,))._refuse("argmax(out=) of draws")  # type: ignore[union-attr]
+        lanes = plain.reshape(1, -1) if axis is None else np.moveaxis(plain, axis, -1)
+        found = np.empty(lanes.shape[:-1], dtype=np.intp)
+        for place in np.ndindex(found.shape):
+            lane = lanes[place]
+            index = first_of(lane.tolist(), largest=largest)
+            found[place] = (lane.argmax if largest else lane.argmin)() if index is None else index
+        if keepdims is True:
+            return found.reshape([1] * self.ndim) if axis is None else np.expand_dims(found, axis)
+        return found[0] if axis is None else found[()]
+
     def clip(self, min: Any = None, max: Any = None, *args: Any, **kwargs: Any) -> Any:  # noqa: A002
         """Hold every element between two bounds."""
         result: Any = self
@@ -185,6 +208,7 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
     if draw is None:
         plain = [settle(x) if isinstance(x, DrawArray) else x for x in inputs]
         return getattr(ufunc, method)(*plain, **kwargs, **({"out": out} if out else {}))
+    meet(draw, inputs)
     if function is None or method not in ("__call__", "reduce", "accumulate", "outer"):
         draw._refuse(f"np.{ufunc.__name__}{'' if method == '__call__' else '.' + method}")
     if method == "__call__":
@@ -215,6 +239,13 @@ def _of_objects(ufunc: Any) -> Callable[..., Any] | None:
         return ufunc(*map(_objects, values)) if symbolic else ufunc(*values)
 
     return call
+
+
+def meet(draw: Draw, inputs: Any) -> None:
+    """Note the precision of arrays that meet a draw."""
+    for x in inputs:
+        if isinstance(x, np.ndarray | np.floating) and x.dtype.kind == "f":
+            draw.source.meet(x.dtype)
 
 
 def _map(
@@ -289,6 +320,8 @@ def _clip_function(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None
 
 
 def _searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+    if (draw := _first_draw((v,))) is not None:
+        meet(draw, (a,))
     if sorter is not None:
         a = np.asarray(a)[sorter]
     return np.asarray(a, dtype=object).searchsorted(

@@ -188,6 +188,12 @@ class Draw(Operators):
     def _refuse(self, call: str) -> NoReturn:
         self.source.refuse(call)
 
+    def _number(self, x: Any) -> float | None:
+        """Read a real number that meets the draw; None if it is something else."""
+        if isinstance(x, np.floating | np.ndarray) and x.dtype.itemsize < 8:
+            self.source.meet(x.dtype)
+        return number(x)
+
     def _map(self, make: Any) -> Any:
         try:
             form = make()
@@ -335,7 +341,7 @@ def _compare(draw: Draw, other: Any, ufunc: Any) -> Any:
         if ufunc in (np.less, np.less_equal):
             return _is_less(draw, other)
         return _is_less(other, draw)
-    if (x := number(other)) is not None:
+    if (x := draw._number(other)) is not None:
         if ufunc in (np.equal, np.not_equal):
             at = draw.form.has_steps() and draw.is_below(x, closed=True) and not draw.is_below(x)
             return at == (ufunc is np.equal)

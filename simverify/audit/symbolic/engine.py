@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from simverify.audit.containment import from_user
 from simverify.audit.symbolic.errors import CannotEnumerate, Finding, OutOfTime
 from simverify.audit.symbolic.floats import REFUSALS
 from simverify.audit.symbolic.intercept import intercepted, real_states
+from simverify.audit.symbolic.lift import Lift
 from simverify.audit.symbolic.source import Source
 from simverify.audit.symbolic.watchdog import Expired, deadline, now
 from simverify.simulators.exact.paths import Path, explore
@@ -51,7 +53,8 @@ class ExactLaw:
     ``probabilities`` maps each emitted tuple of tokens to its probability; ``lost`` is the
     mass of paths that emitted nothing usable (see ``findings``) and ``pruned`` bounds the
     mass of what was not run or not followed to the last bit. The three sum to 1.
-    ``complete`` is false if the code never came back and the rest was not run.
+    ``complete`` is false if the code never came back and the rest was not run. ``dtypes``: the
+    precisions below float64 of numbers that met a draw.
     """
 
     probabilities: dict[Tokens, float]
@@ -60,6 +63,7 @@ class ExactLaw:
     lost: float
     findings: tuple[Finding, ...]
     complete: bool = True
+    dtypes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -75,16 +79,27 @@ class Enumeration:
     """Interception of the randomness of ``code`` for the length of a ``with`` block.
 
     ``run`` may be called many times inside; setting up once per audit keeps paths cheap.
-    ``rng`` is the symbolic generator to hand to the code.
+    ``rng`` is the symbolic generator to hand to the code. ``leaves`` counts the ends of paths
+    so far, of which the first are replayed most; those of an earlier enumeration of the same
+    code may be counted in. ``lift``: types that the code computes in as if they were float64.
     """
 
-    def __init__(self, code: Any, *, prune: float = 1e-12, seed_once: bool = False) -> None:
+    def __init__(
+        self,
+        code: Any,
+        *,
+        prune: float = 1e-12,
+        seed_once: bool = False,
+        leaves: int = 0,
+        lift: Lift | None = None,
+    ) -> None:
         self._code = code
         self.source = Source(prune, seed_once=seed_once)
         self._stack = ExitStack()
-        self._leaves = 0
-        self._intercepting = self._shadow_float = False
-        self.rng = np.random.Generator(np.random.PCG64(20250))
+        self.leaves = leaves
+        self._lift = lift
+        self._shadow_float = False
+        self.release()
         # Made before interception: the replays need real numbers.
         self._replay_rng = np.random.Generator(np.random.PCG64(20251))
 
@@ -105,7 +120,9 @@ class Enumeration:
             with _global_states_kept():
                 self._attempt(call)
             self.rng = stack.enter_context(
-                intercepted(self.source, self._code, shadow_float=self._shadow_float)
+                intercepted(
+                    self.source, self._code, shadow_float=self._shadow_float, lift=self._lift
+                )
             )()
             self._stack = stack.pop_all()
         self._intercepting = True
@@ -117,6 +134,12 @@ class Enumeration:
         trace: TracebackType | None,
     ) -> None:
         self._stack.close()
+
+    def release(self) -> None:
+        """Put everything back until the next run."""
+        self._stack.close()
+        self._intercepting = False
+        self.rng: np.random.Generator = np.random.Generator(np.random.PCG64(20250))
 
     def run(
         self, call: Callable[[], Tokens], *, max_paths: int | None, seconds: float | None
@@ -134,9 +157,8 @@ class Enumeration:
                 raise
         # Told apart from the first try, because a type that only looks like float may itself
         # stop code that never turns a draw into one.
-        self._stack.close()
-        self._shadow_float, self._intercepting = True, False
-        self.rng = np.random.Generator(np.random.PCG64(20250))
+        self.release()
+        self._shadow_float = True
         left = None if seconds is None else max(0.01, seconds - (now() - started))
         return self._run(call, max_paths, left)
 
@@ -156,8 +178,8 @@ class Enumeration:
             outcome = self._attempt(call)
             if not path.choices and not source.draws:
                 self._repeat(call, outcome)
-            self._leaves += 1
-            for _ in range(_replays(self._leaves, outcome)):
+            self.leaves += 1
+            for _ in range(_replays(self.leaves, outcome)):
                 self._replay(call, outcome)
             return outcome
 
@@ -167,6 +189,7 @@ class Enumeration:
                 if not self._intercepting:
                     self._intercept(call)
                 source.findings.clear()
+                source.dtypes.clear()
                 source.pruned = 0.0
                 before = real_states()
                 for outcome, weight in explore(one, max_paths=max_paths):
@@ -197,20 +220,24 @@ class Enumeration:
         self, law: dict[Tokens, float], paths: int, slack: float, lost: float, *, complete: bool
     ) -> ExactLaw:
         findings = tuple(self.source.findings.values())
-        return ExactLaw(law, paths, self.source.pruned + slack, lost, findings, complete)
+        pruned = self.source.pruned + slack
+        dtypes = frozenset(self.source.dtypes)
+        return ExactLaw(law, paths, pruned, lost, findings, complete, dtypes)
 
     def _attempt(self, call: Callable[[], Tokens]) -> _Outcome:
         source = self.source
         outcome: _Outcome
         try:
             outcome = _Outcome(call())
-        except (KeyboardInterrupt, Expired):
+        except Expired:
             raise
         except CannotEnumerate:
             outcome = _Outcome(None)
         except BadTokens as error:
             outcome = _Outcome(None, error.kind, str(error))
         except BaseException as error:  # the user's code may raise anything, SystemExit too
+            if from_user(error):
+                raise
             message = f"raised {type(error).__name__}: {one_line(error)}{user_line(error)}"
             outcome = _Outcome(None, "raises", message)
         if source.cut:
@@ -237,7 +264,13 @@ class Enumeration:
                 source.refuse(f"code that {outcome.message}, where no numbers confirm it")
             return
         source.begin(Path(), plan)
-        again = self._attempt(call)
+        try:
+            again = self._attempt(call)
+        except CannotEnumerate:
+            if outcome.kind == "raises":
+                source.failure = None
+                source.refuse(f"code that {outcome.message} on a symbolic draw")
+            raise
         source.restore(kept)
         if (again.tokens, again.kind) == (outcome.tokens, outcome.kind):
             return

@@ -11,12 +11,14 @@ import secrets
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from simverify.audit.symbolic.draws import Draw
 from simverify.audit.symbolic.floats import Twin, numpy_twins, replace_float
+from simverify.audit.symbolic.lift import Lift, lift_strings, lifted_names
 from simverify.audit.symbolic.names import replace_names
 from simverify.audit.symbolic.numpy_rng import (
     Generator,
@@ -39,11 +41,12 @@ _MATH = ("log", "log2", "log10", "log1p", "exp", "expm1", "sqrt")
 
 @contextmanager
 def intercepted(
-    source: Source, code: Any, *, shadow_float: bool
+    source: Source, code: Any, *, shadow_float: bool, lift: Lift | None = None
 ) -> Iterator[type[SymbolicGenerator]]:
     """Yield the Generator class to hand to the code; everything is put back on leaving.
 
-    ``shadow_float`` replaces the name ``float`` in the code's modules (:mod:`.floats`).
+    ``shadow_float`` replaces the name ``float`` in the code's modules, ``lift`` those of
+    coarser types (:mod:`.lift`).
     """
     generator = type("Generator", (SymbolicGenerator,), {"source": source})
     state = type("RandomState", (SymbolicRandomState,), {"source": source})
@@ -79,12 +82,19 @@ def intercepted(
     swap(math, "isnan", _constant_of_draw(math.isnan, answer=False))
     swap(math, "isinf", _constant_of_draw(math.isinf, answer=False))
     swap(math, "isfinite", _constant_of_draw(math.isfinite, answer=True))
-    if shadow_float:
-        # Not in numpy itself: only the code shall see them.
-        twins = numpy_twins()
+
+    def replace(module: ModuleType, twins: dict[str, Any]) -> None:
+        """Let the code see other names in a module, and nobody else."""
         for name, twin in twins.items():
-            swaps[id(getattr(np, name))] = (getattr(np, name), twin)
-        swaps[id(np)] = (np, Twin(np, twins))
+            old = getattr(module, name)
+            swaps[id(old)] = (old, twin)
+        swaps[id(module)] = (module, Twin(module, twins))
+
+    twins: dict[str, Any] = numpy_twins() if shadow_float else {}
+    if lift:
+        twins |= lifted_names(np, twins.get("float64", np.float64), lift)
+    if twins:
+        replace(np, twins)
     patches += [(owner, name, new) for owner, name, new in patched_methods(source)]
 
     def kept(value: Any) -> Any:
@@ -104,10 +114,15 @@ def intercepted(
             # Never imported for code that has not imported it itself.
             from simverify.audit.symbolic.torch_rng import torch_intercepted
 
-            others.append(stack.enter_context(torch_intercepted(source, swap)))
+            others.append(stack.enter_context(torch_intercepted(source, swap, lift)))
+            if lift:
+                torch = sys.modules["torch"]
+                replace(torch, lifted_names(torch, torch.float64, lift))
         replace_names(code, kept, stack)
         if shadow_float:
             replace_float(code, stack)
+        if lift:
+            lift_strings(code, lift, stack)
         for owner, name, new in patches:
             _patch(owner, name, new, stack)
         yield generator

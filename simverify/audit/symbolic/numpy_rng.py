@@ -35,6 +35,11 @@ class Sampler:
         shape = (int(size),) if np.ndim(size) == 0 else tuple(int(n) for n in size)
         return draw_array([one() for _ in range(math.prod(shape))], shape)
 
+    def _meet(self, weights: Any) -> None:
+        dtype = getattr(weights, "dtype", None)
+        if dtype is not None:
+            self.source.meet(dtype)
+
     def _uniform(self) -> Any:
         return self.source.uniform(self.stream)
 
@@ -73,6 +78,7 @@ class Sampler:
 
     def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
         """Binomial; one trial is a coin, more trials are a fork by outcome."""
+        self._meet(p)
         shape = np.broadcast(n, p).shape if size is None else size
         trials, probs = np.broadcast_arrays(n, p)
         if size is not None and trials.ndim:
@@ -91,6 +97,7 @@ class Sampler:
 
     def multinomial(self, n: Any, pvals: Any, size: Any = None) -> Any:
         """Return counts of ``n`` outcomes of probabilities ``pvals``; the last takes the rest."""
+        self._meet(pvals)
         if np.ndim(n) or np.ndim(pvals) != 1:
             self.source.refuse("multinomial over a batch of rows")
         p = [float(x) for x in pvals]
@@ -108,6 +115,7 @@ class Sampler:
         self, a: Any, size: Any = None, replace: bool = True, p: Any = None, *rest: Any, **kw: Any
     ) -> Any:
         """Items of ``a`` (or of ``range(a)``)."""
+        self._meet(p)
         if rest or set(kw) - {"axis", "shuffle"} or kw.get("axis", 0) != 0:
             self.source.refuse("choice along an axis")
         items = np.arange(a) if np.ndim(a) == 0 and not isinstance(a, Draw) else np.asarray(a)

@@ -26,6 +26,7 @@ class Operators:
             """See Draw."""
 
         def _refuse(self, call: str) -> Any: ...
+        def _number(self, x: Any) -> float | None: ...
         def _map(self, make: Any) -> Any: ...
         def _affine(self, scale: float, shift: float) -> Any: ...
         def _power(self, k: float) -> Any: ...
@@ -36,7 +37,7 @@ class Operators:
         def _step(self) -> Any: ...
 
     def __add__(self, other: Any) -> Any:
-        if (x := number(other)) is not None:
+        if (x := self._number(other)) is not None:
             return self._affine(1.0, x)
         if isinstance(other, Operators):
             return self._plus(other)
@@ -45,19 +46,19 @@ class Operators:
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Any:
-        if (x := number(other)) is not None:
+        if (x := self._number(other)) is not None:
             return self._affine(1.0, -x)
         if isinstance(other, Operators):
             return self._plus(-other)
         return by_array(np.subtract, self, other)
 
     def __rsub__(self, other: Any) -> Any:
-        if (x := number(other)) is not None:
+        if (x := self._number(other)) is not None:
             return self._affine(-1.0, x)
         return by_array(np.subtract, other, self)
 
     def __mul__(self, other: Any) -> Any:
-        if (x := number(other)) is not None:
+        if (x := self._number(other)) is not None:
             return self._affine(x, 0.0)
         if isinstance(other, Operators):
             return self._times(other)
@@ -66,7 +67,7 @@ class Operators:
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Any:
-        if (x := number(other)) is not None:
+        if (x := self._number(other)) is not None:
             if x == 0:
                 return self._over_zero(other)
             return self._affine(1 / x, 0.0)
@@ -75,17 +76,17 @@ class Operators:
         return by_array(np.divide, self, other)
 
     def __rtruediv__(self, other: Any) -> Any:
-        if (x := number(other)) is not None:
+        if (x := self._number(other)) is not None:
             return self._power(-1.0) * x
         return by_array(np.divide, other, self)
 
     def __pow__(self, other: Any, modulo: None = None) -> Any:
-        if (x := number(other)) is not None:
+        if (x := self._number(other)) is not None:
             return 1.0 if x == 0 else self._power(x)
         return by_array(np.power, self, other)
 
     def __rpow__(self, other: Any) -> Any:
-        if (x := number(other)) is not None and x > 0:
+        if (x := self._number(other)) is not None and x > 0:
             return (self * math.log(x)).exp()
         return self._refuse("a power with a draw in the exponent")
 

@@ -8,12 +8,12 @@ then compared with weights in proportion to their totals. Every question about t
 """
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from simverify.audit.symbolic.draws import Uniform
+    from simverify.audit.symbolic.draws import Draw, Uniform
     from simverify.audit.symbolic.source import Source
 
 RATE_TOLERANCE = 1e-9
@@ -86,9 +86,64 @@ def first_is_less(source: "Source", a: Racer, rate_a: float, b: Racer, rate_b: f
         winner, loser = (x, y) if x_first else (y, x)
         if loser.parent is not None:
             loser.parent.children.remove(loser)
-        loser.parent = winner
-        winner.children.append(loser)
-        winner.total += loser.total
+        _put_after(winner, loser)
+
+
+def first_of(elements: "list[Any]", *, largest: bool) -> int | None:
+    """Index of the largest or smallest of draws and numbers, by one fork with a branch for each.
+
+    None, and nothing is decided, unless the draws are fresh, of one law, and race to come
+    first, and no number can win.
+    """
+    draws = [(i, x) for i, x in enumerate(elements) if hasattr(x, "form")]
+    numbers = [x for x in elements if not hasattr(x, "form")]
+    fresh = {id(x.atom) for _, x in draws if _is_fresh(x)}
+    if len(fresh) < max(2, len(draws)):
+        return None
+    try:
+        entries = [x.form.race() for _, x in draws]
+    except OverflowError:
+        return None
+    families = {
+        (family, sense, x.form.flip)
+        for (family, _, sense), (_, x) in zip(entries, draws, strict=True)
+    }
+    rates = [rate for _, rate, _ in entries]
+    if len(families) > 1 or entries[0][2] != (-1 if largest else 1):
+        return None
+    if not all(0 < rate < math.inf for rate in rates):
+        return None
+    ranges = [x.range() for _, x in draws]
+    if largest:
+        beaten = all(c <= max(low for low, _ in ranges) for c in numbers)
+    else:
+        beaten = all(c >= min(high for _, high in ranges) for c in numbers)
+    if not beaten:
+        return None
+    source = draws[0][1].source
+    total = math.fsum(rates)
+    racers = [
+        enter(source, x.atom, rate, x.form.flip) for (_, x), rate in zip(draws, rates, strict=True)
+    ]
+    won = source.fork([rate / total for rate in rates])
+    for loser in racers[:won] + racers[won + 1 :]:
+        _put_after(racers[won], loser)
+    index: int = draws[won][0]
+    return index
+
+
+def _is_fresh(draw: "Draw") -> bool:
+    atom: Any = draw.atom
+    return (
+        atom.owner is None and (atom.low, atom.high) == (0, 1) and not draw.form.has_steps()
+        and not hasattr(atom, "last")
+    )  # fmt: skip
+
+
+def _put_after(winner: Racer, loser: Racer) -> None:
+    loser.parent = winner
+    winner.children.append(loser)
+    winner.total += loser.total
 
 
 def _same_scale(source: "Source", a: Racer, rate_a: float, b: Racer, rate_b: float) -> None:

@@ -18,6 +18,10 @@ VANISHING = 1e-18
 """Paths of less weight than this end here; their mass is counted as pruned."""
 
 
+_COARSER = ("float32", "float16", "bfloat16")
+"""Precisions below float64."""
+
+
 class PathCut(BaseException):
     """The path's weight vanished: code that may loop for ever loops for ever on some path."""
 
@@ -45,6 +49,7 @@ class Source:
         self.prune = prune
         self.pruned = 0.0
         self.findings: dict[str, Finding] = {}
+        self.dtypes: set[str] = set()
         self.seed_once = seed_once
         self.epoch = 0
         self._first_seen: dict[Hashable, int] = {}
@@ -132,6 +137,12 @@ class Source:
     def find(self, kind: str, severity: Severity, message: str) -> None:
         """Record a finding; the first of a kind is kept."""
         self.findings.setdefault(kind, Finding(kind, severity, message))
+
+    def meet(self, dtype: Any) -> None:
+        """Note the numpy or torch dtype of numbers that meet a draw, or weigh one."""
+        name = str(dtype).removeprefix("torch.")
+        if name in _COARSER:
+            self.dtypes.add(name)
 
     def refuse(self, call: str) -> NoReturn:
         """Stop: ``call`` cannot be followed. The code may swallow it, the path may not."""

@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from simverify.audit.symbolic.arrays import draw_array
 from simverify.audit.symbolic.draws import MAX_CELLS, Draw, Uniform
+from simverify.audit.symbolic.lift import LIFTED, Lift
 from simverify.audit.symbolic.operators import MANY
 from simverify.audit.symbolic.source import Source, Stream
 from simverify.audit.symbolic.torch_ops import TorchOps
@@ -27,6 +28,9 @@ REFUSED = {
     "log_normal_", "rrelu", "rrelu_", "alpha_dropout", "feature_dropout", "native_dropout",
     "binomial", "randint_like", "standard_gamma", "_standard_gamma", "_sample_dirichlet",
 }  # fmt: skip
+_LEAVES_TORCH = {"item", "tolist", "numpy", "__float__", "__array__", "__bool__"}
+"""What hands a tensor's numbers to code where no dtype is seen."""
+
 RealGenerator = torch.Generator
 
 
@@ -57,11 +61,12 @@ class Streams:
 class SymbolicTorch(TorchFunctionMode):
     """Follows torch code; see the module."""
 
-    def __init__(self, source: Source, streams: Streams) -> None:
+    def __init__(self, source: Source, streams: Streams, lift: Lift | None) -> None:
         super().__init__()
         self.source = source
         self.streams = streams
-        self.shadows = Shadows()
+        self.shadows = Shadows(source)
+        self._casts = LIFTED[lift] if lift else ()
         self.ops = TorchOps(source, self.shadows)
         self._random: dict[str, Callable[..., Any]] = {
             "rand": self._rand,
@@ -87,10 +92,13 @@ class SymbolicTorch(TorchFunctionMode):
             return random(*args, **kwargs)
         if name in REFUSED or (name == "dropout" and kwargs.get("training", True)):
             self.source.refuse(f"torch.{name}")
-        if self.shadows.is_symbolic(args) or (
-            kwargs and self.shadows.is_symbolic(list(kwargs.values()))
-        ):
+        if name in self._casts:
+            func, name = torch.Tensor.double, "double"
+        symbolic = self.shadows.is_symbolic
+        if any(map(symbolic, args)) or (kwargs and any(map(symbolic, kwargs.values()))):
             return self.ops.run(func, name, args, kwargs)
+        if name in _LEAVES_TORCH:
+            self.source.meet(args[0].dtype)
         return func(*args, **kwargs)
 
     # -- the draws --
@@ -131,6 +139,7 @@ class SymbolicTorch(TorchFunctionMode):
     def _coins(self, probs: torch.Tensor, generator: Any) -> Any:
         if self.shadows.is_symbolic(probs):
             self.source.refuse("torch.bernoulli with symbolic probabilities")
+        self.source.meet(probs.dtype)
         stream = self.streams.of(generator)
         flat = probs.detach().double().reshape(-1).tolist()
         if not all(0 <= p <= 1 for p in flat):
@@ -157,6 +166,7 @@ class SymbolicTorch(TorchFunctionMode):
     ) -> torch.Tensor:  # fmt: skip
         if out is not None or self.shadows.is_symbolic(probs):
             self.source.refuse("torch.multinomial of symbolic probabilities or with out=")
+        self.source.meet(probs.dtype)
         rows = probs.detach().double().reshape(-1, probs.shape[-1]).tolist()
         for row in rows:
             positive = sum(w > 0 for w in row)
@@ -216,11 +226,12 @@ class SymbolicTorch(TorchFunctionMode):
 
 @contextmanager
 def torch_intercepted(
-    source: Source, swap: Callable[[Any, str, Any], None]
+    source: Source, swap: Callable[[Any, str, Any], None], lift: Lift | None
 ) -> Iterator[Callable[[Any], Any]]:
     """Follow torch until left, on one thread; yields what stands for a kept generator.
 
-    ``swap(owner, name, new)`` replaces a name for the duration.
+    ``swap(owner, name, new)`` replaces a name for the duration; ``lift``: types that count as
+    float64.
     """
     streams = Streams(source)
 
@@ -251,7 +262,7 @@ def torch_intercepted(
             swap(owner, name, refusal(name))
     swap(torch, "Generator", Generator)
 
-    mode = SymbolicTorch(source, streams)
+    mode = SymbolicTorch(source, streams, lift)
     for name in ("from_numpy", "as_tensor", "asarray", "tensor"):
         swap(torch, name, mode.ops.converter(name, getattr(torch, name)))
     source.on_begin.append(mode.shadows.clear)
@@ -263,6 +274,9 @@ def torch_intercepted(
     with ExitStack() as stack:
         stack.callback(torch.set_num_threads, threads)
         torch.set_num_threads(1)
+        if lift == "single":
+            stack.callback(torch.set_default_dtype, torch.get_default_dtype())
+            torch.set_default_dtype(torch.float64)
         if "torch._dynamo" in sys.modules:
             stack.enter_context(torch.compiler.set_stance("force_eager"))
         stack.enter_context(mode)

@@ -11,14 +11,17 @@ import numpy as np
 import torch
 
 from simverify.audit.symbolic.arrays import draw_array, is_symbolic, settle
+from simverify.audit.symbolic.source import Source
 
 Elements = np.ndarray[Any, Any]
+_PLAIN = {int, float, bool, str, type(None), torch.dtype, torch.device, slice}
 
 
 class Shadows:
     """The shadows of one path, by address of the storage (kept alive here)."""
 
-    def __init__(self) -> None:
+    def __init__(self, source: Source) -> None:
+        self._source = source
         self._of: dict[int, tuple[torch.Tensor, Elements]] = {}
 
     def clear(self) -> None:
@@ -30,9 +33,7 @@ class Shadows:
 
     def elements(self, tensor: torch.Tensor) -> Elements | None:
         """Return the object view of a tensor's elements, or None if it has no shadow."""
-        if not self._of or tensor.layout is not torch.strided:
-            return None
-        entry = self._of.get(tensor.untyped_storage().data_ptr())
+        entry = self._entry(tensor)
         if entry is None:
             return None
         base, objects = entry
@@ -40,14 +41,19 @@ class Shadows:
             raise TypeError("the bits of a random tensor read as another type")
         return _view(objects, tensor)
 
+    def _entry(self, tensor: torch.Tensor) -> tuple[torch.Tensor, Elements] | None:
+        if not self._of or tensor.layout is not torch.strided:
+            return None
+        return self._of.get(tensor.untyped_storage().data_ptr())
+
     def is_symbolic(self, x: Any) -> bool:
         """Whether an argument is or contains a draw or a shadowed tensor with one."""
         if isinstance(x, torch.Tensor):
             # Even if only numbers are left in it: the tensor itself holds NaN.
-            return self.elements(x) is not None
+            return self._entry(x) is not None
         if isinstance(x, list | tuple):
-            return any(self.is_symbolic(y) for y in x)
-        return is_symbolic(x)
+            return any(map(self.is_symbolic, x))
+        return type(x) not in _PLAIN and is_symbolic(x)
 
     def numbers(self, x: Any) -> Any:
         """Read an argument as numpy: objects where it is symbolic, numbers where not."""
@@ -56,6 +62,7 @@ class Shadows:
         elements = self.elements(x)
         if elements is not None:
             return elements
+        self._source.meet(x.dtype)
         plain = x.detach().cpu()
         return (plain.double() if plain.is_floating_point() else plain).numpy()
 
@@ -93,11 +100,11 @@ class Shadows:
 
 def _view(objects: Elements, tensor: torch.Tensor) -> Elements:
     step = objects.itemsize
-    return np.lib.stride_tricks.as_strided(
-        objects[tensor.storage_offset() :],
-        tuple(tensor.shape),
-        tuple(s * step for s in tensor.stride()),
-    )
+    shape, offset = tuple(tensor.shape), tensor.storage_offset()
+    if tensor.is_contiguous():
+        return objects[offset : offset + tensor.numel()].reshape(shape)
+    strides = tuple(s * step for s in tensor.stride())
+    return np.lib.stride_tricks.as_strided(objects[offset:], shape, strides)
 
 
 def _scalar(x: Any) -> Elements:

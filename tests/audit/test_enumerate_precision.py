@@ -1,0 +1,158 @@
+"""The tolerance follows the arithmetic, and a coarse dtype excuses rounding alone."""
+
+import numpy as np
+import pytest
+
+from simverify.audit.exact_tier import Examiner
+from simverify.audit.instances import battery
+from simverify.audit.precision import TOLERANCE
+from simverify.audit.spec import Subject
+
+torch = pytest.importorskip("torch")
+
+INSTANCES = [m for m in battery(2, 3) if m.name in ("plain, V=3, gamma=2", "q zero, V=3, gamma=1")]
+
+
+def token(p, q, x, accept, draw):
+    for i, y in enumerate(x):
+        if not accept(p[i, y], q[i, y]):
+            rest = (p[i] - q[i]) * (p[i] > q[i])
+            return [*x[:i], draw(rest / rest.sum())]
+    return [*x, draw(p[-1])]
+
+
+def inverse_cdf(p, q, x, rng, k):
+    return token(
+        p, q, x,
+        lambda a, b: rng.random() < k * a / b,
+        lambda w: (np.cumsum(w)[:-1] <= rng.random()).sum(),
+    )  # fmt: skip
+
+
+def in_numpy(dtype):
+    return lambda p, q, x, rng, k=1.0: inverse_cdf(p.astype(dtype), q.astype(dtype), x, rng, k)
+
+
+def by_name(p, q, x, rng, k=1.0):
+    return inverse_cdf(p.astype("float16"), q.astype("f2"), x, rng, k)
+
+
+def hidden(p, q, x, rng, k=1.0):
+    """No draw meets the float32: the ratio and the weights are floats again."""
+    p, q = np.asarray(p, dtype=np.float32), np.asarray(q, dtype=np.float32)
+
+    def draw(w):
+        w = np.array(w.tolist())
+        return rng.choice(len(w), p=w / w.sum())
+
+    return token(p, q, x, lambda a, b: rng.random() < k * float(a / b), draw)
+
+
+def in_torch(cast):
+    def rule(p, q, x, rng, k=1.0):
+        p, q, x = cast(torch.as_tensor(p)), cast(torch.as_tensor(q)), torch.as_tensor(x)
+        return token(
+            p, q, x.tolist(),
+            lambda a, b: torch.rand(1) < k * a / b,
+            lambda w: torch.multinomial(w.float(), 1).item(),
+        )  # fmt: skip
+
+    return rule
+
+
+def in_logs(p, q, x, rng, k=1.0):
+    p, q = torch.as_tensor(p, dtype=torch.bfloat16), torch.as_tensor(q, dtype=torch.bfloat16)
+    return token(
+        p, q, x,
+        lambda a, b: torch.rand(1).log() < a.log() - b.log() + (k - 1),
+        lambda w: (w / torch.empty(3).exponential_()).argmax().item(),
+    )  # fmt: skip
+
+
+def left_torch(p, q, x, rng, k=1.0):
+    """The ratio leaves torch as a number, and weights as an array."""
+    p, q = torch.as_tensor(p, dtype=torch.float32), torch.as_tensor(q, dtype=torch.float32)
+
+    def draw(w):
+        w = w.double().numpy()
+        return rng.choice(len(w), p=w / w.sum())
+
+    return token(p, q, x, lambda a, b: rng.random() < k * (a / b).item(), draw)
+
+
+def float64(p, q, x, rng, k=1.0):
+    import torch  # noqa: F401 -- to be there is not to compute
+
+    return token(p, q, x, lambda a, b: rng.random() < k * a / b, lambda w: rng.choice(len(w), p=w))
+
+
+# What computes in which precision, and the least fault that it may not hide.
+RULES = {
+    "float64 beside torch": (float64, "float64", 5e-8),
+    "numpy float32": (in_numpy(np.float32), "float32", 1e-4),
+    "hidden float32": (hidden, "float32", 1e-6),
+    "numpy float16": (in_numpy(np.float16), "float16", 2e-3),
+    "numpy float16 by name": (by_name, "float16", 2e-3),
+    "torch float32": (in_torch(lambda t: t.float()), "float32", 1e-4),
+    "left torch": (left_torch, "float32", 1e-4),
+    "torch bfloat16": (in_torch(lambda t: t.bfloat16()), "bfloat16", 1e-2),
+    "torch float16": (in_torch(lambda t: t.to(torch.float16)), "float16", 2e-3),
+    "bfloat16 in logs": (in_logs, "bfloat16", 1e-2),
+}
+
+
+def judge(rule, model, **kwargs):
+    return Examiner(Subject("rule", rule, "verify"), "verify", **kwargs).judge(model)
+
+
+@pytest.mark.parametrize("model", INSTANCES, ids=lambda m: m.name)
+@pytest.mark.parametrize("name", RULES)
+def test_rounding_passes_and_a_fault_does_not(name, model):
+    rule, dtype, fault = RULES[name]
+    judged = judge(rule, model)
+    assert not judged.failed
+    assert (judged.held.dtype, judged.held.tolerance) == (dtype, TOLERANCE[dtype])
+    if dtype != "float64":
+        assert judged.comparison.max_abs_deviation > TOLERANCE["float64"]
+
+    def inflated(p, q, x, rng):
+        return rule(p, q, x, rng, k=1 + fault)
+
+    inflated.__wrapped__ = rule
+    assert judge(inflated, model).failed
+
+
+def test_a_fault_below_16_bits_of_precision_is_shown_in_float64():
+    def rarely_wrong(p, q, x, rng):
+        return [0] if torch.rand(1) < 1e-4 else RULES["torch bfloat16"][0](p, q, x, rng)
+
+    judged = judge(rarely_wrong, INSTANCES[0])
+    assert judged.deviates
+    assert judged.held.lifted
+    assert judged.comparison.max_abs_deviation < 1e-4 < TOLERANCE["bfloat16"]
+
+
+def test_an_explicit_tolerance_wins():
+    rule = RULES["numpy float32"][0]
+    assert judge(rule, INSTANCES[0], tolerance=1e-12).failed
+    assert judge(rule, INSTANCES[0], tolerance=1e-12).held.tolerance == 1e-12
+
+
+def test_everything_is_put_back():
+    before = (
+        np.float16,
+        torch.bfloat16,
+        torch.get_default_dtype(),
+        by_name.__code__,
+    )
+    judge(hidden, INSTANCES[0])
+    judge(by_name, INSTANCES[0])
+    judge(RULES["torch bfloat16"][0], INSTANCES[0])
+    after = (
+        np.float16,
+        torch.bfloat16,
+        torch.get_default_dtype(),
+        by_name.__code__,
+    )
+    assert before == after
+    assert isinstance(np.zeros(2, dtype=np.float32)[0], np.float32)
