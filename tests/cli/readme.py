@@ -11,9 +11,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 README = Path(__file__).parents[2] / "README.md"
-SAMPLE = re.compile(r"<!-- prints: (simverify .*) -->\n```text\n(.*?)```\n", re.DOTALL)
+SAMPLE = re.compile(r"<!-- prints: (simverify [^\n]*) -->\n```text\n(.*?)```\n", re.DOTALL)
 
-MY_SAMPLER = '''
+MY_SAMPLER = """
 import numpy as np
 
 def verify(target_probs, draft_probs, draft_tokens, rng):
@@ -29,7 +29,7 @@ def verify(target_probs, draft_probs, draft_tokens, rng):
         return [*tokens, int(np.searchsorted(cdf, u, side="right"))]
     cdf = np.cumsum(target_probs[len(draft_tokens)])
     return [*tokens, int(np.searchsorted(cdf, rng.random(), side="right"))]
-'''
+"""
 """The sampler of the README: its residual is drawn with the uniform that has just rejected."""
 
 

@@ -38,6 +38,15 @@ def test_the_users_own_pair(command, tmp_path):
     assert [row["model"] for row in json.loads(command.out)["results"]] == ["compact", "mine"]
 
 
+def test_the_settings(command, tmp_path):
+    (tmp_path / "mine.json").write_text(*blocks("json"))
+    (tmp_path / "pyproject.toml").write_text(*blocks("toml"))
+    command("compare", "--blocks", "1000", "--verifiers", "token", "--json", "-")
+    document = json.loads(command.out)
+    assert document["gamma"] == 4
+    assert [model["name"] for model in document["models"]] == ["compact", "mine"]
+
+
 def test_the_python_example(monkeypatch, capsys):
     (code,) = (block for block in blocks("python") if "simverify.compare" in block)
     exec(code, {})  # the README's own
@@ -51,7 +60,7 @@ def test_every_option_it_names_exists(command):
     for name in ("compare", "audit"):
         command(name, "--help")
         helps += command.out
-    named = {option for option in re.findall(r"`(--[a-z-]+)", TEXT)}
+    named = set(re.findall(r"`(--[a-z-]+)", TEXT))
     assert {"--cost-ratio", "--alpha", "--json"} <= named
     assert {option for option in named if option not in helps} == set()
 
