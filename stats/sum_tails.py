@@ -11,9 +11,8 @@ import numpy as np
 from scipy import optimize, special
 
 from simverify.stats._checks import Floats, Ints
+from simverify.stats.saddlepoint import lugannani_rice
 
-# Closer to the mean, in standard deviations, the formula's two terms cancel.
-_CENTRAL = 0.1
 # Where the tilt passes this many nats per unit of range, the sum is at its maximum.
 _MOST_TILT = 1e4
 
@@ -44,6 +43,8 @@ def log_sum_sf(values: Floats, probabilities: Floats, totals: Ints, threshold: f
        lattices).
     """
     law = _Law(values, probabilities, totals)
+    if math.isinf(law.log_mass):
+        return -math.inf
     if threshold > law.most * (1.0 + 1e-12) + law.slack:
         return -math.inf
     if threshold >= law.most - law.slack:
@@ -52,16 +53,10 @@ def log_sum_sf(values: Floats, probabilities: Floats, totals: Ints, threshold: f
         return law.log_mass
     t = law.saddle_point(threshold)
     k, _, variance = law.cumulants(t)
-    exponent = t * threshold - k
-    chernoff = law.log_mass - exponent
-    w = math.sqrt(2.0 * max(exponent, 0.0))
-    if w < _CENTRAL or variance <= 0.0:
-        return chernoff
-    # The normal tail over its density (Mills), so that exp(-exponent) stays outside.
-    mills = math.sqrt(math.pi / 2.0) * float(special.erfcx(w / math.sqrt(2.0)))
     step = -math.expm1(-t * law.widest) / law.widest
-    tail = (mills + 1.0 / (step * math.sqrt(variance)) - 1.0 / w) / math.sqrt(2.0 * math.pi)
-    return chernoff + min(0.0, math.log(tail)) if tail > 0.0 else chernoff
+    # The formula knows t by way of t sqrt(variance) alone, where step stands for it.
+    tail = lugannani_rice(t, k, threshold, variance * (step / t) ** 2)
+    return law.log_mass + tail
 
 
 def log_sum_bound(
@@ -77,9 +72,9 @@ def log_sum_bound(
     high, low = values[totals > 0].max(axis=1), values[totals > 0].min(axis=1)
 
     def exponent(t: float) -> float:
-        k = law.context_cumulants(t) + law.log_masses
-        rise = ball * (np.exp(t * high - k) - np.exp(t * low - k))
-        return float(law.totals @ (k + np.log1p(rise))) - t * threshold
+        moments = np.exp(law.context_cumulants(t) + law.log_masses)
+        moments += ball * (np.exp(t * high) - np.exp(t * low))
+        return float(law.totals @ np.log(moments)) - t * threshold
 
     best = optimize.minimize_scalar(exponent, bounds=(1e-9, 4.0), method="bounded")
     return min(0.0, float(best.fun))
@@ -94,7 +89,7 @@ class _Law:
         possible = (rows > 0.0) & (values > -math.inf)
         self.totals = totals[used].astype(np.float64)
         masses = np.where(possible, rows, 0.0).sum(axis=1)
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):  # a row that has no such token
             self.log_masses = np.minimum(np.log(masses), 0.0)
             self._log_rows = np.where(possible, np.log(rows / masses[:, None]), -math.inf)
         self.log_mass = float(self.totals @ self.log_masses)
@@ -123,14 +118,18 @@ class _Law:
         return float(self.totals @ k), float(self.totals @ means), float(self.totals @ variances)
 
     def saddle_point(self, threshold: float) -> float:
-        """Find the t > 0 at which the tilted mean is ``threshold``."""
-
-        def missing(t: float) -> float:
-            return self.cumulants(t)[1] - threshold
-
-        high, most = 1.0, _MOST_TILT / self.widest
-        while missing(high) < 0.0:
-            if high > most:
-                return high  # any t gives a bound; here the sum is as good as at its maximum
-            high *= 2.0
-        return float(optimize.brentq(missing, 0.0, high, xtol=1e-300, rtol=1e-12))
+        """Find the t > 0 at which the tilted mean is ``threshold``, by Newton in a bracket."""
+        low, high, most = 0.0, math.inf, _MOST_TILT / self.widest
+        _, mean, variance = self.cumulants(0.0)
+        t = min((threshold - mean) / variance, most)
+        for _ in range(200):
+            _, mean, variance = self.cumulants(t)
+            low, high = (t, high) if mean < threshold else (low, t)
+            following = t + (threshold - mean) / variance if variance > 0.0 else math.inf
+            if not low < following < high:
+                following = 2.0 * t if math.isinf(high) else (low + high) / 2.0
+            # Any t below it gives a bound; at ``most`` the sum is as good as at its maximum.
+            if abs(following - t) <= 1e-11 * t or (math.isinf(high) and t >= most):
+                return t
+            t = following
+        return t

@@ -102,6 +102,9 @@ def test_edges():
     cut = np.array([[-math.inf, 1.0, 0.0]])
     assert log_sum_sf(cut, rows, totals, 0.0) == pytest.approx(10 * math.log(0.75))
     assert log_sum_sf(cut, rows, totals, 10.0) == pytest.approx(10 * math.log(0.25))
+    # No token of the row leaves the sum finite.
+    never = np.array([[-math.inf, -math.inf, -math.inf]])
+    assert log_sum_sf(never, rows, totals, -5.0) == -math.inf
     # Values that never differ: no deviation is possible.
     assert log_sum_sf(np.ones((1, 3)), rows, totals, 10.0) == 0.0
 
@@ -129,3 +132,10 @@ def test_ball_reaches_tokens_of_probability_zero():
     threshold = n * float((worst @ values.T)[0, 0])
     assert log_sum_bound(values, row, totals, threshold, ball=ball) > -1.0
     assert log_sum_bound(values, row, totals, threshold, ball=ball / 4) < -5.0
+
+
+def test_ball_bound_of_a_row_whose_tokens_are_all_excluded():
+    """Only the mass that the ball lets move can make the sum finite."""
+    row, values = np.array([[1.0, 0.0]]), np.array([[-math.inf, 2.0]])
+    bound = log_sum_bound(values, row, np.array([10]), 20.0, ball=0.01)
+    assert bound == pytest.approx(10 * math.log(0.01), rel=1e-6)
