@@ -34,6 +34,8 @@ class ScoreTable:
 class ScoreSums:
     """Sums over tokens of a score and its moments; those of disjoint samples add up.
 
+    Rows and scores of repeated contexts are kept, not copied: leave them as they are.
+
     Attributes
     ----------
     n : int

@@ -4,9 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from false_alarms import ALPHA
 from scipy import special, stats
 
 from simverify.stats import (
+    PairSums,
     collision_probability,
     correlation_min_detectable,
     correlation_samples,
@@ -73,7 +75,7 @@ def test_correlation_plans():
         assert correlation_min_detectable(n, alpha=1e-6, ball=ball) <= 0.1
         if n > MIN_PAIRS:
             assert correlation_min_detectable(n - 1, alpha=1e-6, ball=ball) > 0.1
-    z = stats.norm.isf(5e-7) + stats.norm.isf(0.1)
+    z = stats.norm.isf(5e-7 / 1.1) + stats.norm.isf(0.1)
     assert correlation_samples(0.01, alpha=1e-6) == pytest.approx((z / 0.01) ** 2, rel=1e-3)
     assert correlation_samples(0.9, alpha=0.01) == MIN_PAIRS
 
@@ -106,3 +108,39 @@ def test_duplicates_plans_and_balls():
     count = int(n * (chance + 0.06))
     assert duplicates_test(count, n, chance, alpha=1e-6).rejected
     assert not duplicates_test(count, n, chance, alpha=1e-6, ball=0.03).rejected
+
+
+def lag_tail(z, *, runs, steps, seed):
+    """P(S > z sqrt(steps)) and its standard error, S = sum of 12 (u - 1/2)(v - 1/2) at lag 1.
+
+    Importance sampling: each PIT is drawn tilted by exp(theta 12 (u - 1/2)(v - 1/2)), u the
+    one before; the weight undoes it.
+    """
+    rng = np.random.default_rng(seed)
+    theta = z / math.sqrt(steps)
+    u = rng.random(runs) - 0.5
+    total, log_mass = np.zeros(runs), np.zeros(runs)
+    for _ in range(steps):
+        rate = 12.0 * theta * u
+        rate = np.where(np.abs(rate) < 1e-9, 1e-9, rate)
+        span = np.sinh(rate / 2.0)
+        v = np.log(np.exp(-rate / 2.0) + 2.0 * rng.random(runs) * span) / rate
+        total += 12.0 * u * v
+        log_mass += np.log(span / (rate / 2.0))
+        u = v
+    weight = np.where(total > z * math.sqrt(steps), np.exp(log_mass - theta * total), 0.0)
+    return weight.mean(), weight.std() / math.sqrt(runs)
+
+
+@pytest.mark.distribution
+@pytest.mark.parametrize("z", [2.5, 4.9, 6.0])
+def test_far_tail_of_a_lag_by_importance_sampling(z):
+    """Overlapping pairs: never above the test's tail at MIN_PAIRS, and close, down to 1e-9."""
+    tail, error = lag_tail(z, runs=6000, steps=MIN_PAIRS, seed=123)
+    margin = stats.norm.isf(ALPHA / 2) * error
+    at_z = PairSums(n=MIN_PAIRS, products=z * math.sqrt(MIN_PAIRS) / 12, spreads=0.0)
+    claimed = pit_correlation(at_z, alpha=0.01).pvalue / 2
+    assert tail - margin <= claimed
+    # Negative controls: neither that of a law a tenth wider, nor of one a tenth narrower.
+    assert claimed < stats.norm.sf(z / 1.1) - margin
+    assert tail - margin > stats.norm.sf(1.1 * z)
