@@ -1,12 +1,13 @@
 """The audit turned on the catalogue: every fault must be caught, every control must pass."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Literal
 
+from simverify import results as doc
 from simverify.audit.callables import sample_callable
 from simverify.audit.callables_tables import default_instances
-from simverify.audit.exact_tier import default_tolerance, examine
+from simverify.audit.documents import stamped
+from simverify.audit.exact_tier import examine
 from simverify.audit.instances import instances_for
 from simverify.audit.probes import run_probes
 from simverify.audit.settings import AuditSettings
@@ -15,31 +16,30 @@ from simverify.faults import CONTROLS, FAULTS
 from simverify.verifiers import VERIFIERS
 
 
-@dataclass(frozen=True)
-class Tried:
-    """One entry of the catalogue on trial.
-
-    ``kind``: a fault, which must be caught, or a control, which must pass. ``tier``: what
-    decided; ``effort``: paths, or calls in the sampled tier; ``tv``: of the first failing
-    instance, where the exact tier has it.
-    """
-
-    name: str
-    kind: Literal["fault", "control"]
-    caught: bool
-    tier: Literal["exact", "sampled", "probe"]
-    effort: int
-    tv: float | None
-
-    @property
-    def as_expected(self) -> bool:
-        """Whether the fault was caught, or the control passed."""
-        return self.caught == (self.kind == "fault")
-
-
 def self_test(
     settings: AuditSettings, *, progress: Callable[[str], None] | None = None
-) -> Iterator[Tried]:
+) -> doc.SelfTestRun:
+    """Turn the audit on the catalogue; its document lists every entry in the order of trial."""
+    stamp = stamped()
+    tried = tuple(try_all(settings, progress=progress))
+    unexpected = tuple(entry.name for entry in tried if not entry.as_expected)
+    return doc.SelfTestRun(
+        schema_version=doc.SCHEMA_VERSION,
+        seed=settings.seed,
+        gamma=settings.gamma,
+        vocab_size=settings.vocab_size,
+        alpha=settings.alpha,
+        detect=settings.detect,
+        verdict="FAIL" if unexpected else "PASS",
+        results=tried,
+        unexpected=unexpected,
+        meta=stamp(),
+    )
+
+
+def try_all(
+    settings: AuditSettings, *, progress: Callable[[str], None] | None = None
+) -> Iterator[doc.Tried]:
     """Try the project's rules and the controls, then the faults, one by one.
 
     temperature-0 is left out: it is lossy on purpose wherever the target is not one-hot.
@@ -65,18 +65,28 @@ def _try(
     contract: Contract,
     kind: Literal["fault", "control"],
     settings: AuditSettings,
-) -> Tried:
+) -> doc.Tried:
+    def tried(
+        tier: Literal["exact", "sampled", "probe"],
+        caught: bool,
+        effort: int,
+        tv: float | None = None,
+    ) -> doc.Tried:
+        return doc.Tried(
+            name=subject.name, kind=kind, caught=caught, tier=tier, effort=effort, tv=tv
+        )
+
     if kind == "fault" and FAULTS[subject.name].caught_by == "probe":
         # Their law is right but for an event at u = 0: a warning counts as caught.
         probes = run_probes(subject.rule, contract)
         caught = any(probe.outcome in ("warning", "violation") for probe in probes)
-        return Tried(subject.name, kind, caught, "probe", len(probes), None)
+        return tried("probe", caught, len(probes))
     batch = FAULTS[subject.name].batch if kind == "fault" else None
     tier = examine(
         subject.one_row() if batch else subject,
         contract,
         instances_for(contract, settings.gamma, settings.vocab_size, settings.seed),
-        tolerance=default_tolerance(subject.rule),
+        tolerance=subject.tolerance,
         max_paths=settings.paths_for(subject),
         seconds=settings.seconds,
         seed=settings.seed,
@@ -86,9 +96,7 @@ def _try(
     violated = refused is not None and any(f.severity == "violation" for f in refused.findings)
     if tier.failure is not None or violated or (refused is None and batch is None):
         tv = None if tier.failure is None else tier.failure.comparison.tv
-        return Tried(
-            subject.name, kind, tier.failure is not None or violated, "exact", tier.paths, tv
-        )
+        return tried("exact", tier.failure is not None or violated, tier.paths, tv)
     sampled = sample_callable(
         subject.rule,
         contract,
@@ -100,5 +108,4 @@ def _try(
         seconds=settings.seconds,
         batch=batch,
     )
-    caught = sampled.verdict == "FAIL"
-    return Tried(subject.name, kind, caught, "sampled", sampled.tier.samples, None)
+    return tried("sampled", sampled.verdict == "FAIL", sampled.tier.samples)

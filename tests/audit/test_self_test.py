@@ -1,12 +1,14 @@
 from simverify.audit import self_test as module
-from simverify.audit.self_test import Tried, self_test
+from simverify.audit.self_test import self_test
 from simverify.audit.settings import AuditSettings
 from simverify.faults import CONTROLS, FAULTS
+from simverify.results import Tried
 
 
 def test_every_fault_is_caught_and_every_control_passes():
-    tried = list(self_test(AuditSettings()))
-    assert not [entry.name for entry in tried if not entry.as_expected]
+    run = self_test(AuditSettings())
+    assert (run.verdict, run.unexpected) == ("PASS", ())
+    tried = run.results
     names = {entry.name for entry in tried}
     assert set(FAULTS) <= names
     assert set(CONTROLS) <= names
@@ -24,11 +26,17 @@ def test_a_blind_audit_is_seen(monkeypatch):
         paths = 0
 
     monkeypatch.setattr(module, "examine", lambda *_, **__: Blind())
-    missed = [entry for entry in self_test(AuditSettings()) if not entry.as_expected]
-    assert {entry.name for entry in missed} >= set(FAULTS) - {"zero-mass-accept"}
+    run = self_test(AuditSettings())
+    assert run.verdict == "FAIL"
+    assert set(run.unexpected) >= set(FAULTS) - {"zero-mass-accept"}
 
 
 def test_what_is_expected():
-    assert Tried("a", "fault", True, "exact", 1, 0.1).as_expected
-    assert not Tried("a", "fault", False, "exact", 1, None).as_expected
-    assert not Tried("a", "control", True, "exact", 1, 0.1).as_expected
+    def as_expected(kind, caught):
+        entry = Tried(name="a", kind=kind, caught=caught, tier="exact", effort=1, tv=None)
+        return entry.as_expected
+
+    assert as_expected("fault", True)
+    assert not as_expected("fault", False)
+    assert as_expected("control", False)
+    assert not as_expected("control", True)
