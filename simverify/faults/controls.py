@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from simverify.faults.base import Control, acceptance, finish, invert, keep
-from simverify.faults.drafts import drafted, tempered
+from simverify.faults.drafts import drafted, plain, tempered
 from simverify.faults.styles import STYLES
 from simverify.verifiers.base import Array, draw, excess
 from simverify.verifiers.greedy import Prefix
@@ -92,6 +92,16 @@ def coupled_match(
     return [*tokens, draw(bonus, bonus, rng)]
 
 
+def cut_context_draft(
+    prefix: Sequence[int], target: Law, draft: Law, gamma: int, rng: Any
+) -> list[int]:
+    """Draft after the last token alone, as with a lost cache, and verify with that same q."""
+    return _PLAIN_TOKEN(prefix, target, lambda context: draft(context[-1:]), gamma, rng)
+
+
+_PLAIN_TOKEN = drafted(plain, plain)
+
+
 _CONTROLS = (
     Control(
         name="sample-and-match",
@@ -113,6 +123,13 @@ _CONTROLS = (
         rule=drafted(tempered(1.5), tempered(1.5)),
         summary="the draft is sampled at T = 1.5, with its true q",
         why="draft and target run at two temperatures",
+    ),
+    Control(
+        name="cut-context-draft",
+        contract="step",
+        rule=cut_context_draft,
+        summary="the draft sees the last token alone, and reports the q it sampled from",
+        why="the draft's cache is broken: that costs acceptance, never the law",
     ),
     Control(
         name="past-a-rejection",

@@ -16,10 +16,10 @@ from faults.laws import (
 )
 
 from simverify.faults import CONTROLS, FAULTS
-from simverify.verifiers import get_verifier
+from simverify.verifiers import get_verifier, token
 
 CALLS = 20_000
-BY_PATHS = ["sample-and-match", "one-hot-verification", "hotter-draft"]
+BY_PATHS = ["sample-and-match", "one-hot-verification", "hotter-draft", "cut-context-draft"]
 
 
 def law_by_paths(entry):
@@ -44,6 +44,20 @@ def test_the_law_is_the_targets_exactly(name):
 def test_one_hot_verification_is_sample_and_match():
     laws = [law_by_paths(CONTROLS[name]) for name in ("one-hot-verification", "sample-and-match")]
     assert max(abs(laws[0][tokens] - laws[1][tokens]) for tokens in laws[0]) < 1e-12
+
+
+def test_a_cut_context_is_the_last_token():
+    """On the order-1 compact model the last token is all there is: nothing is lost."""
+    laws = [law_by_paths(CONTROLS["cut-context-draft"]), law_of_verify(by_paths(token.verify))]
+    assert max(abs(laws[0][tokens] - laws[1][tokens]) for tokens in laws[1]) < 1e-12
+    rule, seen = CONTROLS["cut-context-draft"].rule, []
+
+    def draft(context):
+        seen.append(len(context))
+        return MODEL.draft(context)
+
+    rule((0, 1, 2), MODEL.target, draft, GAMMA, np.random.default_rng(1))
+    assert set(seen) == {1}
 
 
 def test_a_hotter_draft_without_its_true_q_is_wrong():
