@@ -102,7 +102,7 @@ def test_size_of_the_planned_end_by_enumeration():
 @pytest.mark.parametrize(("m", "strength"), [(0, 1.0), (1, 0.3), (0, 0.1)])
 def test_power_at_the_planned_tokens(m, strength):
     """Both tests, at the tokens they plan; the control has a third of them."""
-    rng, alpha, repeats = np.random.default_rng([83, m]), 1e-6, 200
+    rng, alpha, repeats = np.random.default_rng([83, m]), 1e-6, 100
     mixed = mixture(m, strength)
     divergence = float((mixed * np.log(mixed / ROWS)).sum() / 2)
     gate_n = 2 * math.ceil(eprocess_samples(divergence, alpha=alpha, weight=1 / CELLS) / 2)
@@ -204,7 +204,7 @@ def test_deep_and_impossible_outcomes():
 @pytest.mark.distribution
 def test_a_ball_keeps_the_size_under_its_worst_law():
     """Tokens from a law within the ball, on the fault's side: the point null is rejected."""
-    rng, ball, repeats, n = np.random.default_rng(87), 0.02, 200, 20_000
+    rng, ball, repeats, n = np.random.default_rng(87), 0.02, 60, 20_000
     worst = ROWS + ball * np.array([[-1.0, 0.0, 1.0], [1.0, 0.0, -1.0]])
     rejected = {0.0: 0, ball: 0}
     for _ in range(repeats):

@@ -140,7 +140,7 @@ def run(rng, plan, law):
 
 @pytest.mark.distribution
 def test_size_power_and_early_ends_of_whole_runs():
-    rng, repeats, alpha = np.random.default_rng(98), 300, 0.05
+    rng, repeats, alpha = np.random.default_rng(98), 150, 0.05
     plan = SequentialRun(
         samples=2400,
         alpha=alpha,
