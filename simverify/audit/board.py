@@ -53,6 +53,12 @@ def doing(place: str) -> None:
         _board.write(_board.ends, place)
 
 
+def extend(seconds: float) -> None:
+    """Say that what runs is interrupted so much later than now instead."""
+    if _board is not None:
+        _board.write(time.monotonic() + seconds, _board.place)
+
+
 @contextmanager
 def until(seconds: float) -> Iterator[None]:
     """Say that what runs inside is interrupted after ``seconds`` of wall clock."""

@@ -56,7 +56,8 @@ def enumerate_verify(
     target_probs, draft_probs, draft_tokens
         float64 (gamma+1, V), float64 (gamma, V) and int (gamma,); handed over as given.
     max_paths, prune, seconds
-        Budget of paths; conditional weight under which a branch is not run; wall clock.
+        Budget of paths; conditional weight under which a branch is not run; processor
+        seconds (of the wall clock where the code sleeps).
 
     Raises
     ------

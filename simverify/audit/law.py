@@ -13,7 +13,7 @@ from simverify.audit.precision import TOLERANCE, coarsest
 from simverify.audit.symbolic import Enumeration, ExactLaw, Finding
 from simverify.audit.symbolic.engine import Tokens
 from simverify.audit.symbolic.errors import OutOfTime
-from simverify.audit.symbolic.watchdog import now
+from simverify.audit.symbolic.watchdog import Stopwatch
 from simverify.simulators.exact.paths import TooManyPaths
 
 Row = npt.NDArray[np.float64]
@@ -118,7 +118,7 @@ def compare_blocks(
     The replays that look for untracked randomness are then paid for once.
     """
     vocab = len(model.target(()))
-    started, paths = now(), 0
+    watch, paths = Stopwatch(), 0
     laws: list[tuple[Tokens, float, ExactLaw]] = []
     for block in itertools.product(range(vocab), repeat=gamma):
         mass = _probability(model.draft, block)
@@ -126,9 +126,9 @@ def compare_blocks(
             continue
         target = np.array([model.target(block[:i]) for i in range(gamma + 1)])
         draft = np.array([model.draft(block[:i]) for i in range(gamma)])
-        left = None if seconds is None else seconds - (now() - started)
+        left = None if seconds is None else seconds - watch.seconds()
         if left is not None and left <= 0:
-            raise OutOfTime(now() - started, paths)
+            raise OutOfTime(watch.seconds(), paths)
         try:
             law = law_of_block(
                 enumeration, verify, target, draft, np.array(block, dtype=np.int64),

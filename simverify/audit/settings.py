@@ -32,10 +32,11 @@ class AuditSettings:
 
     ``gamma``, ``vocab_size``: the largest of the instances. ``tolerance``: largest deviation
     that is rounding; None: by the precision of the code. ``max_paths``, ``max_samples``:
-    budgets. ``seconds``: wall-clock limit of each tier, which can only abort it. ``batch``:
-    blocks per call of batched code, which is enumerated a block at a time and sampled in
-    whole batches, whose rows must not depend on each other. ``eos``: the id that the code takes
-    for end of sequence, where it knows one: what a call emits after it is dropped.
+    budgets. ``seconds``: limit of each tier, which can only abort it: processor seconds in the
+    exact tier, the wall clock in the sampled one. ``batch``: blocks per call of batched code,
+    which is enumerated a block at a time and sampled in whole batches, whose rows must not
+    depend on each other. ``eos``: the id that the code takes for end of sequence, where it
+    knows one: what a call emits after it is dropped.
     """
 
     gamma: int = 4

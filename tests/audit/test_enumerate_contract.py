@@ -16,6 +16,7 @@ from simverify.audit.enumerate import (
 )
 from simverify.audit.law import compare_tokens
 from simverify.audit.symbolic.engine import HANG_SECONDS
+from simverify.audit.symbolic.watchdog import Expired, Stopwatch, deadline
 
 P = np.array([[0.2, 0.5, 0.3], [0.4, 0.4, 0.2], [0.1, 0.1, 0.8]])
 Q = np.array([[0.6, 0.2, 0.2], [0.3, 0.3, 0.4]])
@@ -308,3 +309,26 @@ def test_a_step_rule_must_be_callable_the_right_way():
         compare(lambda prefix, target: [0])
     with pytest.raises(ValueError, match="an instance cannot be built anew"):
         compare(Stateful())
+
+
+def test_a_limit_counts_the_codes_own_seconds():
+    # As on a busy machine: a third of the wall clock is the code's.
+    began, waits = time.thread_time(), 0.004
+
+    def work():
+        while True:
+            ends = time.thread_time() + waits / 2
+            while time.thread_time() < ends:
+                pass
+            time.sleep(waits)
+
+    with pytest.raises(Expired), deadline(0.2):
+        work()
+    assert time.thread_time() - began > 0.15
+
+
+@pytest.mark.parametrize(("wall", "cpu", "counted"), [(10.0, 1.0, 1.0), (10.0, 0.1, 10.0)])
+def test_who_sleeps_is_timed_by_the_wall_clock(monkeypatch, wall, cpu, counted):
+    monkeypatch.setattr(time, "monotonic", iter([100.0, 100.0 + wall]).__next__)
+    monkeypatch.setattr(time, "thread_time", iter([5.0, 5.0 + cpu]).__next__)
+    assert Stopwatch().seconds() == pytest.approx(counted)

@@ -16,7 +16,7 @@ from simverify.audit.symbolic.floats import REFUSALS
 from simverify.audit.symbolic.intercept import intercepted, real_states
 from simverify.audit.symbolic.lift import Lift
 from simverify.audit.symbolic.source import Source
-from simverify.audit.symbolic.watchdog import Expired, deadline, now
+from simverify.audit.symbolic.watchdog import Expired, Stopwatch, deadline
 from simverify.simulators.exact.paths import Path, explore
 
 Tokens = tuple[int, ...]
@@ -149,7 +149,7 @@ class Enumeration:
         ``call`` raises :class:`BadTokens` for an unusable result. Raises
         :class:`CannotEnumerate`, :class:`OutOfTime` or ``TooManyPaths``.
         """
-        started = now()
+        watch = Stopwatch()
         try:
             return self._run(call, max_paths, seconds)
         except CannotEnumerate as error:
@@ -159,7 +159,7 @@ class Enumeration:
         # stop code that never turns a draw into one.
         self.release()
         self._shadow_float = True
-        left = None if seconds is None else max(0.01, seconds - (now() - started))
+        left = None if seconds is None else max(0.01, seconds - watch.seconds())
         return self._run(call, max_paths, left)
 
     def _run(
@@ -169,11 +169,11 @@ class Enumeration:
         law: dict[Tokens, float] = {}
         lost = slack = 0.0
         paths = 0
-        started = path_started = now()
+        watch = path_watch = Stopwatch()
 
         def one(path: Path) -> _Outcome:
-            nonlocal path_started
-            path_started = now()
+            nonlocal path_watch
+            path_watch = Stopwatch()
             source.begin(path)
             outcome = self._attempt(call)
             if not path.choices and not source.draws:
@@ -208,10 +208,9 @@ class Enumeration:
                 if real_states() != before:
                     source.refuse("randomness that is not tracked: a global generator moved")
         except Expired:
-            ended = now()
-            took = ended - path_started
-            if took < max(HANG_SECONDS, (ended - started) / 2):
-                raise OutOfTime(ended - started, paths) from None
+            took, spent = path_watch.seconds(), watch.seconds()
+            if took < max(HANG_SECONDS, spent / 2):
+                raise OutOfTime(spent, paths) from None
             source.find("hangs", "violation", f"did not return within {took:.1f} s")
             return self._law(law, paths, slack, lost, complete=False)
         return self._law(law, paths, slack, lost, complete=True)

@@ -40,7 +40,7 @@ class CannotEnumerate(Exception):
 
 
 class OutOfTime(Exception):
-    """The wall-clock limit passed before the last path was run."""
+    """The time limit passed before the last path was run."""
 
     def __init__(self, seconds: float, paths: int) -> None:
         super().__init__(f"{paths} paths in {seconds:g} s and not done: raise the limit")

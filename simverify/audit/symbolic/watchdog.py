@@ -13,6 +13,29 @@ from simverify.audit import board
 REPEAT_SECONDS = 0.25
 
 
+WAITING = 0.05
+"""Share of the processor below which a thread is taken to wait for something else than it."""
+
+
+class Stopwatch:
+    """Seconds that the code took, however busy the machine is.
+
+    They are processor seconds of this thread; where it hardly used any, because it sleeps or
+    blocks, those of the wall clock.
+    """
+
+    def __init__(self) -> None:
+        self._wall, self._cpu = time.monotonic(), time.thread_time()
+
+    def seconds(self) -> float:
+        """Seconds since it was made, in the thread that made it."""
+        return _counted(time.monotonic() - self._wall, time.thread_time() - self._cpu)
+
+
+def _counted(wall: float, cpu: float) -> float:
+    return cpu if cpu > WAITING * wall else wall
+
+
 class Expired(BaseException):
     """Raised in the user's code; not an Exception, so that ``except Exception`` passes it."""
 
@@ -21,6 +44,7 @@ class Expired(BaseException):
 def deadline(seconds: float | None) -> Iterator[None]:
     """Raise :class:`Expired` in this thread once ``seconds`` have passed, and again until left.
 
+    The seconds are those of :class:`Stopwatch`: a busy machine ends nothing early.
     Uses SIGALRM in the main thread where nobody else does, so that a blocking call ends too;
     a helper thread otherwise.
     """
@@ -44,8 +68,14 @@ def _alarm(seconds: float) -> AbstractContextManager[None]:
 
 @contextmanager
 def _by_signal(seconds: float) -> Iterator[None]:
+    watch = Stopwatch()
+
     def expire(number: int, frame: Any) -> None:
-        raise Expired
+        left = seconds - watch.seconds()
+        if left <= 0:
+            raise Expired
+        board.extend(left)
+        signal.setitimer(signal.ITIMER_REAL, max(left, 1e-2), REPEAT_SECONDS)
 
     before = signal.signal(signal.SIGALRM, expire)
     signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-3), REPEAT_SECONDS)
@@ -61,10 +91,17 @@ def _by_thread(seconds: float) -> Iterator[None]:
     thread = ctypes.c_ulong(threading.get_ident())
     lock = threading.Lock()
     done = threading.Event()
+    wall, cpu = time.monotonic(), time.process_time()
 
     def watch() -> None:
         wait = seconds
         while not done.wait(wait):
+            # The processor seconds of another thread cannot be read everywhere.
+            left = seconds - _counted(time.monotonic() - wall, time.process_time() - cpu)
+            if left > 0:
+                board.extend(left)
+                wait = max(left, 1e-2)
+                continue
             with lock:
                 if not done.is_set():
                     ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(Expired))
