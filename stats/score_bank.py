@@ -25,10 +25,10 @@ def score_test(
 
     Repeated contexts get the tail of Lugannani and Rice from the exact law of the sum.
     Streamed tokens get a normal tail, widened by ``NORMAL_MARGIN``, as far out as its next two
-    terms are below that together, and beyond a bound that holds for every martingale otherwise: the
-    p-value is 1/E for E a mean over 13 tilts t of exp(t S - K(t)), K from four moments and the
-    width (Bennett's inequality carried two terms further). ``statistic`` is the mean
-    deviation; indicators are better served by :func:`indicator_test`.
+    terms are below that together; beyond, a bound that holds for every martingale: 1/E for E
+    the mean over 13 tilts t of exp(t S - K(t)), K from four moments and the width (Bennett's
+    inequality carried two terms further). ``statistic`` is the mean deviation. Indicators are
+    better served by :func:`indicator_test`.
 
     Parameters
     ----------

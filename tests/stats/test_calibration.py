@@ -157,7 +157,7 @@ def test_size(case):
 @pytest.mark.parametrize("case", CASES)
 def test_size_at_length(case):
     draw, band = CASES[case]
-    assert wrong_size(simulation(draw, 132), runs=20_000, band=band) is None
+    assert wrong_size(simulation(draw, 132), runs=10_000, band=band) is None
 
 
 def uniform_levels(scale, seed):
