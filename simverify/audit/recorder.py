@@ -89,7 +89,7 @@ class Recorder(Source):
         )
         return taken
 
-    def meet(self, rng: Any) -> None:
+    def handing(self, rng: Any) -> None:
         """Say which generator the code is about to be given.
 
         A plain one: the exact tier lets the code import things and then begins, or begins

@@ -176,7 +176,7 @@ def _verify_trails(
     enumeration, source = _recording(rule, seed_once=False)
 
     def recorded(*block: Any) -> Any:
-        source.meet(block[-1])
+        source.handing(block[-1])
         result = rule(*block)
         source.end(read(result))
         return result
@@ -203,7 +203,7 @@ def _step_trails(
     enumeration, source = _recording(rule, seed_once=True)
 
     def call() -> Tokens:
-        source.meet(enumeration.rng)
+        source.handing(enumeration.rng)
         step, reset = built(rule)
 
         def more(emitted: Tokens) -> Tokens:
