@@ -137,17 +137,24 @@ def test_failure_shows_the_counterexample_and_no_traceback(audits):
 def test_failure_names_a_command_that_fails_too(audits, folder):
     told = section(audits.text, "TestWrong.test_reused")
     command = shlex.split(told.partition("To reproduce:")[2].replace("\\\n", " "))
-    assert command[:3] == ["simverify", "audit", "rules.py:reused"]
+    # From any folder: the file is named from the root.
+    assert command[:3] == ["simverify", "audit", f"{folder / 'rules.py'}:reused"]
     again = subprocess.run(
-        [sys.executable, "-m", *command], cwd=folder, capture_output=True, text=True, check=False
+        [sys.executable, "-m", *command],
+        cwd=folder.parent,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert again.returncode == 1, again.stderr
     assert "reused-uniform" in again.stdout
 
 
-def test_code_without_a_name_is_repeated_by_its_test(audits):
+def test_code_without_a_name_is_repeated_by_its_test(audits, folder):
     told = section(audits.text, "TestWrong.test_named_here_alone")
-    assert "  pytest test_audits.py::TestWrong::test_named_here_alone" in told.splitlines()
+    command = shlex.split(told.partition("To reproduce:")[2].replace("\\\n", " "))
+    assert command[0] == "pytest"
+    assert command[1] == f"{folder / 'test_audits.py'}::TestWrong::test_named_here_alone"
 
 
 def test_usage_errors_are_one_line(audits):
@@ -155,6 +162,78 @@ def test_usage_errors_are_one_line(audits):
     assert "simverify: alpha is 2: expected between 0 and 1" in told
     assert "did you mean 'token'?" in section(audits.text, "test_unknown_spec")
     assert "During handling" not in told
+
+
+PACKAGED = """
+import pytest
+from ..pack.rules import looping, reused, verify
+
+def test_every_setting(simverify_audit):
+    run = simverify_audit(
+        verify, gamma=1, vocab=3, tolerance=1e-8, strict_probes=True, eos=0, alpha=1e-5,
+        detect=0.02, max_paths=9_000, max_samples=8_000, seconds=50, seed=3, contract="verify",
+    )
+    assert (run.gamma, run.vocab_size, run.tolerance, run.seed) == (1, 3, 1e-8, 3)
+
+@pytest.mark.distribution(seed=7)
+def test_the_call_wins(simverify_audit):
+    assert simverify_audit(verify, gamma=1, vocab=2, seed=8).seed == 8
+
+def test_wrong_name(simverify_audit):
+    simverify_audit(verify, gama=1)
+
+def test_wrong_type(simverify_audit):
+    simverify_audit(verify, gamma="1")
+
+def test_of_a_package(simverify_audit):
+    simverify_audit(reused, gamma=1, vocab=2)
+
+def test_crash(simverify_audit):
+    simverify_audit(looping, gamma=1, vocab=2)
+"""
+
+CRASH = """
+import ctypes
+from . import helper
+
+def looping(p, q, drafted, rng):
+    return [ctypes.string_at(0)]
+"""
+
+
+@pytest.fixture(scope="module")
+def packaged(tmp_path_factory):
+    """Return the root of a package with rules that import each other, and its tests."""
+    root = tmp_path_factory.mktemp("root")
+    for name in ("pack", "checks"):
+        (root / "outer" / name).mkdir(parents=True)
+        (root / "outer" / name / "__init__.py").touch()
+    (root / "outer" / "__init__.py").touch()
+    (root / "outer" / "pack" / "helper.py").touch()
+    (root / "outer" / "pack" / "rules.py").write_text(CRASH + RULES)
+    (root / "outer" / "checks" / "test_packaged.py").write_text(PACKAGED)
+    (root / "pytest.ini").write_text("[pytest]\n")
+    return root
+
+
+def test_the_fixture_takes_what_the_command_line_takes(packaged):
+    run = run_pytest(packaged, "outer/checks/test_packaged.py")
+    assert "4 failed, 2 passed" in run.text, run.text
+    assert "unknown argument of simverify_audit 'gama': did you mean 'gamma'?" in run.text
+    assert "simverify: simverify_audit: gamma: got '1', expected a whole number" in run.text
+    # A crash of the code is a failure of its test, and the others go on.
+    crash = " ".join(section(run.text, "test_crash").split())
+    assert "ended by the signal SIGSEGV (a segmentation fault) at " in crash
+    assert "in a first call" in crash
+    assert max(map(len, section(run.text, "test_crash").splitlines())) <= 80 + len(str(packaged))
+
+    told = section(run.text, "test_of_a_package").partition("To reproduce:")[2]
+    command = shlex.split(told.replace("\\\n", " "))
+    again = subprocess.run(
+        [sys.executable, "-m", *command], cwd="/", capture_output=True, text=True, check=False
+    )
+    assert again.returncode == 1, again.stderr
+    assert "reused-uniform" in again.stdout
 
 
 @pytest.fixture(scope="module")

@@ -90,6 +90,7 @@ def crash_document(
         gamma=settings.gamma,
         vocab_size=settings.vocab_size,
         tolerance=settings.tolerance or TOLERANCE["float64"],
+        dtype=None,
         verdict="FAIL",
         tier="exact",
         paths=0,

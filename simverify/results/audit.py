@@ -110,7 +110,8 @@ class AuditRun(Struct, frozen=True, tag_field="command", tag="audit"):
     the sampled tier: which call, which line. ``inconclusive``: why there is no verdict.
     ``refuted``: catalogued faults whose law differs from the one found. ``findings``: what
     failed, in words. ``dtype``: the coarsest precision that met a draw or a probability, which
-    sets the tolerance unless one was asked for. ``notes``: what does not decide: how far from optimal, what was left out.
+    sets the tolerance unless one was asked for. ``notes``: what does not decide: how far from
+    optimal, what was left out.
     """
 
     schema_version: Literal[1]

@@ -56,9 +56,7 @@ def test_a_rule_below_the_optimum_says_how_far_and_like_which(name):
 def test_an_optimal_rule_and_one_like_no_other():
     run = notes(VERIFIERS["block"].rule)
     assert run.notes == ()
-    assert all(
-        i.expected_accepted == pytest.approx(i.optimum, abs=1e-12) for i in run.instances
-    )
+    assert all(i.expected_accepted == pytest.approx(i.optimum, abs=1e-12) for i in run.instances)
     (note,) = notes(timid).notes
     assert "as the" not in note
 

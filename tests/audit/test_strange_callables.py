@@ -1,0 +1,176 @@
+"""Callables as strangers hand them over: a right verdict or a finding, never a traceback."""
+
+import functools
+import warnings
+
+import numpy as np
+import pytest
+
+from simverify.audit.run import audit
+from simverify.audit.settings import AuditSettings
+from simverify.audit.spec import Subject
+from simverify.audit.supervised import supervised_audit
+from simverify.errors import UsageError
+
+SMALL = AuditSettings(gamma=1, vocab_size=2, seconds=4)
+
+
+def token(p, q, x, rng):
+    for i, t in enumerate(x):
+        if not rng.random() < p[i][t] / q[i][t]:
+            r = np.maximum(p[i] - q[i], 0)
+            return [*x[:i].tolist(), int(rng.choice(len(r), p=r / r.sum()))]
+    return [*x.tolist(), int(rng.choice(p.shape[1], p=p[-1]))]
+
+
+def returning(change):
+    return lambda p, q, x, rng: change(token(p, q, x, rng))
+
+
+def on_device(name):
+    def rule(p, q, x, rng):
+        torch = pytest.importorskip("torch")
+        tokens = token(p, q, x, rng)
+        return torch.tensor(tokens) if name == "cpu" else torch.zeros(1, dtype=int, device=name)
+
+    return rule
+
+
+def yielding(p, q, x, rng):
+    yield from token(p, q, x, rng)
+
+
+async def coroutine(p, q, x, rng):
+    return token(p, q, x, rng)
+
+
+async def stream(p, q, x, rng):
+    yield 0
+
+
+def writing(p, q, x, rng):
+    tokens = token(p, q, x, rng)
+    p[0] = 1.0
+    return tokens
+
+
+KEPT: list[np.ndarray] = []
+
+
+def keeping(p, q, x, rng):
+    """Write into the inputs of the call before."""
+    for rows in KEPT:
+        rows.flags.writeable = True
+        rows[...] = 0.25
+    KEPT[:] = [p, q]
+    return token(p, q, x, rng)
+
+
+def viewing(p, q, x, rng):
+    tokens = token(p, q, x, rng)
+    return x[: len(tokens)] if tokens == x[: len(tokens)].tolist() else tokens
+
+
+def setting_errors(p, q, x, rng):
+    np.seterr(all="raise")
+    np.random.seed(0)  # noqa: NPY002
+    return token(p, q, x, rng)
+
+
+def warning(p, q, x, rng):
+    warnings.simplefilter("error")
+    warnings.warn("hm", stacklevel=1)
+    return token(p, q, x, rng)
+
+
+class Rule:
+    def __init__(self, *block):
+        self.tokens = token(*block) if block else []
+
+    def __call__(self, p, q, x, rng):
+        return token(p, q, x, rng)
+
+    def method(self, p, q, x, rng):
+        return token(p, q, x, rng)
+
+
+RIGHT = {
+    "an array": returning(np.array),
+    "a tuple": returning(tuple),
+    "a tensor": on_device("cpu"),
+    "a generator": yielding,
+    "a view of its input": viewing,
+    "floating point errors as exceptions": setting_errors,
+    "a lambda": lambda p, q, x, rng: token(p, q, x, rng),
+    "a partial": functools.partial(lambda p, q, x, rng, scale: token(p, q, x, rng), scale=1),
+    "an object": Rule(),
+    "a bound method": Rule().method,
+    "keywords": lambda p, q, x, rng, *, temperature=1.0: token(p, q, x, rng),
+}
+
+WRONG = {
+    "raises": (lambda p, q, x, rng: 1 / 0, "raised ZeroDivisionError: division by zero"),
+    "nothing": (lambda p, q, x, rng: [], "returned no tokens: at least one is due"),
+    "too many": (returning(lambda tokens: [*tokens, 0, 0]), "tokens, gamma + 1 = 2"),
+    "beyond": (lambda p, q, x, rng: [p.shape[1]], "returned token 2, vocabulary 0..1"),
+    "negative": (lambda p, q, x, rng: [-1], "returned token -1, vocabulary 0..1"),
+    "floats": (returning(lambda tokens: [*map(float, tokens)]), "returned a float as a token"),
+    "whole floats": (returning(lambda t: np.array(t, dtype=float)), "returned a float as a token"),
+    "booleans": (lambda p, q, x, rng: [True], "returned a bool as a token"),
+    "int8": (returning(lambda t: np.array(t, dtype=np.int8)), "out of bounds for int8"),
+    "a mask": (lambda p, q, x, rng: np.array([True]), "returned a bool as a token"),
+    "device": (on_device("meta"), "returned a tensor on device meta: return it on the CPU"),
+    "two axes": (returning(lambda tokens: np.array([tokens])), "one row of tokens is due"),
+    "none": (lambda p, q, x, rng: None, "returned None"),
+    "text": (lambda p, q, x, rng: "0", "returned a str, not a row of tokens"),
+    "a dictionary": (lambda p, q, x, rng: {0: 1}, "returned a dict, not a row of tokens"),
+    "a coroutine": (coroutine, "returned a coroutine, not a row of tokens"),
+    "an async generator": (stream, "async_generator, not a row of tokens"),
+    "a class": (Rule, "returned a Rule, not a row of tokens"),
+    "writes": (writing, "changes its argument target_probs in place"),
+    "writes later": (keeping, "in place"),
+    "warnings": (warning, "raised UserWarning: hm"),
+    "a C function": (max, "raised ValueError: The truth value of an array"),
+}
+
+
+@pytest.fixture(autouse=True)
+def quiet_coroutines():
+    """Let coroutines that nobody awaits go without the warning that is an error here."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="coroutine .* was never awaited")
+        yield
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_ones_pass(name):
+    settings = np.geterr()
+    run = audit(Subject("mine", RIGHT[name], None), "verify", SMALL)
+    assert (run.verdict, run.findings) == ("PASS", ())
+    assert np.geterr() == settings
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_ones_fail_in_words(name):
+    rule, words = WRONG[name]
+    run = audit(Subject("mine", rule, None), "verify", SMALL)
+    assert run.verdict == "FAIL"
+    assert any(words in finding for finding in run.findings), run.findings
+    assert all(finding.isprintable() for finding in run.findings)
+
+
+@pytest.mark.parametrize("name", ["a generator", "raises", "device"])
+def test_a_child_says_the_same(name):
+    rule = RIGHT.get(name) or WRONG[name][0]
+    subject = Subject("mine", rule, None)
+    run = supervised_audit(lambda: subject, "verify", SMALL, spec="mine")
+    ours = audit(subject, "verify", SMALL)
+    assert (run.verdict, run.findings) == (ours.verdict, ours.findings)
+
+
+def test_one_argument_more_is_refused_with_the_signature():
+    def extra(p, q, x, rng, temperature):
+        return token(p, q, x, rng)
+
+    with pytest.raises(UsageError, match=r"temperature\) cannot be called as verify"):
+        audit(Subject("mine", extra, None), "verify", SMALL)
