@@ -90,7 +90,7 @@ def _log_far_side(k: int, p: Floats, q: Floats, trials: Floats) -> float:
     deviation = math.sqrt(float(trials @ (r * (1.0 - r))))
     half = math.ceil(_SPREAD * deviation + _STEPS)
     period = min(2 * half + 1, total + 1)
-    waves: Floats = np.arange(period // 2 + 1) * (2.0 * math.pi / period)
+    waves = np.arange(period // 2 + 1, dtype=np.float64) * (2.0 * math.pi / period)
     waves = waves[waves * deviation <= _WAVES]
     above = min(half, total - k)
 
