@@ -8,7 +8,7 @@ from rich.console import Console
 
 import simverify
 from simverify.reports.terminal import print_comparison
-from simverify.results import AfterCalls, Expected
+from simverify.results import AfterCalls, Expected, Power
 
 ALL = ["token", "block", "greedy", "match", "temperature-0"]
 
@@ -157,3 +157,82 @@ def test_what_is_undetectable_is_said(run):
 def test_printing_needs_nothing_but_the_document(run):
     again = msgspec.json.decode(msgspec.json.encode(run), type=type(run))
     assert shown(again) == shown(run)
+
+
+def flat(run):
+    return " ".join(shown(run).split())
+
+
+def with_lossless(run, model, **changes):
+    return every(
+        run,
+        lambda row: (
+            replace(row, lossless=replace(row.lossless, **changes)) if row.model == model else row
+        ),
+    )
+
+
+def test_one_promise_for_all_models_or_each_with_its_own(run):
+    assert "is INCONCLUSIVE: mean one-token TV. FAIL" in flat(run)
+    partly = with_lossless(run, "toy", deviation="mean one-token TV, monotone in some order")
+    assert (
+        "Found with probability 0.9 from 0.01 on, or the verdict is INCONCLUSIVE: mean one-token "
+        "TV, monotone in some order (toy); mean one-token TV (markov-16)." in flat(partly)
+    )
+
+
+def test_the_power_is_that_of_the_weakest_and_says_of_what(run):
+    sizes = iter([0.01, 0.03, 0.02] * 4)
+    partly = every(
+        run,
+        lambda row: replace(
+            row,
+            lossless=replace(
+                row.lossless,
+                detectable=next(sizes),
+                deviation="TV in some order",
+                beside=(Power(deviation="TV between cells", detectable=0.25),),
+            ),
+        ),
+    )
+    assert flat(partly).count("TV in some order: power .9 from 0.0300 on") == 2
+    assert flat(partly).count("beside it: TV between cells: power .9 from 0.2500 on") == 2
+
+
+def test_certificates_stand_with_their_assumption(run):
+    text = flat(run)
+    for model in run.models:
+        rows = [row.lossless.certificate for row in run.results if row.model == model.name]
+        low, high = min(row.bound for row in rows), max(row.bound for row in rows)
+        assert (
+            f"certified at 99.9%: mean one-token TV at most {low:.4f} to {high:.4f}, if "
+            f"{rows[0].assumption}" in text
+        )
+
+
+def test_what_is_not_the_declared_rule_is_told_from_what_is_lossy(run):
+    def change(row):
+        lossless = replace(row.lossless, verdict="PASS", findings=())
+        acceptance = replace(
+            row.acceptance, verdict="FAIL", words="not the declared rule", findings=("too few",)
+        )
+        if row.verifier != "block":
+            acceptance = replace(acceptance, verdict="PASS", words="as declared", findings=())
+        verdict = "FAIL" if row.verifier == "block" else "PASS"
+        return replace(row, verdict=verdict, lossless=lossless, acceptance=acceptance)
+
+    text = shown(every(run, change))
+    assert_fits(text)
+    assert "FAIL block, not the declared rule: too few" in text
+    assert [line.split()[1] for line in table(text)] == ["PASS"] * len(ALL)
+    assert "token, greedy, match, temperature-0: as declared; shift of a Pr" in text
+
+
+def test_lengths_without_an_exact_value_are_said_not_to_be_judged(run):
+    assert "not judged" in flat(run)
+
+    def known(row):
+        calls = tuple(replace(entry, exact=entry.measured.mean) for entry in row.calls)
+        return replace(row, calls=calls)
+
+    assert "not judged" not in flat(every(run, known))
