@@ -1,9 +1,9 @@
 """``simverify audit`` and ``simverify replay``."""
 
 import re
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
@@ -13,6 +13,7 @@ from rich.text import Text
 from simverify.cli.common import (
     EXIT_CODES,
     VERDICT_STYLE,
+    WIDTH,
     OptionalWhole,
     Whole,
     check_output,
@@ -147,9 +148,9 @@ def replay(run: Annotated[str, Parameter(show_env_var=False)], /) -> int:
     run
         RUN.json#n: the n-th heaviest path to the output that deviates, from 0.
     """
-    from simverify.audit.replay import explain
     from simverify.audit.replay_text import render
     from simverify.audit.spec import load_subject
+    from simverify.audit.supervised import supervised_explain
     from simverify.reports.document import read_audit
 
     name, hash_sign, number = run.rpartition("#")
@@ -160,18 +161,20 @@ def replay(run: Annotated[str, Parameter(show_env_var=False)], /) -> int:
         raise UsageError(
             f"{name}: the audit found no counterexample, so there is no path to replay"
         )
-    explanation = explain(
-        load_subject(document.spec).generator_rule(),
+    explanation = supervised_explain(
+        partial(load_subject, document.spec),
         document.contract,
-        document.counterexample.instance,
-        document.counterexample.sequence,
+        document.counterexample,
+        spec=document.spec,
     )
     if int(number) >= len(explanation.trails):
         raise UsageError(
             f"{name} has {len(explanation.trails)} paths to the output, "
             f"numbered from 0: got {number}"
         )
-    print(render(replace(explanation, trails=(explanation.trails[int(number)],))))
+    text = render(explanation, only=int(number))
+    for line in text.splitlines():
+        print(fill(line, WIDTH, subsequent_indent=" " * 6))
     return 0
 
 

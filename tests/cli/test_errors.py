@@ -121,6 +121,61 @@ def test_a_mistake_in_the_command(command, arguments, message):
 
 
 @pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--gamma", "5"], "gamma is 5: expected 1 to 4"),
+        (["--vocab", "1"], "vocab is 1: expected 2 to"),
+        (["--tolerance", "nan"], "tolerance is nan: expected 0 or more, below 1"),
+        (["--max-paths", "0"], "max paths is 0: expected 1 or more"),
+        (["--max-samples", "0"], "max samples is 0: expected 1 or more"),
+        (["--seconds", "inf"], "seconds is inf: expected more than 0, 1e+06 at most"),
+        (["--seconds", "nan"], "seconds is nan"),
+        (["--seconds", "-0.0"], "seconds is -0.0"),
+        (["--alpha", "5e-324"], "alpha is 5e-324: expected 1e-300 or more, below 1"),
+        (["--alpha", "nan"], "alpha is nan"),
+        (["--detect", "1e-300"], "detect is 1e-300: expected 1e-06 or more, below 1"),
+        (["--batch", "1"], "batch is 1: expected 2 to 1024"),
+        (["--seed", "-1"], "seed is -1: expected 0 to 2^64 - 1"),
+        (["--contract", ""], 'Choose from: "verify", "step"'),
+        (["--json", ""], "--json is empty"),
+        (["block"], "block"),
+    ],
+)
+def test_a_mistake_in_audit(command, arguments, message):
+    assert command("audit", "token", *arguments) == 2
+    assert message in command.complaint()
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "",
+        ":",
+        ":verify",
+        "mod:",
+        "no/such:x",
+        "a:b:c",
+        "x.py:",
+        "none.py:f",
+        "os:path",
+        "é",
+        "a\nb:c",
+    ],
+)
+def test_a_spec_that_names_nothing(command, spec):
+    assert command("audit", spec) == 2, command.err
+    assert command.complaint()
+
+
+@pytest.mark.parametrize(
+    "run", ["", "#", "#0", "x", "x#", "x#-1", "x#1e3", "x#²", "x#" + "9" * 5000, "none.json#0"]
+)
+def test_a_run_that_names_nothing(command, run):
+    assert command("replay", run) == 2
+    assert command.complaint()
+
+
+@pytest.mark.parametrize(
     ("side", "message"),
     [
         ({"start": [0.5, 0.4], "rows": [[1, 0], [1, 0]]}, "target_start sums to 0.9"),
