@@ -6,8 +6,11 @@ from simverify.audit.recorder import Branch
 from simverify.audit.replay import Explanation, Trail
 
 
-def render(explanation: Explanation, *, most: int = 10) -> str:
-    """Plain text of the rows and of the ``most`` heaviest paths; no colour, no width."""
+def render(explanation: Explanation, *, most: int = 10, only: int | None = None) -> str:
+    """Plain text of the rows and of the ``most`` heaviest paths; no colour, no width.
+
+    ``only``: the number of the one path to show, from 0 in the order of weight.
+    """
     e = explanation
     lines = [
         f"{e.instance}: output {_list(e.sequence)}",
@@ -20,8 +23,12 @@ def render(explanation: Explanation, *, most: int = 10) -> str:
         lines.append(f"  p = {_row(place.target)}")
         if place.draft is not None:
             lines.append(f"  q = {_row(place.draft)}")
-    lines += ["", f"{len(e.trails)} paths lead there, heaviest first"]
-    for number, trail in enumerate(e.trails[:most], 1):
+    count = "1 path leads" if len(e.trails) == 1 else f"{len(e.trails)} paths lead"
+    lines += ["", f"{count} there, numbered from 0, heaviest first"]
+    if only is not None:
+        lines += ["", *_trail_lines(only, e.trails[only])]
+        return "\n".join(lines) + "\n"
+    for number, trail in enumerate(e.trails[:most]):
         lines += ["", *_trail_lines(number, trail)]
     if len(e.trails) > most:
         rest = sum(trail.contribution for trail in e.trails[most:])

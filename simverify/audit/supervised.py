@@ -10,8 +10,10 @@ from simverify.audit.board import doing
 from simverify.audit.child import Died, in_child
 from simverify.audit.containment import contained
 from simverify.audit.documents import stamped
+from simverify.audit.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
 from simverify.audit.precision import TOLERANCE
 from simverify.audit.probes import try_out
+from simverify.audit.replay import Explanation, explain
 from simverify.audit.run import audit
 from simverify.audit.settings import AuditSettings
 from simverify.audit.spec import Contract, Subject
@@ -48,6 +50,30 @@ def supervised_audit(
     if not run.place:
         raise SimverifyError(f"{spec} fails to load: {run.how}")
     return crash_document(run, spec, contract or "verify", settings, stamp())
+
+
+def supervised_explain(
+    load: Callable[[], Subject], contract: Contract, found: results.Counterexample, *, spec: str
+) -> Explanation:
+    """As :func:`~simverify.audit.replay.explain` of a counterexample, in a child process.
+
+    Raises ``SimverifyError`` if the child dies, or if the code cannot be followed any more.
+    """
+
+    def work(_: Callable[[str], None]) -> Explanation:
+        subject = load()
+        if found.instance.eos is not None and contract == "verify":
+            subject = subject.ended_by(found.instance.eos)
+        try:
+            with contained():
+                return explain(subject.generator_rule(), contract, found.instance, found.sequence)
+        except (CannotEnumerate, OutOfTime, TooManyPaths) as error:
+            raise SimverifyError(f"{spec} is not the code of the audit any more: {error}") from None
+
+    explanation: Explanation | Died = in_child(work, lambda _line: None)
+    if isinstance(explanation, Died):
+        raise SimverifyError(f"{spec} ends the replay: {explanation.how}")
+    return explanation
 
 
 def crash(subject: Subject, contract: Contract, settings: AuditSettings) -> results.AuditRun | None:

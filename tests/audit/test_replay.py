@@ -1,5 +1,6 @@
 """Replay against the laws that are known: what leads there, and what it weighs."""
 
+import ctypes
 import itertools
 from pathlib import Path
 
@@ -8,8 +9,11 @@ import pytest
 
 from simverify.audit.replay import InstanceRows, explain
 from simverify.audit.replay_text import render
+from simverify.audit.spec import Subject
+from simverify.audit.supervised import supervised_explain
+from simverify.errors import SimverifyError
 from simverify.models.small import compact, toy
-from simverify.results import Instance
+from simverify.results import Counterexample, Instance
 from simverify.verifiers import VERIFIERS
 
 
@@ -136,6 +140,35 @@ def test_the_text_shows_rows_draws_and_weights():
     assert "1 more paths" in text
     assert "the target completes it: 0.25" in text
     assert "decided nothing" in text
+
+
+def test_one_path_keeps_its_number_and_their_count():
+    found = explain(VERIFIERS["block"].rule, "verify", COMPACT, (0, 2, 1))
+    text = render(found, only=2)
+    assert f"{len(found.trails)} paths lead there, numbered from 0, heaviest first" in text
+    assert f"path 2: {found.trails[2].contribution:.6g}" in text
+    assert text.count("\npath ") == 1
+
+
+def test_a_replay_runs_in_a_child():
+    counterexample = Counterexample(
+        instance=COMPACT,
+        sequence=(0, 2),
+        probability_emitted=0.0,
+        probability_expected=0.0,
+        max_abs_deviation=0.0,
+        tv=0.0,
+    )
+
+    def replayed(rule):
+        subject = Subject("mine", rule, None)
+        return supervised_explain(lambda: subject, "verify", counterexample, spec="mine")
+
+    assert replayed(reuse) == explain(reuse, "verify", COMPACT, (0, 2))
+    with pytest.raises(SimverifyError, match="mine ends the replay: the process was ended"):
+        replayed(lambda p, q, x, rng: ctypes.string_at(0))
+    with pytest.raises(SimverifyError, match="not the code of the audit any more"):
+        replayed(lambda p, q, x, rng: [hash(rng.random()) % 3])
 
 
 def test_torch_code_is_followed():
