@@ -109,3 +109,34 @@ def test_a_narrowed_uniform_keeps_its_identity():
 
     law = laws_of(twice)
     assert law == pytest.approx({(1, 1): 0.25, (1, 0): 0.25, (0, 1): 0.5})
+
+
+@pytest.mark.parametrize("first", [np.argmin, lambda e: np.argmax(1 / e), lambda e: e.argmin()])
+def test_a_race_forks_once_for_its_winner_and_keeps_to_it(first):
+    w = np.array([0.1, 0.5, 0.25, 0.15])
+
+    def rule(rng):
+        times = rng.exponential(size=4) / w
+        winner = first(times)
+        return [winner, *(np.argsort(times) if winner == 2 else ())]
+
+    law = laws_of(rule)
+    assert sum(len(outcome) == 1 for outcome in law) == 3
+    assert all(outcome[1] == 2 for outcome in law if len(outcome) > 1)
+    for order in itertools.permutations((0, 1, 3)):
+        left, due = 1.0, 1.0
+        for i in (2, *order):
+            due *= w[i] / left
+            left -= w[i]
+        assert law[(2, 2, *order)] == pytest.approx(due, abs=1e-14)
+
+
+def test_a_race_with_numbers_that_cannot_win_leaves_them_out():
+    with np.errstate(divide="ignore"):
+        logits = np.log([0.0, 0.25, 0.75])
+    assert laws_of(lambda rng: [np.argmax(logits + rng.gumbel(size=3))]) == pytest.approx(
+        {(1,): 0.25, (2,): 0.75}
+    )
+    # One that can win is compared with every draw.
+    law = laws_of(lambda rng: [np.argmax(np.where([True, False], 0.5, rng.random(2)))])
+    assert law == pytest.approx({(0,): 0.5, (1,): 0.5})

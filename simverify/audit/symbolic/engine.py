@@ -1,6 +1,7 @@
 """Depth-first re-execution of code under audit, with checks that it was really followed."""
 
 import random
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -315,7 +316,9 @@ def user_line(error: BaseException) -> str:
     found = ""
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        if "simverify/audit" not in file and "site-packages" not in file:
+        library = trace.tb_frame.f_globals.get("__name__", "").split(".")[0]
+        ours = "simverify/audit" in file or "site-packages" in file
+        if not ours and library not in sys.stdlib_module_names:
             found = f" ({file}:{trace.tb_lineno})"
         trace = trace.tb_next
     return found

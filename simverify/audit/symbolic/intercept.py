@@ -11,6 +11,7 @@ import secrets
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from fractions import Fraction
 from types import ModuleType
 from typing import Any
 
@@ -36,6 +37,7 @@ from simverify.audit.symbolic.source import Source
 _LEGACY: Any = np.random.mtrand._rand
 _PYTHON_STATE: Any = random.Random.__mro__[1].getstate  # type: ignore[attr-defined]
 _fabs, _pow, _real_modf, _real_fsum = math.fabs, math.pow, math.modf, math.fsum
+_REAL_FRACTION: Any = Fraction.__new__
 _MATH = ("log", "log2", "log10", "log1p", "exp", "expm1", "sqrt")
 
 
@@ -79,6 +81,8 @@ def intercepted(
     swap(math, "pow", lambda x, y: x**y if isinstance(x, Draw) else _pow(x, y))
     swap(math, "modf", _modf)
     swap(math, "fsum", _fsum)
+    # From Python 3.12 on Fraction asks the draw itself.
+    patches.append((Fraction, "__new__", staticmethod(_fraction)))
     swap(math, "isnan", _constant_of_draw(math.isnan, answer=False))
     swap(math, "isinf", _constant_of_draw(math.isinf, answer=False))
     swap(math, "isfinite", _constant_of_draw(math.isfinite, answer=True))
@@ -161,6 +165,13 @@ def _of_draw_or_number(name: str, original: Any) -> Callable[..., Any]:
         return original(x, *base)
 
     return function
+
+
+def _fraction(cls: type[Fraction], *parts: Any, **kwargs: Any) -> Fraction:
+    for part in parts:
+        if isinstance(part, Draw):
+            part.as_integer_ratio()
+    return _REAL_FRACTION(cls, *parts, **kwargs)  # type: ignore[no-any-return]
 
 
 def _modf(x: Any) -> Any:

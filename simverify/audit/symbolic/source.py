@@ -206,9 +206,24 @@ class Source:
             self.find(
                 "constant-seed",
                 "violation",
-                f"the generator is seeded with the constant {key} inside the call, "
-                f"so its draws repeat ({users_line()})",
+                f"{_seeded_words(key)} inside the call, so its draws repeat from call to call "
+                f"({users_line()})",
             )
+
+
+_FAMILIES = {
+    "generator": "a numpy Generator",
+    "state": "numpy's legacy generator",
+    "random": "Python's random",
+    "torch": "a torch generator",
+}
+
+
+def _seeded_words(key: Hashable) -> str:
+    """Say which generator has which seed, from the key of its draws."""
+    if isinstance(key, tuple) and len(key) > 1 and key[0] in _FAMILIES:
+        return f"{_FAMILIES[key[0]]} is seeded with the constant {key[1]}"
+    return "a generator is seeded with a constant"
 
 
 def _is_drawn(key: Hashable) -> bool:
