@@ -21,15 +21,15 @@ class Stopwatch:
     """Seconds that the code took, however busy the machine is.
 
     They are processor seconds of this thread; where it hardly used any, because it sleeps or
-    blocks, those of the wall clock.
+    blocks, those of the wall clock. ``wall``: when it was made, by :func:`now`.
     """
 
     def __init__(self) -> None:
-        self._wall, self._cpu = time.monotonic(), time.thread_time()
+        self.wall, self._cpu = time.monotonic(), time.thread_time()
 
     def seconds(self) -> float:
         """Seconds since it was made, in the thread that made it."""
-        return _counted(time.monotonic() - self._wall, time.thread_time() - self._cpu)
+        return _counted(time.monotonic() - self.wall, time.thread_time() - self._cpu)
 
 
 def _counted(wall: float, cpu: float) -> float:
