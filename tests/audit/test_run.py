@@ -293,3 +293,13 @@ def test_a_floor_under_q_shows_on_skewed_rows(floor):
         return [*map(int, x), int(rng.choice(p.shape[1], p=p[-1]))]
 
     assert run(floored).verdict == "FAIL"
+
+
+def test_a_constant_seed_is_said_in_words():
+    def seeded(p, q, x, rng):
+        return token(p, q, x, np.random.default_rng(42))
+
+    result = run(seeded, settings=AuditSettings(gamma=1, vocab_size=2))
+    (finding,) = [x for x in result.findings if x.startswith("constant-seed")]
+    assert "a numpy Generator is seeded with the constant 42 inside the call" in finding
+    assert "test_run.py:" in finding
