@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from simverify.errors import UsageError
-from simverify.results import AuditRun, CompareRun, Document
+from simverify.results import AuditRun, CompareRun, Document, PlanRun, SelfTestRun
 
 
 def document_text(run: Document) -> str:
@@ -29,7 +29,8 @@ def read_audit(path: Path) -> AuditRun:
     except msgspec.DecodeError as error:
         raise UsageError(f"{path} is not a result document of this version: {error}") from None
     if not isinstance(document, AuditRun):
-        kind = "comparison" if isinstance(document, CompareRun) else "self-test"
+        kinds = {CompareRun: "comparison", SelfTestRun: "self-test", PlanRun: "plan"}
+        kind = kinds[type(document)]
         raise UsageError(f"{path} holds a {kind}: expected an audit")
     return document
 

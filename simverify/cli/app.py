@@ -9,6 +9,7 @@ from simverify.cli.settings import sources
 _COMMANDS = {
     "compare": ("compare:compare", "Compare verifiers on models."),
     "audit": ("audit:audit", "Put any verifier on trial."),
+    "plan": ("plan:plan", "Say what a claim costs, or what a budget detects."),
     "replay": ("audit:replay", "Show one failing path of an audit again."),
     "verifiers": ("info:verifiers", "List the built-in verifiers."),
     "models": ("info:models", "List the built-in models."),
@@ -31,6 +32,11 @@ _EXAMPLES = {
         "simverify audit package.module:Rule --contract step",
         "simverify audit transformers --json run.json",
         "simverify audit --self-test",
+    ),
+    "plan": (
+        "simverify plan --deviation 0.005 --vocab 1024 --gamma 4",
+        "simverify plan --seconds 60",
+        "simverify plan --samples 1000000 --json plan.json",
     ),
     "replay": ("simverify replay run.json#0",),
 }

@@ -39,9 +39,10 @@ from simverify.results.comparison import (
     Power,
     Speedup,
 )
+from simverify.results.plan import PlanLine, PlanMeta, PlanRun
 from simverify.results.self_test import SelfTestRun, Tried
 
-Document = CompareRun | AuditRun | SelfTestRun
+Document = CompareRun | AuditRun | SelfTestRun | PlanRun
 """What a result file holds; its field ``command`` says which."""
 
 __all__ = [
@@ -67,6 +68,9 @@ __all__ = [
     "Meta",
     "ModelInfo",
     "Optimum",
+    "PlanLine",
+    "PlanMeta",
+    "PlanRun",
     "Power",
     "Probe",
     "SampledTier",

@@ -19,7 +19,8 @@ def test_what_is_not_neat_is_seen():
             neat(text)
 
 
-COMMANDS = ("compare", "audit", "replay", "verifiers", "models", "faults", "engines", "doctor")
+LISTS = ("verifiers", "models", "faults", "engines", "doctor")
+COMMANDS = ("compare", "audit", "plan", "replay", *LISTS)
 
 
 @pytest.mark.parametrize("name", ["", *COMMANDS, "schema"])
@@ -28,7 +29,7 @@ def test_help(command, name):
     assert neat(command.out)
 
 
-@pytest.mark.parametrize("name", [*COMMANDS[3:]])
+@pytest.mark.parametrize("name", LISTS)
 def test_lists(command, name):
     assert command(name) == 0
     assert neat(command.out)

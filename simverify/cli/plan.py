@@ -1,0 +1,73 @@
+"""``simverify plan``."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from simverify.cli.common import (
+    OptionalWhole,
+    Whole,
+    check_output,
+    deliver,
+    output_console,
+    progress,
+)
+
+
+def plan(
+    *,
+    alpha: float = 1e-6,
+    power: float = 0.9,
+    deviation: float | None = None,
+    vocab: Whole = 64,
+    gamma: Whole = 8,
+    seconds: float | None = None,
+    samples: OptionalWhole = None,
+    threads: OptionalWhole = None,
+    json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    quiet: Annotated[bool, Parameter(negative=())] = False,
+) -> int:
+    """Say what a claim costs, in samples and time here, or what a budget detects.
+
+    Parameters
+    ----------
+    alpha
+        False-alarm rate of the whole run.
+    power
+        Probability with which the deviation is found.
+    deviation
+        Deviation to find (mean one-token TV); .01 if there is no budget.
+    vocab
+        Vocabulary size.
+    gamma
+        Draft length: tokens proposed per target call.
+    seconds
+        A budget in seconds on this machine, instead of a deviation.
+    samples
+        A budget in emitted tokens, instead of a deviation.
+    threads
+        Threads; all processors by default.
+    json
+        Write the result document to this file, or to standard output for "-".
+    quiet
+        No progress on standard error.
+    """
+    from simverify.planning import plan as make_plan
+    from simverify.reports.plan import print_plan
+
+    check_output(json)
+    with progress(quiet) as say:
+        run = make_plan(
+            alpha=alpha,
+            power=power,
+            deviation=deviation,
+            vocab=vocab,
+            gamma=gamma,
+            seconds=seconds,
+            samples=samples,
+            threads=threads,
+            progress=say,
+        )
+    if deliver(run, json):
+        print_plan(run, output_console())
+    return 0
