@@ -7,13 +7,16 @@ import numpy.typing as npt
 
 from simverify.models.base import MarkovModel, Model
 from simverify.simulators.kernels.alias import build_alias
-from simverify.simulators.kernels.markov import MarkovTables
+from simverify.simulators.kernels.markov import INDEX_STEP, MarkovTables
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 _MOST_CELLS = 1 << 14
 """Beyond, finding a place takes a few steps more, and the table would grow with V."""
+
+_MOST_GUIDE_CELLS = 1 << 16
+"""The same for the support of a law; its search walks, so it needs cells of few tokens."""
 
 
 def model_tables(model: Model) -> Any:
@@ -32,72 +35,89 @@ def model_tables(model: Model) -> Any:
 
 
 def markov_tables(model: MarkovModel) -> MarkovTables:
-    """Return the sorted prefix sums and alias tables of a Markov model."""
-    p = np.vstack([model.target_rows, model.target_start])
-    q = np.vstack([model.draft_rows, model.draft_start])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        inverse = np.where(p > 0, q / p, np.inf)
-        ratio = np.where(p > 0, p / q, 0.0)
-    order = np.argsort(inverse, axis=1, kind="stable")
-    inverse = np.take_along_axis(inverse, order, axis=1)
-    cut, alias = np.empty_like(q), np.empty(q.shape, np.int32)
+    """Return the sorted prefix sums and alias tables of a Markov model.
+
+    Filled row by row: at V = 152,064 one more table of floats is 79 MB.
+    """
+    p = stacked(model.target_rows, model.target_start)
+    q = stacked(model.draft_rows, model.draft_start)
+    rows, size = p.shape
+    cut, alias = np.empty_like(p), np.empty(p.shape, np.int32)
     build_alias(q, cut, alias)
-    sums, counts = _law_sums(p, q, order, inverse)
+    ratio, inverse = np.empty_like(p), np.empty_like(p)
+    order, rank = np.empty(p.shape, np.int32), np.empty(p.shape, np.int32)
+    guide = np.empty((rows, min(2 * size, _MOST_GUIDE_CELLS) + 1), np.int32)
+    sums, minus = np.empty((2, rows, size + 1)), np.zeros((2, rows))
+    places = np.empty((2, rows, _place_cells(size) + 1), np.int32)
+    index_sums = np.empty((rows, -(-size // INDEX_STEP)))
+    for r in range(rows):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            quotient = np.where(p[r] > 0, q[r] / p[r], np.inf)
+            ratio[r] = np.where(p[r] > 0, p[r] / q[r], 0.0)
+        tokens = np.argsort(quotient, kind="stable")
+        order[r] = tokens
+        rank[r, tokens] = np.arange(size, dtype=np.int32)
+        inverse[r] = quotient[tokens]
+        guide[r] = _guide(inverse[r], guide.shape[1] - 1)
+        sums[:, r] = _prefix_sums(p[r][tokens]), _prefix_sums(q[r][tokens])
+        support, above = int(np.sum(inverse[r] < np.inf)), int(np.sum(inverse[r] < 1))
+        residual = sums[0, r] - sums[1, r]
+        minus[1, r] = residual[above] > 0
+        if not minus[1, r]:
+            # Residual mass of zero can only be rounding: the target row stands in for it.
+            residual, above = sums[0, r], support
+        cells = places.shape[2] - 1
+        places[0, r] = _places(sums[0, r], support, cells)
+        places[1, r] = _places(residual, above, cells)
+        index_sums[r] = _prefix_sums(p[r])[:-1:INDEX_STEP]
     return MarkovTables(
         target=p,
         ratio=ratio,
         alias_cut=cut,
         alias_token=alias,
-        order=order.astype(np.int32),
-        rank=np.argsort(order, axis=1).astype(np.int32),
+        order=order,
+        rank=rank,
         inverse=inverse,
-        guide=_guide(inverse),
+        guide=guide,
         sums=sums,
-        places=_places(sums, counts),
-        index_sums=_prefix_sums(p),
+        minus=minus,
+        places=places,
+        index_sums=index_sums,
         mode=np.argmax(p, axis=1).astype(np.int32),
         successor=(np.arange(model.vocab_size) % model.states).astype(np.int32),
     )
 
 
-def _prefix_sums(rows: Floats) -> Floats:
-    return np.hstack([np.zeros((rows.shape[0], 1)), np.cumsum(rows, axis=1)])
+def stacked(rows: Floats, start: Floats) -> Floats:
+    """Return the rows (S+1, V), the start last; no copy where they already lie so."""
+    whole = rows.base
+    if isinstance(whole, np.ndarray) and whole.shape == (len(rows) + 1, rows.shape[1]):
+        parts = (whole[:-1], rows), (whole[-1], start)
+        if all(a.__array_interface__ == b.__array_interface__ for a, b in parts):
+            return whole
+    return np.vstack([rows, start])
 
 
-def _guide(inverse: Floats) -> npt.NDArray[np.int32]:
+def _prefix_sums(row: Floats) -> Floats:
+    return np.concatenate([np.zeros(1), np.cumsum(row)])
+
+
+def _guide(inverse: Floats, cells: int) -> Ints:
     """Where to start looking for q/p = r in a sorted row, by the cell of r / (1 + r)."""
-    cells = 2 * inverse.shape[1]
     with np.errstate(invalid="ignore"):
         place = np.where(np.isinf(inverse), 2.0, inverse / (1 + inverse))
     # A cell's entry lies a rounding error to the left, never beyond what it guides to.
-    edges = np.arange(cells + 1) / cells - 1e-9
-    return np.array([np.searchsorted(row, edges) for row in place], dtype=np.int32)
+    return np.searchsorted(place, np.arange(cells + 1) / cells - 1e-9)
 
 
-def _law_sums(p: Floats, q: Floats, order: Ints, inverse: Floats) -> tuple[Floats, Ints]:
-    """Prefix sums of sorted p, p - q and q, and how far the first two increase, (2, S+1)."""
-    target = _prefix_sums(np.take_along_axis(p, order, axis=1))
-    draft = _prefix_sums(np.take_along_axis(q, order, axis=1))
-    sums = np.stack([target, target - draft, draft])
-    counts = np.stack([np.sum(inverse < np.inf, axis=1), np.sum(inverse < 1, axis=1)])
-    # Residual mass of zero can only be rounding: the target row stands in for it.
-    bare = ~(sums[1, np.arange(len(p)), counts[1]] > 0)
-    sums[1, bare] = sums[0, bare]
-    counts[1, bare] = counts[0, bare]
-    return sums, counts
-
-
-def _places(sums: Floats, counts: Ints) -> npt.NDArray[np.int32]:
-    """Place in the sorted row that u = cell/cells draws, from p and from the residual."""
-    size = sums.shape[2] - 1
+def _place_cells(size: int) -> int:
     # A power of two, so that no rounding moves u to another cell.
-    cells = 1 << min(2 * size - 1, _MOST_CELLS - 1).bit_length()
-    u = np.arange(cells + 1) / cells
-    places = np.empty((2, sums.shape[1], cells + 1), np.int32)
-    for law, row in np.ndindex(places.shape[:2]):
-        count = counts[law, row]
-        # Steps as small as a rounding error may go down; a search needs them sorted.
-        sorted_sums = np.maximum.accumulate(sums[law, row, :count])
-        goals = u * sums[law, row, count]
-        places[law, row] = np.searchsorted(sorted_sums, goals, side="right") - 1
-    return places
+    return 1 << min(2 * size - 1, _MOST_CELLS - 1).bit_length()
+
+
+def _places(sums: Floats, count: int, cells: int) -> Ints:
+    """Place in the sorted row that u = cell/cells draws by these prefix sums."""
+    # Steps as small as a rounding error may go down; a search needs them sorted.
+    sorted_sums = np.maximum.accumulate(sums[:count])
+    goals = np.arange(cells + 1) / cells * sums[count]
+    return np.searchsorted(sorted_sums, goals, side="right") - 1

@@ -66,12 +66,13 @@ class ModelComparison:
     ) -> None:
         self.model, self.settings, self.alpha, self.say = model, settings, alpha, say
         say(f"{model.name}: exact laws")
-        self.tables = model_tables(model)
         # Block and greedy are everyone's yardsticks, asked for or not.
         needed = {**rules, "block": VERIFIERS["block"], "greedy": VERIFIERS["greedy"]}
         self.curves = acceptance_curves(
             model, needed, settings.gamma, seed=settings.seed, threads=settings.threads
         )
+        # After the curves, whose scratch memory is as large: both at once would be too much.
+        self.tables = model_tables(model)
 
     def info(self) -> doc.ModelInfo:
         """Return the model's own entry, with the bound that no rule beats in one iteration."""

@@ -7,9 +7,10 @@ Pr(tau >= l) for block, and for greedy block's first call, whose joint mass is n
 are kept atom by atom; from there two programmes on a grid of rays bound the rest.
 """
 
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -32,6 +33,8 @@ _EXACT_ATOMS = 1 << 20
 _FEWEST_BINS, _MOST_BINS = 256, 8192
 # Additions of one bound's run, a third of a nanosecond each.
 _WORK = 6.0e9
+# The grid's reach is chosen on a sample of no more tokens: any reach gives true bounds.
+_GRID_TOKENS = 1 << 18
 _ULP = 2.0**-53
 # Rays whose log f/m differ by no more are one: a relative error of that size.
 _SAME_RAY = 1e-12
@@ -106,14 +109,16 @@ def tree_bounds(
         # Products of 2 gamma factors, added pairwise.
         return _widened(curve, curve, 0, 4 * gamma + 40, known)
 
-    tokens = _tokens(model)
+    tokens = Tokens(model.draft_rows, model.target_rows)
+    # Odd, so that the sample leads to every state where their number is a power of two.
+    some = replace(tokens, stride=-(-tokens.q.size // _GRID_TOKENS) | 1)
     if bins is None:
         bins = _affordable_bins(tokens.q.size, model.states, levels)
 
     # The kernels release the interpreter lock.
     with ThreadPoolExecutor(2) as pool:
 
-        def solve(bins: int, reach: float) -> tuple[Floats, Floats]:
+        def solve(tokens: Tokens, bins: int, reach: float) -> tuple[Floats, Floats]:
             grid = Grid(capped, model.states, bins, reach / (bins if capped else bins / 2))
             jobs = [
                 pool.submit(run, grid, tokens, known.atoms, levels)
@@ -123,12 +128,12 @@ def tree_bounds(
             return lower, upper
 
         def coarse_width(reach: float) -> float:
-            lower, upper = solve(max(bins // 8, 32), reach)
+            lower, upper = solve(some, max(bins // 8, 32), reach)
             return float((upper - lower).sum())
 
         # A finer grid can afford a little more reach: what lies outside falls fast with it.
-        reach = 1.25 * _best_reach(coarse_width, _spread(tokens) * np.sqrt(gamma))
-        lower, upper = solve(bins, reach)
+        reach = 1.25 * _best_reach(coarse_width, _spread(some) * np.sqrt(gamma))
+        lower, upper = solve(tokens, bins, reach)
     # The atoms are added into bins once. A level adds up to one number per tap and bin, the
     # taps one per token; exponents of up to 700 round like a few thousand additions.
     roundings = known.atoms.mass.size + gamma * (3 * tokens.q.size + 2 * bins + 4000)
@@ -187,13 +192,6 @@ def _merged(atoms: Atoms) -> Atoms:
     return Atoms(state[new], mass, joint)
 
 
-def _tokens(model: MarkovModel) -> Tokens:
-    # A node with p = 0 or q = 0 has min(m, f) = 0 from there on.
-    state, token = np.nonzero((model.draft_rows > 0) & (model.target_rows > 0))
-    to = token % model.states
-    return Tokens(state, to, model.draft_rows[state, token], model.target_rows[state, token])
-
-
 def _affordable_bins(tokens: int, states: int, levels: int) -> int:
     bins = _MOST_BINS
     while bins > _FEWEST_BINS:
@@ -207,9 +205,13 @@ def _affordable_bins(tokens: int, states: int, levels: int) -> int:
 
 def _spread(tokens: Tokens) -> float:
     """Root mean square of log p/q where the two rows overlap."""
-    weight = np.minimum(tokens.p, tokens.q)
-    square = np.average(log_ratio(tokens.q, tokens.p) ** 2, weights=weight)
-    return max(float(np.sqrt(square)), 1e-6)
+    weight = square = 0.0
+    for state in range(len(tokens.q)):
+        _, q, p = tokens.after(state)
+        overlap = np.minimum(p, q)
+        weight += float(overlap.sum())
+        square += float(overlap @ log_ratio(q, p) ** 2)
+    return max(math.sqrt(square / weight), 1e-6) if weight > 0 else 1e-6
 
 
 def _best_reach(width: Callable[[float], float], start: float) -> float:

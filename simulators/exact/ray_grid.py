@@ -6,6 +6,7 @@ adding the atoms of a bin to one atom bounds it from above (:func:`upper_values`
 shift may be rounded to whole bins in the second: any atoms may be added, near ones lose less.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,8 @@ from simverify.simulators.kernels.tree_bounds import (
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Taps = tuple[npt.NDArray[Any], ...]
+"""Next state, shift in bins, and masses: all tokens that share the first two, added up."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,12 +37,21 @@ class Atoms:
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
-    """All tokens with p, q > 0: ``state`` before and ``to`` after, int64, ``q`` and ``p``."""
+    """Tokens by the state before them: float64 rows ``q`` and ``p`` (S, V).
 
-    state: Ints
-    to: Ints
+    Only every ``stride``-th counts, for all of its neighbours: enough to choose a grid.
+    """
+
     q: Floats
     p: Floats
+    stride: int = 1
+
+    def after(self, state: int) -> tuple[Ints, Floats, Floats]:
+        """Next state, q and p of the tokens with p, q > 0; the rest are worth nothing."""
+        q, p = self.q[state, :: self.stride], self.p[state, :: self.stride]
+        token = np.flatnonzero((q > 0) & (p > 0))
+        scale = float(self.stride)
+        return token * self.stride % len(self.q), scale * q[token], scale * p[token]
 
 
 @dataclass(frozen=True)
@@ -62,16 +74,13 @@ class Grid:
 
 def lower_values(grid: Grid, tokens: Tokens, atoms: Atoms, levels: int) -> list[float]:
     """Bound the sums of min(m, f), one to ``levels`` levels after ``atoms``, from below."""
-    ray, near, far = _split(grid, tokens.q, tokens.p)
-    state, to, ray, near, far = _merge(grid.states, tokens.state, tokens.to, ray, near, far)
-    state, to, shift, weight = _merge(
-        grid.states,
-        np.tile(state, 2),
-        np.tile(to, 2),
-        np.concatenate([ray, ray + 1]),
-        np.concatenate([near, far]),
-    )
-    first = np.searchsorted(state, np.arange(grid.states + 1))
+
+    def taps(to: Ints, q: Floats, p: Floats) -> Taps:
+        to, ray, near, far = _merge(grid.states, to, *_split(grid, q, p))
+        both = np.concatenate([ray, ray + 1])
+        return _merge(grid.states, np.tile(to, 2), both, np.concatenate([near, far]))
+
+    first, (to, shift, weight) = _by_state(tokens, taps)
     joint_weight = weight * np.exp(grid.step * shift)
     scale = np.exp(grid.step * np.arange(grid.bins + 1))
     lowest = np.exp(grid.step * grid.low)
@@ -92,10 +101,12 @@ def lower_values(grid: Grid, tokens: Tokens, atoms: Atoms, levels: int) -> list[
 def upper_values(grid: Grid, tokens: Tokens, atoms: Atoms, levels: int) -> list[float]:
     """Bound the sums of min(m, f), one to ``levels`` levels after ``atoms``, from above."""
     farthest = 2 * grid.bins
-    shift = np.rint(log_ratio(tokens.q, tokens.p) / grid.step).astype(np.int64)
-    shift = np.clip(shift, -farthest, farthest)
-    state, to, shift, q, p = _merge(grid.states, tokens.state, tokens.to, shift, tokens.q, tokens.p)
-    first = np.searchsorted(state, np.arange(grid.states + 1))
+
+    def taps(to: Ints, q: Floats, p: Floats) -> Taps:
+        shift = np.rint(log_ratio(q, p) / grid.step).astype(np.int64)
+        return _merge(grid.states, to, np.clip(shift, -farthest, farthest), q, p)
+
+    first, (to, shift, q, p) = _by_state(tokens, taps)
     from_cap = np.floor(log_ratio(q, p) / grid.step).astype(np.int64) - grid.low
     from_cap = np.clip(from_cap, 0, grid.bins)
 
@@ -173,23 +184,30 @@ def _into_bins(grid: Grid, atoms: Atoms) -> tuple[Floats, Floats, Floats]:
     return add_up(cell, mass, cells).reshape(shape), add_up(cell, joint, cells).reshape(shape), cap
 
 
-def _merge(
-    states: int, state: Ints, to: Ints, shift: Ints, *weights: Floats
-) -> tuple[npt.NDArray[Any], ...]:
-    """Add up the weights of equal (state, to, shift); returns the taps sorted by them."""
+def _by_state(tokens: Tokens, taps: Callable[[Ints, Floats, Floats], Taps]) -> tuple[Ints, Taps]:
+    """Taps of each state in turn, so that a large vocabulary is never held at once.
+
+    Returns the index of each state's first tap (S+1,), and the taps of all.
+    """
+    parts = [taps(*tokens.after(state)) for state in range(len(tokens.q))]
+    first = np.cumsum([0, *(len(part[0]) for part in parts)])
+    return first, tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+
+
+def _merge(states: int, to: Ints, shift: Ints, *weights: Floats) -> Taps:
+    """Add up the weights of equal (to, shift); returns the taps sorted by them."""
     base = int(shift.min(initial=0))
     span = int(shift.max(initial=0)) - base + 1
-    keys = (state * states + to) * span + (shift - base)
-    cells = states * states * span
+    keys = to * span + (shift - base)
+    cells = states * span
     if cells <= 4 * keys.size:
-        # Sorting ten million tokens takes seconds; here most cells are occupied anyway.
+        # Sorting takes longer; here most cells are occupied anyway.
         taps = np.flatnonzero(np.bincount(keys, minlength=cells))
         sums = [add_up(keys, weight, cells)[taps] for weight in weights]
     else:
         taps, index = np.unique(keys, return_inverse=True)
         sums = [add_up(index, weight, taps.size) for weight in weights]
-    pairs = taps // span
-    return pairs // states, pairs % states, taps % span + base, *sums
+    return taps // span, taps % span + base, *sums
 
 
 def _above(table: Floats) -> Floats:

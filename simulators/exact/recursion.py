@@ -83,10 +83,11 @@ def certain_levels(
         return 0
     reached = np.unique(np.flatnonzero(draft_start) % states)
     for level in range(1, gamma):
-        if not np.array_equal(kept_rows[reached], draft_rows[reached]):
+        # Row by row: the rows of a large vocabulary are too long to be copied.
+        if not all(np.array_equal(kept_rows[s], draft_rows[s]) for s in reached):
             return level
-        after = np.flatnonzero(draft_rows[reached].any(axis=0)) % states
-        grown = np.union1d(reached, after)
+        after = [np.flatnonzero(draft_rows[s]) % states for s in reached]
+        grown = np.unique(np.concatenate([reached, *after]))
         if grown.size == reached.size:
             break
         reached = grown

@@ -21,8 +21,11 @@ from simverify.simulators.kernels.pick import pick
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
 
-_P, _Q = np.uintp(0), np.uintp(2)
-"""Which of the prefix sums; 1 are those of p - q."""
+_P, _Q = np.uintp(0), np.uintp(1)
+"""Which of the prefix sums."""
+
+INDEX_STEP = 64
+"""Tokens between two prefix sums in token order."""
 
 
 class MarkovTables(NamedTuple):
@@ -39,9 +42,10 @@ class MarkovTables(NamedTuple):
     rank: Ints  # (S+1, V) place of each token in that order
     inverse: Floats  # (S+1, V) q/p, sorted, inf where p = 0
     guide: Ints  # (S+1, cells+1) first place whose q/p reaches the cell
-    sums: Floats  # (3, S+1, V+1) prefix sums, sorted: p; p - q, or p if p never exceeds q; q
-    places: Ints  # (2, S+1, cells+1) place that u = cell/cells draws by the first two sums
-    index_sums: Floats  # (S+1, V+1) prefix sums of the target in token order
+    sums: Floats  # (2, S+1, V+1) prefix sums, sorted: p; q
+    minus: Floats  # (2, S+1) q's share in the known laws p and p - q: 0; 1, or 0 if p <= q
+    places: Ints  # (2, S+1, cells+1) place that u = cell/cells draws by the known laws
+    index_sums: Floats  # (S+1, V/64) prefix sums of the target in token order, each 64th
     mode: Ints  # (S+1,) token of the largest target probability
     successor: Ints  # (V,) state after a token
 
@@ -125,11 +129,13 @@ def _draw_known(tables: Any, row: Any, law: Any, u: Any) -> Any:
     low = tables.places[law, row, cell]
     high = tables.places[law, row, cell + np.uintp(1)]
     if low < high:
-        last = tables.places[law, row, np.uintp(cells)]
-        goal = u * tables.sums[law, row, np.uintp(last + 1)]
+        end = np.uintp(tables.places[law, row, np.uintp(cells)] + 1)
+        minus = tables.minus[law, row]
+        goal = u * (tables.sums[_P, row, end] - minus * tables.sums[_Q, row, end])
         while low < high:
             middle = (low + high + 1) >> 1
-            if tables.sums[law, row, np.uintp(middle)] <= goal:
+            m = np.uintp(middle)
+            if tables.sums[_P, row, m] - minus * tables.sums[_Q, row, m] <= goal:
                 low = middle
             else:
                 high = middle - 1
@@ -151,5 +157,8 @@ def pit(tables: Any, state: Any, token: Any, v: Any, by_ratio: Any) -> Any:
     if by_ratio:
         below = tables.sums[_P, state, tables.rank[state, token]]
     else:
-        below = tables.index_sums[state, token]
+        cell = token // INDEX_STEP
+        below = tables.index_sums[state, cell]
+        for x in range(cell * INDEX_STEP, token):
+            below += tables.target[state, x]
     return below + v * tables.target[state, token]

@@ -11,6 +11,7 @@ from simverify.audit.cells import fine_cells, token_cells
 from simverify.audit.curves import AcceptanceCurve
 from simverify.models.base import MarkovModel, Model
 from simverify.simulators.run import Counts, simulate
+from simverify.simulators.tables import stacked
 from simverify.verifiers import Verifier
 
 MAX_CONTEXT_CELLS = 1 << 17
@@ -64,7 +65,7 @@ class Trial:
     def rows(self) -> npt.NDArray[np.float64]:
         """Target rows (S+1, V) of a Markov model, in the order of the counts."""
         assert isinstance(self.model, MarkovModel)
-        return np.vstack([self.model.target_rows, self.model.target_start])
+        return stacked(self.model.target_rows, self.model.target_start)
 
     @cached_property
     def cells(self) -> int:

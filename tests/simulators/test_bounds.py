@@ -239,3 +239,23 @@ _FIELDS = ("target_start", "target_rows", "draft_start", "draft_rows")
 def test_bad_input(gamma, rule, bins, message):
     with pytest.raises(ValueError, match=message):
         tree_bounds(toy(), gamma, rule, bins=bins)
+
+
+def test_a_large_vocabulary_is_bounded_on_a_grid_chosen_from_a_sample(monkeypatch):
+    """Any grid gives true bounds; one from a third of the tokens is nearly as narrow."""
+    model = markov(700)
+    whole = tree_bounds(model, 5, "block", bins=256)
+    monkeypatch.setattr(bounds, "_GRID_TOKENS", model.target_rows.size // 3)
+    some = tree_bounds(model, 5, "block", bins=256)
+    assert (some.lower <= whole.upper).all()
+    assert (whole.lower <= some.upper).all()
+    assert 0 < some.width < 2 * whole.width
+
+
+def test_levels_that_lose_nothing_are_one():
+    for rule in ("block", "greedy"):
+        cold = tree_bounds(markov(50, temperature=0.0, distance=0.0), 6, rule)
+        assert (cold.lower == 1).all()
+        far = tree_bounds(markov(50, temperature=0.0, distance=1.0), 6, rule)
+        assert set(far.lower) <= {0.0, 1.0}
+        assert (tree_bounds(markov(50), 3, rule).upper < 1).all()
