@@ -85,6 +85,8 @@ class Enumeration:
     code may be counted in. ``lift``: types that the code computes in as if they were float64.
     """
 
+    rng: np.random.Generator
+
     def __init__(
         self,
         code: Any,
@@ -140,7 +142,7 @@ class Enumeration:
         """Put everything back until the next run."""
         self._stack.close()
         self._intercepting = False
-        self.rng: np.random.Generator = np.random.Generator(np.random.PCG64(20250))
+        self.rng = np.random.Generator(np.random.PCG64(20250))
 
     def run(
         self, call: Callable[[], Tokens], *, max_paths: int | None, seconds: float | None

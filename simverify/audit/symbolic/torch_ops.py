@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import torch
 
-from simverify.audit.symbolic.arrays import _ELEMENTWISE as UFUNCS
 from simverify.audit.symbolic.arrays import _map, settle
 from simverify.audit.symbolic.draws import Draw
 from simverify.audit.symbolic.source import Source
 from simverify.audit.symbolic.torch_shadow import Shadows, as_draws
+from simverify.audit.symbolic.ufuncs import UFUNCS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
