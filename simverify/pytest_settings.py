@@ -2,8 +2,9 @@
 
 The arguments of a call of the fixture win, then the marker's, which are the next nearest to
 the test; then come the command line (``--simverify-max-paths``), the environment
-(``SIMVERIFY_PYTEST_MAX_PATHS``), ``[tool.simverify.pytest]`` in the root's pyproject.toml (``max-paths``) and the defaults of
-:class:`simverify.audit.run.AuditSettings`, which checks ranges when an audit starts.
+(``SIMVERIFY_PYTEST_MAX_PATHS``), ``[tool.simverify.pytest]`` in the root's pyproject.toml
+(``max-paths``) and the defaults of :class:`simverify.audit.run.AuditSettings`, which checks
+ranges when an audit starts.
 """
 
 import os

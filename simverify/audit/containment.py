@@ -68,7 +68,8 @@ def contained() -> Iterator[Noise]:
             if hasattr(owner, name):
                 _replace(stack, owner, name, _unless_ours(getattr(owner, name)))
         _tell_interrupts_apart(stack)
-        with redirect_stdout(io.TextIOWrapper(noise, "utf-8", "replace", write_through=True)):
+        buffer: Any = noise
+        with redirect_stdout(io.TextIOWrapper(buffer, "utf-8", "replace", write_through=True)):
             yield noise
 
 

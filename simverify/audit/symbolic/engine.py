@@ -35,6 +35,8 @@ RARE = 1e-6
 HANG_SECONDS = 1.0
 """A path that was cut off sooner than this had too little time to be called a hang."""
 
+UNTRACKED = "randomness that is not tracked, or state kept between calls"
+
 REPEATS = 16
 """Runs of code that never forked."""
 
@@ -256,7 +258,7 @@ class Enumeration:
         for _ in range(REPEATS):
             again = self._attempt(call)
             if (again.tokens, again.kind) != (outcome.tokens, outcome.kind):
-                self.source.refuse("randomness that is not tracked: the result changed")
+                self.source.refuse(f"{UNTRACKED}: the result changed")
 
     def _replay(self, call: Callable[[], Tokens], outcome: _Outcome) -> None:
         """Run the path again on plain numbers; it must end the same way."""
@@ -281,7 +283,7 @@ class Enumeration:
         if outcome.tokens is None:
             source.refuse(f"code that {outcome.message} on a symbolic draw")
         source.refuse(
-            "randomness that is not tracked: a repeated path emitted "
+            f"{UNTRACKED}: a repeated path emitted "
             f"{again.tokens or again.kind} instead of {outcome.tokens or outcome.kind}"
         )
 
