@@ -10,6 +10,7 @@ import operator
 import random
 import re
 import secrets
+import uuid
 
 import numba
 import numpy as np
@@ -239,6 +240,7 @@ def remembered(u):
 
 
 CANNOT = {
+    "os.urandom": lambda rng: uuid.uuid4().int % 2,
     "secrets.token_bytes": lambda rng: secrets.token_bytes(1)[0] < 9,
     "bytes() of a generator": lambda rng: rng.bytes(1)[0] < 9,
     "compiled by numba": lambda rng: jitted_ratio(rng.random(), 1.0) < 0.5,

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+from simverify.audit.enumerate import enumerate_verify
 from simverify.audit.exact_tier import Examiner
 from simverify.audit.instances import battery
 from simverify.audit.precision import TOLERANCE
 from simverify.audit.spec import Subject
+from simverify.audit.symbolic.grids import HALVES, rounded, step_above
 
 torch = pytest.importorskip("torch")
 
@@ -156,3 +158,42 @@ def test_everything_is_put_back():
     )
     assert before == after
     assert isinstance(np.zeros(2, dtype=np.float32)[0], np.float32)
+
+
+def test_steps_of_16_bits_are_those_of_torch():
+    grid = torch.arange(-40, 40) / 64.0 + 1 / 3
+    for name in HALVES:
+        dtype = getattr(torch, name)
+        for c in [*grid.tolist(), *grid.to(dtype).tolist(), 0.0, 1e-3, 1.0, 250.0]:
+            for closed in (False, True):
+                b = step_above(c, name, closed=closed)
+                near = torch.tensor([1.0, -1.0]) * torch.finfo(dtype).eps / 16
+                high, low = sorted(((1 + near) * b).to(dtype).tolist(), reverse=True)
+                assert (low <= c < high) if closed else (low < c <= high)
+                assert rounded(b - abs(b) * near[0].item(), name) == low
+
+
+# Uniforms of 16 bits, and how many steps the accepted ones have at r = 0.3.
+COINS = {
+    "drawn in bfloat16": (lambda: torch.rand(1, dtype=torch.bfloat16), 77 / 256),
+    "drawn in float16": (lambda: torch.rand(1, dtype=torch.float16), 615 / 2048),
+    "rand_like": (lambda: torch.rand_like(torch.ones(1, dtype=torch.bfloat16)), 77 / 256),
+    "uniform_": (lambda: torch.empty(1, dtype=torch.half).uniform_(), 615 / 2048),
+    "cast by method": (lambda: torch.rand(1).bfloat16(), (153 + 154) / 1024),
+    "cast by to": (lambda: torch.rand(1).to(torch.bfloat16), (153 + 154) / 1024),
+    "cast by type": (lambda: torch.rand(1).type(torch.bfloat16), (153 + 154) / 1024),
+    "computed": (lambda: torch.rand(1).bfloat16() * 1.0, (153 + 154) / 1024),
+    "cast in numpy": (
+        lambda: np.random.default_rng().random(1).astype(np.float16),
+        (1228 + 1229) / 8192,
+    ),
+}
+
+
+@pytest.mark.parametrize("what", COINS)
+def test_a_uniform_of_16_bits_has_its_steps(what):
+    coin, due = COINS[what]
+    rows = np.full((2, 3), 1 / 3)
+    law = enumerate_verify(lambda p, q, x, rng: [int(coin()[0] < 0.3)], rows, rows[:1], [0])
+    assert law.probabilities[(1,)] == pytest.approx(due, abs=1e-12)
+    assert law.dtypes & set(HALVES)

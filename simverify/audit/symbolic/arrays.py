@@ -51,7 +51,8 @@ class DrawArray(np.ndarray[Any, Any]):
             return _map(int, [self]).view(np.ndarray).astype(dtype)
         if kind == "b":
             return _map(bool, [self]).view(np.ndarray).astype(dtype)
-        return self.copy()
+        real = np.dtype(dtype)
+        return _map(lambda x: x.cast(real) if isinstance(x, Draw) else real.type(x).item(), [self])
 
     def argmax(self, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
         """Index of the largest element; noise that races forks once, by outcome."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from simverify.audit.symbolic.forms import IDENTITY, ROUNDING, Form, NotMonotone
+from simverify.audit.symbolic.grids import HALVES
 from simverify.audit.symbolic.operators import Operators, by_array, number
 from simverify.audit.symbolic.races import enter, first_is_less
 
@@ -143,7 +144,18 @@ class Draw(Operators):
     def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Any:
         """Integers and booleans fork, as for arrays."""
         kind = np.dtype(dtype).kind
-        return int(self) if kind in "iu" else bool(self) if kind == "b" else self
+        return int(self) if kind in "iu" else bool(self) if kind == "b" else self.cast(dtype)
+
+    def cast(self, dtype: Any) -> "Draw":
+        """Return the draw as a float of a numpy or torch dtype; 16 bits make it a step function.
+
+        float32 leaves it alone, as it leaves the uniforms that are drawn in float32.
+        """
+        self.source.meet(dtype)
+        name = str(dtype if "torch" in str(dtype) else np.dtype(dtype)).removeprefix("torch.")
+        if name not in HALVES:
+            return self
+        return self._map(lambda: self.form.rounded(name))  # type: ignore[no-any-return]
 
     # -- refusals --
 

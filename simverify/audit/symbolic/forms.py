@@ -10,7 +10,7 @@ kind       value               arises from
 ``ea``     a E + b             ``-log(u)``, exponential draws
 ``ep``     a E**b              ``p / E``
 ``le``     a log(E) + b        Gumbel noise plus logits
-``g``      op(inner)           anything else that is monotone, ``floor`` among it
+``g``      op(inner)           anything else that is monotone, with steps too
 =========  ==================  =========================================
 
 The first five are what races (:mod:`.races`) and products (:mod:`.chains`) are made of.
@@ -19,6 +19,8 @@ The first five are what races (:mod:`.races`) and products (:mod:`.chains`) are 
 import math
 from dataclasses import dataclass
 from typing import Any
+
+from simverify.audit.symbolic.grids import HALVES, rounded, step_above
 
 INF = math.inf
 TINY_OFFSET = 2e-7
@@ -73,6 +75,8 @@ class Form:
         if self.inner is not None:
             if self.op == "floor":
                 return self.inner.threshold(_step_above(c, closed=closed))
+            if self.op in HALVES:
+                return self.inner.threshold(step_above(c, self.op, closed=closed))
             bound, increasing = _invert(self.op, self.a, self.b, c)
             # Where the function falls, < c is "not at most" before it.
             t, inner_increasing = self.inner.threshold(bound, closed=closed == increasing)
@@ -135,6 +139,10 @@ class Form:
         """Largest integer not above the value."""
         return self._wrap("floor", 0, 0)
 
+    def rounded(self, dtype: str) -> "Form":
+        """Nearest number of a 16-bit dtype."""
+        return self if self.op == dtype else self._wrap(dtype, 0, 0)
+
     def is_whole(self) -> bool:
         """Whether all values are integers."""
         if self.op == "affine" and self.inner is not None:
@@ -142,8 +150,9 @@ class Form:
         return self.op == "floor"
 
     def has_steps(self) -> bool:
-        """Whether single values have a probability: there is a ``floor`` inside."""
-        return self.op == "floor" or (self.inner is not None and self.inner.has_steps())
+        """Whether single values have a probability: there is a rounding inside."""
+        steps = self.op == "floor" or self.op in HALVES
+        return steps or (self.inner is not None and self.inner.has_steps())
 
     def range(self, low: float, high: float) -> tuple[float, float]:
         """Smallest and largest value over u in [low, high]."""
@@ -250,6 +259,8 @@ def _apply(op: str, a: float, b: float, x: float) -> float:
         return a * x + b
     if op == "floor":
         return math.floor(x) if math.isfinite(x) else x
+    if op in HALVES:
+        return rounded(x, op)
     if op == "exp":
         return _exp(x)
     return _log(x) if op == "log" else _power(x, a)

@@ -6,6 +6,7 @@ every name in the code's own modules that was bound to one of these at import.
 """
 
 import math
+import os
 import random
 import secrets
 import sys
@@ -77,6 +78,7 @@ def intercepted(
         swap(secrets, name, function)
     for name in _MATH:
         swap(math, name, _of_draw_or_number(name, getattr(math, name)))
+    swap(os, "urandom", lambda size: source.refuse("os.urandom"))
     swap(math, "fabs", lambda x: abs(x) if isinstance(x, Draw) else _fabs(x))
     swap(math, "pow", lambda x, y: x**y if isinstance(x, Draw) else _pow(x, y))
     swap(math, "modf", _modf)

@@ -107,16 +107,27 @@ class SymbolicTorch(TorchFunctionMode):
         values = draw_array([one() for _ in range(like.numel())], tuple(like.shape))
         return self.shadows.tensor(values, like.dtype, like.device)
 
-    def _uniforms(self, generator: Any) -> Callable[[], Any]:
+    def _uniforms(self, generator: Any, dtype: torch.dtype) -> Callable[[], Any]:
+        """Return what draws; torch fills 16-bit floats with multiples of their precision."""
         stream = self.streams.of(generator)
-        return lambda: self.source.uniform(stream)
+        if dtype not in (torch.float16, torch.bfloat16):
+            return lambda: self.source.uniform(stream)
+        steps = 2.0 / torch.finfo(dtype).eps
+
+        def stepped() -> Any:
+            u = self.source.uniform(stream)
+            return (u * steps).floor() / steps if isinstance(u, Draw) else u // (1 / steps) / steps
+
+        return stepped
 
     def _rand(self, *size: Any, generator: Any = None, **kwargs: Any) -> torch.Tensor:
         kwargs.pop("out", None) is not None and self.source.refuse("torch.rand(out=)")
-        return self._fill(torch.empty(*size, **kwargs), self._uniforms(generator))
+        empty = torch.empty(*size, **kwargs)
+        return self._fill(empty, self._uniforms(generator, empty.dtype))
 
     def _rand_like(self, like: torch.Tensor, generator: Any = None, **kw: Any) -> torch.Tensor:
-        return self._fill(torch.empty_like(like, **kw), self._uniforms(generator))
+        empty = torch.empty_like(like, **kw)
+        return self._fill(empty, self._uniforms(generator, empty.dtype))
 
     def _in_place(self, tensor: torch.Tensor, values: Any) -> torch.Tensor:
         self.shadows.write(tensor, values)
@@ -125,7 +136,7 @@ class SymbolicTorch(TorchFunctionMode):
     def _uniform_(self, tensor: torch.Tensor, *bounds: Any, **kw: Any) -> torch.Tensor:
         low = bounds[0] if bounds else kw.get("from", 0.0)
         high = bounds[1] if len(bounds) > 1 else kw.get("to", 1.0)
-        draw = self._uniforms(kw.get("generator"))
+        draw = self._uniforms(kw.get("generator"), tensor.dtype)
         values = [low + (high - low) * draw() for _ in range(tensor.numel())]
         return self._in_place(tensor, draw_array(values, tuple(tensor.shape)))
 

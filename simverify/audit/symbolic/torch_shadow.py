@@ -5,12 +5,14 @@ an object array with the draws. The shadow belongs to the storage, not to the te
 views see what is written through other views.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 
-from simverify.audit.symbolic.arrays import draw_array, is_symbolic, settle
+from simverify.audit.symbolic.arrays import _map, draw_array, is_symbolic, settle
+from simverify.audit.symbolic.draws import Draw
 from simverify.audit.symbolic.source import Source
 
 Elements = np.ndarray[Any, Any]
@@ -84,6 +86,8 @@ class Shadows:
                 return
             elements = self._make(tensor)
             tensor.detach().fill_(torch.nan)
+        if tensor.dtype in (torch.float16, torch.bfloat16):
+            values = _map(_cast_to(tensor.dtype), [values])
         elements[...] = values if isinstance(values, np.ndarray) else _scalar(values)
 
     def _make(self, tensor: torch.Tensor) -> Elements:
@@ -105,6 +109,12 @@ def _view(objects: Elements, tensor: torch.Tensor) -> Elements:
         return objects[offset : offset + tensor.numel()].reshape(shape)
     strides = tuple(s * step for s in tensor.stride())
     return np.lib.stride_tricks.as_strided(objects[offset:], shape, strides)
+
+
+def _cast_to(dtype: torch.dtype) -> Callable[[Any], Any]:
+    return lambda x: (
+        x.cast(dtype) if isinstance(x, Draw) else torch.tensor(float(x), dtype=dtype).item()
+    )
 
 
 def _scalar(x: Any) -> Elements:
