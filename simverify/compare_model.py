@@ -15,6 +15,7 @@ from simverify.audit.curves import CONFIDENCE, AcceptanceCurve, acceptance_curve
 from simverify.audit.documents import certificate_document, finite, test_document
 from simverify.audit.exact import exact_check, passes
 from simverify.audit.judgement import Judgement
+from simverify.audit.pit_curves import pit_curves
 from simverify.audit.sampled import SampledCheck, plan_blocks, plan_trials, sampled_check
 from simverify.audit.trial import Trial
 from simverify.models import MarkovModel, Model
@@ -194,6 +195,7 @@ def _lossless(check: SampledCheck, exact: doc.ExactCheck | None, detect: float) 
         ),
         certificate=certificate_document(check.certificate),
         findings=tuple(findings),
+        pits=pit_curves(check.counts.pits),
     )
 
 

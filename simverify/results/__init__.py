@@ -6,6 +6,7 @@ give the same bytes but for ``meta``. A number that does not exist is null, neve
 
 from simverify.results.audit import (
     AuditRun,
+    Branch,
     Counterexample,
     Diagnosis,
     ExactInstance,
@@ -36,6 +37,7 @@ from simverify.results.comparison import (
     Measured,
     ModelInfo,
     Optimum,
+    PitCurve,
     Power,
     Speedup,
 )
@@ -51,6 +53,7 @@ __all__ = [
     "AfterCalls",
     "AuditRun",
     "Bounds",
+    "Branch",
     "Certificate",
     "CompareResult",
     "CompareRun",
@@ -68,6 +71,7 @@ __all__ = [
     "Meta",
     "ModelInfo",
     "Optimum",
+    "PitCurve",
     "PlanLine",
     "PlanMeta",
     "PlanRun",

@@ -22,11 +22,20 @@ class Instance(Struct, frozen=True):
     eos: int | None = None
 
 
+class Branch(Struct, frozen=True):
+    """Probability that an output begins with ``sequence``: as emitted, and as due."""
+
+    sequence: tuple[int, ...]
+    probability_emitted: float
+    probability_expected: float
+
+
 class Counterexample(Struct, frozen=True):
     """The smallest failing instance found, and the output sequence that deviates most on it.
 
     ``sequence``: the first tokens of a completed output. ``draft_tokens``: the drafted block
-    under which the call itself misbehaved, where that is what failed.
+    under which the call itself misbehaved, where that is what failed. ``tree``: every token
+    that could stand at each place of ``sequence``, after what comes before it there.
     """
 
     instance: Instance
@@ -35,6 +44,7 @@ class Counterexample(Struct, frozen=True):
     probability_expected: float
     max_abs_deviation: float
     tv: float
+    tree: tuple[Branch, ...] = ()
 
 
 class Localisation(Struct, frozen=True):

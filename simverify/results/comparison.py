@@ -55,6 +55,21 @@ class Power(Struct, frozen=True):
     detectable: float | None
 
 
+class PitCurve(Struct, frozen=True):
+    """Randomised PITs of ``n`` emitted tokens in one order, all positions together.
+
+    ``differences``: their empirical distribution function less u, at equal steps from u = 0
+    to 1; a lossless kernel stays within +-``band`` everywhere with probability
+    ``confidence``. A picture of the PIT tests, which judge every position by itself.
+    """
+
+    order: str
+    n: int
+    differences: tuple[float, ...]
+    band: float
+    confidence: float
+
+
 class Lossless(Struct, frozen=True):
     """How losslessness was judged. ``tier`` is the strongest that the verdict rests on.
 
@@ -62,7 +77,7 @@ class Lossless(Struct, frozen=True):
     compiled kernel. ``detectable``: smallest deviation, of the kind named in ``deviation``,
     found with the run's power; the verdict is INCONCLUSIVE if it exceeds the run's
     ``detect``. ``beside``: what is found of further kinds; no verdict waits for it.
-    ``findings``: what failed, in words.
+    ``findings``: what failed, in words. ``pits``: empty where contexts repeat and are counted.
     """
 
     verdict: Verdict
@@ -76,6 +91,7 @@ class Lossless(Struct, frozen=True):
     beside: tuple[Power, ...]
     certificate: Certificate | None
     findings: tuple[str, ...]
+    pits: tuple[PitCurve, ...] = ()
 
 
 class Acceptance(Struct, frozen=True):
