@@ -45,7 +45,7 @@ def log_sum_sf(values: Floats, probabilities: Floats, totals: Ints, threshold: f
     law = _Law(values, probabilities, totals)
     if math.isinf(law.log_mass):
         return -math.inf
-    if threshold > law.most * (1.0 + 1e-12) + law.slack:
+    if threshold > law.most + 2.0 * law.slack:
         return -math.inf
     if threshold >= law.most - law.slack:
         return law.log_at_most

@@ -109,6 +109,18 @@ def test_edges():
     assert log_sum_sf(np.ones((1, 3)), rows, totals, 10.0) == 0.0
 
 
+def test_a_certain_sum_has_tail_one_whatever_its_rounding():
+    """One-hot rows: every token lowers the ratio by a known amount, and that is no surprise."""
+    rng = np.random.default_rng(76)
+    for _ in range(200):
+        totals, lows = rng.integers(1, 400, 4), np.log(rng.uniform(0.1, 1.0, 4))
+        values = np.column_stack([lows, np.full(4, np.log(2.0))])
+        seen = np.column_stack([totals, np.zeros(4, dtype=int)])
+        threshold = float((seen[seen > 0] * values[seen > 0]).sum())
+        assert log_sum_sf(values, np.tile([1.0, 0.0], (4, 1)), totals, threshold) == 0.0
+        assert log_sum_sf(values, np.tile([1.0, 0.0], (4, 1)), totals, threshold + 1e-6) < -1e300
+
+
 def test_ball_bound_covers_the_worst_row_within_it():
     """Moving mass from the least to the greatest value is the worst that a ball allows."""
     row, ball, n = np.array([[0.5, 0.3, 0.2]]), 0.02, 2000
