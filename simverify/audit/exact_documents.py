@@ -1,8 +1,10 @@
 """From what the exact tier found to what the result document says of it."""
 
 from simverify import results
+from simverify.audit.branches import branches
 from simverify.audit.exact_tier import Judged, output_length
 from simverify.audit.generation import until
+from simverify.audit.instances import SmallModel
 from simverify.audit.optimality import optimum
 from simverify.audit.spec import Contract
 
@@ -25,17 +27,29 @@ def instance_document(judged: Judged) -> results.ExactInstance:
 
 def counterexample(judged: Judged, contract: Contract) -> results.Counterexample:
     """Return the instance of a failure with its rows, and the output that deviates most."""
-    comparison = judged.comparison
-    length = output_length(judged.model, contract)
-    depth = length - 1 if contract == "verify" else length - 1 + judged.model.gamma
+    comparison, model = judged.comparison, judged.model
+    length = output_length(model, contract)
+    sequence = until(comparison.worst.tokens, model.eos)
     return results.Counterexample(
-        instance=judged.model.document(depth),
-        sequence=until(comparison.worst.tokens, judged.model.eos),
+        instance=model.document(_depth(model, length, contract)),
+        sequence=sequence,
         probability_emitted=comparison.worst.emitted,
         probability_expected=comparison.worst.due,
         max_abs_deviation=comparison.max_abs_deviation,
         tv=comparison.tv,
+        tree=branches(
+            comparison.emitted, lambda so_far: model.target(model.prompt + so_far), sequence
+        ),
     )
+
+
+def _depth(model: SmallModel, length: int, contract: Contract) -> int:
+    """Length of the longest prefix whose rows the code may ask for."""
+    if contract == "verify":
+        return length - 1
+    # The last call of an earlier generation may begin deeper than that of the output.
+    earlier = (model.earlier_calls - 1) * (model.gamma + 1)
+    return max(length - 1, earlier) + model.gamma
 
 
 def localisation(judged: Judged) -> results.Localisation | None:

@@ -152,6 +152,7 @@ class Examiner:
             model.draft,
             gamma=model.gamma,
             length=length,
+            prefix=model.prompt,
             earlier_calls=model.earlier_calls,
             eos=model.eos,
             max_paths=min(self.max_paths, _STEP_PATHS),
@@ -160,7 +161,11 @@ class Examiner:
         )
         target = ending(model.target, model.eos)
         return compare_tokens(
-            _filled(law, model.eos, length), target, length, tolerance=self.tolerance
+            _filled(law, model.eos, length),
+            target,
+            length,
+            prefix=model.prompt,
+            tolerance=self.tolerance,
         )
 
     def fails(self, model: SmallModel) -> bool:

@@ -2,7 +2,7 @@
 
 The battery is small scope: faults of verifiers show on tiny vocabularies if the rows differ
 by prefix, residuals have two tokens or more, some p/q are below 1/2, and zeros stand on
-either side (algorithms.md: "The toy is blind").
+either side.
 """
 
 import itertools
@@ -15,10 +15,17 @@ from typing import Literal
 
 import numpy as np
 
+from simverify.audit.instance_rows import (
+    LARGE,
+    ROWS,
+    Pair,
+    Weights,
+    large_rows,
+    random_rows,
+    sweep,
+)
 from simverify.models.base import Row
 from simverify.results import Instance
-
-Weights = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -29,7 +36,8 @@ class SmallModel:
     the row after a prefix is number (length + 2 last + 3 last but one) mod n, tokens counted
     from 1. ``eos``: the token that ends a generation: what a call emits after it is dropped, as a
     decoding loop does. ``earlier_calls``: calls of an earlier generation, at most, after which
-    a rule with state is reset; it must owe nothing to it.
+    a rule with state is reset; it must owe nothing to it. ``prompt``: tokens that a rule which
+    drafts itself goes on from.
     """
 
     name: str
@@ -38,6 +46,7 @@ class SmallModel:
     drafts: tuple[Weights, ...]
     earlier_calls: int = 0
     eos: int | None = None
+    prompt: tuple[int, ...] = ()
 
     @property
     def vocab_size(self) -> int:
@@ -58,14 +67,15 @@ class SmallModel:
         return _row(self.drafts[self._index(prefix)])
 
     def document(self, depth: int) -> Instance:
-        """Rows after every prefix of up to ``depth`` tokens, as fractions."""
+        """Rows after the prompt and up to ``depth`` tokens more, as fractions."""
 
         def table(rows: tuple[Weights, ...]) -> dict[str, tuple[float | str, ...]]:
+            def row(prefix: tuple[int, ...]) -> tuple[str, ...]:
+                weights = rows[self._index(self.prompt + prefix)]
+                return tuple(str(Fraction(w, sum(weights))) for w in weights)
+
             return {
-                ",".join(map(str, prefix)): tuple(
-                    str(Fraction(w, sum(rows[self._index(prefix)])))
-                    for w in rows[self._index(prefix)]
-                )
+                ",".join(map(str, prefix)): row(prefix)
                 for length in range(depth + 1)
                 for prefix in itertools.product(range(self.vocab_size), repeat=length)
             }
@@ -76,6 +86,7 @@ class SmallModel:
             gamma=self.gamma,
             earlier_calls=self.earlier_calls,
             eos=self.eos,
+            prompt=self.prompt,
             target_probs=table(self.targets),
             draft_probs=table(self.drafts),
         )
@@ -91,70 +102,7 @@ def _row(weights: Weights) -> Row:
     return np.asarray(row / row.sum(), dtype=np.float64)
 
 
-# Pairs (target, draft) of rows by what they are for; the first of each list stands alone.
-_ROWS: dict[int, tuple[tuple[str, list[tuple[Weights, Weights]]], ...]] = {
-    2: (
-        ("plain", [((1, 2), (2, 1)), ((3, 1), (1, 1)), ((2, 3), (4, 1))]),
-        ("p zero", [((0, 1), (1, 1)), ((1, 0), (1, 2)), ((1, 1), (2, 1))]),
-        ("q zero", [((1, 1), (0, 1)), ((2, 1), (1, 0)), ((1, 2), (1, 1))]),
-        ("equal", [((1, 2), (1, 2)), ((3, 1), (3, 1)), ((1, 1), (1, 1))]),
-        ("disjoint", [((0, 1), (1, 0)), ((1, 0), (0, 1)), ((1, 2), (2, 1))]),
-        ("skewed", [((1, 999), (1, 1)), ((1, 1), (1, 999)), ((1, 99), (99, 1)), ((9, 1), (1, 9))]),
-    ),
-    3: (
-        ("plain", [((5, 1, 6), (6, 2, 4)), ((6, 3, 3), (5, 6, 1)), ((4, 2, 6), (2, 9, 1)),
-                   ((3, 3, 6), (4, 6, 2)), ((1, 5, 6), (8, 3, 1))]),
-        ("wide residual", [((4, 4, 1), (1, 1, 7)), ((1, 3, 5), (7, 1, 1)), ((5, 2, 2), (1, 7, 1)),
-                           ((3, 1, 5), (1, 7, 1))]),
-        ("p zero", [((0, 2, 1), (3, 1, 1)), ((1, 0, 3), (1, 2, 1)), ((2, 1, 0), (1, 1, 4)),
-                    ((1, 1, 1), (2, 1, 3))]),
-        ("q zero", [((2, 1, 1), (0, 1, 3)), ((1, 3, 1), (2, 0, 1)), ((1, 1, 2), (3, 1, 0)),
-                    ((3, 1, 2), (1, 3, 1))]),
-        ("one-hot draft", [((2, 1, 3), (1, 0, 0)), ((1, 2, 1), (0, 0, 1)), ((3, 1, 1), (0, 1, 0))]),
-        ("one-hot target", [((0, 1, 0), (1, 1, 2)), ((1, 0, 0), (2, 1, 1)),
-                            ((0, 0, 1), (1, 3, 1))]),
-        ("ties", [((1, 1, 1), (2, 1, 1)), ((1, 1, 2), (1, 1, 1)), ((2, 1, 2), (1, 1, 1))]),
-        ("equal", [((1, 2, 3), (1, 2, 3)), ((2, 2, 1), (2, 2, 1))]),
-        ("skewed", [((1, 10, 989), (500, 499, 1)), ((1, 1, 98), (98, 1, 1)),
-                    ((40, 1, 9), (1, 40, 9)), ((9000, 900, 100), (1, 1, 1))]),
-        ("rare draft", [((1, 99_999_899, 100), (100, 99_999_899, 1)), ((1, 1, 1), (1, 9, 999_990)),
-                        ((1, 9, 999_990), (500_000, 499_999, 1))]),
-        ("rare residual", [((9, 499_991, 500_000), (0, 999_999, 1)), ((1, 9, 99_990), (1, 1, 1)),
-                           ((1, 1, 1), (2, 1, 2))]),
-        ("disjoint", [((1, 2, 0), (0, 0, 1)), ((0, 1, 1), (1, 0, 0)), ((1, 0, 2), (0, 1, 0))]),
-    ),
-}  # fmt: skip
-
-
-_LARGE: tuple[tuple[int, int, int, int], ...] = (
-    (4, 1, 1, 1), (4, 4, 2, 1), (5, 1, 1, 1), (5, 4, 2, 1), (6, 1, 1, 1), (6, 1, 6, 1),
-    (6, 2, 3, 1), (8, 1, 1, 1), (8, 1, 8, 1), (8, 2, 5, 1), (9, 1, 9, 1), (12, 1, 1, 1),
-    (12, 1, 12, 1), (12, 2, 5, 1),
-)  # fmt: skip
-"""(V, gamma, tokens that a draft row holds, instances) of the larger vocabularies.
-
-Targets hold every token, so residuals are wide: a list of five, or a mask of eight bits, is
-too short for them. Drafts of few tokens keep the paths few.
-"""
-
-
-def _large_rows(rng: random.Random, vocab: int, most: int) -> list[tuple[Weights, Weights]]:
-    def draft() -> Weights:
-        held = rng.sample(range(vocab), most)
-        return tuple(rng.randint(1, 9) if x in held else 0 for x in range(vocab))
-
-    return [(tuple(rng.randint(1, 9) for _ in range(vocab)), draft()) for _ in range(4)]
-
-
-def _random_rows(rng: random.Random, vocab: int, count: int) -> list[tuple[Weights, Weights]]:
-    """Random rows with zeros here and there; every row has some mass."""
-
-    def row() -> Weights:
-        weights = [rng.choice((0, 1, 1, 2, 3, 5, 8)) for _ in range(vocab)]
-        weights[rng.randrange(vocab)] += 1
-        return tuple(weights)
-
-    return [(row(), row()) for _ in range(count)]
+_SWEEP = "sweep"
 
 
 def battery(max_gamma: int, max_vocab: int, *, seed: int = 0) -> Iterator[SmallModel]:
@@ -162,10 +110,10 @@ def battery(max_gamma: int, max_vocab: int, *, seed: int = 0) -> Iterator[SmallM
 
     Hand-made rows for V = 2 and 3, the first pair alone (the same row everywhere) before all
     of them, and seeded random rows up to V = 12; gamma up to ``max_gamma`` (4 at most for V
-    up to 5, 2 beyond).
+    up to 5, 2 beyond). Last a sweep of V = 2, which is for the odd fault that the others miss.
     """
     models: list[SmallModel] = []
-    for vocab, families in _ROWS.items():
+    for vocab, families in ROWS.items():
         for name, pairs in families:
             for gamma in range(1, min(max_gamma, 3 if vocab == 3 else 4) + 1):
                 models.append(_small(f"{name}, V={vocab}, gamma={gamma}", gamma, pairs))
@@ -175,24 +123,30 @@ def battery(max_gamma: int, max_vocab: int, *, seed: int = 0) -> Iterator[SmallM
         (3, 2, 12), (3, 3, 10), (4, 1, 8), (4, 2, 8), (4, 3, 2), (5, 1, 8), (5, 2, 3), (3, 4, 1),
     ):  # fmt: skip
         for i in range(count):
-            pairs = _random_rows(rng, vocab, 5)
+            pairs = random_rows(rng, vocab, 5)
             models.append(_small(f"random {i + 1}, V={vocab}, gamma={gamma}", gamma, pairs))
     rng = random.Random(seed + 1)
-    for vocab, gamma, most, count in _LARGE:
+    for vocab, gamma, most, count in LARGE:
         for i in range(count):
-            pairs = _large_rows(rng, vocab, most)
+            pairs = large_rows(rng, vocab, most)
             name = f"large {i + 1}, V={vocab}, gamma={gamma}, drafts of {most}"
             models.append(_small(name, gamma, pairs))
     fitting = [m for m in models if m.gamma <= max_gamma and m.vocab_size <= max_vocab]
     yield from sorted(fitting, key=lambda m: ((2 * m.vocab_size) ** m.gamma * m.vocab_size, m.name))
+    yield from (
+        _small(f"{_SWEEP} {i}, V=2, one row", 1, [pair]) for i, pair in enumerate(sweep(), 1)
+    )
 
 
-def _small(name: str, gamma: int, pairs: Sequence[tuple[Weights, Weights]]) -> SmallModel:
+def _small(name: str, gamma: int, pairs: Sequence[Pair]) -> SmallModel:
     return SmallModel(name, gamma, tuple(p for p, _ in pairs), tuple(q for _, q in pairs))
 
 
 _STEP_MOST = {(3, 2): 8, (3, 3): 4}
 """Most instances of a size (V, gamma) for rules that draft themselves: their paths multiply."""
+
+_PROMPT = 12
+"""Tokens of a prompt: more than any output of the other instances has."""
 
 _EARLIER_SIZE = (2, 2)
 """Size (V, gamma) at which an earlier generation is run before the one that is judged."""
@@ -225,6 +179,8 @@ def _step_models(models: list[SmallModel], eos: int | None) -> list[SmallModel]:
     taken: Counter[tuple[int, int]] = Counter()
     chosen = []
     for model in models:
+        if model.name.startswith(_SWEEP):
+            continue  # a call of such code meets many rows, and costs more to set up
         size = (model.vocab_size, model.gamma)
         taken[size] += 1
         small = model.vocab_size <= 3 and model.gamma <= 3
@@ -243,14 +199,22 @@ def _step_only(eos: int | None) -> Iterator[SmallModel]:
     """Yield instances for rules that draft themselves.
 
     A block that is compared to its end, with residuals of two tokens: drafts are nearly all
-    certain, so that its paths stay few. A generation whose first draft is the end of sequence,
-    often accepted with a rejection behind it: greedy block then still owes something, which
-    the next generation does not.
+    certain, so that its paths stay few. Outputs that follow a long prompt. A generation whose
+    first draft is the end of sequence, often accepted with a rejection behind it: greedy block
+    then still owes something, which the next generation does not.
     """
     yield SmallModel(
         "sparse, V=3, gamma=3, whole block", 3,
         ((2, 3, 4), (3, 1, 2), (1, 5, 2)), ((0, 1, 0), (1, 0, 0), (0, 0, 1)),
     )  # fmt: skip
+    for vocab, gamma, targets, drafts in (
+        (2, 2, ((1, 2), (3, 1), (2, 3)), ((2, 1), (1, 1), (4, 1))),
+        (3, 1, ((5, 1, 6), (6, 3, 3), (4, 2, 6)), ((6, 2, 4), (5, 6, 1), (2, 9, 1))),
+    ):
+        usual = [token for token in range(vocab) if token != eos]
+        prompt = tuple(itertools.islice(itertools.cycle(usual), _PROMPT))
+        name = f"after a prompt of {_PROMPT}, V={vocab}, gamma={gamma}"
+        yield SmallModel(name, gamma, targets, drafts, prompt=prompt)
     end = 1 if eos is None else eos
     rows = ((1, 1), (2, 3), (9, 1)), ((0, 1), (3, 2), (1, 9))
     if end < 2:

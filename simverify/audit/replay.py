@@ -104,21 +104,26 @@ def explain(
     for i, token in enumerate(tokens):
         q = None
         if contract == "step" or i < instance.gamma:
-            q = tuple(model.draft(tokens[:i]).tolist())
-        positions.append(Position(i, token, tuple(model.target(tokens[:i]).tolist()), q))
+            q = tuple(model.draft(model.prompt + tokens[:i]).tolist())
+        p = tuple(model.target(model.prompt + tokens[:i]).tolist())
+        positions.append(Position(i, token, p, q))
     return Explanation(
         instance.name, tokens, sum(t.contribution for t in trails),
-        _probability(model.target, tokens), tuple(positions), tuple(trails),
+        _probability(model, model.target, tokens), tuple(positions), tuple(trails),
     )  # fmt: skip
 
 
 class InstanceRows:
-    """The rows of a result file's :class:`Instance`: ``target(prefix)``, ``draft(prefix)``."""
+    """The rows of a result file's :class:`Instance`: ``target(prefix)``, ``draft(prefix)``.
+
+    Prefixes begin with the instance's prompt.
+    """
 
     def __init__(self, instance: Instance) -> None:
         self._name = instance.name
         self.earlier_calls = instance.earlier_calls
         self.eos = instance.eos
+        self.prompt = instance.prompt
         self.missing = ""
         self._targets, self._drafts = (
             {
@@ -137,8 +142,9 @@ class InstanceRows:
         return self._row(self._drafts, "draft", prefix)
 
     def _row(self, rows: dict[str, Row], side: str, prefix: Sequence[int]) -> Row:
-        key = ",".join(map(str, prefix))
-        if key not in rows:
+        start = len(self.prompt)
+        key = ",".join(map(str, prefix[start:]))
+        if key not in rows or tuple(prefix[:start]) != self.prompt:
             self.missing = self.missing or (
                 f"instance {self._name!r} has no {side} row after {key!r}: record deeper prefixes"
             )
@@ -183,7 +189,7 @@ def _verify_trails(
 
     with enumeration:
         for drafted in itertools.product(range(vocab), repeat=gamma):
-            mass = _probability(model.draft, drafted)
+            mass = _probability(model, model.draft, drafted)
             if mass == 0:
                 continue
             targets = np.array([model.target(drafted[:i]) for i in range(gamma + 1)])
@@ -199,7 +205,7 @@ def _verify_trails(
 def _step_trails(
     rule: Rule, model: InstanceRows, gamma: int, sequence: Tokens, budget: _Budget
 ) -> Iterator[Trail]:
-    length, vocab = len(sequence), len(model.target(()))
+    length, vocab = len(sequence), len(model.target(model.prompt))
     enumeration, source = _recording(rule, seed_once=True)
 
     def call() -> Tokens:
@@ -212,8 +218,9 @@ def _step_trails(
             return new
 
         tokens = decode(
-            more, reset, length=length, eos=model.eos, earlier_calls=model.earlier_calls
-        )[:length]
+            more, reset, length=length, prefix=model.prompt,
+            eos=model.eos, earlier_calls=model.earlier_calls,
+        )[:length]  # fmt: skip
         source.end(tokens)
         return tokens
 
@@ -237,15 +244,17 @@ def _trails(
     for leaf in source.take():
         common = min(len(leaf.tokens), len(sequence))
         if leaf.tokens[:common] == sequence[:common]:
-            rest = _probability(model.target, sequence, common)
+            rest = _probability(model, model.target, sequence, common)
             yield Trail(drafted, mass, leaf.tokens, leaf.weight, rest, leaf.draws, leaf.branches)
 
 
-def _probability(row: Callable[[Tokens], Row], tokens: Tokens, start: int = 0) -> float:
-    """Probability of ``tokens[start:]`` after ``tokens[:start]``."""
+def _probability(
+    model: InstanceRows, row: Callable[[Tokens], Row], tokens: Tokens, start: int = 0
+) -> float:
+    """Probability of ``tokens[start:]`` after the prompt and ``tokens[:start]``."""
     mass = 1.0
     for i in range(start, len(tokens)):
-        mass *= float(row(tokens[:i])[tokens[i]])
+        mass *= float(row(model.prompt + tokens[:i])[tokens[i]])
         if mass == 0:
             break
     return mass

@@ -4,7 +4,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from simverify.audit.instances import SmallModel, Weights
+from simverify.audit.instance_rows import Weights
+from simverify.audit.instances import SmallModel
 
 
 def search(

@@ -11,6 +11,7 @@ class Instance(Struct, frozen=True):
     Rows are lists of numbers, or of fractions as strings where they are rational.
     ``earlier_calls``: calls of another generation, then a reset, before the output begins.
     ``eos``: the token that ends a generation; null where none does.
+    ``prompt``: tokens that come before all prefixes.
     """
 
     name: str
@@ -20,6 +21,7 @@ class Instance(Struct, frozen=True):
     draft_probs: dict[str, tuple[float | str, ...]]
     earlier_calls: int = 0
     eos: int | None = None
+    prompt: tuple[int, ...] = ()
 
 
 class Branch(Struct, frozen=True):

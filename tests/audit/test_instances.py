@@ -126,12 +126,22 @@ def floored(p, q, x, rng):
 
 
 def clamped(p, q, x, rng):
-    """Lose what of a residual is below 1e-5."""
+    """Lose what of a residual is below 1e-5 once it is a law."""
     for i, t in enumerate(x):
         if not rng.random() < p[i][t] / q[i][t]:
             r = np.maximum(p[i] - q[i], 0)
+            r /= r.sum()
             r[r < 1e-5] = 0
-            r = r if r.sum() > 0 else p[i]
+            return [*map(int, x[:i]), int(rng.choice(len(r), p=r / r.sum()))]
+    return [*map(int, x), int(rng.choice(p.shape[1], p=p[-1]))]
+
+
+def narrowly(p, q, x, rng):
+    """Accept too much where q lies in a range of a hundredth."""
+    for i, t in enumerate(x):
+        ratio = p[i][t] / q[i][t] * (1.01 if 0.30 < q[i][t] < 0.31 else 1)
+        if not rng.random() < ratio:
+            r = np.maximum(p[i] - q[i], 0)
             return [*map(int, x[:i]), int(rng.choice(len(r), p=r / r.sum()))]
     return [*map(int, x), int(rng.choice(p.shape[1], p=p[-1]))]
 
@@ -157,6 +167,7 @@ def first_failure(rule, max_vocab, contract="verify"):
         (wrong_at(5, gamma=4), "verify", 5),
         (floored, "verify", 3),
         (clamped, "verify", 3),
+        (narrowly, "verify", 2),
         (narrow(2), "step", 4),
         (narrow(7), "step", 12),
         (wrong_at(4), "step", 4),
@@ -166,6 +177,25 @@ def test_faults_of_larger_vocabularies_and_rare_tokens_are_caught(rule, contract
     assert first_failure(rule, 12, contract) == vocab
     if vocab > 5:
         assert first_failure(rule, 5, contract) is None
+
+
+def forgetful(prefix, target, draft, gamma, rng):
+    """Step right after short prefixes alone: sample the draft after longer ones."""
+    row = target if len(prefix) < 9 else draft
+    return [int(rng.choice(len(target(prefix)), p=row(prefix)))]
+
+
+@pytest.mark.parametrize("eos", [None, 0, 1])
+def test_code_that_goes_wrong_after_a_long_prefix_is_caught(eos):
+    models = instances_for("step", 4, 12, 0, eos)
+    tier = examine(
+        Subject("mine", forgetful, None), "step", models, tolerance=1e-9, searching=False
+    )
+    assert tier.failure.model.prompt
+    assert eos not in tier.failure.model.prompt
+    short = [model for model in models if not model.prompt]
+    tier = examine(Subject("mine", forgetful, None), "step", short, tolerance=1e-9, searching=False)
+    assert tier.failure is None
 
 
 @pytest.mark.parametrize("contract", ["verify", "step"])

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from simverify.audit.exact_tier import as_step
+from simverify.audit.instances import SmallModel
 from simverify.audit.replay import InstanceRows, explain
 from simverify.audit.replay_text import render
 from simverify.audit.spec import Subject
@@ -197,6 +199,20 @@ def test_code_that_the_exact_tier_begins_anew_is_counted_once():
     for sequence in itertools.product(range(3), repeat=2):
         found = explain(rule, "verify", COMPACT, sequence)
         assert found.emitted == pytest.approx(joint(sequence), abs=1e-12)
+
+
+def test_a_prompt_comes_before_every_prefix():
+    model = SmallModel("prompted", 1, ((1, 2), (3, 1)), ((2, 1), (1, 1)), prompt=(0, 1, 1))
+    rule = as_step(VERIFIERS["token"].rule)
+    for sequence in itertools.product(range(2), repeat=2):
+        found = explain(rule, "step", model.document(2), sequence)
+        due = model.target((0, 1, 1))[sequence[0]]
+        due *= model.target((0, 1, 1, sequence[0]))[sequence[1]]
+        assert found.emitted == pytest.approx(due)
+        assert found.positions[0].target == tuple(model.target((0, 1, 1)))
+    assert tuple(model.target(())) != tuple(model.target((0, 1, 1)))
+    with pytest.raises(ValueError, match="no target row"):
+        InstanceRows(model.document(2)).target((0, 0, 1))
 
 
 def residual(p, q):

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 from simverify.audit import self_test as module
 from simverify.audit.self_test import self_test
 from simverify.audit.settings import AuditSettings
@@ -25,7 +27,12 @@ def test_a_blind_audit_is_seen(monkeypatch):
         failure = not_enumerable = None
         paths = 0
 
+    class Deaf:
+        verdict = "PASS"
+        tier = SimpleNamespace(samples=0)
+
     monkeypatch.setattr(module, "examine", lambda *_, **__: Blind())
+    monkeypatch.setattr(module, "sample_callable", lambda *_, **__: Deaf())
     run = self_test(AuditSettings())
     assert run.verdict == "FAIL"
     assert set(run.unexpected) >= set(FAULTS) - {"zero-mass-accept"}
