@@ -39,7 +39,7 @@ def audit(
 
     Raises ``UsageError`` if the code cannot be called under the contract at all.
     """
-    settings = settings or AuditSettings()
+    settings = (settings or AuditSettings()).for_subject(subject)
     say = progress or (lambda _line: None)
     chosen = _contract_iv(subject, contract, settings.batch)
     with contained() as noise:

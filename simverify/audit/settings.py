@@ -1,7 +1,7 @@
 """How an audit is run: sizes, budgets, error rates."""
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simverify.audit.callables import MAX_SAMPLES
 from simverify.audit.exact_tier import MAX_PATHS, SECONDS, TORCH_PATHS, uses_torch
@@ -80,6 +80,10 @@ class AuditSettings:
         if self.max_paths is not None:
             return self.max_paths
         return TORCH_PATHS if uses_torch(subject.rule) else MAX_PATHS
+
+    def for_subject(self, subject: Subject) -> "AuditSettings":
+        """Return the settings with the batch of a subject that is known to take one."""
+        return replace(self, batch=subject.batch) if self.batch is None else self
 
     def command(self, spec: str, contract: Contract) -> str:
         """Return the command that repeats the audit: every setting that is no default is on it."""

@@ -24,7 +24,8 @@ class Subject:
 
     ``rule`` is a ``verify`` or ``step`` function, or a class or factory of step rules;
     one that takes its uniforms in the place of a generator has ``coin_bits``, those of each.
-    ``tolerance``: what its own arithmetic explains, where that is known.
+    ``tolerance``: what its own arithmetic explains, where that is known. ``batch``: blocks per
+    call of code that is known to take a batch axis.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Subject:
     contract: Contract | None
     tolerance: float | None = None
     coin_bits: int | None = None
+    batch: int | None = None
 
     def one_row(self) -> "Subject":
         """Return batched code as a ``verify`` rule on one block.
@@ -75,12 +77,15 @@ def load_subject(spec: str, engine_path: Path | None = None) -> Subject:
 
     A built-in verifier or fault, ``module:attr``, ``path/file.py:attr``, or an engine, which
     is loaded from the checkout ``engine_path`` if that is given.
-    Raises ``UsageError`` (exit code 2) for a name, file or attribute that does not exist and
+    Raises ``UsageError`` (exit code 2) for a name, file or attribute that does not exist, or
+    for an ``engine_path`` where ``spec`` is no engine, and
     ``SimverifyError`` (exit code 4) for code that fails to load.
     """
     place, colon, attribute = spec.rpartition(":")
     if not colon:
         return _named(spec, engine_path)
+    if engine_path is not None:
+        raise _no_engine(spec)
     if not place or not attribute:
         raise UsageError(f"{spec!r}: expected module:attribute or path/file.py:attribute")
     with contained():
@@ -101,9 +106,12 @@ def _named(spec: str, engine_path: Path | None) -> Subject:
     from simverify.engines import ENGINES, get_engine, installed_engines
     from simverify.faults import CONTROLS, FAULTS, get_fault
 
+    engines = {row.name for row in installed_engines()}
+    if engine_path is not None and spec not in engines:
+        raise _no_engine(spec)
     if spec in VERIFIERS:
         return Subject(spec, VERIFIERS[spec].rule, VERIFIERS[spec].contract)
-    if spec in {row.name for row in installed_engines()}:
+    if spec in engines:
         engine = get_engine(spec)
         return Subject(
             spec,
@@ -116,11 +124,15 @@ def _named(spec: str, engine_path: Path | None) -> Subject:
         return Subject(spec, CONTROLS[spec].rule, CONTROLS[spec].contract)
     if spec.partition("(")[0] in {name.partition("(")[0] for name in FAULTS}:
         fault = get_fault(spec)
-        return Subject(spec, fault.rule, fault.contract)
+        return Subject(spec, fault.rule, fault.contract, batch=fault.batch)
     if spec.endswith(".py"):
         raise UsageError(f"{spec}: name the function too, as {spec}:verify")
     pick(spec, [*VERIFIERS, *ENGINES, *FAULTS, *CONTROLS], "verifier, engine or fault")
     raise AssertionError("pick raises for unknown names")
+
+
+def _no_engine(spec: str) -> UsageError:
+    return UsageError(f"--engine-path is the checkout of an engine, and {spec!r} is none")
 
 
 def _from_module(name: str) -> Any:

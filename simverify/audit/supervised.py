@@ -85,7 +85,7 @@ def crash(subject: Subject, contract: Contract, settings: AuditSettings) -> resu
     torch = sys.modules.get("torch")
     if sys.platform != "linux" or "jax" in sys.modules or (torch and torch.cuda.is_initialized()):
         return None
-    stamp = stamped()
+    stamp, settings = stamped(), settings.for_subject(subject)
 
     def work(_: Callable[[str], None]) -> None:
         if torch is not None:

@@ -69,6 +69,7 @@ def audit(
         Warnings of the edge probes fail the audit too.
     batch
         Blocks per call of batched code: arrays with a batch axis in, rows padded with -1 out.
+        A catalogued fault of whole batches has its own.
     eos
         Id that the code takes for end of sequence; what a call emits after it is dropped.
     engine_path
@@ -114,6 +115,18 @@ def audit(
     if self_test:
         if spec is not None:
             raise UsageError(f"--self-test audits the catalogue: got SPEC {spec!r} too")
+        for option, given in (
+            ("--contract", contract is not None),
+            ("--batch", batch is not None),
+            ("--eos", eos is not None),
+            ("--engine-path", engine_path is not None),
+            ("--tolerance", tolerance is not None),
+            ("--strict-probes", strict_probes),
+        ):
+            if given:
+                raise UsageError(
+                    f"--self-test takes no {option}: every entry of the catalogue has its own"
+                )
         check_output(json)
         return _self_test(settings, json, quiet)
     if spec is None:

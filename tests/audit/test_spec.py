@@ -1,7 +1,9 @@
 import pytest
 
+from simverify.audit.settings import AuditSettings
 from simverify.audit.spec import load_subject
 from simverify.errors import SimverifyError, UsageError
+from simverify.faults import FAULTS
 from simverify.verifiers import VERIFIERS
 
 
@@ -38,6 +40,21 @@ def test_bad_names_are_usage_errors(spec, words):
     with pytest.raises(UsageError, match=words) as caught:
         load_subject(spec)
     assert "\n" not in str(caught.value)
+
+
+def test_a_checkout_is_for_engines_alone(tmp_path):
+    path = write(tmp_path, "def verify(p, q, x, rng): ...\n")
+    for spec in ("token", f"{path}:verify", "reused-uniform"):
+        with pytest.raises(UsageError, match="--engine-path is the checkout of an engine"):
+            load_subject(spec, tmp_path)
+
+
+def test_a_fault_of_whole_batches_brings_its_batch():
+    subject = load_subject("ragged-offset")
+    assert subject.batch == FAULTS["ragged-offset"].batch
+    assert AuditSettings().for_subject(subject).batch == subject.batch
+    assert AuditSettings(batch=4).for_subject(subject).batch == 4
+    assert AuditSettings().for_subject(load_subject("token")).batch is None
 
 
 def test_code_that_fails_to_load_is_another_error(tmp_path):

@@ -78,6 +78,23 @@ def test_what_it_does_not_take(command, outcome):
     assert "none/run.json cannot be written" in command.complaint()
 
 
+@pytest.mark.parametrize(
+    "option",
+    [
+        ["--contract", "verify"],
+        ["--batch", "8"],
+        ["--eos", "1"],
+        ["--engine-path", "."],
+        ["--tolerance", "0.1"],
+        ["--strict-probes"],
+    ],
+)
+def test_options_of_a_single_audit_are_refused(command, outcome, option):
+    outcome(GOOD)
+    assert command("audit", "--self-test", *option) == 2
+    assert f"--self-test takes no {option[0]}" in command.complaint()
+
+
 def test_it_is_no_audit_to_replay(command, outcome):
     outcome(GOOD)
     command("audit", "--self-test", "--quiet", "--json", "run.json")
