@@ -1,0 +1,144 @@
+"""The examples of README and docs, run as a reader would; run this file to write outputs anew.
+
+A page is a story: its blocks run from top to bottom in one empty folder.
+
+- ``<!-- file: NAME -->`` above a block: the block is that file.
+- ``console``: after ``$ `` a command, below it what it prints (on standard error if there is
+  nothing on standard output).
+- ``python``: run here; a ``text`` block right below it is what it prints.
+- ``sh``: too long, or in need of a network: read, not run. Its simverify commands must parse.
+
+Only timings, and the folder's own name, may differ.
+"""
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+ROOT = Path(__file__).parents[2]
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+HOME = "/home/you"
+"""What stands in a page for the folder in which its commands run."""
+
+_BLOCK = re.compile(
+    r"(?:^<!-- file: (?P<file>\S+) -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$",
+    re.DOTALL | re.MULTILINE,
+)
+_TIMINGS = (
+    (r"(?m)(?<=x) +\d+(\.\d+)? *$", " SPEED"),  # the last column of a comparison
+    (r"\bin \d+\.\d+s\b", "in TIME"),  # pytest's summary
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: the file it is, if any, its language and its text; where the text lies."""
+
+    file: str | None
+    language: str
+    text: str
+    start: int
+    end: int
+
+
+@dataclass
+class Story:
+    """What running a page came to: the text with outputs as they are, and what went wrong."""
+
+    page: str
+    problems: list[str] = field(default_factory=list)
+
+
+def blocks(text: str) -> list[Block]:
+    """Return the fenced blocks of a page, in order."""
+    return [
+        Block(m["file"], m["language"], m["text"], m.start("text"), m.end("text"))
+        for m in _BLOCK.finditer(text)
+    ]
+
+
+def tell(text: str) -> Story:
+    """Run a page; a block of a kind that nothing runs is a problem."""
+    story, names = Story(text), {}
+    replaced: list[tuple[Block, str]] = []
+    with TemporaryDirectory() as folder, TemporaryDirectory() as tools, contextlib.chdir(folder):
+        run = _shell(Path(folder), Path(tools))
+        printed: str | None = None
+        for block in blocks(text):
+            previous, printed = printed, None
+            if block.file is not None:
+                path = Path(block.file)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(block.text, encoding="utf-8")
+            elif block.language == "console":
+                replaced.append((block, _console(block.text, run)))
+            elif block.language == "python":
+                printed = _python(block.text, names)
+            elif block.language == "text" and previous is not None:
+                replaced.append((block, previous))
+            elif block.language != "sh":
+                story.problems.append(f"no one runs this {block.language} block:\n{block.text}")
+            if previous and (block.language != "text" or block.file):
+                story.problems.append(f"printed, and not on the page:\n{previous}")
+        if printed:
+            story.problems.append(f"printed, and not on the page:\n{printed}")
+    for block, new in reversed(replaced):
+        if alike(block.text) != alike(new):
+            story.problems.append(f"the page says\n{block.text}\nbut it is\n{new}")
+            story.page = story.page[: block.start] + new + story.page[block.end :]
+    return story
+
+
+def alike(text: str) -> str:
+    """Return ``text`` without what may differ: timings, blanks at ends, folds around paths."""
+    for pattern, mask in _TIMINGS:
+        text = re.sub(pattern, mask, text)
+    text = re.sub(r"(?m) +$", "", text)
+    return " ".join(text.split()) if HOME in text else text
+
+
+def _shell(folder: Path, tools: Path) -> Callable[[str], str]:
+    """Return what runs a command in ``folder``, with this interpreter's simverify and pytest."""
+    for name, module in (("python", ""), ("simverify", "-m simverify"), ("pytest", "-m pytest")):
+        (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n')
+        (tools / name).chmod(0o755)
+    kept = {k: v for k, v in os.environ.items() if not re.match(r"SIMVERIFY_(?!CACHE)|PYTEST_", k)}
+    environment = kept | {"PATH": f"{tools}:{os.environ['PATH']}", "COLUMNS": "80"}
+    code = 0
+
+    def run(command: str) -> str:
+        nonlocal code
+        done = subprocess.run(
+            ["bash", "-c", f"(exit {code}); {command}"],
+            cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        code = done.returncode
+        return (done.stdout or done.stderr).replace(str(folder), HOME)
+
+    return run
+
+
+def _console(text: str, run: Callable[[str], str]) -> str:
+    commands = re.findall(r"(?m)^\$ (.*)$", text)
+    return "".join(f"$ {command}\n{run(command)}" for command in commands)
+
+
+def _python(code: str, names: dict[str, object]) -> str:
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        exec(compile(code, "the page", "exec"), names)
+    return output.getvalue()
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        told = tell(page.read_text(encoding="utf-8"))
+        page.write_text(told.page, encoding="utf-8")
+        print(f"{page.relative_to(ROOT)}: {len(told.problems)} outputs written anew")
