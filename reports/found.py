@@ -1,0 +1,116 @@
+"""What an audit found, in words that the terminal, pytest and the reports share."""
+
+from collections.abc import Iterable
+from fractions import Fraction
+
+from simverify.results import AuditRun, Instance, Localisation, Probe
+
+_LARGEST_DENOMINATOR = 10_000
+_STAGES = {
+    "accepted": "a draft token that was accepted",
+    "residual": "the token drawn after a rejection",
+    "bonus": "the bonus token, drawn when every draft token is accepted",
+}
+
+
+def count(n: int, noun: str) -> str:
+    """Return ``1 path``, ``2 paths``."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def tokens(sequence: Iterable[int]) -> str:
+    """Return token ids with commas between them."""
+    return ", ".join(map(str, sequence))
+
+
+def probability(value: float) -> str:
+    """Return the number as a short fraction where it is one, with its decimals."""
+    near = Fraction(value).limit_denominator(_LARGEST_DENOMINATOR)
+    if near.denominator == 1 and near == value:
+        return str(near)
+    # A number that is no such fraction comes this close to one once in a million.
+    exact = abs(float(near) - value) < 1e-14 and near != 0
+    return f"{near} = {value:.4g}" if exact else f"{value:.4g}"
+
+
+def before(instance: Instance) -> str:
+    """Return what comes before the output, and what ends it, where that is not plain."""
+    parts = []
+    if instance.prompt:
+        parts.append(
+            f"A prompt of {count(len(instance.prompt), 'token')} comes first: "
+            f"{tokens(instance.prompt)}."
+        )
+    if instance.earlier_calls:
+        calls = count(instance.earlier_calls, "call")
+        parts.append(f"Another generation, of {calls} at most, comes first; then reset().")
+    if instance.eos is not None:
+        parts.append(f"Token {instance.eos} ends a generation: what follows it is dropped.")
+    return " ".join(parts)
+
+
+def row_pairs(instance: Instance) -> dict[tuple[str, str], list[str]]:
+    """Return each pair of rows p and q of ``instance`` once, with the prefixes it follows."""
+    pairs: dict[tuple[str, str], list[str]] = {}
+    for prefix, target in instance.target_probs.items():
+        pair = _row(target), _row(instance.draft_probs[prefix])
+        pairs.setdefault(pair, []).append(prefix)
+    return pairs
+
+
+def after(prefixes: list[str], width: int) -> str:
+    """Return ``after no token | 0 | 0 2``, as far as it fits into ``width``."""
+    named = ["no token" if prefix == "" else prefix.replace(",", " ") for prefix in prefixes]
+    for shown in range(len(named), 0, -1):
+        rest = len(named) - shown
+        more = f" | {rest} more" if rest else ""
+        line = f"after {' | '.join(named[:shown])}{more}"
+        if len(line) < width:
+            break
+    return line
+
+
+def place_words(place: Localisation | None) -> str:
+    """Return where the law leaves the target first."""
+    if place is None:
+        return "No position of the output stands out"
+    where = f"It deviates first at output token {place.position + 1}"
+    return where if place.stage is None else f"{where}, {_STAGES[place.stage]}"
+
+
+def resemblance(run: AuditRun) -> str:
+    """Return which catalogued faults the law found is, or is nearer to than to the target's."""
+    found = run.counterexample
+    if found is None or not run.diagnosis:
+        return ""
+    same = [d.fault for d in run.diagnosis if d.distance <= run.tolerance]
+    if same:
+        return f"Its law there is that of the fault {' and of '.join(same)} (simverify faults)."
+    nearest = min(run.diagnosis, key=lambda d: d.distance)
+    fault = nearest.fault
+    far = f"the two laws differ by TV {nearest.distance:.3g}, there or on a richer instance"
+    if nearest.distance < found.tv / 10:
+        return f"It looks like the fault {fault} (simverify faults): {far}."
+    return f"It looks like none of the catalogued faults. The nearest is {fault}: {far}."
+
+
+def findings(run: AuditRun) -> list[str]:
+    """Return what failed, but for the probes, which have lines of their own."""
+    probes = {probe_finding(probe) for probe in run.probes}
+    return [finding for finding in run.findings if finding not in probes]
+
+
+def probe_finding(probe: Probe) -> str:
+    """Return the finding of a probe that fails the audit."""
+    return f"probe {probe.name}: {probe.message}"
+
+
+def fatal(run: AuditRun, probe: Probe) -> bool:
+    """Return whether ``probe`` failed the audit: a violation, or a warning under strict ones."""
+    return probe.outcome == "violation" or (
+        probe.outcome == "warning" and probe_finding(probe) in run.findings
+    )
+
+
+def _row(row: Iterable[float | str]) -> str:
+    return ", ".join(x if isinstance(x, str) else f"{x:.6g}" for x in row)
