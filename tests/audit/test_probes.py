@@ -240,10 +240,12 @@ def test_a_hang_is_a_violation_and_ends_the_probes(loop):
 
 def test_slow_code_is_no_hang():
     def rule(p, q, x, rng):
-        time.sleep(0.01)
+        time.sleep(0.05)  # hardly any of it is the processor's, so the wall clock counts
         return TOKEN(p, q, x, rng)
 
-    assert {p.outcome for p in run_probes(rule, "verify", seconds=0.1)} == {"ok", "not run"}
+    found = run_probes(rule, "verify", seconds=0.3)
+    assert {p.outcome for p in found} <= {"ok", "not run"}
+    assert "in the calls that time allowed" in found[1].message
 
 
 def test_probes_run_outside_the_main_thread():
