@@ -46,8 +46,11 @@ with _own_cache():
     from simverify.simulators.kernels import (
         access,
         alias,
+        arithmetic,
         call,
         debt,
+        entry,
+        features,
         generation,
         markov,
         ngram,
@@ -55,15 +58,19 @@ with _own_cache():
         philox,
         pick,
         rao_blackwell,
+        row_sums,
         tree_bounds,
     )
 
 __all__ = [
     "access",
     "alias",
+    "arithmetic",
     "call",
     "compiled_before",
     "debt",
+    "entry",
+    "features",
     "generation",
     "markov",
     "ngram",
@@ -71,6 +78,7 @@ __all__ = [
     "philox",
     "pick",
     "rao_blackwell",
+    "row_sums",
     "source_hash",
     "tree_bounds",
 ]
