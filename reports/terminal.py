@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from simverify.names import printable
+from simverify.reports.suspicion import suspicion
 from simverify.results import (
     CompareResult,
     CompareRun,
@@ -41,6 +42,8 @@ def print_comparison(run: CompareRun, console: Console) -> None:
         for row in rows:
             for finding in row.lossless.findings:
                 console.print(Text(f"FAIL {row.verifier}: {finding}", style=_STYLE["FAIL"]))
+            for line in suspicion(row.lossless.localisation, row.lossless.faults):
+                console.print(Text(f"{row.verifier}: {line}", style=_STYLE["FAIL"]))
             for finding in row.acceptance.findings:
                 text = f"FAIL {row.verifier}, {row.acceptance.words}: {finding}"
                 console.print(Text(text, style=_STYLE["FAIL"]))
@@ -172,6 +175,7 @@ def _basis(rows: list[CompareResult]) -> list[str]:
     lines.append(
         f"kernels sampled: {_range(tests, 'd')} tests on {_range(tokens, '.1e')} tokens each"
     )
+    lines += _refuted(rows)
     main = [(row.lossless.deviation, row.lossless.detectable) for row in rows]
     beside = [(power.deviation, power.detectable) for row in rows for power in row.lossless.beside]
     lines += [*_powers(main), *(f"beside it: {power}" for power in _powers(beside))]
@@ -186,6 +190,18 @@ def _basis(rows: list[CompareResult]) -> list[str]:
         for (delta, assumption), found in bounds.items()
     ]
     return lines + _acceptance(rows)
+
+
+def _refuted(rows: list[CompareResult]) -> list[str]:
+    """How many of the named faults each verifier's tokens refute."""
+    said: dict[str, list[str]] = {}
+    for row in rows:
+        if (faults := row.lossless.faults) is not None:
+            number = len(faults.refuted)
+            count = f"{number} of {number + len(faults.not_refuted)}"
+            said.setdefault(count, []).append(row.verifier)
+    parts = [f"{', '.join(names)} {count}" for count, names in said.items()]
+    return [f"named faults refuted: {'; '.join(parts)}"] if parts else []
 
 
 def _acceptance(rows: list[CompareResult]) -> list[str]:

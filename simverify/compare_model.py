@@ -12,7 +12,13 @@ from simverify import results as doc
 from simverify import stats
 from simverify.audit.acceptance import Generations
 from simverify.audit.curves import CONFIDENCE, AcceptanceCurve, acceptance_curves, enumerable
-from simverify.audit.documents import certificate_document, finite, test_document
+from simverify.audit.documents import (
+    certificate_document,
+    faults_document,
+    finite,
+    suspect_document,
+    test_document,
+)
 from simverify.audit.exact import exact_check, passes
 from simverify.audit.judgement import Judgement
 from simverify.audit.pit_curves import pit_curves
@@ -194,6 +200,8 @@ def _lossless(check: SampledCheck, exact: doc.ExactCheck | None, detect: float) 
             for deviation, size in sampled.beside
         ),
         certificate=certificate_document(check.certificate),
+        faults=faults_document(sampled.named),
+        localisation=suspect_document(sampled.located),
         findings=tuple(findings),
         pits=pit_curves(check.counts.pits),
     )

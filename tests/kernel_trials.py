@@ -4,6 +4,7 @@ import numpy as np
 
 from simverify.audit.cells import merged, token_cells
 from simverify.audit.curves import acceptance_curves
+from simverify.audit.shares import kernel_shares
 from simverify.audit.trial import Trial
 from simverify.models.base import MarkovModel
 from simverify.simulators.run import PIT_BINS, Counts, simulate
@@ -20,6 +21,11 @@ def trial(model, rule, *, gamma=3, alpha=1e-6, detect=0.01):
         VERIFIERS[rule], model, model_tables(model), gamma, curves[rule], curves[best], alpha,
         detect, 1, 1,
     )  # fmt: skip
+
+
+def shares(alpha, *, battery=True):
+    """Shares of a kernel's tests that has ``alpha`` to itself."""
+    return kernel_shares(alpha, battery=battery, calls=False)
 
 
 def pairs_moved(rows, tv, seed):

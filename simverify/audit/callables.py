@@ -8,17 +8,26 @@ looks, at each of which the run may fail; it passes at its planned end alone.
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from simverify import results
-from simverify.audit.callables_judge import Judgement, certificate, judge
+from simverify.audit.callables_judge import Judgement, Spending, by_slot, certificate, judge
 from simverify.audit.callables_plan import Plan, make_plan, whole_batches
 from simverify.audit.callables_run import Contract, Misuse, Runner, TimeUp, global_generators
 from simverify.audit.callables_tables import MAX_OUTPUTS, SampledInstance
-from simverify.audit.documents import finite, test_document
+from simverify.audit.documents import (
+    faults_document,
+    finite,
+    suspect_document,
+    test_document,
+)
+from simverify.audit.enumerate import takes_step_arguments
+from simverify.audit.localise import Located, locate
+from simverify.audit.naming import Named, name_faults
+from simverify.audit.trial_choice import chosen, misused
 from simverify.stats.looks import plan_looks
 from simverify.verifiers import Verifier
 
@@ -31,13 +40,15 @@ SECONDS = 60.0
 class SampledAudit:
     """Verdict of the sampled tier. ``reason``: why it is INCONCLUSIVE; None otherwise.
 
-    ``plan`` is None where the code failed before there was one.
+    ``plan`` is None where the code failed before there was one. ``trial``: one that shows what
+    failed; None where nothing did.
     """
 
     verdict: results.Verdict
     tier: results.SampledTier
     plan: Plan | None
     reason: str | None
+    trial: results.FailingTrial | None = None
 
 
 def sample_callable(
@@ -132,19 +143,21 @@ class _Run:
                 np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(i, 2)))
                 for i in range(len(runners))
             ]
-            schedules = [plan_looks(n, alpha=self.alpha / len(runners)) for n in plan.samples]
+            share = self.alpha / len(runners)
+            schedules = [plan_looks(n, alpha=share) for n in plan.samples]
             uniforms = [r.random(n) for r, n in zip(randomisers, plan.samples, strict=True)]
             for at in range(max(map(len, schedules))):
                 fresh = []
                 for runner, schedule, u in zip(runners, schedules, uniforms, strict=True):
                     look = schedule[min(at, len(schedule) - 1)]
                     runner.run(whole_batches(look.samples, self.batch or 1))
-                    fresh.append(self._judge(runner, look.alpha, u))
+                    spent = Spending(share, look.alpha / share, last=look is schedule[-1])
+                    fresh.append(self._judge(runner, spent, u))
                 judged, looks = fresh, at + 1
                 if any(j.findings for j in judged):
                     break
         except Misuse as misuse:
-            return self._result(runners, judged, looks, plan, None, misuse=str(misuse))
+            return self._result(runners, judged, looks, plan, None, misuse=misuse)
         except TimeUp:
             reason = f"the time limit of {self.seconds:g} s passed"
             return self._result(runners, judged, looks, plan, reason)
@@ -159,9 +172,9 @@ class _Run:
             for number, instance in enumerate(self.instances)
         ]  # fmt: skip
 
-    def _judge(self, runner: Runner, alpha: float, uniforms: Any) -> Judgement:
+    def _judge(self, runner: Runner, look: Spending, uniforms: Any) -> Judgement:
         return judge(
-            runner.tables, runner.emissions, self.contract, alpha=alpha,
+            runner.tables, runner.emissions, self.contract, look,
             uniforms=uniforms[: len(runner.emissions)], power=self.power,
             rows=self.batch, declared=self.declared,
         )  # fmt: skip
@@ -174,9 +187,9 @@ class _Run:
         plan: Plan | None,
         reason: str | None,
         *,
-        misuse: str | None = None,
+        misuse: Misuse | None = None,
     ) -> SampledAudit:
-        findings = [] if misuse is None else [misuse]
+        findings = [] if misuse is None else [str(misuse)]
         findings += [finding for j in judged for finding in j.findings]
         detectable = max((j.detectable for j in judged), default=math.inf)
         if reason is None and not findings and detectable > self.detect:
@@ -186,6 +199,7 @@ class _Run:
             )
         verdict: results.Verdict = "FAIL" if findings else "INCONCLUSIVE" if reason else "PASS"
         tests = [test_document(test) for j in judged for test in j.tests]
+        named = self._named(runners, diagnose=bool(findings)) if judged else None
         tier = results.SampledTier(
             samples=sum(len(runner.emissions) for runner in runners),
             looks=looks,
@@ -195,10 +209,26 @@ class _Run:
             tests=tuple(tests),
             detectable=finite(detectable),
             certificate=self._certificate(runners) if verdict == "PASS" else None,
+            faults=faults_document(named),
+            localisation=suspect_document(_located(judged, named)),
             optimality="; ".join(j.optimality for j in judged) or None,
             findings=tuple(findings),
         )
-        return SampledAudit(verdict, tier, plan, reason if verdict == "INCONCLUSIVE" else None)
+        trial = None
+        if misuse is not None:
+            trial = misused(misuse, runners, self.contract)
+        elif findings:
+            failed = [number for number, j in enumerate(judged) if j.findings]
+            trial = chosen(runners, failed, self.contract)
+        reason = reason if verdict == "INCONCLUSIVE" else None
+        return SampledAudit(verdict, tier, plan, reason, trial)
+
+    def _named(self, runners: list[Runner], *, diagnose: bool) -> Named:
+        """Ask the catalogue about all instances together, by slots of single calls."""
+        # Only code without state has slots that follow the target.
+        stateless = self.contract == "verify" or takes_step_arguments(self.rule)
+        tables = [by_slot(runner.tables, runner.emissions) for runner in runners]
+        return name_faults(tables, diagnose=diagnose and stateless)
 
     def _certificate(self, runners: list[Runner]) -> results.Certificate:
         """Largest bound of all instances; their deltas add up to the certificate's."""
@@ -211,6 +241,12 @@ class _Run:
             method=worst.method,
             assumption=worst.assumption,
         )
+
+
+def _located(judged: list[Judgement], named: Named | None) -> Located | None:
+    """Where the instances that failed point; the first of them that points anywhere."""
+    places = [locate(replace(j.evidence, named=named)) for j in judged if j.findings]
+    return next((place for place in places if place.part), places[0] if places else None)
 
 
 def _sample_callable_iv(

@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from simverify.audit.callables_judge import predict_detectable
+from simverify.audit.callables_judge import Spending, predict_detectable
 from simverify.audit.callables_run import Runner
 from simverify.stats.looks import LOOKS
 
@@ -85,7 +85,7 @@ def whole_batches(trials: int, rows: int) -> int:
 
 def _promise(pilot: Runner, trials: int, alpha: float, power: float) -> float:
     """TV that the last look, with its share of ``alpha``, finds after ``trials`` trials."""
-    last = alpha * LOOKS[-1][1]
+    last = Spending(alpha, LOOKS[-1][1], last=True)
     return predict_detectable(pilot.tables, pilot.emissions, trials, last, power=power)
 
 

@@ -3,12 +3,14 @@
 Prefixes are numbered within their length, as digits of base V.
 """
 
+import itertools
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from simverify.audit.fault_rows import known_faults, slot_rows
 from simverify.audit.instances import SmallModel
 from simverify.models.base import Model
 from simverify.models.small import compact
@@ -114,8 +116,8 @@ class Tables:
         return along(self.target, gamma + 1), along(self.draft, gamma)
 
     @cached_property
-    def contexts(self) -> list[tuple[Ints, Floats]]:
-        """Per position: the context of each prefix, and the contexts' target rows.
+    def contexts(self) -> list[tuple[Ints, Floats, Floats]]:
+        """Per position: the context of each prefix, and the contexts' target and draft rows.
 
         Prefixes with equal target and draft rows share a context.
         """
@@ -123,7 +125,21 @@ class Tables:
         for target, draft in zip(self.target, self.draft, strict=True):
             both = np.hstack([target, draft])
             rows, index = np.unique(both, axis=0, return_inverse=True)
-            result.append((index.ravel().astype(np.int64), rows[:, : self.vocab_size]))
+            p, q = rows[:, : self.vocab_size], rows[:, self.vocab_size :]
+            result.append((index.ravel().astype(np.int64), p, q))
+        return result
+
+    @cached_property
+    def slot_laws(self) -> list[Floats]:
+        """Per slot of a call from the empty prefix: rows (M, V^l, V) of the known faults."""
+        faults = known_faults(prefix=True, first_row=True)
+        target, draft = self.blocks
+        size, result = self.vocab_size, []
+        for level in range(self.length):
+            # Blocks that begin with the same tokens have the same rows up to the slot.
+            first = np.arange(size**level) * size ** (self.instance.gamma - level)
+            prefixes = list(itertools.product(range(size), repeat=level))
+            result.append(slot_rows(faults, target[first], draft[first], prefixes))
         return result
 
     def complete(self, tokens: Ints, lengths: Ints, uniforms: Floats) -> Ints:

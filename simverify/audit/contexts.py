@@ -1,84 +1,116 @@
-"""Emitted tokens where contexts repeat: counted by position and context, judged by G2.
-
-Promised is a mean one-token TV over all tokens, however it is spread. A deviation beyond the
-promise either shows between the pooled cells of tested rows (G2 over all positions), or in
-the rows that nearly always draw the same token (rare tokens), or in tokens of probability 0
-(support); each of them has power .9 for its part. What none of them sees is added in full.
-"""
+"""A kernel's tokens where contexts repeat: counted by position and last token, for the battery."""
 
 import math
 from collections.abc import Sequence
-from functools import reduce
-from operator import add
 
 import numpy as np
 
 from simverify import stats
+from simverify.audit.battery import DEVIATION, Slot, certify, detectable, judge_tokens
+from simverify.audit.fault_rows import (
+    FaultCounts,
+    Floats,
+    fault_counts,
+    judged_rows,
+    known_faults,
+    slot_rows,
+)
 from simverify.audit.judgement import Judgement, rejections
+from simverify.audit.localise import Evidence, locate
+from simverify.audit.naming import name_faults
 from simverify.audit.shares import context_shares
 from simverify.audit.trial import Trial
 from simverify.simulators.run import Counts
 
-DEVIATION = "mean one-token TV"
 
+def judge_contexts(
+    trial: Trial, counts: Counts, shares: dict[str, float], first_calls: Counts | None = None
+) -> Judgement:
+    """Test the tokens of every position against the rows of their contexts.
 
-def judge_contexts(trial: Trial, counts: Counts, alpha: float) -> Judgement:
-    """Test the tokens of every position against the rows of their contexts."""
-    shares = context_shares(alpha)
-    each = {name: shares[name] / trial.positions for name in ("positions", "rare")}
-    parts: list[stats.G2] = []
-    tests: list[stats.TestResult] = []
-    findings = []
-    for index, table in enumerate(counts.transitions):
-        if not table.any():
-            continue
-        where = trial.position(index)
-        support = stats.support_violations(table, trial.rows)
-        if support.first is not None:
-            context, token, count = support.first
-            findings.append(
-                f"support, {where}: token {token} of probability 0 emitted {count} times in "
-                f"context {context}"
+    ``shares`` as :func:`~simverify.audit.shares.kernel_shares` gives them. ``first_calls`` of a
+    rule with state, counted by slot, say which faults it is not; the other rules' counts are
+    of such calls themselves.
+    """
+    slots = _slots(trial, counts)
+    by_slot = trial.verifier.contract == "verify"
+    called = counts if by_slot else first_calls
+    faults = _by_slot(trial, called) if called is not None else None
+    tested = faults if by_slot else _by_position(trial, counts)
+    found = judge_tokens(slots, tested, shares | context_shares(shares["output"]))
+    rejected = rejections(found.tests)
+    failed = bool(rejected or found.violations)
+    named = None if faults is None else name_faults([faults], diagnose=failed and by_slot)
+    place = None
+    if failed:
+        place = locate(
+            Evidence(
+                independence=False, tokens=True, lossy=False, by_slot=found.by_slot,
+                bonus=trial.gamma if by_slot else None, named=named,
             )
-        g2 = stats.transition_g2(table, trial.rows)
-        parts.append(g2)
-        if g2.df > 0:
-            name = f"transitions, {where}"
-            tests.append(stats.g2_test(g2, alpha=each["positions"], name=name))
-        if g2.rare is not None:
-            name = f"rare tokens, {where}"
-            tests.append(stats.rare_test(g2.rare, alpha=each["rare"], name=name))
-    # One test of all positions holds the promised power; one of each tells where.
-    pooled = reduce(add, parts)
-    if pooled.df > 0:
-        tests.insert(0, stats.g2_test(pooled, alpha=shares["transitions"], name="transitions"))
+        )  # fmt: skip
     return Judgement(
-        tests=tuple(tests),
-        findings=(*findings, *rejections(tests)),
-        detectable=_detectable(trial, parts, shares),
+        tests=found.tests,
+        findings=(*found.violations, *rejected),
+        detectable=found.detectable,
         deviation=DEVIATION,
+        named=named,
+        located=place,
     )
 
 
-def predict_contexts(trial: Trial, pilot: Counts, trials: int, alpha: float) -> float:
+def predict_contexts(trial: Trial, pilot: Counts, trials: int, shares: dict[str, float]) -> float:
     """Return the ``detectable`` of a run of ``trials``, from the contexts a pilot met."""
     totals = np.rint(pilot.transitions.sum(axis=2) * (trials / pilot.trials)).astype(np.int64)
     parts = [stats.expected_g2(slot, trial.rows) for slot in totals if slot.any()]
-    return _detectable(trial, parts, context_shares(alpha)) if parts else math.inf
+    if not parts:
+        return math.inf
+    ours = context_shares(shares["output"])
+    return detectable(parts, _slots(trial, pilot), ours, power=0.9)
 
 
-def _detectable(trial: Trial, parts: Sequence[stats.G2], shares: dict[str, float]) -> float:
-    total = reduce(add, parts)
-    hidden = total.unresolved
-    for part in parts:
-        if part.rare is not None:
-            alpha = shares["rare"] / trial.positions
-            hidden += stats.rare_hidden(part.rare, alpha=alpha) - part.rare.n
-    if (trial.rows == 0.0).any():
-        # So many tokens off the support are expected before one is seen with power .9.
-        hidden += math.log(10.0)
-    found = 0.0
-    if total.df > 0:
-        found = stats.g2_min_detectable(total.df, total.n, alpha=shares["transitions"])
-    found += hidden / total.n
-    return found if found < 1.0 else math.inf
+def certify_contexts(trial: Trial, counts: Counts, delta: float) -> stats.Certificate:
+    """Bound the mean one-token TV of the kernel's tokens."""
+    return certify(_slots(trial, counts), delta=delta)
+
+
+def _slots(trial: Trial, counts: Counts) -> Sequence[Slot]:
+    return [
+        Slot(trial.position(index), table, trial.rows, trial.draft_rows)
+        for index, table in enumerate(counts.transitions)
+    ]
+
+
+def _by_slot(trial: Trial, counts: Counts) -> FaultCounts:
+    """Counts of single calls from the empty prefix, and the faults' rows in every slot.
+
+    A context is the last token: the slot's own rows follow from it, and the first slot's are
+    those of the empty prefix. Judged slots after the first share their contexts.
+    """
+    faults = known_faults(prefix=False, first_row=True)
+    p, q, gamma = trial.rows, trial.draft_rows, trial.gamma
+    tables = counts.transitions
+    start = p[-1:], q[-1:]
+    later = _after(start[0], p), _after(start[1], q)
+    prefixes = [(0,)] * len(p)
+    parts = [(tables[0][-1:], start[0], judged_rows(faults, *start))]
+    if gamma > 1:
+        parts.append((tables[1:gamma].sum(axis=0), p, slot_rows(faults, *later, prefixes)))
+    parts.append((tables[gamma], p, slot_rows(faults, later[0], later[1][:, :1], prefixes)))
+    return fault_counts(faults, parts)
+
+
+def _by_position(trial: Trial, counts: Counts) -> FaultCounts:
+    """Counts of generations, tried against what faults emit in a judged slot.
+
+    Of a rule with state no position is a slot of any call: these are directions in which
+    its tokens may leave the target, not laws that it would follow.
+    """
+    faults = known_faults(prefix=False, first_row=False)
+    rows = judged_rows(faults, trial.rows, trial.draft_rows)
+    return fault_counts(faults, [(counts.transitions.sum(axis=0), trial.rows, rows)])
+
+
+def _after(first: Floats, rows: Floats) -> Floats:
+    """Rows (contexts, 2, V) of a call's first slot and of a later one."""
+    return np.stack([np.broadcast_to(first, rows.shape), rows], axis=1)

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 
 from simverify import results, stats
+from simverify.audit.localise import Located
+from simverify.audit.naming import BETA, Named
 
 
 def test_document(test: stats.TestResult) -> results.Test:
@@ -34,6 +36,32 @@ def certificate_document(certificate: stats.Certificate) -> results.Certificate:
         method=certificate.method,
         assumption=certificate.assumption,
     )
+
+
+def faults_document(named: Named | None) -> results.NamedFaults | None:
+    """Return the document's entry of what the tokens say of the catalogue."""
+    if named is None:
+        return None
+    return results.NamedFaults(
+        refuted=tuple(_at_strength(fault) for fault in named.refuted),
+        not_refuted=named.not_refuted,
+        beta=BETA,
+        best=None if named.best is None else _at_strength(named.best),
+        explains=None if named.best is None else named.explains,
+    )
+
+
+def _at_strength(fault: stats.FaultAtStrength) -> results.FaultAtStrength:
+    return results.FaultAtStrength(
+        fault=fault.fault, strength=fault.strength, log_evalue=finite(fault.log_evalue)
+    )
+
+
+def suspect_document(located: Located | None) -> results.Suspect | None:
+    """Return the document's entry of where a fault sits."""
+    if located is None:
+        return None
+    return results.Suspect(part=located.part, position=located.position, why=located.why)
 
 
 def finite(value: float) -> float | None:

@@ -1,10 +1,13 @@
 """What the tests of one question found, and how much they would have found."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from simverify import stats
+from simverify.audit.localise import Located
+from simverify.audit.naming import Named
 from simverify.results import Verdict
 
 
@@ -14,7 +17,9 @@ class Judgement:
 
     ``detectable``: smallest deviation, of the kind named in ``deviation``, that is found with
     power .9; the verdict rests on it. ``beside``: further kinds of deviations and their sizes
-    found with that power, for which no verdict waits.
+    found with that power, for which no verdict waits. ``named``: what the tokens say of the
+    catalogued faults, None where contexts tell none of them apart. ``located``: the part that
+    failed, None if nothing did.
     """
 
     tests: tuple[stats.TestResult, ...]
@@ -22,6 +27,8 @@ class Judgement:
     detectable: float
     deviation: str
     beside: tuple[tuple[str, float], ...] = ()
+    named: Named | None = None
+    located: Located | None = None
 
     def verdict(self, detect: float) -> Verdict:
         """FAIL on a finding, PASS only if a deviation of ``detect`` would have been found."""
@@ -30,7 +37,7 @@ class Judgement:
         return "PASS" if self.detectable <= detect else "INCONCLUSIVE"
 
 
-def rejections(tests: list[stats.TestResult]) -> list[str]:
+def rejections(tests: Iterable[stats.TestResult]) -> list[str]:
     """Return a finding for each rejected test, its p-value to a power of ten."""
     return [f"{test.name}: p = {shown(test.log_pvalue)}" for test in tests if test.rejected]
 

@@ -26,9 +26,12 @@ DEVIATION = "mean one-token TV, monotone in q/p or in token order"
 _ORDERS = ("q/p order", "token order")
 
 
-def judge_pits(trial: Trial, counts: Counts, alpha: float) -> Judgement:
-    """Test the PITs of every position, and for a Markov model the counts by cells."""
-    shares = pit_shares(alpha, cells=trial.markov)
+def judge_pits(trial: Trial, counts: Counts, shares: dict[str, float]) -> Judgement:
+    """Test the PITs of every position, and for a Markov model the counts by cells.
+
+    ``shares`` as :func:`~simverify.audit.shares.kernel_shares` gives them.
+    """
+    shares = pit_shares(shares["output"], cells=trial.markov)
     findings = []
     if counts.unsupported:
         findings.append(f"support: {counts.unsupported} tokens of probability 0 emitted")
@@ -53,9 +56,9 @@ def judge_pits(trial: Trial, counts: Counts, alpha: float) -> Judgement:
     )
 
 
-def predict_pits(trial: Trial, pilot: Counts, trials: int, alpha: float) -> float:
+def predict_pits(trial: Trial, pilot: Counts, trials: int, shares: dict[str, float]) -> float:
     """Return the ``detectable`` of a run of ``trials``, from the positions a pilot met."""
-    each = _each(trial, pit_shares(alpha, cells=trial.markov))
+    each = _each(trial, pit_shares(shares["output"], cells=trial.markov))
     totals = pilot.pits[0].sum(axis=1) * (trials / pilot.trials)
     return _weighted(
         [

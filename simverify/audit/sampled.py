@@ -11,8 +11,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from simverify import stats
 from simverify.audit.acceptance import (
     Generations,
@@ -21,8 +19,9 @@ from simverify.audit.acceptance import (
     lossy_finding,
     lossy_test,
 )
-from simverify.audit.contexts import judge_contexts, predict_contexts
+from simverify.audit.contexts import certify_contexts, judge_contexts, predict_contexts
 from simverify.audit.judgement import Judgement
+from simverify.audit.localise import Located
 from simverify.audit.pits import judge_pits, predict_pits
 from simverify.audit.shares import kernel_shares
 from simverify.audit.trial import Trial
@@ -73,7 +72,7 @@ class SampledCheck:
 def plan_blocks(trial: Trial, *, calls: bool = False) -> int:
     """Return how many first calls make the intervals narrow and the acceptance test sharp."""
     floor = MIN_BLOCKS if trial.markov else MIN_NGRAM_BLOCKS
-    alpha = kernel_shares(trial.alpha, calls=calls)["acceptance"]
+    alpha = _shares(trial, calls=calls)["acceptance"]
     return _enough(floor, trial.detect, lambda blocks: acceptance_detectable(trial, blocks, alpha))
 
 
@@ -88,7 +87,7 @@ def plan_trials(trial: Trial, *, calls: bool = False) -> int:
     if trial.verifier.contract == "step":
         # A generation fills all its positions: fewer give as many tokens.
         floor = max(floor // trial.gamma, 1)
-    alpha = kernel_shares(trial.alpha, calls=calls)["output"]
+    shares = _shares(trial, calls=calls)
     predict = predict_contexts if trial.by_context else predict_pits
     size, trials = PILOT_BLOCKS, floor
     for first in (PILOT_TRIALS, PILOT_TRIALS + MAX_BLOCKS):
@@ -96,7 +95,7 @@ def plan_trials(trial: Trial, *, calls: bool = False) -> int:
         trials = _enough(
             floor,
             MARGIN * trial.detect,
-            lambda n, pilot=pilot: predict(trial, pilot, n, alpha),  # type: ignore[misc]
+            lambda n, pilot=pilot: predict(trial, pilot, n, shares),  # type: ignore[misc]
         )
         size = trials // PILOT_SHARE
         if size <= PILOT_BLOCKS:
@@ -129,33 +128,39 @@ def sampled_check(
 ) -> SampledCheck:
     """Run and test the kernel.
 
-    ``first_calls`` are counts of first calls for the acceptance tests of a rule with state,
-    whose own run keeps only the tokens of whole generations. ``generations`` are the tokens
+    ``first_calls`` are counts of first calls by slot for the acceptance tests of a rule with
+    state, whose own run keeps only the tokens of whole generations. ``generations`` are the tokens
     after several calls, where they were asked for and are known exactly.
     """
     clock = time.perf_counter()
     counts = trial.run(trials)
     seconds = time.perf_counter() - clock
     first = first_calls or counts
-    shares = kernel_shares(trial.alpha, calls=generations is not None)
-    judge = judge_contexts if trial.by_context else judge_pits
-    lossless = judge(trial, counts, shares["output"])
+    shares = _shares(trial, calls=generations is not None)
+    if trial.by_context:
+        lossless = judge_contexts(trial, counts, shares, first_calls)
+    else:
+        lossless = judge_pits(trial, counts, shares)
     lossy = lossy_test(trial, first, shares["lossy"])
-    findings = lossless.findings
+    findings, located = lossless.findings, lossless.located
     if lossy.rejected:
         findings += (lossy_finding(trial, lossy),)
+        if located is None or located.part is None:
+            located = Located("accept", None, "more is accepted than any lossless rule may accept")
     return SampledCheck(
         counts,
-        replace(lossless, tests=(*lossless.tests, lossy), findings=findings),
+        replace(lossless, tests=(*lossless.tests, lossy), findings=findings, located=located),
         judge_acceptance(trial, first, generations, shares),
         _certificate(trial, counts),
         seconds,
     )
 
 
+def _shares(trial: Trial, *, calls: bool) -> dict[str, float]:
+    return kernel_shares(trial.alpha, battery=trial.by_context, calls=calls)
+
+
 def _certificate(trial: Trial, counts: Counts) -> stats.Certificate:
-    if not trial.by_context:
-        return stats.monotone_certificate(counts.pits[0].sum(axis=0), delta=CERTIFICATE_DELTA)
-    stacked = counts.transitions.reshape(-1, trial.rows.shape[1])
-    rows = np.tile(trial.rows, (trial.positions, 1))
-    return stats.plug_in_certificate(stacked, rows, delta=CERTIFICATE_DELTA)
+    if trial.by_context:
+        return certify_contexts(trial, counts, CERTIFICATE_DELTA)
+    return stats.monotone_certificate(counts.pits[0].sum(axis=0), delta=CERTIFICATE_DELTA)

@@ -68,6 +68,12 @@ class Trial:
         return stacked(self.model.target_rows, self.model.target_start)
 
     @cached_property
+    def draft_rows(self) -> npt.NDArray[np.float64]:
+        """Draft rows (S+1, V), in the same order."""
+        assert isinstance(self.model, MarkovModel)
+        return stacked(self.model.draft_rows, self.model.draft_start)
+
+    @cached_property
     def cells(self) -> int:
         """How many cells of tokens are counted; V where there is room for every token."""
         if self.by_context:

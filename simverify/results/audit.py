@@ -2,7 +2,15 @@
 
 from typing import Literal
 
-from simverify.results.common import Certificate, Meta, Struct, Test, Verdict
+from simverify.results.common import (
+    Certificate,
+    Meta,
+    NamedFaults,
+    Struct,
+    Suspect,
+    Test,
+    Verdict,
+)
 
 
 class Instance(Struct, frozen=True):
@@ -101,6 +109,10 @@ class SampledTier(Struct, frozen=True):
     """The sampled tier of an audit; ``power``, ``detect`` and ``alpha`` as promised before.
 
     ``looks``: how often the tests were evaluated, as fixed beforehand. ``samples``: calls.
+    ``tests``: of the last look; what earlier looks and the optimality verdict, which decides
+    nothing, spend is the rest of ``alpha``. ``faults``: what all instances together say of the
+    catalogue; null before the first look. ``localisation``: the part that failed; null on a
+    pass.
     """
 
     samples: int
@@ -113,6 +125,24 @@ class SampledTier(Struct, frozen=True):
     certificate: Certificate | None
     optimality: str | None
     findings: tuple[str, ...]
+    faults: NamedFaults | None = None
+    localisation: Suspect | None = None
+
+
+class FailingTrial(Struct, frozen=True):
+    """A trial of the sampled tier that shows what failed, by its address in the run.
+
+    ``number``: the instance's. ``pilot``: whether it was made for the plan alone. ``trial``:
+    counted from 0; of batched code, row ``trial`` mod batch of a call. ``emitted``: null where
+    the call broke its contract. ``why``: what makes it the one to look at.
+    """
+
+    instance: Instance
+    number: int
+    pilot: bool
+    trial: int
+    emitted: tuple[int, ...] | None
+    why: str
 
 
 class AuditRun(Struct, frozen=True, tag_field="command", tag="audit"):
@@ -123,7 +153,8 @@ class AuditRun(Struct, frozen=True, tag_field="command", tag="audit"):
     ``refuted``: catalogued faults whose law differs from the one found. ``findings``: what
     failed, in words. ``dtype``: the coarsest precision that met a draw or a probability, which
     sets the tolerance unless one was asked for. ``notes``: what does not decide: how far from
-    optimal, what was left out.
+    optimal, what was left out. ``batch``: blocks per call of batched code. ``trial``: one of
+    the sampled tier to look at, where that is what failed.
     """
 
     schema_version: Literal[1]
@@ -150,3 +181,5 @@ class AuditRun(Struct, frozen=True, tag_field="command", tag="audit"):
     notes: tuple[str, ...]
     reproduce: str
     meta: Meta
+    batch: int | None = None
+    trial: FailingTrial | None = None

@@ -33,6 +33,50 @@ class Test(Struct, frozen=True):
     rejected: bool
 
 
+class FaultAtStrength(Struct, frozen=True):
+    """A catalogued fault, mixed with the target at ``strength``; 1 is the fault itself.
+
+    ``log_evalue``: natural logarithm of the e-value against it where it is refuted, for it
+    where it fits best; null where infinite.
+    """
+
+    fault: str
+    strength: float
+    log_evalue: float | None
+
+
+class NamedFaults(Struct, frozen=True):
+    """What likelihood ratios say of the catalogued faults whose slots have a law.
+
+    ``refuted``: each at the smallest strength from which on its mixtures with the target, and
+    nothing else, are refuted; a fault that is there is refuted with probability ``beta`` at
+    most. ``best``: the mixture that fits best, a diagnosis without an error rate, and
+    ``explains`` the part of the deviation's log-likelihood that it has; both null where
+    nothing was found.
+    """
+
+    refuted: tuple[FaultAtStrength, ...]
+    not_refuted: tuple[str, ...]
+    beta: float
+    best: FaultAtStrength | None
+    explains: float | None
+
+
+class Suspect(Struct, frozen=True):
+    """The part of a verifier that sampled tests point at, without an error rate.
+
+    ``part``: null where they point at none. ``position``: index of the first slot or position
+    whose own tests show it. ``why``: the reason in words.
+    """
+
+    part: (
+        Literal["accept", "residual", "bonus", "draft contract", "row plumbing", "random stream"]
+        | None
+    )
+    position: int | None
+    why: str
+
+
 class Certificate(Struct, frozen=True):
     """Upper bound on the mean one-token TV that holds with probability 1 - ``delta``."""
 

@@ -2,7 +2,15 @@
 
 from typing import Literal
 
-from simverify.results.common import Certificate, Meta, Struct, Test, Verdict
+from simverify.results.common import (
+    Certificate,
+    Meta,
+    NamedFaults,
+    Struct,
+    Suspect,
+    Test,
+    Verdict,
+)
 
 
 class Expected(Struct, frozen=True):
@@ -91,6 +99,8 @@ class Lossless(Struct, frozen=True):
     beside: tuple[Power, ...]
     certificate: Certificate | None
     findings: tuple[str, ...]
+    faults: NamedFaults | None = None
+    localisation: Suspect | None = None
     pits: tuple[PitCurve, ...] = ()
 
 

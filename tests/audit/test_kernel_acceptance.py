@@ -1,5 +1,6 @@
 """Two verdicts on acceptance: lossy is a fault of losslessness, another rule is not."""
 
+import itertools
 from dataclasses import replace
 from fractions import Fraction
 
@@ -12,7 +13,12 @@ import simverify
 from simverify import compare_model
 from simverify.audit.acceptance import Generations, acceptance_detectable
 from simverify.audit.sampled import sampled_check
-from simverify.audit.shares import context_shares, kernel_shares, pit_shares
+from simverify.audit.shares import (
+    callable_shares,
+    context_shares,
+    kernel_shares,
+    pit_shares,
+)
 from simverify.models.small import compact, toy
 from simverify.simulators.exact.calls import laws_by_tree, tokens_after_calls
 from simverify.simulators.exact.rows import markov_rows
@@ -23,7 +29,10 @@ BLOCKS = 200_000
 
 
 def first_calls(run, rule):
-    return simulate(run.tables, rule, run.gamma, BLOCKS, seed=2, threads=1)
+    slots = (run.gamma + 1, len(run.rows), run.model.vocab_size)
+    return simulate(
+        run.tables, rule, run.gamma, BLOCKS, seed=2, threads=1, transition_shape=slots
+    )
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +81,7 @@ def test_more_than_the_coupling_bound_is_lossy():
 
 
 def test_the_power_of_the_acceptance_test_is_the_promised_one(token):
-    shares = kernel_shares(token.alpha, calls=False)
+    shares = kernel_shares(token.alpha, battery=True, calls=False)
     found = acceptance_detectable(token, BLOCKS, shares["acceptance"])
     assert 0.003 < found < 0.03
     assert acceptance_detectable(token, 4 * BLOCKS, shares["acceptance"]) < found
@@ -164,15 +173,17 @@ def test_a_declared_rule_that_is_another_is_no_fault_of_losslessness(monkeypatch
 
 
 def test_all_shares_together_are_alpha():
-    for calls in (False, True):
-        shares = kernel_shares(1e-6, calls=calls)
-        assert sum(shares.values()) <= 1e-6
-        for parts in (
-            context_shares(shares["output"]),
-            pit_shares(shares["output"], cells=True),
-            pit_shares(shares["output"], cells=False),
-        ):
-            assert 0.99 * shares["output"] < sum(parts.values()) <= shares["output"]
+    for calls, battery in itertools.product((False, True), repeat=2):
+        shares = kernel_shares(1e-6, battery=battery, calls=calls)
+        assert 0.99e-6 < sum(shares.values()) <= 1e-6
+        parts = [pit_shares(shares["output"], cells=cells) for cells in (False, True)]
+        for split in (context_shares(shares["output"]), *parts):
+            assert 0.99 * shares["output"] < sum(split.values()) <= shares["output"]
+    shares = kernel_shares(1e-6, battery=True, calls=True)
+    assert (shares["ratios"], shares["scores"]) == pytest.approx((0.5e-6, 0.25e-6))
+    shares = callable_shares(1e-6)
+    assert 0.99e-6 < sum(shares.values()) <= 1e-6
+    assert (shares["gate"] + shares["ratios"], shares["scores"]) == pytest.approx((5e-7, 2.5e-7))
 
 
 def test_no_test_spends_more_than_its_share():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from false_alarms import ALPHA
 from instances import one_hot_pair
-from kernel_trials import emitted_by, pairs_moved, trial
+from kernel_trials import emitted_by, pairs_moved, shares, trial
 
 import simverify
 from simverify.audit import sampled
@@ -64,13 +64,13 @@ def test_a_handful_of_blocks_is_never_a_pass(model, blocks):
 def test_a_plan_for_a_handful_promises_nothing(model, rule):
     run = trial(model, rule)
     pilot = run.run(1000)
-    assert predict_contexts(run, pilot, 2, 1e-6) > 0.1
+    assert predict_contexts(run, pilot, 2, shares(1e-6)) > 0.1
 
 
 def test_tokens_of_slots_too_thin_to_test_stay_in_the_promise():
     run = trial(markov(8), "match", gamma=8)
-    judged = judge_contexts(run, run.run(400), ALPHA)
-    pooled = judged.tests[0]
+    judged = judge_contexts(run, run.run(400), shares(ALPHA))
+    pooled = next(test for test in judged.tests if test.name == "transitions")
     tested = {test.name for test in judged.tests}
     assert "transitions, slot 1" in tested
     assert "transitions, slot 5" not in tested
@@ -92,7 +92,7 @@ def test_near_one_hot_rows_keep_the_promise(rates):
     # Negative control: judged against rows of other rates the same tokens fail.
     claimed = near_one_hot([0.03] * 3) if max(rates) < 0.03 else near_one_hot([1e-6] * 3)
     wrong = replace(run, model=claimed)
-    assert judge_contexts(wrong, check.counts, ALPHA / 2).findings
+    assert judge_contexts(wrong, check.counts, shares(ALPHA / 2)).findings
 
 
 @pytest.mark.distribution
@@ -100,20 +100,20 @@ def test_what_near_one_hot_rows_may_hide_is_found_beyond_the_promise():
     """Errors a thousand times too frequent, still one in a thousand."""
     run = trial(near_one_hot([1e-6] * 3), "token", alpha=ALPHA)
     wrong = trial(near_one_hot([1e-3] * 3), "token", alpha=ALPHA)
-    judged = judge_contexts(run, wrong.run(80_000), ALPHA)
+    judged = judge_contexts(run, wrong.run(80_000), shares(ALPHA))
     assert any(finding.startswith("rare tokens") for finding in judged.findings)
-    assert not judge_contexts(run, run.run(80_000), ALPHA).findings
+    assert not judge_contexts(run, run.run(80_000), shares(ALPHA)).findings
     assert judged.detectable < 0.01
 
 
 def test_support_alone_judges_one_hot_rows():
     run = trial(one_hot_pair(), "token")
     counts = run.run(10_000)
-    judged = judge_contexts(run, counts, 1e-6)
+    judged = judge_contexts(run, counts, shares(1e-6))
     assert (judged.tests, judged.findings) == ((), ())
     assert judged.detectable == pytest.approx(math.log(10) / counts.transitions.sum())
     counts.transitions[0, 3] = np.roll(counts.transitions[0, 3], 1)
-    assert judge_contexts(run, counts, 1e-6).findings[0].startswith("support, slot 1")
+    assert judge_contexts(run, counts, shares(1e-6)).findings[0].startswith("support, slot 1")
 
 
 # Planning.
@@ -122,7 +122,7 @@ def test_support_alone_judges_one_hot_rows():
 def test_planning_stops_where_more_trials_do_not_help(monkeypatch):
     asked = []
 
-    def predict(run, pilot, trials, alpha):
+    def predict(run, pilot, trials, split):
         asked.append(trials)
         return 0.02
 
@@ -207,14 +207,14 @@ def test_a_law_that_no_order_shows_is_seen_by_cells(wide):
     """Mean one-token TV .131, moved within pairs of neighbours: its PITs look uniform."""
     wrong = pairs_moved(wide.rows, 0.131, seed=8)
     assert np.abs(wrong - wide.rows).sum(axis=1).mean() / 2 == pytest.approx(0.131)
-    mutant = judge_pits(wide, emitted_by(wide, wrong, 300_000), ALPHA)
+    mutant = judge_pits(wide, emitted_by(wide, wrong, 300_000), shares(ALPHA, battery=False))
     seen = [test.name for test in mutant.tests if test.rejected]
     assert not any(name.startswith("PIT") for name in seen)
     assert "transitions of every token" in seen
     assert mutant.verdict(0.01) == "FAIL"
     # The kernel's own tokens, counted in the same two ways, pass.
     for counts in (emitted_by(wide, wide.rows, 300_000), wide.run(300_000)):
-        assert judge_pits(wide, counts, ALPHA).findings == ()
+        assert judge_pits(wide, counts, shares(ALPHA, battery=False)).findings == ()
 
 
 @pytest.mark.distribution
@@ -222,14 +222,14 @@ def test_the_mutant_is_seen_where_not_every_token_is_counted(wide):
     narrow = replace(wide)
     narrow.__dict__["cells"] = 512
     wrong = pairs_moved(wide.rows, 0.131, seed=8)
-    mutant = judge_pits(narrow, emitted_by(narrow, wrong, 1_000_000), ALPHA)
+    mutant = judge_pits(narrow, emitted_by(narrow, wrong, 1_000_000), shares(ALPHA, battery=False))
     assert {test.name for test in mutant.tests if test.rejected} >= {
         "transitions between 512 cells of tokens"
     }
 
 
 def test_the_promise_says_what_it_covers(wide):
-    judged = judge_pits(wide, wide.run(20_000), ALPHA)
+    judged = judge_pits(wide, wide.run(20_000), shares(ALPHA, battery=False))
     assert judged.deviation == "mean one-token TV, monotone in q/p or in token order"
     assert [deviation for deviation, _ in judged.beside] == [
         "mean one-token TV between 64 cells of tokens",
