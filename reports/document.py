@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from simverify.errors import UsageError
+from simverify.reports.consistent import check_consistent
 from simverify.results import AuditRun, CompareRun, Document, PlanRun, SelfTestRun
 
 
@@ -17,17 +18,27 @@ def document_text(run: Document) -> str:
     return msgspec.json.format(msgspec.json.encode(run), indent=2).decode() + "\n"
 
 
+def read_document(path: Path) -> Document:
+    """Read a result document.
+
+    Raises ``UsageError`` that names the field if it is broken or of another version.
+    """
+    try:
+        document: Document = msgspec.json.decode(path.read_bytes(), type=Document)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    except msgspec.DecodeError as error:
+        raise UsageError(f"{path} is not a result document of this version: {error}") from None
+    check_consistent(document, str(path))
+    return document
+
+
 def read_audit(path: Path) -> AuditRun:
     """Read an audit's result document.
 
     Raises ``UsageError`` that names the field if it is broken or of another kind.
     """
-    try:
-        document = msgspec.json.decode(path.read_bytes(), type=Document)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
-    except msgspec.DecodeError as error:
-        raise UsageError(f"{path} is not a result document of this version: {error}") from None
+    document = read_document(path)
     if not isinstance(document, AuditRun):
         kinds = {CompareRun: "comparison", SelfTestRun: "self-test", PlanRun: "plan"}
         kind = kinds[type(document)]
@@ -52,25 +63,26 @@ def check_writable(path: Path) -> None:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write ``text`` to ``path`` so that a reader sees the old file or all of the new one.
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write ``content`` to ``path`` so that a reader sees the old file or all of the new one.
 
-    A file that is replaced keeps its permissions; a new one gets the usual ones. A symbolic
-    link is followed. A device or a pipe cannot be replaced and is written to. Raises
-    ``UsageError`` if it cannot be written; then nothing is left behind.
+    Text is written as UTF-8. A file that is replaced keeps its permissions; a new one gets the
+    usual ones. A symbolic link is followed. A device or a pipe cannot be replaced and is
+    written to. Raises ``UsageError`` if it cannot be written; then nothing is left behind.
     """
+    data = content.encode() if isinstance(content, str) else content
     temporary = None
     try:
         mode = _mode(path)
         if mode is not None and not stat.S_ISREG(mode):
             # Renaming a file onto /dev/null, as root, would take the device away from everyone.
-            path.write_text(text, encoding="utf-8")
+            path.write_bytes(data)
             return
         target = Path(os.path.realpath(path))
         descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=".simverify-")
         temporary = Path(name)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
         temporary.chmod(0o666 & ~_umask() if mode is None else stat.S_IMODE(mode))
         temporary.replace(target)
     except OSError as error:

@@ -1,5 +1,7 @@
 """A plan as text for a terminal, 80 columns wide."""
 
+from typing import Literal
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -9,18 +11,19 @@ from simverify.results import PlanRun
 
 def print_plan(run: PlanRun, console: Console) -> None:
     """Print what was asked, the table of all tests, and what its times rest on."""
-    console.print(Text(_title(run), style="bold"))
+    console.print(Text(title(run), style="bold"))
     console.print(_table(run))
     notes: dict[str, list[str]] = {}
     for row in run.rows:
         notes.setdefault(row.measure, []).append(row.test)
     for measure, tests in notes.items():
         console.print(Text(f"{', '.join(tests)}: {measure}", style="dim"))
-    for line in _basis(run):
+    for line in basis(run):
         console.print(Text(line))
 
 
-def _title(run: PlanRun) -> str:
+def title(run: PlanRun) -> str:
+    """Return what was asked, in a line."""
     scale = f"V = {run.vocab_size}, gamma = {run.gamma}, alpha {run.alpha:g}, power {run.power:g}"
     if run.samples is None:
         return f"To find {run.deviation:g}: {scale}"
@@ -34,7 +37,7 @@ def _table(run: PlanRun) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column("test", no_wrap=True)
     for header in ("level", "deviation", "samples", "", "time here"):
-        side = "left" if header == "" else "right"
+        side: Literal["left", "right"] = "left" if header == "" else "right"
         table.add_column(header, justify=side, no_wrap=True)
     for row, seconds in zip(run.rows, run.meta.row_seconds, strict=True):
         table.add_row(
@@ -43,12 +46,13 @@ def _table(run: PlanRun) -> Table:
             "none" if row.deviation is None else f"{row.deviation:.3g}",
             "none will do" if row.samples is None else f"{row.samples:.3g}",
             "" if row.samples is None else row.unit,
-            "" if seconds is None else _time(seconds),
+            "" if seconds is None else time_here(seconds),
         )
     return table
 
 
-def _basis(run: PlanRun) -> list[str]:
+def basis(run: PlanRun) -> list[str]:
+    """Return what the times and levels rest on."""
     timing = run.meta.timings[0]
     threads = f"{run.meta.threads} thread{'s' * (run.meta.threads > 1)}"
     return [
@@ -60,7 +64,8 @@ def _basis(run: PlanRun) -> list[str]:
     ]
 
 
-def _time(seconds: float) -> str:
+def time_here(seconds: float) -> str:
+    """Return a time in its largest unit."""
     for size, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s")):
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"

@@ -10,6 +10,8 @@ _COMMANDS = {
     "compare": ("compare:compare", "Compare verifiers on models."),
     "audit": ("audit:audit", "Put any verifier on trial."),
     "plan": ("plan:plan", "Say what a claim costs, or what a budget detects."),
+    "report": ("report:report", "Render a run file: HTML, Markdown, JUnit, GitHub."),
+    "figure": ("figure:figure", "Draw a figure for a paper from run files."),
     "replay": ("audit:replay", "Show one failing path of an audit again."),
     "verifiers": ("info:verifiers", "List the built-in verifiers."),
     "models": ("info:models", "List the built-in models."),
@@ -37,6 +39,14 @@ _EXAMPLES = {
         "simverify plan --deviation 0.005 --vocab 1024 --gamma 4",
         "simverify plan --seconds 60",
         "simverify plan --samples 1000000 --json plan.json",
+    ),
+    "report": (
+        "simverify report run.json --html report.html",
+        "simverify report run.json --junit junit.xml --github",
+    ),
+    "figure": (
+        "simverify figure fig3 run.json -o acceptance.svg",
+        "simverify figure fig5 compact.json ngram.json -o speedup.pdf",
     ),
     "replay": ("simverify replay run.json#0",),
 }

@@ -7,7 +7,6 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
-from rich.table import Table
 from rich.text import Text
 
 from simverify.cli.common import (
@@ -26,7 +25,7 @@ from simverify.errors import UsageError
 
 if TYPE_CHECKING:
     from simverify.audit.settings import AuditSettings
-    from simverify.results import SelfTestRun
+    from simverify.results import AuditRun
 
 
 def audit(
@@ -49,6 +48,7 @@ def audit(
     detect: float = 0.01,
     seed: Whole = 0,
     json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    report: Path | None = None,
     quiet: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Put a verifier on trial: exactly where its paths can be followed.
@@ -90,13 +90,15 @@ def audit(
         Seed of instances, search and samples.
     json
         Write the result document to this file, or to standard output for "-".
+    report
+        Write HTML, Markdown, JUnit XML and the run file to this folder.
     quiet
         No progress on standard error.
     """
     from simverify.audit.settings import AuditSettings
     from simverify.audit.spec import load_subject
     from simverify.audit.supervised import supervised_audit
-    from simverify.reports.failure import failure_lines
+    from simverify.reports.write import RUN_FILE
 
     budgets = {"max_paths": max_paths, "max_samples": max_samples}
     settings = AuditSettings(
@@ -127,14 +129,15 @@ def audit(
                 raise UsageError(
                     f"--self-test takes no {option}: every entry of the catalogue has its own"
                 )
-        check_output(json)
-        return _self_test(settings, json, quiet)
+        check_output(json, report)
+        return _self_test(settings, json, report, quiet)
     if spec is None:
         raise UsageError("name what to audit, such as my_sampler.py:verify; see audit --help")
-    check_output(json)
+    check_output(json, report)
     if json is not None:
         json_text_iv(spec)
-    again = None if json in (None, "-") else f"simverify replay {json}#0"
+    kept = report / RUN_FILE if report is not None and json in (None, "-") else json
+    again = None if kept in (None, "-") else f"simverify replay {kept}#0"
     with progress(quiet) as say:
         run = supervised_audit(
             partial(load_subject, spec, engine_path),
@@ -144,91 +147,76 @@ def audit(
             reproduce=again,
             progress=say,
         )
-    if deliver(run, json):
-        verdict, *lines = failure_lines(run)
-        console = output_console()
-        console.print(Text(verdict, style=VERDICT_STYLE[run.verdict]))
-        for line in lines:
-            console.print(Text(line), soft_wrap=True)
+    if deliver(run, json, report):
+        print_audit(run)
     return EXIT_CODES[run.verdict]
 
 
+def print_audit(run: "AuditRun") -> None:
+    """Print an audit's result."""
+    from simverify.reports.failure import failure_lines
+
+    verdict, *lines = failure_lines(run)
+    console = output_console()
+    console.print(Text(verdict, style=VERDICT_STYLE[run.verdict]))
+    for line in lines:
+        console.print(Text(line), soft_wrap=True)
+
+
 def replay(run: Annotated[str, Parameter(show_env_var=False)], /) -> int:
-    """Run one failing path of an audit again, alone, and show every draw and branch.
+    """Run one failing path or trial of an audit again, alone, and show every draw and branch.
 
     Parameters
     ----------
     run
-        RUN.json#n: the n-th heaviest path to the output that deviates, from 0.
+        RUN.json#n: the n-th heaviest path to the output that deviates, from 0; or, where
+        sampled calls failed, #0, the trial that shows it.
     """
     from simverify.audit.replay_text import render
     from simverify.audit.spec import load_subject
-    from simverify.audit.supervised import supervised_explain
+    from simverify.audit.supervised import supervised_explain, supervised_trial
     from simverify.reports.document import read_audit
 
     name, hash_sign, number = run.rpartition("#")
     if not (name and hash_sign) or not re.fullmatch("[0-9]{1,18}", number):
         raise UsageError(f"{run!r}: expected RUN.json#n, such as run.json#0")
     document = read_audit(Path(name))
-    if document.counterexample is None:
-        raise UsageError(
-            f"{name}: the audit found no counterexample, so there is no path to replay"
+    load = partial(load_subject, document.spec)
+    if document.counterexample is not None:
+        explanation = supervised_explain(
+            load,
+            document.contract,
+            document.counterexample,
+            spec=document.spec,
+            batch=document.batch,
         )
-    explanation = supervised_explain(
-        partial(load_subject, document.spec),
-        document.contract,
-        document.counterexample,
-        spec=document.spec,
-    )
-    if int(number) >= len(explanation.trails):
+        if int(number) >= len(explanation.trails):
+            raise UsageError(
+                f"{name} has {len(explanation.trails)} paths to the output, "
+                f"numbered from 0: got {number}"
+            )
+        text = render(explanation, only=int(number))
+    elif document.trial is not None:
+        if int(number) != 0:
+            raise UsageError(f"{name} has one failing trial, number 0: got {number}")
+        text = supervised_trial(load, document)
+    else:
         raise UsageError(
-            f"{name} has {len(explanation.trails)} paths to the output, "
-            f"numbered from 0: got {number}"
+            f"{name}: the audit found no counterexample and no failing trial to replay"
         )
-    text = render(explanation, only=int(number))
     for line in text.splitlines():
         print(fill(line, WIDTH, subsequent_indent=" " * 6))
     return 0
 
 
-def _self_test(settings: "AuditSettings", json: str | None, quiet: bool) -> int:
+def _self_test(
+    settings: "AuditSettings", json: str | None, report: Path | None, quiet: bool
+) -> int:
     from simverify.audit.self_test import self_test
+    from simverify.reports.self_test import print_self_test
 
     with progress(quiet) as say:
         run = self_test(settings, progress=say)
-    if deliver(run, json):
-        _print_self_test(run)
+    if deliver(run, json, report):
+        print_self_test(run, output_console())
     return EXIT_CODES[run.verdict]
-
-
-def _print_self_test(run: "SelfTestRun") -> None:
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for header in ("name", "kind", "outcome", "tier", "effort", "TV"):
-        right = header in ("effort", "TV")
-        table.add_column(header, justify="right" if right else "left", overflow="fold")
-    outcomes = {
-        ("fault", True): "caught",
-        ("fault", False): "missed",
-        ("control", True): "FALSE ALARM",
-        ("control", False): "passed",
-    }
-    units = {"exact": "paths", "sampled": "calls", "probe": "probes"}
-    for entry in run.results:
-        style = "green" if entry.as_expected else "bold red"
-        table.add_row(
-            entry.name,
-            entry.kind,
-            Text(outcomes[entry.kind, entry.caught], style=style),
-            entry.tier,
-            f"{entry.effort:,} {units[entry.tier]}",
-            "" if entry.tv is None else f"{entry.tv:.2g}",
-        )
-    console = output_console()
-    console.print(table)
-    words = "every fault was caught and every control passed"
-    console.print(
-        Text(
-            f"{run.verdict}: {', '.join(run.unexpected) or words}",
-            style=VERDICT_STYLE[run.verdict],
-        )
-    )

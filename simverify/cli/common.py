@@ -92,15 +92,21 @@ def progress(quiet: bool) -> Iterator[Callable[[str], None]]:
         yield lambda line: say_error(fill(printable(line), WIDTH, subsequent_indent="  "))
 
 
-def check_output(json: str | None) -> None:
-    """Raise ``UsageError`` before a long run if its result could not be written."""
+def check_output(json: str | None, report: Path | None = None) -> None:
+    """Raise ``UsageError`` before a long run if its result could not be written.
+
+    Makes the folder ``report``.
+    """
     from simverify.reports.document import check_writable
+    from simverify.reports.write import make_folder
 
     if json == "":
         raise UsageError('--json is empty: name a file, or "-" for standard output')
     json_text_iv(json or "")
     if json is not None and json != "-":
         check_writable(Path(json))
+    if report is not None:
+        make_folder(report)
 
 
 def json_text_iv(text: str) -> None:
@@ -111,9 +117,19 @@ def json_text_iv(text: str) -> None:
         raise UsageError(f"{text} is not UTF-8, which a JSON file needs: rename it") from None
 
 
-def deliver(run: "Document", json: str | None) -> bool:
-    """Write the document where ``--json`` says; true if standard output is still free."""
+def deliver(run: "Document", json: str | None, report: Path | None = None) -> bool:
+    """Write the document where ``--json`` says, and its renderings to the folder ``report``.
+
+    In a GitHub job its Markdown joins the step's summary. True if standard output is still
+    free.
+    """
     from simverify.reports.document import document_text, write_whole
+    from simverify.reports.github import append_summary
+    from simverify.reports.write import write_reports
+
+    append_summary(run)
+    if report is not None:
+        write_reports(run, report)
 
     if json == "-":
         try:

@@ -1,5 +1,6 @@
 """``simverify compare``."""
 
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -32,6 +33,7 @@ def compare(
     seed: Whole = 0,
     threads: OptionalWhole = None,
     json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    report: Path | None = None,
     quiet: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Compare verifiers on models: lossless or not, accepted tokens, optimum, speed.
@@ -66,13 +68,15 @@ def compare(
         Threads; all processors by default.
     json
         Write the result document to this file, or to standard output for "-".
+    report
+        Write HTML, Markdown, JUnit XML and the run file to this folder.
     quiet
         No progress on standard error.
     """
     from simverify.comparison import compare as run_comparison
     from simverify.reports.terminal import print_comparison
 
-    check_output(json)
+    check_output(json, report)
     with progress(quiet) as say:
         run = run_comparison(
             _names("--models", models),
@@ -90,7 +94,7 @@ def compare(
             temperature=temperature,
             progress=say,
         )
-    if deliver(run, json):
+    if deliver(run, json, report):
         print_comparison(run, output_console())
     return EXIT_CODES[run.verdict]
 

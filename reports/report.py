@@ -1,0 +1,18 @@
+"""From any result document to its report."""
+
+from simverify.reports.audit_view import audit_report
+from simverify.reports.compare_view import compare_report
+from simverify.reports.other_views import plan_report, self_test_report
+from simverify.reports.view import Report
+from simverify.results import AuditRun, CompareRun, Document, PlanRun
+
+
+def report_of(run: Document) -> Report:
+    """Return the one view of ``run`` that every renderer shows."""
+    if isinstance(run, CompareRun):
+        return compare_report(run)
+    if isinstance(run, AuditRun):
+        return audit_report(run)
+    if isinstance(run, PlanRun):
+        return plan_report(run)
+    return self_test_report(run)

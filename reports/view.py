@@ -1,0 +1,152 @@
+"""What a report says, before it is HTML or Markdown: facts, sections and their blocks.
+
+One view is built from a result document, and every renderer shows the same. Texts are as the
+document has them; a renderer bounds and escapes them (``words.clean``).
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from markupsafe import Markup
+
+from simverify.results import Verdict
+
+Mark = Literal["pass", "fail", "open", ""]
+
+MARKS: dict[Verdict, Mark] = {"PASS": "pass", "FAIL": "fail", "INCONCLUSIVE": "open"}
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One thing that the verdict rests on."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Prose:
+    """A paragraph."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list; ``left_out`` entries more stand in the run file only."""
+
+    entries: tuple[str, ...]
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a table: its text, what it is sorted by if not the text, a verdict's mark."""
+
+    text: str
+    value: float | None = None
+    mark: Mark = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; ``numbers`` holds the indices of columns that are numbers.
+
+    ``folded``: closed until the reader opens it. ``left_out`` rows more stand in the run file.
+    """
+
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    numbers: frozenset[int] = frozenset()
+    folded: bool = False
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A chart as SVG, with its text alternative inside; ``caption`` says how to read it."""
+
+    title: str
+    svg: Markup
+    caption: str
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Charts side by side."""
+
+    pictures: tuple[Picture, ...]
+
+
+@dataclass(frozen=True)
+class Node:
+    """One token of a tree of outputs, and the tokens that may follow it.
+
+    ``emitted``, ``due``: probabilities, as text and as numbers in [0, 1]. ``on_path``: part of
+    the output that deviates most.
+    """
+
+    token: int
+    emitted: float
+    due: float
+    emitted_text: str
+    due_text: str
+    on_path: bool
+    children: tuple["Node", ...] = ()
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Outputs as a tree of tokens."""
+
+    caption: str
+    roots: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Command:
+    """Lines to copy into a shell."""
+
+    text: str
+
+
+Block = Prose | Items | Table | Pictures | Tree | Command
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and what stands below it."""
+
+    title: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One outcome that a continuous-integration server counts."""
+
+    name: str
+    outcome: Literal["passed", "failed", "warned", "inconclusive", "skipped"]
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """A whole report: ``ruling`` says in a sentence what to do with what was judged.
+
+    ``file``: the source file under audit, where there is one.
+    """
+
+    command: str
+    title: str
+    verdict: Verdict | None
+    ruling: str
+    facts: tuple[Fact, ...]
+    sections: tuple[Section, ...]
+    cases: tuple[Case, ...]
+    version: str
+    started: str
+    machine: str
+    seed: int
+    file: str | None = None

@@ -1,0 +1,99 @@
+"""Words and numbers for reports: bounded, printable, in a reader's precision."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from simverify.names import printable
+from simverify.reports.view import Cell, Mark, Table
+from simverify.results import Certificate, Test
+
+LONGEST = 600
+"""Characters of one text: what is longer stands in the run file."""
+
+MOST_ROWS = 200
+MOST_ITEMS = 100
+
+T = TypeVar("T")
+
+
+def clean(text: str, longest: int = LONGEST) -> str:
+    """Return ``text`` on one line, printable and at most ``longest`` characters long.
+
+    Control characters and those that turn the direction of writing become question marks.
+    """
+    shown = text if len(text) <= 2 * longest else text[: 2 * longest]  # the rest is not looked at
+    line = printable(" ".join(shown.split()))
+    if len(line) <= longest and len(shown) == len(text):
+        return line
+    return f"{line[:longest]}... ({len(text):,} characters)"
+
+
+def first(entries: Sequence[T], most: int) -> tuple[tuple[T, ...], int]:
+    """Return the first ``most`` of ``entries`` and how many are left out."""
+    return tuple(entries[:most]), max(len(entries) - most, 0)
+
+
+def listed(names: Iterable[str], most: int = 8) -> str:
+    """Return the first names, and how many more there are."""
+    every = list(names)
+    more = f" and {len(every) - most} more" if len(every) > most else ""
+    return ", ".join(clean(name, 60) for name in every[:most]) + more
+
+
+def figure(value: float, digits: int = 4) -> Cell:
+    """Return a number to so many significant digits, with itself to sort by."""
+    return Cell(f"{value:.{digits}g}", value)
+
+
+def optional(value: float | None, otherwise: str, digits: int = 4) -> Cell:
+    """Return a number, or ``otherwise`` where there is none."""
+    return Cell(otherwise) if value is None else figure(value, digits)
+
+
+def pvalue(log_pvalue: float | None) -> Cell:
+    """Return a p-value given by its natural logarithm, which may be far below any float."""
+    if log_pvalue is None:
+        return Cell("0 (impossible)", -math.inf)
+    if log_pvalue > -11.5:
+        return Cell(f"{math.exp(log_pvalue):.3g}", log_pvalue)
+    return Cell(f"10^{log_pvalue / math.log(10):,.1f}", log_pvalue)
+
+
+def certified(certificate: Certificate) -> str:
+    """Return what a certificate promises, with its assumption."""
+    assumption = f", if {certificate.assumption}" if certificate.assumption else ""
+    return (
+        f"mean one-token TV at most {certificate.bound:.3g}, but for a probability of "
+        f"{certificate.delta:g} ({certificate.method}){assumption}"
+    )
+
+
+def tests_table(caption: str, tests: Sequence[tuple[str, Test]]) -> Table:
+    """Return tests, each with whose it is; the rejected ones first."""
+    ordered = sorted(tests, key=lambda entry: not entry[1].rejected)
+    shown, left_out = first(ordered, MOST_ROWS)
+    return Table(
+        caption,
+        ("of", "test", "outcome", "p-value", "rejected below", "statistic", "N", "found from"),
+        tuple(
+            (
+                Cell(owner),
+                Cell(test.name),
+                Cell(*_outcome(test)),
+                pvalue(test.log_pvalue),
+                figure(test.alpha, 3),
+                figure(test.statistic),
+                Cell(f"{test.n:,}", test.n),
+                optional(test.min_detectable, "nothing", 3),
+            )
+            for owner, test in shown
+        ),
+        numbers=frozenset({3, 4, 5, 6, 7}),
+        folded=True,
+        left_out=left_out,
+    )
+
+
+def _outcome(test: Test) -> tuple[str, None, Mark]:
+    return ("REJECTED", None, "fail") if test.rejected else ("not rejected", None, "")

@@ -1,0 +1,42 @@
+"""``simverify figure``."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from simverify.errors import UsageError
+
+
+def figure(
+    kind: Annotated[Literal["fig3", "fig4", "fig5"], Parameter(show_env_var=False)],
+    runs: Annotated[list[Path], Parameter(show_env_var=False)],
+    /,
+    *,
+    output: Annotated[Path, Parameter(alias="-o")],
+) -> int:
+    """Draw a figure from comparisons, in the kind of the block verification paper's.
+
+    Parameters
+    ----------
+    kind
+        fig3: Pr(tau >= l); fig4: block efficiency against gamma; fig5: speed-up against gamma.
+    runs
+        Run files of comparisons; a panel for each model.
+    output
+        The .svg or .pdf file to write.
+    """
+    from simverify.reports.document import check_writable, read_document
+    from simverify.reports.figures import draw, figure_iv
+    from simverify.results import CompareRun
+
+    figure_iv(output)
+    check_writable(output)
+    documents = []
+    for path in runs:
+        document = read_document(path)
+        if not isinstance(document, CompareRun):
+            raise UsageError(f"{path} is no comparison: figures are drawn from compare's run files")
+        documents.append(document)
+    draw(kind, documents, output)
+    return 0

@@ -1,0 +1,84 @@
+"""``simverify report``."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from simverify.cli.common import output_console
+
+if TYPE_CHECKING:
+    from simverify.results import Document
+
+
+def report(
+    run: Annotated[Path, Parameter(show_env_var=False)],
+    /,
+    *,
+    html: Path | None = None,
+    markdown: Path | None = None,
+    junit: Path | None = None,
+    report: Path | None = None,
+    github: Annotated[bool, Parameter(negative=())] = False,
+) -> int:
+    """Render a run file again: as HTML, Markdown, JUnit, or on the terminal if none is asked.
+
+    Parameters
+    ----------
+    run
+        The run file, as --json wrote it.
+    html
+        Write one HTML page, which needs no network, to this file.
+    markdown
+        Write Markdown to this file.
+    junit
+        Write JUnit XML to this file.
+    report
+        Write all of these and the run file to this folder.
+    github
+        Print annotations for a GitHub job, and add the Markdown to GITHUB_STEP_SUMMARY.
+    """
+    from simverify.reports.document import check_writable, read_document, write_whole
+    from simverify.reports.github import annotations, append_summary
+    from simverify.reports.html import html_report
+    from simverify.reports.junit import junit_report
+    from simverify.reports.markdown import markdown_report
+    from simverify.reports.write import make_folder, write_reports
+
+    document = read_document(run)
+    wanted = [(html, html_report), (markdown, markdown_report), (junit, junit_report)]
+    for path, _ in wanted:
+        if path is not None:
+            check_writable(path)
+    if report is not None:
+        make_folder(report)
+    for path, render in wanted:
+        if path is not None:
+            write_whole(path, render(document))
+    if report is not None:
+        write_reports(document, report)
+    if github:
+        append_summary(document)
+        for line in annotations(document):
+            print(line)
+    elif report is None and all(path is None for path, _ in wanted):
+        print_run(document)
+    return 0
+
+
+def print_run(run: "Document") -> None:
+    """Print a run as the command that made it did."""
+    from simverify.cli.audit import print_audit
+    from simverify.reports.plan import print_plan
+    from simverify.reports.self_test import print_self_test
+    from simverify.reports.terminal import print_comparison
+    from simverify.results import AuditRun, CompareRun, PlanRun
+
+    if isinstance(run, CompareRun):
+        print_comparison(run, output_console())
+    elif isinstance(run, PlanRun):
+        print_plan(run, output_console())
+    elif isinstance(run, AuditRun):
+        print_audit(run)
+    else:
+        print_self_test(run, output_console())
