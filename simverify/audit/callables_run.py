@@ -33,7 +33,13 @@ _SLICE_SECONDS = 0.25
 
 
 class Misuse(Exception):
-    """The code broke its contract; the message says how, for a finding."""
+    """The code broke its contract; the message says how, for a finding.
+
+    ``number``, ``pilot``, ``trial``: the address of the trial, once a run has said it.
+    """
+
+    number = trial = 0
+    pilot = False
 
 
 class TimeUp(Exception):
@@ -82,6 +88,7 @@ class Runner:
         seconds: float,
     ) -> None:
         self.instance = instance
+        self.number, self.pilot = number, pilot
         self.length = instance.gamma + 1
         self.tables = Tables(instance, self.length)
         self.rows = rows
@@ -119,6 +126,22 @@ class Runner:
         completed = self.tables.complete(padded, lengths, uniforms)
         self.emissions.extend(completed, lengths, np.array(firsts, dtype=np.int64) - 1)
 
+    def replay(self, trial: int) -> Tokens:
+        """Run trial number ``trial`` alone, by its address, and return what it emitted.
+
+        Batched code is called with the whole batch. To be asked of a runner that has run
+        nothing. Raises as :meth:`run`.
+        """
+        rows = self.rows or 1
+        self._call_number = trial // rows
+        first = self._call_number * rows
+        self._drafts.bit_generator.advance(first * self.instance.gamma)  # type: ignore[attr-defined]
+        emitted = self._verify(rows) if self._contract == "verify" else self._steps(rows)
+        outputs: list[Tokens] = []
+        while len(outputs) < rows:
+            self._slice(emitted, outputs, [], rows)
+        return outputs[trial - first]
+
     def _slice(
         self,
         emitted: Iterator[tuple[Tokens, int]],
@@ -140,8 +163,17 @@ class Runner:
         except Expired:
             took = time.monotonic() - self._call_started
             if took >= self._hang:
-                raise Misuse(f"hangs: did not return within {took:.1f} s") from None
+                misuse = Misuse(f"hangs: did not return within {took:.1f} s")
+                raise self._addressed(misuse) from None
             raise TimeUp from None
+        except Misuse as misuse:
+            raise self._addressed(misuse) from None
+
+    def _addressed(self, misuse: Misuse) -> Misuse:
+        """Return ``misuse`` with the address of the last call's first trial."""
+        misuse.number, misuse.pilot = self.number, self.pilot
+        misuse.trial = (self._call_number - 1) * (self.rows or 1)
+        return misuse
 
     def _verify(self, count: int) -> Iterator[tuple[Tokens, int]]:
         gamma = self.instance.gamma

@@ -120,7 +120,7 @@ class InstanceRows:
     """
 
     def __init__(self, instance: Instance) -> None:
-        self._name = instance.name
+        self.name, self.vocab_size = instance.name, instance.vocab_size
         self.earlier_calls = instance.earlier_calls
         self.eos = instance.eos
         self.prompt = instance.prompt
@@ -146,7 +146,7 @@ class InstanceRows:
         key = ",".join(map(str, prefix[start:]))
         if key not in rows or tuple(prefix[:start]) != self.prompt:
             self.missing = self.missing or (
-                f"instance {self._name!r} has no {side} row after {key!r}: record deeper prefixes"
+                f"instance {self.name!r} has no {side} row after {key!r}: record deeper prefixes"
             )
             raise ValueError(self.missing)
         return rows[key].copy()

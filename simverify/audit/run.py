@@ -34,8 +34,9 @@ def audit(
     """Put ``subject`` on trial.
 
     ``contract`` is needed where the subject does not say its own; "verify" if not given.
-    ``reproduce``: the command that shows a counterexample again, where there is one; by default
-    the audit itself. ``progress`` receives a line when something begins that may take a while.
+    ``reproduce``: the command that shows a counterexample or a failing trial again, where there
+    is one; by default the audit itself. ``progress`` receives a line when something begins that
+    may take a while.
 
     Raises ``UsageError`` if the code cannot be called under the contract at all.
     """
@@ -93,6 +94,8 @@ def _audit(
     held = tier.held
     tolerance = held.tolerance if held else tolerance or TOLERANCE["float64"]
     command = settings.command(subject.name, chosen)
+    trial = None if sampled is None else sampled.trial
+    shown = failure is not None and failure.deviates
     say("faults it resembles" if failure else "faults it refutes")
     return doc.AuditRun(
         schema_version=doc.SCHEMA_VERSION,
@@ -110,17 +113,19 @@ def _audit(
         not_enumerable=None if _whole(tier) or failure or hung else _reason(tier),
         inconclusive=_open(tier, sampled) if verdict == "INCONCLUSIVE" else None,
         sampled=None if sampled is None else sampled.tier,
-        counterexample=counterexample(failure, chosen) if failure and failure.deviates else None,
-        localisation=localisation(failure) if failure and failure.deviates else None,
-        diagnosis=resemble(subject, failure, chosen) if failure and failure.deviates else (),
+        counterexample=counterexample(failure, chosen) if failure and shown else None,
+        localisation=localisation(failure) if failure and shown else None,
+        diagnosis=resemble(subject, failure, chosen) if failure and shown else (),
         refuted=refuted(chosen, [judged.model for judged in tier.judged], tolerance)
         if verdict == "PASS" and sampled is None
         else (),
         probes=probes,
         findings=tuple(findings),
-        reproduce=command if failure is None or reproduce is None else reproduce,
+        reproduce=reproduce if reproduce and (shown or trial) else command,
         notes=tuple(_notes(tier, sampled, tolerance)),
         meta=stamp(),
+        batch=settings.batch,
+        trial=trial,
     )
 
 

@@ -4,6 +4,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 from simverify import results
 from simverify.audit.board import doing
@@ -18,6 +19,7 @@ from simverify.audit.run import audit
 from simverify.audit.settings import AuditSettings
 from simverify.audit.spec import Contract, Subject
 from simverify.audit.symbolic.watchdog import Expired, deadline
+from simverify.audit.trial_replay import replay_trial
 from simverify.errors import SimverifyError
 
 _TRIAL_SECONDS = 2.0
@@ -53,15 +55,22 @@ def supervised_audit(
 
 
 def supervised_explain(
-    load: Callable[[], Subject], contract: Contract, found: results.Counterexample, *, spec: str
+    load: Callable[[], Subject],
+    contract: Contract,
+    found: results.Counterexample,
+    *,
+    spec: str,
+    batch: int | None = None,
 ) -> Explanation:
     """As :func:`~simverify.audit.replay.explain` of a counterexample, in a child process.
+
+    Batched code, of ``batch`` blocks a call, is shown on a single block, as it was enumerated.
 
     Raises ``SimverifyError`` if the child dies, or if the code cannot be followed any more.
     """
 
     def work(_: Callable[[str], None]) -> Explanation:
-        subject = load()
+        subject = load().one_row() if batch else load()
         if found.instance.eos is not None and contract == "verify":
             subject = subject.ended_by(found.instance.eos)
         try:
@@ -70,10 +79,33 @@ def supervised_explain(
         except (CannotEnumerate, OutOfTime, TooManyPaths) as error:
             raise SimverifyError(f"{spec} is not the code of the audit any more: {error}") from None
 
-    explanation: Explanation | Died = in_child(work, lambda _line: None)
-    if isinstance(explanation, Died):
-        raise SimverifyError(f"{spec} ends the replay: {explanation.how}")
+    explanation: Explanation = _in_child(work, spec)
     return explanation
+
+
+def supervised_trial(load: Callable[[], Subject], run: results.AuditRun) -> str:
+    """As :func:`~simverify.audit.trial_replay.replay_trial` of ``run.trial``, in a child process.
+
+    Raises ``SimverifyError`` if the child dies.
+    """
+    assert run.trial is not None
+    found = run.trial
+
+    def work(_: Callable[[str], None]) -> str:
+        subject = load()
+        with contained():
+            rule = subject.generator_rule()
+            return replay_trial(rule, run.contract, found, seed=run.seed, batch=run.batch)
+
+    text: str = _in_child(work, run.spec)
+    return text
+
+
+def _in_child(work: Callable[[Callable[[str], None]], Any], spec: str) -> Any:
+    result = in_child(work, lambda _line: None)
+    if isinstance(result, Died):
+        raise SimverifyError(f"{spec} ends the replay: {result.how}")
+    return result
 
 
 def crash(subject: Subject, contract: Contract, settings: AuditSettings) -> results.AuditRun | None:

@@ -1,0 +1,33 @@
+"""What ``replay`` shows of a run whose sampled calls failed."""
+
+RULE = """
+import numpy as np
+
+def verify(p, q, x, rng):
+    own = np.random.default_rng(int.from_bytes(rng.bytes(8), "little"))
+    for i, y in enumerate(x):
+        if own.random() >= p[i][y] / q[i][y]:
+            return [*x[:i], int(own.choice(len(p[i]), p=p[i]))]
+    return [*x, int(own.choice(len(p[-1]), p=p[-1]))]
+"""
+
+
+def test_a_failing_trial_is_shown_and_is_the_only_one(command, tmp_path):
+    (tmp_path / "mine.py").write_text(RULE)
+    sizes = ("--gamma", "2", "--vocab", "4", "--detect", "0.05")
+    assert command("audit", "mine.py:verify", *sizes, "--json", "run.json") == 1
+    assert "simverify replay 'run.json#0'" in command.out
+    assert command("replay", "run.json#0") == 0
+    assert ", gamma=2: trial " in command.out
+    assert "draw: bytes(8) = " in command.out
+    assert "branch: own.random() >= p[i][y] / q[i][y] is " in command.out
+    assert command.out.splitlines()[-1].startswith("emits [")
+    assert command("replay", "run.json#1") == 2
+    assert "run.json has one failing trial, number 0: got 1" in command.complaint()
+
+
+def test_a_run_that_found_nothing_has_nothing_to_replay(command):
+    sizes = ("--gamma", "1", "--vocab", "2", "--json", "run.json")
+    assert command("audit", "token", *sizes) == 0
+    assert command("replay", "run.json#0") == 2
+    assert "no counterexample and no failing trial to replay" in command.complaint()
