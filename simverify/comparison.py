@@ -55,7 +55,7 @@ def compare(
     calls
         If positive, add the tokens out after 1..``calls`` calls.
     eos
-        Token that ends a generation in the tokens after calls.
+        Token that ends a generation in the tokens after calls; needs ``calls``.
     cost_ratio
         Time of a draft token over time of a target call, for the latency model.
     alpha
@@ -166,6 +166,11 @@ def _settings_iv(settings: Settings) -> Settings:
     for name, value, fits, expected in rules:
         if not fits:
             raise UsageError(f"{name} is {value}: expected {expected}")
+    if settings.eos is not None and not settings.calls:
+        raise UsageError(
+            f"end-of-sequence token {settings.eos} without calls: it ends the generations of "
+            "the tokens after calls, so ask for calls, 1 or more, too"
+        )
     return settings
 
 

@@ -49,8 +49,8 @@ class G2:
     two_cells : TwoCells or None
         The row behind df = 1, whose test is an exact binomial one.
     rare : RareTokens or None
-        The untested rows of one slot that :func:`rare_test` judges; all their tokens are in
-        ``unresolved``, which that test makes smaller. A sum of slots has none.
+        Tokens of one slot that :func:`rare_test` judges; all that is expected in their pools
+        is in ``unresolved``, which that test makes smaller. A sum of slots has none.
     """
 
     statistic: float

@@ -1,7 +1,8 @@
-"""Rows that nearly always draw the same token: their other tokens, counted together.
+"""Pools that nearly always draw the same token: their other tokens, counted together.
 
-Such a row expects too few of its other tokens for a G2. Together, the rows of one slot still
-say how often anything but the likeliest token was drawn.
+Cells that expect too few tokens for a G2 are pooled, and it does not see what moves within a
+pool. Together, the pools of one slot that one token leads still say how often any of the
+others was drawn.
 
 References
 ----------
@@ -21,15 +22,16 @@ from simverify.stats.tails import log_binom_sf
 
 @dataclass(frozen=True, kw_only=True)
 class RareTokens:
-    """Tokens of one slot that are not the likeliest of their row, over several rows.
+    """Tokens of one slot that another token of their pool outweighs by far.
 
-    ``count`` were seen, ``expected`` is their mean under the null, ``n`` counts all tokens of
-    those rows.
+    ``count`` were seen, ``expected`` is their mean under the null; ``n`` counts all tokens of
+    the rows that have any, ``pooled`` is the mean of what their pools hold, leaders included.
     """
 
     count: int
     expected: float
     n: int
+    pooled: float
 
 
 def rare_test(rare: RareTokens, *, alpha: float, name: str = "rare tokens") -> TestResult:
@@ -49,7 +51,7 @@ def rare_test(rare: RareTokens, *, alpha: float, name: str = "rare tokens") -> T
     log_p = 0.0
     if rare.count >= rare.expected + 1.0:
         log_p = log_binom_sf(rare.count - 1, rare.n, rare.expected / rare.n)
-    hidden = rare_hidden(rare, alpha=alpha) / rare.n
+    hidden = rare_hidden(rare, alpha=alpha)
     return TestResult(
         name=name,
         statistic=float(rare.count),
@@ -58,21 +60,21 @@ def rare_test(rare: RareTokens, *, alpha: float, name: str = "rare tokens") -> T
         n=rare.n,
         df=None,
         method="count of unlikely tokens, binomial bound",
-        min_detectable=hidden if hidden < 1.0 else math.inf,
-        deviation="mean one-token TV of these rows",
+        min_detectable=hidden / rare.n if hidden < rare.pooled else math.inf,
+        deviation="mean one-token TV of these rows, within pools",
     )
 
 
 def rare_hidden(rare: RareTokens, *, alpha: float, power: float = 0.9) -> float:
-    """Sum over the tokens of these rows of the TV distance that may stay unseen.
+    """Sum over the tokens of these rows of the TV distance that may stay unseen in the pools.
 
-    Let r and r' be the probabilities of anything but a row's likeliest token under the
-    target and under the emitted law. The TV distance of the row is at most max(r, r'), since
-    either the likeliest token gains, and the others lose r at most, or the others gain r' at
-    most; so its sum over tokens is at most sum r + sum r'. The first is ``expected``. A second
+    Let a pool's leader have h and its others r under the target, h' and r' under the emitted
+    law. The pool adds at most (|h' - h| + r + r')/2 to the TV distance of its row, of which
+    the G2 sees |h' + r' - h - r|/2; the rest is at most (|r' - r| + r + r')/2 = max(r, r'),
+    so its sum over tokens is at most sum r + sum r'. The first is ``expected``. A second
     sum of U or more, U the binomial mean whose upper tail at the critical count is ``power``,
     is found with this power (Hoeffding again, as U is above the critical count). So what
-    may hide is ``expected`` + U, and never more than all ``n``.
+    may hide is ``expected`` + U, and never more than all that is ``pooled``.
 
     Raises
     ------
@@ -90,6 +92,6 @@ def rare_hidden(rare: RareTokens, *, alpha: float, power: float = 0.9) -> float:
         else:
             least = middle + 1
     if least > n:
-        return float(n)
+        return rare.pooled
     mean = n * float(special.betaincinv(least, n - least + 1, power))
-    return min(float(n), rare.expected + max(mean, float(least)))
+    return min(rare.pooled, rare.expected + max(mean, float(least)))

@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 MIN_LIKELIEST = 0.75
-"""A row too thin for the G2 whose likeliest token has this much is counted among the rare."""
+"""A pool whose likeliest token has this much of it has its other tokens counted as rare."""
 
 
 def transition_g2(counts: Any, probabilities: Any) -> G2:
@@ -31,8 +31,9 @@ def transition_g2(counts: Any, probabilities: Any) -> G2:
     The cells of a row that expect fewer than 10 counts are pooled, in ascending order of
     probability, into cells that expect 10 or more; what is left joins the next cell. Pools
     depend on the probabilities and the row's total alone, never on its counts. Rows without
-    two such cells are not tested; those among them that nearly always draw the same token are
-    left to :func:`rare_test`. Tokens of probability 0 are pooled like other rare ones;
+    two such cells are not tested: each is one pool as it stands. What moves within a pool is
+    hidden; where one token has nearly all of its pool, :func:`rare_test` judges how often the
+    others of it are drawn. Tokens of probability 0 are pooled like other rare ones;
     :func:`support_violations` is the test that sees a single one of them, and all that a row
     with a single possible token needs.
 
@@ -66,8 +67,7 @@ def transition_g2(counts: Any, probabilities: Any) -> G2:
         two_cells = TwoCells(int(observed[0]), total, float(layout.means[0]) / total)
     rare = None
     if g2.rare is not None:
-        count = int((totals - sorted_counts[:, -1])[layout.rare].sum())
-        rare = replace(g2.rare, count=count)
+        rare = replace(g2.rare, count=int(sorted_counts[layout.rare].sum()))
     # Deviances of whole rows: sum O = sum E, so that the linear terms cancel.
     statistic = 2.0 * float(special.kl_div(observed, layout.means).sum())
     return replace(g2, statistic=statistic, two_cells=two_cells, rare=rare)
@@ -109,8 +109,9 @@ def _null(layout: "_Layout", totals: Ints) -> G2:
     if layout.rare.any():
         rare = RareTokens(
             count=0,
-            expected=float(layout.expected[layout.rare, :-1].sum()),
-            n=int(totals[layout.rare].sum()),
+            expected=float(layout.expected[layout.rare].sum()),
+            n=int(totals[layout.rare.any(axis=1)].sum()),
+            pooled=layout.led,
         )
     possible = (layout.expected > 0.0).sum(axis=1)
     whole = totals[~layout.tested & (possible > 1)].sum()
@@ -130,8 +131,10 @@ class _Layout:
 
     ``order`` int64 (rows, V); ``expected`` float64 (rows, V) in that order; ``flat`` int64
     (rows V,) the pool of each cell; ``used`` bool (rows, V) the pools that are tested and
-    ``means`` float64 (cells,) what they expect; ``tested``, ``rare`` bool (rows,);
-    ``blurred`` the counts expected in tested pools of several possible tokens.
+    ``means`` float64 (cells,) what they expect; ``tested`` bool (rows,); ``rare`` bool (rows,
+    V) the possible tokens that one other token of their pool outweighs by far, and ``led``
+    the counts expected in their pools; ``blurred`` those in tested pools of several possible
+    tokens.
     """
 
     order: Ints
@@ -141,6 +144,7 @@ class _Layout:
     means: Floats
     tested: npt.NDArray[np.bool_]
     rare: npt.NDArray[np.bool_]
+    led: float
     blurred: float
 
     @classmethod
@@ -150,12 +154,17 @@ class _Layout:
         expected = totals[:, None] * np.take_along_axis(law, order, axis=1)
         group, cells = _pools(expected)
         tested = cells >= 2
+        group[~tested] = 0
         width = rows.shape[1]
         flat = (group + width * np.arange(len(rows))[:, None]).ravel()
         used = tested[:, None] & (np.arange(width) < cells[:, None])
         pooled = _sums(flat, expected)
         members = _sums(flat, expected > 0.0)
-        likeliest = law.max(axis=1)
+        # The last of its pool is its likeliest token: tokens ascend, and so do pools.
+        last = np.append(np.diff(group, axis=1) > 0, np.ones((len(rows), 1), bool), axis=1)
+        top = np.where(last, expected, 0.0)
+        led = (members > 1) & (_sums(flat, top) >= MIN_LIKELIEST * pooled)
+        rare = np.take_along_axis(led, group, axis=1) & ~last & (expected > 0.0)
         return cls(
             order,
             expected,
@@ -163,7 +172,8 @@ class _Layout:
             used,
             pooled[used],
             tested,
-            ~tested & (likeliest >= MIN_LIKELIEST) & (expected[:, -2] > 0.0),
+            rare,
+            float(pooled[led].sum()),
             float(pooled[used & (members > 1)].sum()),
         )
 
@@ -196,7 +206,8 @@ def _pools(expected: Floats) -> tuple[Ints, Ints]:
     pools = pools.astype(np.int64)
     step = length / np.maximum(pools, 1)
     position = starts / np.where(step > 0.0, step, 1.0)[:, None]
-    within = np.clip(position.astype(np.int64), 0, np.maximum(pools - 1, 0)[:, None])
+    # A large cell may start any number of steps out, too many for an integer.
+    within = np.minimum(position, np.maximum(pools - 1, 0)[:, None]).astype(np.int64)
     beyond = pools[:, None] + index - small[:, None]
     group = np.where(index < small[:, None], within, beyond)
     large = width - small

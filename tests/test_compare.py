@@ -2,6 +2,7 @@
 
 import hashlib
 import itertools
+import json
 import math
 from fractions import Fraction
 
@@ -342,7 +343,8 @@ def test_bounds_enclose_where_the_law_is_too_large():
         ({"seed": -1}, "seed is -1"),
         ({"seed": 2**64}, "seed is"),
         ({"threads": 0}, "threads is 0"),
-        ({"eos": 2}, "end-of-sequence token 2 is not in the vocabulary of toy, 0 to 1"),
+        ({"eos": 1}, "end-of-sequence token 1 without calls"),
+        ({"eos": 2, "calls": 1}, "end-of-sequence token 2 is not in the vocabulary of toy, 0 to 1"),
         ({"models": []}, "nothing to compare"),
         ({"verifiers": []}, "nothing to compare"),
         ({"models": ["toy", "toy"]}, "two models are called 'toy'"),
@@ -370,3 +372,15 @@ def test_a_draft_that_is_the_target_is_accepted_whole(model):
     for row in run.results:
         assert row.measured.mean == 4
         assert not row.lossless.findings
+
+
+@pytest.mark.distribution
+@pytest.mark.parametrize("tiny", [1e-9, 1e-300])
+def test_a_tiny_probability_beside_a_large_one_costs_no_verdict(tmp_path, tiny):
+    rows = [[tiny, 0.1, 0.9 - tiny]] * 3
+    draft = [[0.2, 0.3, 0.5]] * 3
+    sides = {"target": rows, "draft": draft}
+    path = tmp_path / "tiny.json"
+    path.write_text(json.dumps({k: {"start": v[0], "rows": v} for k, v in sides.items()}))
+    run = simverify.compare([str(path)], ["token"], gamma=2, blocks=200_000, alpha=ALPHA)
+    assert run.verdict == "PASS"

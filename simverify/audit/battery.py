@@ -185,7 +185,7 @@ def detectable(
     for part in parts:
         if part.rare is not None:
             alpha = shares["rare"] / len(slots)
-            hidden += stats.rare_hidden(part.rare, alpha=alpha, power=power) - part.rare.n
+            hidden += stats.rare_hidden(part.rare, alpha=alpha, power=power) - part.rare.pooled
     if any((slot.target == 0.0).any() for slot in slots):
         # So many tokens off the support are expected before one is seen with this power.
         hidden -= math.log(1.0 - power)

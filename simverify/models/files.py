@@ -7,6 +7,7 @@ draft_rows`` and, if wanted, ``name``. The row after token x is ``rows[x]``.
 
 import json
 import zipfile
+from collections.abc import Iterable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 from simverify.errors import UsageError
 from simverify.models.base import MarkovModel, Row
 from simverify.models.small import rational_markov
+from simverify.names import pick
 
 SUM_TOLERANCE = 1e-9
 
@@ -60,6 +62,8 @@ def _read_json(path: Path) -> tuple[Any, dict[str, Any]]:
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: not JSON ({error}); expected .json or .npz") from None
     parts = {}
+    if isinstance(document, dict):
+        _keys_iv(path, document, ("name", "target", "draft"))
     for side in ("target", "draft"):
         for key in ("start", "rows"):
             try:
@@ -69,6 +73,7 @@ def _read_json(path: Path) -> tuple[Any, dict[str, Any]]:
                     f'{path}: no "{side}"."{key}"; expected '
                     '{"name", "target": {"start", "rows"}, "draft": {"start", "rows"}}'
                 ) from None
+        _keys_iv(path, document[side], ("start", "rows"))
     return document.get("name", path.stem), parts
 
 
@@ -85,11 +90,20 @@ def _read_npz(path: Path) -> tuple[Any, dict[str, Any]]:
     missing = [part for part in _PARTS if part not in arrays]
     if missing:
         raise UsageError(f"{path}: no array {missing[0]!r}; expected {', '.join(_PARTS)}")
+    _keys_iv(path, arrays, (*_PARTS, "name"))
     for part in _PARTS:
         if arrays[part].dtype.kind not in "iuf":
             raise UsageError(f"{path}: {part} holds {arrays[part].dtype}; expected real numbers")
     name = str(arrays["name"]) if "name" in arrays else path.stem
     return name, {part: arrays[part] for part in _PARTS}
+
+
+def _keys_iv(path: Path, found: Iterable[str], known: tuple[str, ...]) -> None:
+    for key in found:
+        try:
+            pick(key, known, "key")
+        except UsageError as error:
+            raise UsageError(f"{path}: {error}") from None
 
 
 def _numbers(path: Path, part: str, values: Any) -> Row:
@@ -180,5 +194,7 @@ def _rows_iv(path: Path, part: str, array: Row, vocab: int) -> None:
             )
         if abs(row.sum() - 1) > SUM_TOLERANCE:
             raise UsageError(
-                f"{path}: {where} sums to {row.sum():.10g}; rows must sum to 1 within 1e-9"
+                f"{path}: {where} sums to {row.sum():.10g}; rows must sum to 1 within "
+                f"{SUM_TOLERANCE:g}: divide each row by its sum in float64 (softmax of float32 "
+                "logits is not enough)"
             )

@@ -25,9 +25,16 @@ from simverify.reports import document
         (["--calls", "-1"], "calls is -1: expected 0 to 1000"),
         (["--seed", "-1"], "seed is -1: expected 0 to 2^64 - 1"),
         (["--seed", str(2**64)], "expected 0 to 2^64 - 1"),
-        (["--eos", "-1"], "end-of-sequence token -1 is not in the vocabulary of toy"),
+        (
+            ["--calls", "1", "--eos", "-1"],
+            "end-of-sequence token -1 is not in the vocabulary of toy",
+        ),
         (["--seed", "0.5"], "--seed: '0.5' is not a whole number"),
-        (["--eos", "2"], "end-of-sequence token 2 is not in the vocabulary of toy, 0 to 1"),
+        (["--eos", "1"], "end-of-sequence token 1 without calls"),
+        (
+            ["--calls", "1", "--eos", "2"],
+            "end-of-sequence token 2 is not in the vocabulary of toy, 0 to 1",
+        ),
         (["--cost-ratio", "cheap"], 'unable to convert "cheap" into float'),
         (["--cost-ratio", "nan"], "cost ratio is nan"),
         (["--cost-ratio", "inf"], "cost ratio is inf: expected 0 to 1e+06"),

@@ -51,6 +51,28 @@ def assert_is_the_pair(model):
         np.testing.assert_array_equal(getattr(model, part), rows)
 
 
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        (PAIR | {"nmae": "mine"}, "unknown key 'nmae': did you mean 'name'?"),
+        (changed("draft", "row", []), "unknown key 'row': did you mean 'rows'?"),
+    ],
+)
+def test_misspelt_keys_are_refused(tmp_path, document, message):
+    assert message in complaint(write(tmp_path, document))
+
+
+def test_arrays_of_other_names_are_refused(tmp_path):
+    np.savez(tmp_path / "pair.npz", **ARRAYS, target_row=np.eye(2))
+    message = complaint(tmp_path / "pair.npz")
+    assert "unknown key 'target_row': did you mean 'target_rows'?" in message
+
+
+def test_rounded_rows_say_how_to_mend_them(tmp_path):
+    rounded = changed("target", "start", [0.3333333, 0.6666666])
+    assert "divide each row by its sum in float64" in complaint(write(tmp_path, rounded))
+
+
 def test_numbers(tmp_path):
     model = load_model(write(tmp_path, PAIR))
     assert model.name == "mine"
