@@ -11,31 +11,41 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _SIZE = 4096
-_HEAD = struct.Struct("dH")
+_HEAD = struct.Struct("ddH")
+
+_NEVER = (float("inf"), float("inf"))
 
 
 class Board:
-    """Shared memory with the place of the audit and its deadline (``time.monotonic``)."""
+    """Shared memory with the place of the audit and its deadlines.
+
+    One on the wall clock (``time.monotonic``), one in processor seconds of the process.
+    """
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, _SIZE)
-        self.write(float("inf"), "")
+        self.write(_NEVER, "")
 
-    def write(self, ends: float, place: str) -> None:
-        """Put up both."""
+    def write(self, deadlines: tuple[float, float], place: str) -> None:
+        """Put up all."""
         text = place.encode(errors="replace")[: _SIZE - _HEAD.size]
-        self._memory[: _HEAD.size + len(text)] = _HEAD.pack(ends, len(text)) + text
+        self._memory[: _HEAD.size + len(text)] = _HEAD.pack(*deadlines, len(text)) + text
 
     @property
-    def ends(self) -> float:
+    def deadlines(self) -> tuple[float, float]:
         """When the call of the code has to be over; infinite where nothing limits it."""
-        return float(_HEAD.unpack_from(self._memory)[0])
+        wall, processor, _ = _HEAD.unpack_from(self._memory)
+        return wall, processor
 
     @property
     def place(self) -> str:
         """What the audit was doing."""
-        size = int(_HEAD.unpack_from(self._memory)[1])
+        size = int(_HEAD.unpack_from(self._memory)[2])
         return self._memory[_HEAD.size : _HEAD.size + size].decode(errors="replace")
+
+
+def _in(seconds: float) -> tuple[float, float]:
+    return time.monotonic() + seconds, time.process_time() + seconds
 
 
 _board: Board | None = None
@@ -50,23 +60,23 @@ def use(board: Board) -> None:
 def doing(place: str) -> None:
     """Say what begins; nobody reads it where there is no parent."""
     if _board is not None:
-        _board.write(_board.ends, place)
+        _board.write(_board.deadlines, place)
 
 
 def extend(seconds: float) -> None:
     """Say that what runs is interrupted so much later than now instead."""
     if _board is not None:
-        _board.write(time.monotonic() + seconds, _board.place)
+        _board.write(_in(seconds), _board.place)
 
 
 @contextmanager
 def until(seconds: float) -> Iterator[None]:
-    """Say that what runs inside is interrupted after ``seconds`` of wall clock."""
+    """Say that what runs inside is interrupted after ``seconds``."""
     if _board is None:
         yield
         return
-    before = _board.ends
-    _board.write(min(before, time.monotonic() + seconds), _board.place)
+    before = _board.deadlines
+    _board.write(min(before, _in(seconds)), _board.place)
     try:
         yield
     finally:

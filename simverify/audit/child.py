@@ -21,12 +21,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from simverify.audit import board
+from simverify.audit.symbolic.watchdog import WAITING
 from simverify.errors import SimverifyError
 
 GRACE = 5.0
 """Seconds after a deadline at which code that an exception should have ended is killed."""
 
 _LOOK = 0.25
+_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 _LENGTH = struct.Struct("Q")
 _LIBRARY = re.compile(r"site-packages|simverify/audit/|/lib/python3|^<")
 _FORK = hasattr(os, "fork")
@@ -67,7 +69,7 @@ def in_child(work: Callable[[Say], Any], say: Say) -> Any:
     os.close(writer)
     status = None
     try:
-        last = _listen(reader, shown, say)
+        last = _listen(reader, child, shown, say)
         if isinstance(last, Died):
             return last
         _, status = os.waitpid(child, 0)
@@ -117,12 +119,13 @@ def _work(work: Callable[[Say], Any], shown: board.Board, writer: int) -> None:
         _exit(code)
 
 
-def _listen(reader: int, shown: board.Board, say: Say) -> Any:
+def _listen(reader: int, child: int, shown: board.Board, say: Say) -> Any:
     """Return the child's last message, :class:`Died` if it is stuck, or None if it is gone."""
+    patience = Patience()
     while True:
         if not select.select([reader], [], [], _LOOK)[0]:
-            if time.monotonic() > shown.ends + GRACE:
-                how = "a call did not return, and nothing could interrupt it"
+            how = patience.ended(shown, time.monotonic(), _processor_seconds(child))
+            if how is not None:
                 return Died(how, shown.place, hung=True)
             continue
         head = _read(reader, _LENGTH.size)
@@ -136,6 +139,48 @@ def _listen(reader: int, shown: board.Board, say: Say) -> Any:
         if kind != "said":
             return kind, value
         say(value)
+
+
+class Patience:
+    """Tells a call that nothing can interrupt from one that a busy machine keeps waiting."""
+
+    def __init__(self) -> None:
+        self._late: tuple[float, float | None] | None = None
+
+    def ended(self, shown: board.Board, wall: float, processor: float | None) -> str | None:
+        """Return in words why the child is to be ended, or None.
+
+        ``wall``: the time now; ``processor``: seconds the child has had so far, None where the
+        system does not tell.
+        """
+        wall_ends, processor_ends = shown.deadlines
+        if wall <= wall_ends:
+            self._late = None
+            return None
+        self._late = self._late or (wall, processor)
+        since, had = self._late
+        waited = wall - since
+        if waited < GRACE:
+            return None
+        late = f"no answer within {waited:.0f} s of wall clock after its limit"
+        if processor is None or had is None:
+            return late
+        if processor >= processor_ends + GRACE:
+            return "a call did not return, and nothing could interrupt it"
+        if processor - had < WAITING * waited:
+            return f"{late}: a call waits for something, and nothing could interrupt it"
+        return None
+
+
+def _processor_seconds(child: int) -> float | None:
+    """Return the processor seconds that a process has had, where the system tells."""
+    try:
+        with open(f"/proc/{child}/stat", "rb") as file:
+            # After the name in brackets, which may hold anything: user and system ticks.
+            user, system = file.read().rpartition(b")")[2].split()[11:13]
+    except (OSError, ValueError):
+        return None
+    return (int(user) + int(system)) / _TICKS
 
 
 def _read(reader: int, size: int) -> bytes:

@@ -6,11 +6,14 @@ import os
 import signal
 import sys
 import threading
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from simverify.audit.child import Died, in_child
+from simverify.audit.board import Board
+from simverify.audit.child import GRACE, Died, Patience, _processor_seconds, in_child
 from simverify.audit.containment import Interrupted, contained, from_user
 from simverify.audit.run import audit
 from simverify.audit.settings import AuditSettings
@@ -79,6 +82,33 @@ def test_a_call_that_nothing_can_interrupt_is_a_hang(monkeypatch):
     assert run.findings == (
         "hangs: a call did not return, and nothing could interrupt it, in the probe 'output'",
     )
+
+
+def test_a_call_that_gets_no_processor_is_not_called_a_hang():
+    shown = Board()
+    shown.write((100.0, 3.0), "the probe 'u = 0'")
+    busy, starved, waiting, unknown = (Patience() for _ in range(4))
+    for patience, first in ((busy, 3.0), (starved, 0.4), (waiting, 0.4), (unknown, None)):
+        assert patience.ended(shown, 99.0, first) is None
+        assert patience.ended(shown, 101.0, first) is None
+    late = 101.0 + 2 * GRACE
+    assert "nothing could interrupt it" in busy.ended(shown, late, 3.0 + GRACE)
+    # It runs, an eighth of the time, and has not had its seconds.
+    assert starved.ended(shown, late, 0.4 + GRACE / 4) is None
+    assert "waits for something" in waiting.ended(shown, late, 0.4)
+    assert unknown.ended(shown, late, None) == (
+        f"no answer within {2 * GRACE:.0f} s of wall clock after its limit"
+    )
+    # A call that ended meanwhile, and another that began, start anew.
+    shown.write((late + 50, 9.0), "the probe 'u = 1'")
+    assert waiting.ended(shown, late + 1, 0.4) is None
+    assert waiting.ended(shown, late + 51, 0.4) is None
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc")
+def test_the_processor_seconds_of_a_process_are_its_own():
+    assert _processor_seconds(os.getpid()) == pytest.approx(time.process_time(), abs=0.5)
+    assert _processor_seconds(2**30) is None
 
 
 def test_a_child_gives_the_same_document():
