@@ -12,7 +12,8 @@ SCHEMA_FILE = "schema.json"
 
 def generate_schema() -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of the result document."""
-    schema = msgspec.json.schema(Document)
+    # As JSON has it: an empty tuple that is a default becomes a list.
+    schema = msgspec.json.decode(msgspec.json.encode(msgspec.json.schema(Document)))
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 

@@ -7,7 +7,8 @@ def suspicion(place: Suspect | None, faults: NamedFaults | None) -> list[str]:
     """Return a line for the part that failed and one for the best-fitting fault, if any."""
     lines = []
     if place is not None:
-        lines.append(f"localised: {place.part or 'not localised'}; {place.why}")
+        part = f"localised: {place.part}" if place.part else "not localised"
+        lines.append(f"{part}; {place.why}")
     if faults is not None and faults.best is not None and faults.explains is not None:
         best = faults.best
         lines.append(

@@ -13,11 +13,14 @@ from simverify.results import (
     Counterexample,
     Diagnosis,
     ExactInstance,
+    FaultAtStrength,
     Instance,
     Localisation,
     Meta,
+    NamedFaults,
     Probe,
     SampledTier,
+    Suspect,
 )
 
 META = Meta(
@@ -279,3 +282,31 @@ def test_lines_fit_and_cannot_move_the_cursor(spec, message, paths, path):
 def test_a_broken_quotation_in_a_command_is_shown_as_it_is():
     run = replace(FAILED, reproduce="simverify audit it's.py:verify")
     assert failure_lines(run)[-1] == "  simverify audit it's.py:verify"
+
+
+def test_sampled_tests_say_what_they_refute_and_where_they_point():
+    faults = NamedFaults(
+        refuted=(FaultAtStrength(fault="inverted-ratio", strength=0.1, log_evalue=20.0),),
+        not_refuted=("rounded-q",),
+        beta=1e-3,
+        best=None,
+        explains=None,
+    )
+    passed = replace(STARVED, verdict="PASS", sampled=replace(STARVED.sampled, faults=faults))
+    assert "refutes 1 of 2 named faults" in words(passed)
+    assert "fits best" not in words(passed)
+    best = replace(
+        faults,
+        best=FaultAtStrength(fault="wrong-bonus-row", strength=1.0, log_evalue=None),
+        explains=0.97,
+    )
+    place = Suspect(part="bonus", position=3, why="the bonus slot alone deviates")
+    failed = replace(
+        passed,
+        verdict="FAIL",
+        sampled=replace(STARVED.sampled, faults=best, localisation=place),
+        findings=("transitions: p = 1e-12",),
+    )
+    assert all(len(line) <= 80 for line in failure_lines(failed))
+    assert "localised: bonus; the bonus slot alone deviates" in words(failed)
+    assert "fits best: wrong-bonus-row at strength 1, which explains 97%" in words(failed)

@@ -8,7 +8,7 @@ from rich.console import Console
 
 import simverify
 from simverify.reports.terminal import print_comparison
-from simverify.results import AfterCalls, Expected, Power
+from simverify.results import AfterCalls, Expected, FaultAtStrength, Power, Suspect
 
 ALL = ["token", "block", "greedy", "match", "temperature-0"]
 
@@ -236,3 +236,47 @@ def test_lengths_without_an_exact_value_are_said_not_to_be_judged(run):
         return replace(row, calls=calls)
 
     assert "not judged" not in flat(every(run, known))
+
+
+def test_refuted_faults_are_counted_and_a_failure_is_localised(run):
+    text = flat(run)
+    counts = {
+        f"{len(row.lossless.faults.refuted)} of "
+        f"{len(row.lossless.faults.refuted) + len(row.lossless.faults.not_refuted)}"
+        for row in run.results
+    }
+    assert "named faults refuted: token" in text
+    assert all(count in text for count in counts)
+
+    def change(row):
+        faults = replace(
+            row.lossless.faults,
+            best=FaultAtStrength(fault="reused-uniform", strength=0.3, log_evalue=99.0),
+            explains=0.914,
+        )
+        place = Suspect(part="random stream", position=1, why="reused-uniform explains it")
+        lossless = replace(
+            row.lossless, verdict="FAIL", findings=("p = 0",), faults=faults, localisation=place
+        )
+        return replace(row, verdict="FAIL", lossless=lossless)
+
+    failed = every(run, change)
+    assert_fits(shown(failed))
+    text = flat(failed)
+    assert "block: localised: random stream; reused-uniform explains it" in text
+    assert (
+        "block: fits best: reused-uniform at strength 0.3, which explains 91% of the deviation"
+    ) in text
+    none = every(
+        run,
+        lambda row: replace(
+            row,
+            lossless=replace(
+                row.lossless,
+                faults=None,
+                localisation=Suspect(part=None, position=None, why="nothing alone explains it"),
+            ),
+        ),
+    )
+    assert "named faults refuted" not in flat(none)
+    assert "block: not localised; nothing alone explains it" in flat(none)
