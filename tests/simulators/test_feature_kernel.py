@@ -120,6 +120,26 @@ def test_ratios_are_the_catalogues(case):
         assert (ratios[~judged][:, :-1] == 1).all()
 
 
+@pytest.mark.parametrize("tops", [(0, 1), (1, 6), (50, 100), (100, 4000), (4998, 4999)])
+def test_of_equal_tops_the_first_counts(tops):
+    """The draft's mode and the residual's, within a tile of entries and across tiles."""
+    vocab_size = 8 if max(tops) < 8 else 5000
+    rows = np.full((2, vocab_size), 0.5 / vocab_size)
+    rows[0, list(tops)] += 0.25
+    rows[1, [(top + 1) % vocab_size if tops[1] - tops[0] > 1 else top - 2 for top in tops]] += 0.25
+    tokens = np.unique([0, *tops, *rows[1].argsort()[-2:], vocab_size - 1])
+    p, q = (np.tile(row, (len(tokens), 1)) for row in rows / rows.sum(axis=1, keepdims=True))
+    judged = np.ones(len(tokens), bool)
+    _, ratios = filled(p, q, tokens, np.zeros(len(tokens)), judged)
+    np.testing.assert_allclose(ratios, due_ratios(p, q, tokens, judged), rtol=3e-7, atol=1e-10)
+    first, second = np.searchsorted(tokens, tops)
+    top = kernel.FAULTS.index("top-k-residual(1)")
+    assert ratios[first, top] > ratios[second, top] + 0.5
+    mode = ratios[:, kernel.FAULTS.index("argmax-draft-soft-q")]
+    drafted = np.isin(tokens, np.flatnonzero(q[0] == q[0].max()))
+    assert mode[drafted].max() > mode[drafted].min()
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_law_has_mass_one(dtype):
     """Over all tokens of a row P_m/P has mean 1 under P, to what sums of products round off."""
