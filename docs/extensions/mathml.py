@@ -16,7 +16,7 @@ _LOG = logging.getLogger(__name__)
 
 def _mathml(node: Any, *, block: bool) -> str:
     try:
-        return tex2mathml(node.astext(), as_block=block)
+        return str(tex2mathml(node.astext(), as_block=block))
     except MathError as error:
         _LOG.warning("formula is not understood: %s (%s)", error, node.astext(), location=node)
         return ""

@@ -66,7 +66,8 @@ def blocks(text: str) -> list[Block]:
 
 def tell(text: str) -> Story:
     """Run a page; a block of a kind that nothing runs is a problem."""
-    story, names = Story(text), {}
+    story = Story(text)
+    names: dict[str, object] = {}
     replaced: list[tuple[Block, str]] = []
     with TemporaryDirectory() as folder, TemporaryDirectory() as tools, contextlib.chdir(folder):
         run = _shell(Path(folder), Path(tools))
