@@ -30,9 +30,7 @@ BLOCKS = 200_000
 
 def first_calls(run, rule):
     slots = (run.gamma + 1, len(run.rows), run.model.vocab_size)
-    return simulate(
-        run.tables, rule, run.gamma, BLOCKS, seed=2, threads=1, transition_shape=slots
-    )
+    return simulate(run.tables, rule, run.gamma, BLOCKS, seed=2, threads=1, transition_shape=slots)
 
 
 @pytest.fixture(scope="module")
