@@ -27,7 +27,7 @@ ORDERS: tuple[Order, ...] = ("ratio", "index", "descending")
 """Orders of the vocabulary, first axis of ``Features.pits``."""
 
 _PARTS = 1 << 20
-"""Entries of rows that a thread takes at a time; what it takes changes no result."""
+"""Entries of rows that a thread takes at a time, however many threads there are."""
 
 _SUM_TOLERANCE = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
 

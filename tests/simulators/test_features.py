@@ -1,6 +1,8 @@
 """Features are the sums that stats would make of plain arrays, whatever the batch or threads."""
 
 from dataclasses import fields
+from functools import reduce
+from operator import add
 
 import numpy as np
 import pytest
@@ -179,18 +181,23 @@ def test_rows_of_float32_may_miss_one_by_their_rounding():
 
 
 def log_pvalues(law, dtype, seed):
-    """All tests of 60,000 tokens, each of a context of its own, that follow ``law``."""
-    n, vocab_size = 20_000, 12
-    total = None
-    for shard in range(3):
-        rng = np.random.default_rng([seed, shard])
-        p, q = rng.dirichlet(np.full(vocab_size, 0.7), (2, n))
-        rows = np.array([law(a[None], b[None], ()) for a, b in zip(p, q, strict=True)])
-        tokens, uniforms = drawn(rng, np.maximum(rows, 0)), rng.random(n)
-        # One in four follows nothing; under the null no token knows another.
-        follows = np.arange(n) % 4 != 0
-        part = features(p.astype(dtype), q.astype(dtype), tokens, uniforms, follows=follows)
-        total = part if total is None else total + part
+    """All tests of 240,000 tokens that follow ``law``, in batches, 2,000 contexts over and over."""
+    rng = np.random.default_rng(seed)
+    p, q = rng.dirichlet(np.full(12, 0.7), (2, 2_000))
+    rows = np.array([law(a[None], b[None], ()) for a, b in zip(p, q, strict=True)])
+    rows, *given = (np.tile(x, (30, 1)) for x in (np.maximum(rows, 0), p, q))
+    # One in four follows nothing; under the null no token knows another.
+    follows = np.arange(len(rows)) % 4 != 0
+    parts = [
+        features(
+            *(x.astype(dtype) for x in given),
+            drawn(rng, rows),
+            rng.random(len(rows)),
+            follows=follows,
+        )
+        for _ in range(4)
+    ]
+    total = reduce(add, parts)
     tests = {f"pit-{i}": stats.pit_ks(h, alpha=0.5) for i, h in enumerate(total.pits)}
     tests |= {name: stats.score_test(getattr(total, name), alpha=0.5) for name in WIDTHS}
     indicators = {"above": total.q_above_p, "rare-3": total.rare[0], "rare-5": total.rare[1]}
@@ -236,9 +243,11 @@ def test_a_faults_tokens_fail_and_it_is_named(fault, sees):
     found, gate = log_pvalues(get_fault(fault).law, np.float64, 20_260_102)
     for name in sees | {"ratios"}:
         assert found[name] < np.log(ALPHA), name
-    named = "draft-leak(1)" if fault.startswith("draft-leak") else fault
-    assert gate.best.fault == named
-    assert named not in {r.fault for r in gate.refuted if r.strength <= 0.1}
+    # Lenience 0.9 is acceptance times 1.11.
+    alike = {"scaled-acceptance(1.1)": {"lenient(0.9)"}, "draft-leak(0.3)": {"draft-leak(1)"}}
+    named = {fault} | alike.get(fault, set())
+    assert gate.best.fault in named
+    assert not named & {r.fault for r in gate.refuted if r.strength <= 0.1}
 
 
 @pytest.mark.distribution
@@ -253,6 +262,9 @@ def test_tokens_that_repeat_their_neighbours_place_are_correlated():
     place = np.minimum((cdf <= u).sum(axis=1), 11)
     tokens = order[np.arange(n), place]
     found = features(p, q, tokens, rng.random(n), follows=np.arange(n) % 2 == 1)
-    assert stats.pit_ks(found.pits[0], alpha=0.5).log_pvalue > np.log(ALPHA)
     assert stats.pit_correlation(found.pairs, alpha=0.5).log_pvalue < np.log(ALPHA)
-    assert stats.g2_test(stats.pit_table_g2(found.pair_table), alpha=0.5).log_pvalue < np.log(ALPHA)
+    table = stats.g2_test(stats.pit_table_g2(found.pair_table), alpha=0.5)
+    assert table.log_pvalue < np.log(ALPHA)
+    # Each token alone is right.
+    half = features(p[::2], q[::2], tokens[::2], rng.random(n // 2))
+    assert stats.pit_ks(half.pits[0], alpha=0.5).log_pvalue > np.log(ALPHA)
