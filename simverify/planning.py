@@ -15,19 +15,23 @@ from simverify.audit.cells import fine_cells, token_cells
 from simverify.audit.trial import MAX_CONTEXT_CELLS
 from simverify.comparison import MAX_GAMMA
 from simverify.errors import UsageError
-from simverify.limits import MAX_SECONDS, MIN_ALPHA, MIN_DETECT
+from simverify.limits import MAX_SECONDS, MIN_ALPHA
 from simverify.models.markov import MAX_STATES, MAX_VOCAB, markov
 from simverify.simulators.kernels import compiled_before
 from simverify.simulators.run import Counts, default_threads, simulate
 from simverify.simulators.tables import markov_tables
 
 DEFAULT_DEVIATION = 0.01
+MIN_DEVIATION = 1e-5
+"""Least deviation to plan for, with 10^11 blocks: far beyond, exact binomial tails run out of
+digits."""
+
 MAX_SAMPLES = 10**15
 
 VERIFIER = "block"
 """The rule that is timed."""
 
-LARGEST_TIMED = 1 << 18
+LARGEST_TIMED = 1 << 16
 """Largest vocabulary that is timed; the rows of a larger one would take seconds to make."""
 
 PILOT_BLOCKS = 1 << 16
@@ -249,8 +253,8 @@ def _ranges_iv(
         ("gamma", gamma, 1 <= gamma <= MAX_GAMMA, f"1 to {MAX_GAMMA}"),
     ]
     if deviation is not None:
-        fits = MIN_DETECT <= deviation < 1
-        rules.append(("deviation", deviation, fits, f"{MIN_DETECT:g} {below}"))
+        fits = MIN_DEVIATION <= deviation < 1
+        rules.append(("deviation", deviation, fits, f"{MIN_DEVIATION:g} {below}"))
     if seconds is not None:
         fits = 0 < seconds <= MAX_SECONDS
         rules.append(("seconds", seconds, fits, f"above 0, {MAX_SECONDS:g} at most"))

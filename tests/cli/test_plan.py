@@ -87,6 +87,29 @@ def test_more_samples_find_less(command):
     assert all(small < large for (small,), (large,) in zip(many, few, strict=True))
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--deviation", "1e-5", "--alpha", "1e-300", "--power", "0.9999"),
+        ("--deviation", "0.999999"),
+        ("--samples", str(10**15), "--alpha", "1e-300"),
+        ("--seconds", "1e-9"),
+    ],
+)
+def test_at_the_ends_of_every_range(command, arguments):
+    rows = document(command, *arguments)["rows"]
+    assert len(rows) == 10
+    assert all(x is None or x >= 0 for row in rows for x in (row["samples"], row["deviation"]))
+
+
+def test_a_large_vocabulary_is_timed_on_a_smaller_one(command, monkeypatch):
+    monkeypatch.setattr("simverify.planning.LARGEST_TIMED", 5)
+    assert command("plan", "--vocab", "7", "--gamma", "2", "--quiet", "--json", "-") == 0
+    loaded = json.loads(command.out)
+    assert loaded["meta"]["timings"][0]["model"] == "markov-5"
+    assert loaded["contexts"] == 15
+
+
 def test_too_few_samples_promise_nothing(command):
     rows = document(command, "--samples", "1")["rows"]
     assert {row["deviation"] for row in rows if "certificate" not in row["test"]} == {None}
@@ -122,7 +145,8 @@ def test_settings_and_their_precedence(command, tmp_path, monkeypatch):
         (("--alpha", "0"), "alpha is 0.0: expected 1e-300 or more, below 1"),
         (("--alpha", "nan"), "alpha is nan"),
         (("--power", "1"), "power is 1.0: expected 0.01 to 0.9999"),
-        (("--deviation", "0"), "deviation is 0.0: expected 1e-06 or more, below 1"),
+        (("--deviation", "0"), "deviation is 0.0: expected 1e-05 or more, below 1"),
+        (("--deviation", "9e-6"), "deviation is 9e-06: expected 1e-05 or more, below 1"),
         (("--deviation", "nan"), "deviation is nan"),
         (("--seconds", "0"), "seconds is 0.0: expected above 0"),
         (("--seconds", "inf"), "seconds is inf"),
