@@ -17,6 +17,7 @@ import numpy.typing as npt
 from simverify import stats
 from simverify.audit.cells import COARSE_CELLS, coarser, merged, token_cells
 from simverify.audit.judgement import Judgement, rejections
+from simverify.audit.localise import Evidence, Located, locate
 from simverify.audit.shares import pit_shares
 from simverify.audit.trial import Trial
 from simverify.simulators.run import PIT_BINS, Counts
@@ -46,14 +47,32 @@ def judge_pits(trial: Trial, counts: Counts, shares: dict[str, float]) -> Judgem
     ]
     beside = list(_cells(trial, counts, shares)) if trial.markov else []
     tests = [*by_order[0], *by_order[1], *beside]
+    findings += rejections(tests)
     return Judgement(
         tests=tuple(tests),
-        findings=(*findings, *rejections(tests)),
+        findings=tuple(findings),
         # Both orders have the same tokens and level, so they find the same distance.
         detectable=_weighted([(test.n, test.min_detectable) for test in by_order[0]]),
         deviation=DEVIATION,
         beside=tuple((test.deviation, test.min_detectable) for test in beside),
+        located=_located(trial, counts, by_order) if findings else None,
     )
+
+
+def _located(trial: Trial, counts: Counts, by_order: list[list[stats.TestResult]]) -> Located:
+    """Where the PITs point: of the catalogue they say nothing."""
+    by_slot = [0.0] * trial.positions
+    # Both orders have the same positions.
+    (seen,) = counts.pits[0].any(axis=1).nonzero()
+    for tests in by_order:
+        for position, test in zip(seen, tests, strict=True):
+            by_slot[position] = min(by_slot[position], test.log_pvalue)
+    return locate(
+        Evidence(
+            independence=False, tokens=True, lossy=False, by_slot=tuple(by_slot),
+            bonus=trial.gamma if trial.verifier.contract == "verify" else None, named=None,
+        )
+    )  # fmt: skip
 
 
 def predict_pits(trial: Trial, pilot: Counts, trials: int, shares: dict[str, float]) -> float:
