@@ -38,8 +38,20 @@ class Judgement:
 
 
 def rejections(tests: Iterable[stats.TestResult]) -> list[str]:
-    """Return a finding for each rejected test, its p-value to a power of ten."""
-    return [f"{test.name}: p = {shown(test.log_pvalue)}" for test in tests if test.rejected]
+    """Return a finding for each kind of rejected test: the smallest p-value, and how many more.
+
+    A kind is what a name begins with: all scores are one, and the transitions of all positions.
+    """
+    kinds: dict[str, list[stats.TestResult]] = {}
+    for test in tests:
+        if test.rejected:
+            kinds.setdefault(test.name.split()[0].rstrip(","), []).append(test)
+    found = []
+    for kind in kinds.values():
+        worst = min(kind, key=lambda test: test.log_pvalue)
+        more = f", and {len(kind) - 1} more of its kind" if kind[1:] else ""
+        found.append(f"{worst.name}: p = {shown(worst.log_pvalue)}{more}")
+    return found
 
 
 def shown(log_pvalue: float) -> str:

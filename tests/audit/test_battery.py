@@ -14,6 +14,7 @@ from simverify.audit.fault_rows import (
     known_faults,
     slot_rows,
 )
+from simverify.audit.judgement import rejections
 from simverify.audit.localise import PARTS
 from simverify.audit.naming import ratio_tests
 from simverify.audit.shares import callable_shares, context_shares, kernel_shares
@@ -323,3 +324,15 @@ def test_shares_of_an_instance_are_the_batterys():
     shares = callable_shares(1.0 - 1e-9)
     assert shares["gate"] == shares["ratios"] == pytest.approx(0.25)
     assert shares["scores"] == pytest.approx(0.25)
+
+
+def test_a_finding_speaks_for_all_of_its_kind():
+    rejected_ones = [test for test in judged(slots(leak(0.03))).tests if test.rejected]
+    found = rejections(rejected_ones)
+    kinds = [line.split()[0].rstrip(",:") for line in found]
+    assert kinds == ["named", "score", "transitions", "rare"]
+    scores = [test for test in rejected_ones if test.name.startswith("score")]
+    worst = min(scores, key=lambda test: test.log_pvalue)
+    assert found[1].startswith(f"{worst.name}: p = 1e-")
+    assert found[1].endswith(f", and {len(scores) - 1} more of its kind")
+    assert "more" not in found[0]
