@@ -61,7 +61,8 @@ def test_a_target_of_temperature_zero_needs_no_counts():
     instances = (SampledInstance(rational_markov("one-hot", p[0], p, q[0], q), 2),)
     result = audit(VERIFIERS["temperature-0"].rule, instances=instances)
     assert result.verdict == "PASS"
-    assert result.tier.detectable == pytest.approx(np.log(10) / result.tier.tests[0].n)
+    # So much off the support is seen once with power .9; a call emits one to three tokens.
+    assert 1 / 3 < result.tier.detectable * result.tier.samples / np.log(10) < 1
     wrong = audit(lambda p, q, x, rng: [int(x[0])], instances=instances)
     assert "support, position 1: token" in wrong.tier.findings[0]
 
