@@ -159,7 +159,7 @@ def test_code_without_a_name_is_repeated_by_its_test(audits, folder):
 
 def test_usage_errors_are_one_line(audits):
     told = section(audits.text, "test_out_of_range")
-    assert "simverify: alpha is 2: expected between 0 and 1" in told
+    assert "simverify: alpha is 2: expected 1e-300 or more, below 1" in told
     assert "did you mean 'token'?" in section(audits.text, "test_unknown_spec")
     assert "During handling" not in told
 

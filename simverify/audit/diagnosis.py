@@ -3,7 +3,8 @@
 import numpy as np
 
 from simverify.audit.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
-from simverify.audit.exact_tier import Examiner, Judged, as_step
+from simverify.audit.exact_tier import as_step
+from simverify.audit.examiner import Examiner, Judged
 from simverify.audit.instances import SmallModel, battery
 from simverify.audit.law import Comparison
 from simverify.audit.spec import Contract, Subject

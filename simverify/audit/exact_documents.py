@@ -2,7 +2,7 @@
 
 from simverify import results
 from simverify.audit.branches import branches
-from simverify.audit.exact_tier import Judged, output_length
+from simverify.audit.examiner import Judged, output_length
 from simverify.audit.generation import until
 from simverify.audit.instances import SmallModel
 from simverify.audit.optimality import optimum

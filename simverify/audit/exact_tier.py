@@ -10,58 +10,25 @@ from typing import Any
 import numpy as np
 
 from simverify.audit.board import doing
-from simverify.audit.coin_blocks import compare_coins
 from simverify.audit.coins import NotMonotone, TooManyCalls
-from simverify.audit.enumerate import (
-    CannotEnumerate,
-    ExactLaw,
-    OutOfTime,
-    TooManyPaths,
-    enumerate_step,
-)
-from simverify.audit.generation import ending
+from simverify.audit.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
+from simverify.audit.examiner import MAX_PATHS, SECONDS, Examiner, Judged
 from simverify.audit.instances import SmallModel
-from simverify.audit.law import Comparison, compare_blocks, compare_tokens
-from simverify.audit.precision import Held, deviation, hold
+from simverify.audit.precision import Held
 from simverify.audit.search import search
 from simverify.audit.spec import Contract, Subject
-from simverify.audit.symbolic import Enumeration, Lift
+from simverify.audit.symbolic import Enumeration
 from simverify.audit.symbolic.watchdog import Stopwatch
-
-MAX_PATHS = 60_000
-"""Paths of the whole battery."""
 
 TORCH_PATHS = 15_000
 """The same where torch is used, whose paths take ten times as long."""
 
-SECONDS = 60.0
-"""Limit of the exact tier; it only aborts, to INCONCLUSIVE. Processor seconds, where the code
-does not sleep: a busy machine changes no verdict."""
+_ENDLESS = 3
+"""Instances with more paths than a rule takes whose loops end, after which no more are tried."""
 
 SEARCH_EXAMPLES = 60
 SEARCH_PATHS = 600
 """Paths of one instance in the search: larger ones are not asked, unless one failed."""
-
-_STEP_PATHS = 4_000
-_MOST_PRUNED = 1e-6
-"""Mass of rounding-size branches that a pass may leave out."""
-
-
-@dataclass(frozen=True)
-class Judged:
-    """One instance and the code's exact law on it."""
-
-    model: SmallModel
-    comparison: Comparison
-    violated: bool
-    deviates: bool
-    undecided: bool
-    held: Held
-
-    @property
-    def failed(self) -> bool:
-        """Whether the code broke its contract, or its law is not the target's."""
-        return self.violated or self.deviates
 
 
 @dataclass
@@ -88,111 +55,6 @@ class ExactTier:
     def paths(self) -> int:
         """Paths run on the battery."""
         return sum(judged.comparison.paths for judged in self.judged)
-
-
-@dataclass(frozen=True)
-class Examiner:
-    """Enumerates the subject on instances and compares its law with the target's.
-
-    ``enumeration``: one that is already set up for a ``verify`` rule; without it each
-    instance pays for its own. ``leaves``: how many such a one has seen, which need not be
-    looked at again for untracked randomness.
-    """
-
-    subject: Subject
-    contract: Contract
-    tolerance: float | None = None
-    max_paths: int = MAX_PATHS
-    enumeration: Enumeration | None = None
-    leaves: int = 0
-
-    def judge(self, model: SmallModel, seconds: float | None = SECONDS) -> Judged:
-        """Exact law on one instance. Raises as :mod:`simverify.audit.enumerate` does."""
-        held = hold(lambda lift: self._compare(model, seconds, lift), self.tolerance)
-        comparison = held.comparison
-        violated = any(finding.severity == "violation" for finding in comparison.findings)
-        # What was not run may lie anywhere: it fails nobody, and it passes nobody.
-        # What was lost broke the contract: it is a finding, and no law.
-        deviates = deviation(comparison) > held.tolerance
-        undecided = comparison.pruned > max(10 * held.tolerance, _MOST_PRUNED)
-        return Judged(model, comparison, violated, deviates, undecided, held)
-
-    def _compare(self, model: SmallModel, seconds: float | None, lift: Lift | None) -> Comparison:
-        rule = self.subject.rule
-        if self.subject.coin_bits is not None:
-            return compare_coins(
-                rule,
-                model,
-                model.gamma,
-                bits=self.subject.coin_bits,
-                tolerance=self.tolerance,
-                max_calls=self.max_paths,
-            )
-        if self.contract == "verify":
-            with ExitStack() as stack:
-                enumeration = None if lift else self.enumeration
-                if enumeration is None:
-                    if self.enumeration is not None:
-                        self.enumeration.release()
-                    enumeration = Enumeration(rule, leaves=self.leaves, lift=lift)
-                    stack.enter_context(enumeration)
-                return compare_blocks(
-                    enumeration,
-                    rule,
-                    model,
-                    model.gamma,
-                    tolerance=self.tolerance,
-                    max_paths=self.max_paths,
-                    seconds=seconds,
-                )
-        length = output_length(model, "step")
-        law = enumerate_step(
-            rule,
-            model.target,
-            model.draft,
-            gamma=model.gamma,
-            length=length,
-            prefix=model.prompt,
-            earlier_calls=model.earlier_calls,
-            eos=model.eos,
-            max_paths=min(self.max_paths, _STEP_PATHS),
-            seconds=seconds,
-            lift=lift,
-        )
-        target = ending(model.target, model.eos)
-        return compare_tokens(
-            _filled(law, model.eos, length),
-            target,
-            length,
-            prefix=model.prompt,
-            tolerance=self.tolerance,
-        )
-
-    def fails(self, model: SmallModel) -> bool:
-        """Whether the code fails on ``model``; what cannot be enumerated does not count."""
-        try:
-            return self.judge(model).failed
-        except (CannotEnumerate, NotMonotone, OutOfTime, TooManyCalls, TooManyPaths):
-            return False
-
-
-def _filled(law: ExactLaw, eos: int | None, length: int) -> ExactLaw:
-    """Return ``law`` with generations that ``eos`` ended filled up with it."""
-    if eos is None:
-        return law
-    filled = {
-        tokens + (eos,) * (length - len(tokens)): mass for tokens, mass in law.probabilities.items()
-    }
-    return replace(law, probabilities=filled)
-
-
-def output_length(model: SmallModel, contract: Contract) -> int:
-    """How many tokens of the output are compared on ``model``."""
-    if contract == "verify" or model.gamma <= 2:
-        return model.gamma + 1
-    # A rule that drafts itself has every block of every call on its paths.
-    few = (model.vocab_size == 2 or model.certain_drafts) and not model.earlier_calls
-    return model.gamma + 1 if few else 2
 
 
 def examine(
@@ -246,9 +108,13 @@ def _run_battery(
 ) -> None:
     watch = Stopwatch()
     rest = list(models)
+    endless = 0
     while rest:
         model = rest.pop(0)
         examiner = examiner_for(max_paths - tier.paths)
+        fair = _fair_paths(examiner, model)
+        fits = examiner.max_paths >= fair
+        examiner = replace(examiner, max_paths=min(examiner.max_paths, fair))
         left = seconds - watch.seconds()
         if left <= 0:
             tier.aborted = f"the limit of {seconds:g} s passed"
@@ -268,7 +134,14 @@ def _run_battery(
         except (TooManyPaths, TooManyCalls):
             # The models come by size: what follows would not fit either.
             tier.skipped.append(model)
-            if tier.judged and examiner.max_paths < max_paths / 2:
+            endless += fits
+            if endless == _ENDLESS:
+                tier.not_enumerable = CannotEnumerate(
+                    f"all paths on {model.name}: more than {fair:,}, as where a loop draws until "
+                    "it accepts"
+                )
+                return
+            if tier.judged and max_paths - tier.paths < max_paths / 2:
                 tier.skipped += rest
                 return
             continue
@@ -276,6 +149,13 @@ def _run_battery(
         if judged.failed:
             tier.failure = judged
             return
+
+
+def _fair_paths(examiner: Examiner, model: SmallModel) -> int:
+    """Return more paths than a rule without endless loops takes on ``model``."""
+    if examiner.contract == "step" or examiner.subject.coin_bits is not None:
+        return examiner.max_paths + 1
+    return 1_000 + 30 * (2 * model.vocab_size) ** model.gamma * model.vocab_size
 
 
 def _search(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from simverify.audit.callables_tables import SampledInstance, Tables
-from simverify.audit.exact_tier import Judged
+from simverify.audit.examiner import Judged
 from simverify.audit.instances import SmallModel
 from simverify.verifiers import VERIFIERS
 
@@ -30,7 +30,8 @@ def optimum(model: SmallModel) -> float:
 def optimality_notes(judged: Sequence[Judged], tolerance: float) -> list[str]:
     """Say where the rule, whose law was right on all of ``judged``, accepts too little.
 
-    Rules that draft themselves have no notes: how many drafts they judged is not known.
+    Rules that draft themselves have no notes: the tokens do not tell how many drafts of a
+    position a call weighs, and a rule that weighs two may well accept more than block does.
     """
     rounding = max(_ROUNDING, tolerance)
     found = {x.model: x.comparison.expected_accepted for x in judged}

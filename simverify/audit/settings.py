@@ -4,7 +4,8 @@ import shlex
 from dataclasses import dataclass, replace
 
 from simverify.audit.callables import MAX_SAMPLES
-from simverify.audit.exact_tier import MAX_PATHS, SECONDS, TORCH_PATHS, uses_torch
+from simverify.audit.exact_tier import TORCH_PATHS, uses_torch
+from simverify.audit.examiner import MAX_PATHS, SECONDS
 from simverify.audit.spec import Contract, Subject
 from simverify.errors import UsageError
 from simverify.limits import MAX_SECONDS, MIN_ALPHA, MIN_DETECT

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from simverify.audit.enumerate import enumerate_verify
-from simverify.audit.exact_tier import Examiner
+from simverify.audit.examiner import Examiner
 from simverify.audit.instances import battery
 from simverify.audit.precision import TOLERANCE
 from simverify.audit.spec import Subject

@@ -303,3 +303,30 @@ def test_a_constant_seed_is_said_in_words():
     (finding,) = [x for x in result.findings if x.startswith("constant-seed")]
     assert "a numpy Generator is seeded with the constant 42 inside the call" in finding
     assert "test_run.py:" in finding
+
+
+def by_rejection(keep):
+    """Return the token rule whose residual is drawn by rejection: y ~ p, kept by ``keep``."""
+
+    def verify(p, q, x, rng):
+        for i, t in enumerate(x):
+            if not rng.random() < p[i][t] / q[i][t]:
+                while True:
+                    y = int(rng.choice(len(p[i]), p=p[i]))
+                    if rng.random() * p[i][y] < keep(p[i][y], q[i][y]):
+                        return [*map(int, x[:i]), y]
+        return [*map(int, x), int(rng.choice(p.shape[1], p=p[-1]))]
+
+    return verify
+
+
+@pytest.mark.distribution
+def test_a_residual_drawn_by_rejection_is_judged_by_sampling():
+    settings = AuditSettings(gamma=1, vocab_size=3, alpha=1e-9 / 2, detect=0.1)
+    right = run(by_rejection(lambda p, q: max(p - q, 0)), "verify", settings)
+    assert (right.verdict, right.tier) == ("PASS", "sampled"), right.findings
+    assert "as where a loop draws until it accepts" in right.not_enumerable
+    # Few paths are spent on loops: the whole budget would take a minute.
+    assert right.paths < 1_000
+    wrong = run(by_rejection(min), "verify", settings)
+    assert wrong.verdict == "FAIL"
