@@ -89,6 +89,11 @@ def simverify_audit(request: pytest.FixtureRequest) -> Audit:
     command line is an argument too: ``gamma``, ``vocab``, ``tolerance``, ``strict_probes``,
     ``batch``, ``eos``, ``max_paths``, ``max_samples``, ``seconds``, ``alpha``, ``detect``,
     ``seed``. Returns the :class:`simverify.results.AuditRun`.
+
+    The audit runs in the test's own process. A loop in Python that does not end is a finding,
+    and so is code that ends its process: it is tried in a child first, on Linux. A call into
+    compiled code that never returns is not ended here; ``simverify audit``, which runs all of
+    it in a child, ends it and says where.
     """
 
     def run_audit(
