@@ -84,6 +84,8 @@ def _audit(run: AuditRun) -> Iterator[str]:
     found = run.counterexample
     if found is None:
         return
+    if not found.sequence:
+        yield "counterexample.sequence is empty: expected the tokens of an output"
     missing = set(found.instance.target_probs) - set(found.instance.draft_probs)
     if missing:
         yield (
@@ -96,8 +98,6 @@ def _audit(run: AuditRun) -> Iterator[str]:
                 f"counterexample.tree[{i}].sequence has {len(branch.sequence)} tokens: expected "
                 f"1 to {len(found.sequence)}"
             )
-    if not found.sequence:
-        yield "counterexample.sequence is empty: expected the tokens of an output"
     numbers = {"emitted": found.probability_emitted, "expected": found.probability_expected}
     for name, value in numbers.items():
         yield from _within(f"counterexample.probability_{name}", [value], 0.0, 1.0)

@@ -16,9 +16,13 @@ from simverify.reports.found import (
     tokens,
 )
 from simverify.reports.suspicion import suspicion
+from simverify.reports.words import bounded
 from simverify.results import AuditRun, Counterexample, Instance, Localisation
 
 WIDTH = 80
+
+LONGEST = 10_000
+"""Characters of one text: longer ones, which code under audit may raise, stand in the document."""
 
 
 def verdict_lines(run: AuditRun) -> list[str]:
@@ -172,7 +176,7 @@ def _command(command: str) -> list[str]:
 
 def _wrap(text: str, first: str = "", rest: str | None = None) -> list[str]:
     return textwrap.wrap(
-        _plain(text),
+        _plain(bounded(text, LONGEST)),
         WIDTH,
         initial_indent=first,
         subsequent_indent=f"{first}  " if rest is None else rest,

@@ -17,6 +17,11 @@ MOST_ITEMS = 100
 T = TypeVar("T")
 
 
+def bounded(text: str, most: int) -> str:
+    """Return ``text``, or its first ``most`` characters and how long it is."""
+    return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
+
+
 def clean(text: str, longest: int = LONGEST) -> str:
     """Return ``text`` on one line, printable and at most ``longest`` characters long.
 

@@ -39,6 +39,7 @@ def hostile_runs():
         run = json.loads((FOLDER / name / "run.json").read_text())
         yield msgspec.convert(spoilt(run), Document)
     audit = msgspec.to_builtins(example("faulty-block"))
+    audit["spec"] += HOSTILE
     audit["notes"] = [HOSTILE + "x" * 10_000_000] * 2
     audit["findings"] = [HOSTILE] * 500
     yield msgspec.convert(audit, Document)

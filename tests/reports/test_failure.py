@@ -310,3 +310,9 @@ def test_sampled_tests_say_what_they_refute_and_where_they_point():
     assert all(len(line) <= 80 for line in failure_lines(failed))
     assert "localised: bonus; the bonus slot alone deviates" in words(failed)
     assert "fits best: wrong-bonus-row at strength 1, which explains 97%" in words(failed)
+
+
+def test_ten_million_characters_are_cut_and_counted():
+    text = words(replace(FAILED, notes=("x" * 10_000_000,)))
+    assert len(text) < 20_000
+    assert "... (10,000,006 characters)" in text

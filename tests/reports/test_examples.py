@@ -1,0 +1,64 @@
+"""The committed examples are what the code makes: python -m simverify.reports.examples."""
+
+import importlib.util
+
+import msgspec
+import pytest
+
+from simverify.reports.document import document_text, read_document
+from simverify.reports.examples import EXAMPLES, FOLDER, fixed, main
+from simverify.reports.write import write_reports
+
+AGAIN = "make them again: python -m simverify.reports.examples"
+
+
+def test_every_example_is_committed():
+    assert sorted(path.name for path in FOLDER.iterdir()) == sorted(EXAMPLES), AGAIN
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_renderings_are_those_of_the_run_file(name, tmp_path):
+    write_reports(read_document(FOLDER / name / "run.json"), tmp_path)
+    for path in tmp_path.iterdir():
+        assert path.read_bytes() == (FOLDER / name / path.name).read_bytes(), AGAIN
+
+
+def differences(new, old, place=""):
+    """Places where two documents differ; numbers may by rounding of another machine."""
+    if isinstance(new, dict) and isinstance(old, dict):
+        for key in sorted(set(new) | set(old)):
+            yield from differences(new.get(key), old.get(key), f"{place}.{key}")
+    elif isinstance(new, list) and isinstance(old, list) and len(new) == len(old):
+        for i, pair in enumerate(zip(new, old, strict=True)):
+            yield from differences(*pair, f"{place}[{i}]")
+    elif isinstance(new, float) and isinstance(old, int | float):
+        if new != pytest.approx(old, rel=1e-6, abs=1e-12):
+            yield place
+    elif new != old:
+        yield place
+
+
+def test_differences_are_seen():
+    old = {"a": [1.0, {"b": "x"}], "c": None}
+    assert list(differences({"a": [1.0 + 1e-9, {"b": "x"}], "c": None}, old)) == []
+    assert list(differences({"a": [1.1, {"b": "y"}], "d": 1}, old)) == [".a[0]", ".a[1].b", ".d"]
+    assert list(differences({"a": [1.0], "c": None}, old)) == [".a"]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_run_of_the_same_code_gives_the_same_document(name):
+    if name == "transformers" and importlib.util.find_spec("transformers") is None:
+        pytest.skip("transformers is not installed")
+    new = msgspec.to_builtins(fixed(EXAMPLES[name]()))
+    old = msgspec.to_builtins(read_document(FOLDER / name / "run.json"))
+    new, old = (msgspec.json.decode(msgspec.json.encode(run)) for run in (new, old))
+    assert list(differences(new, old)) == [], AGAIN
+
+
+def test_the_command_writes_where_it_is_told(tmp_path, monkeypatch, capsys):
+    run = read_document(FOLDER / "faulty-block" / "run.json")
+    monkeypatch.setattr("simverify.reports.examples.EXAMPLES", {"one": lambda: run})
+    monkeypatch.setattr("sys.argv", ["examples", str(tmp_path)])
+    main()
+    assert (tmp_path / "one" / "run.json").read_text() == document_text(run)
+    assert capsys.readouterr().out == f"{tmp_path / 'one'}\n"

@@ -1,0 +1,128 @@
+"""Markdown, JUnit XML and GitHub's workflow commands."""
+
+import re
+from xml.etree import ElementTree
+
+import msgspec
+import pytest
+from report_runs import HOSTILE, compare_run, example, hostile_runs
+
+from simverify.reports.github import SUMMARY, annotations, append_summary
+from simverify.reports.junit import junit_report
+from simverify.reports.markdown import MOST_CHARACTERS, escape, markdown_report
+from simverify.reports.words import clean
+
+
+class TestMarkdown:
+    def test_a_failure_in_its_first_lines(self):
+        lines = markdown_report(example("faulty-block")).split("\n")
+        assert lines[0] == "## \N{CROSS MARK} FAIL: naive-block"
+        assert lines[2].startswith("Do not ship it: its output does not follow the target")
+
+    def test_every_row_of_a_table_has_as_many_cells_as_its_head(self):
+        for run in (example("compare"), example("transformers"), *hostile_runs()):
+            tables = re.findall(r"(?:^\|.*\|$\n?)+", markdown_report(run), re.M)
+            assert tables
+            for table in tables:
+                bars = {len(re.findall(r"(?<!\\)\|", line)) for line in table.strip().split("\n")}
+                assert len(bars) == 1
+
+    def test_hostile_texts_are_no_markup(self):
+        for run in hostile_runs():
+            text = markdown_report(run)
+            assert len(text) <= MOST_CHARACTERS + 100
+            bare = re.sub(r"^(`{3,})text\n.*?^\1$", "", text, flags=re.M | re.S)
+            for mark in ("<script", "@octo", "](", "http://", "\x1b", "\u202e"):
+                assert mark not in bare.replace(r"\](", ""), mark
+
+    @pytest.mark.parametrize(
+        ("text", "shown"),
+        [
+            ("a|b", r"a\|b"),
+            ("_x_ *y*", r"\_x\_ \*y\*"),
+            ("[a](http://b)", r"\[a\](http:&#47;&#47;b)"),
+            ("a\nb\x00", "a b?"),
+            ("$x$ `y` @z", r"\$x\$ \`y\` &#64;z"),
+        ],
+    )
+    def test_escaping(self, text, shown):
+        assert escape(text) == shown
+
+    def test_a_command_with_backticks_stays_in_its_fence(self):
+        run = msgspec.structs.replace(example("faulty-block"), reproduce="a ```` b")
+        assert "`````text\na ```` b\n`````" in markdown_report(run)
+
+
+class TestJunit:
+    def test_the_counts_are_those_of_the_cases(self):
+        for run, failures, errors in (
+            (example("compare"), 0, 0),
+            (example("faulty-block"), 1, 0),
+            (inconclusive(), 0, 1),
+        ):
+            suite = ElementTree.fromstring(junit_report(run)).find("testsuite")
+            assert suite.attrib["failures"] == str(failures) == str(len(suite.findall("*/failure")))
+            assert suite.attrib["errors"] == str(errors) == str(len(suite.findall("*/error")))
+            assert suite.attrib["tests"] == str(len(suite.findall("testcase")))
+
+    def test_a_comparison_has_a_case_for_each_result(self):
+        cases = ElementTree.fromstring(junit_report(example("compare"))).iter("testcase")
+        assert [case.attrib["name"] for case in cases][:2] == [
+            "token on compact",
+            "block on compact",
+        ]
+
+    def test_a_failure_says_what_the_terminal_says(self):
+        failure = ElementTree.fromstring(junit_report(example("faulty-block"))).find(".//failure")
+        assert "Smallest counterexample: V = 2, gamma = 2" in failure.text
+
+    def test_hostile_texts_are_well_formed_and_bounded(self):
+        for run in hostile_runs():
+            text = junit_report(run)
+            assert len(text) < 1_000_000
+            names = [case.attrib["name"] for case in ElementTree.fromstring(text).iter("testcase")]
+            assert "<script>alert(1)</script>?[31m" in names[0]
+
+
+def inconclusive():
+    run = example("transformers")
+    return msgspec.structs.replace(run, verdict="INCONCLUSIVE", inconclusive="too few paths")
+
+
+class TestGithub:
+    def test_a_failure_is_an_error_at_its_file(self):
+        run = msgspec.structs.replace(example("faulty-block"), spec="src/my,sampler.py:verify")
+        first, *rest = annotations(run)
+        assert first.startswith(
+            "::error file=src/my%2Csampler.py,title=simverify audit%3A audit "
+            "src/my%2Csampler.py%3Averify::FAIL "
+        )
+        assert "%0ASmallest counterexample: V = 2, gamma = 2%0A" in first
+        assert rest[0].startswith("::warning file=src/my%2Csampler.py,")
+
+    def test_no_verdict_is_a_warning_and_a_pass_a_notice(self):
+        assert next(annotations(inconclusive())).startswith("::warning ")
+        (only,) = annotations(example("compare"))
+        assert only.startswith("::notice title=simverify compare%3A PASS%3A token")
+
+    def test_a_hostile_name_starts_no_command_of_its_own(self):
+        run = msgspec.structs.replace(
+            example("faulty-block"), spec="x\n::stop-commands::y\r%0A" + HOSTILE
+        )
+        for line in annotations(run):
+            assert line.startswith(("::error ", "::warning "))
+            assert not {"\n", "\r"} & set(line)
+            assert "%250A" in line or "spec" not in line
+
+    def test_the_summary_is_added_to_the_file(self, tmp_path, monkeypatch):
+        monkeypatch.setenv(SUMMARY, str(tmp_path / "summary"))
+        append_summary(example("faulty-block"))
+        append_summary(example("transformers"))
+        text = (tmp_path / "summary").read_text()
+        assert text.index("FAIL: naive-block") < text.index("PASS: transformers")
+
+
+def test_texts_are_bounded_and_say_how_long_they_were():
+    assert clean("x" * 10_000_000) == f"{'x' * 600}... (10,000,000 characters)"
+    assert clean("a\x1b\u202e\u2066\ud800b\n c") == "a????b c"
+    assert len(markdown_report(compare_run(125, 4, "{}" + HOSTILE * 300))) <= MOST_CHARACTERS + 100
