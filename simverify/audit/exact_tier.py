@@ -155,7 +155,7 @@ def _fair_paths(examiner: Examiner, model: SmallModel) -> int:
     """Return more paths than a rule without endless loops takes on ``model``."""
     if examiner.contract == "step" or examiner.subject.coin_bits is not None:
         return examiner.max_paths + 1
-    return 1_000 + 30 * (2 * model.vocab_size) ** model.gamma * model.vocab_size
+    return 1_000 + 30 * int((2 * model.vocab_size) ** model.gamma) * model.vocab_size
 
 
 def _search(

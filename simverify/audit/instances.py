@@ -218,9 +218,9 @@ def _step_only(eos: int | None) -> Iterator[SmallModel]:
     end = 1 if eos is None else eos
     rows = ((1, 1), (2, 3), (9, 1)), ((0, 1), (3, 2), (1, 9))
     if end < 2:
-        targets, drafts = (tuple(row if end else row[::-1] for row in side) for side in rows)
+        p, q = (tuple(row if end else row[::-1] for row in side) for side in rows)
         name = f"accepted end of sequence {end}, V=2, gamma=3"
-        yield SmallModel(name, 3, targets, drafts, earlier_calls=1, eos=end)
+        yield SmallModel(name, 3, p, q, earlier_calls=1, eos=end)
 
 
 def _lean(model: SmallModel) -> bool:
