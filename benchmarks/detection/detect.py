@@ -34,6 +34,7 @@ from lines import (
     small_setting,
 )
 from peers import PEERS, CallView, SlotView, View, shares
+from power import Needed
 from trials import Calls, simulate
 
 from simverify.faults.catalogue import get_fault
@@ -63,6 +64,7 @@ def main() -> None:
         "quick": options.quick,
         "checks": checks(tables, NAMED[5:6] if options.quick else NAMED),
         "healthy": healthy(tables, 20 if options.quick else 200),
+        "right_code": right_code(tables, options.quick),
         "lines": measured(tables, options.quick),
     }
     # Lines are measured in other processes, which keep their own time.
@@ -118,10 +120,22 @@ def healthy(tables: Tables, runs: int) -> dict[str, Any]:
         "tokens": calls * law.tokens_per_call,
         "rejections": rejected,
         "smallest_log_pvalue": smallest,
-        "peers": peer_shares(
-            CallView(call_law(tables.flat(), None), tables.target[0]), calls, runs
-        ),
     }
+
+
+def right_code(tables: Tables, quick: bool) -> dict[str, Any]:
+    """Share of runs in which each peer rejects the token rule: its false alarms.
+
+    With its own calls, and with 1,000.
+    """
+    target = tables.target[0]
+    views: dict[str, View] = {SMALL: CallView(call_law(tables.flat(), None), target)}
+    if not quick:
+        for name in (LARGE, DISTINCT):
+            row = load_large(name)[0][0]
+            views[name] = SlotView(row, row)
+    runs = {SMALL: 10 if quick else 100}
+    return {name: peer_shares(view, 1_000, runs.get(name, 20)) for name, view in views.items()}
 
 
 def measured(tables: Tables, quick: bool) -> list[dict[str, Any]]:
@@ -164,14 +178,19 @@ def entry(result: Found, peers: dict[str, Any], clock: float) -> dict[str, Any]:
         **asdict(line),
         "unit": "pairs" if line.fault == "shared stream" else "tokens",
         "best_test": result.best_test,
-        "best": asdict(result.best),
-        "battery": asdict(result.battery),
+        "best": _finite(result.best),
+        "battery": _finite(result.battery),
         "ratio": result.ratio,
         "runs": result.runs,
         "tests": result.tried,
         "peers": peers,
         "cpu_seconds": round(time.process_time() - clock, 1),
     }
+
+
+def _finite(needed: Needed) -> dict[str, float | None]:
+    """N and its interval; null beyond the sizes that were tried."""
+    return {key: n if math.isfinite(n) else None for key, n in asdict(needed).items()}
 
 
 def peer_shares(view: View, calls: int, runs: int) -> dict[str, Any]:
@@ -184,35 +203,27 @@ def table(document: dict[str, Any]) -> str:
     """Markdown table of all lines."""
     names = [peer.name for peer in PEERS]
     head = ["fault", "best single test", "N, best", "N, battery", "ratio", *names]
-    lines = [_row(head), _row(["---", "---", *["---:"] * (len(head) - 2)])]
-    instance = None
-    for line in document["lines"]:
-        if line["instance"] != instance:
-            instance = line["instance"]
-            lines.append(_row([f"**{instance}**", *[""] * (len(head) - 1)]))
-        lines.append(
-            _row(
-                [
-                    line["label"],
-                    line["best_test"],
-                    _interval(line["best"]),
-                    _interval(line["battery"]),
-                    f"{line['ratio']:.2f}",
-                    *(_shares(line["peers"][name]) for name in names),
-                ]
-            )
-        )
-    right = document["healthy"]
-    blank = [f"{right['rejections']} of {right['runs']} runs", "", f"{right['tokens']:,.0f}", ""]
-    lines.append(_row(["**right code**", *blank, *(_shares(right["peers"][n]) for n in names)]))
-    return "\n".join(lines) + "\n"
+    rows = [_row(head), _row(["---", "---", *["---:"] * (len(head) - 2)])]
+    lines = document["lines"]
+    for instance, peers in document["right_code"].items():
+        rows.append(_row([f"**{instance}**", *[""] * (len(head) - 1)]))
+        for line in lines:
+            if line["instance"] == instance:
+                figures = [_interval(line["best"]), _interval(line["battery"])]
+                seen = [_shares(line["peers"][name]) for name in names]
+                ratio = f"{line['ratio']:.2f}"
+                rows.append(_row([line["label"], line["best_test"], *figures, ratio, *seen]))
+        rows.append(_row(["right code", "", "", "", "", *(_shares(peers[n]) for n in names)]))
+    return "\n".join(rows) + "\n"
 
 
-def _interval(needed: dict[str, float]) -> str:
+def _interval(needed: dict[str, float | None]) -> str:
     return f"{_count(needed['n'])} ({_count(needed['low'])} to {_count(needed['high'])})"
 
 
-def _count(n: float) -> str:
+def _count(n: float | None) -> str:
+    if n is None:
+        return "more"
     return f"{float(f'{n:.3g}'):,.0f}" if n >= 100 else f"{n:.0f}"
 
 

@@ -32,10 +32,10 @@ def tokens(p: Rows, q: Rows, uniforms: Rows) -> npt.NDArray[np.int64]:
 
 def measure_pairs(line: Line, tables: Tables, runs: int, *, shared: bool = True) -> Found:
     """Pairs that find the shared stream; with ``shared`` false there is nothing to find."""
-    contexts = (0, 0) if line is SAME else (1, 2)
+    contexts = (0, 0) if line == SAME else (1, 2)
     laws = [(tables.target[c], tables.draft[c]) for c in contexts]
     rng = np.random.default_rng(list(line.label.encode()))
-    sizes = np.unique(np.geomspace(3, 60, 20).astype(int) if line is SAME
+    sizes = np.unique(np.geomspace(3, 60, 20).astype(int) if line == SAME
                       else np.geomspace(100, 1_500, 14).astype(int))  # fmt: skip
     logs: dict[str, Any] = {}
     for run in range(runs):
