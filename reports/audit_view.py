@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from simverify.reports import found as say
+from simverify.reports.counterexample import counterexample_blocks, trial_blocks
 from simverify.reports.failure import failure_lines
 from simverify.reports.fault_blocks import fault_blocks
 from simverify.reports.suspicion import suspicion
@@ -14,12 +15,10 @@ from simverify.reports.view import (
     Fact,
     Items,
     Mark,
-    Node,
     Prose,
     Report,
     Section,
     Table,
-    Tree,
 )
 from simverify.reports.words import (
     MOST_ITEMS,
@@ -31,7 +30,7 @@ from simverify.reports.words import (
     optional,
     tests_table,
 )
-from simverify.results import AuditRun, Branch, Counterexample, Probe
+from simverify.results import AuditRun, Probe
 
 _OUTCOMES: dict[str, Mark] = {"violation": "fail", "warning": "open", "ok": "pass"}
 
@@ -130,7 +129,11 @@ def _sections(run: AuditRun) -> Iterator[Section]:
     if findings:
         yield Section("What failed", (Items(findings, more),))
     if run.counterexample is not None:
-        yield Section("Smallest counterexample", tuple(_counterexample(run, run.counterexample)))
+        yield Section(
+            "Smallest counterexample", tuple(counterexample_blocks(run, run.counterexample))
+        )
+    if run.trial is not None:
+        yield Section("A trial to look at", tuple(trial_blocks(run.trial)))
     yield Section("What was promised", tuple(_promise(run)))
     if refuted := list(_refuted(run)):
         yield Section("Faults", tuple(refuted))
@@ -141,61 +144,6 @@ def _sections(run: AuditRun) -> Iterator[Section]:
     if run.notes:
         yield Section("Notes", (Items(*first(run.notes, MOST_ITEMS)),))
     yield Section("To reproduce", (Command(run.reproduce),))
-
-
-def _counterexample(run: AuditRun, found: Counterexample) -> Iterator[Block]:
-    instance = found.instance
-    before = say.before(instance)
-    yield Prose(
-        f"V = {instance.vocab_size}, gamma = {instance.gamma}. {before} An output that begins "
-        f"{say.tokens(found.sequence)} has probability "
-        f"{say.probability(found.probability_emitted)}; "
-        f"it should have {say.probability(found.probability_expected)}."
-    )
-    pairs = say.row_pairs(instance)
-    rows, more = first(list(pairs.items()), MOST_ROWS)
-    every = "after every prefix" if len(pairs) == 1 else None
-    yield Table(
-        "The instance: target p and draft q",
-        ("rows", "p", "q"),
-        tuple(
-            (Cell(every or say.after(prefixes, 60)), Cell(p), Cell(q)) for (p, q), prefixes in rows
-        ),
-        left_out=more,
-    )
-    if found.tree:
-        yield Tree(
-            "Outputs by their first tokens: probability emitted, and due",
-            _tree(found.tree, found.sequence),
-        )
-    if run.localisation is not None:
-        yield Prose(
-            f"{say.place_words(run.localisation)}; TV of the whole "
-            f"output {say.probability(found.tv)}."
-        )
-    if resemblance := say.resemblance(run):
-        yield Prose(resemblance)
-
-
-def _tree(branches: Sequence[Branch], path: tuple[int, ...]) -> tuple[Node, ...]:
-    """Return the nodes at the first place; those on ``path`` hold the next place's."""
-
-    def at(place: int) -> tuple[Node, ...]:
-        here = [branch for branch in branches if len(branch.sequence) == place + 1]
-        return tuple(
-            Node(
-                token=branch.sequence[-1],
-                emitted=branch.probability_emitted,
-                due=branch.probability_expected,
-                emitted_text=say.probability(branch.probability_emitted),
-                due_text=say.probability(branch.probability_expected),
-                on_path=(taken := branch.sequence == path[: place + 1]),
-                children=at(place + 1) if taken else (),
-            )
-            for branch in here
-        )
-
-    return at(0)
 
 
 def _promise(run: AuditRun) -> Iterator[Block]:

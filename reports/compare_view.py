@@ -3,10 +3,9 @@
 import shlex
 from collections.abc import Iterator, Sequence
 
-from simverify.reports.by_gamma import by_gamma
-from simverify.reports.compare_charts import charts
 from simverify.reports.fault_blocks import fault_blocks
 from simverify.reports.found import count
+from simverify.reports.model_blocks import expected_cell, model_blocks
 from simverify.reports.suspicion import suspicion
 from simverify.reports.view import (
     MARKS,
@@ -16,7 +15,6 @@ from simverify.reports.view import (
     Command,
     Fact,
     Items,
-    Pictures,
     Prose,
     Report,
     Section,
@@ -32,7 +30,7 @@ from simverify.reports.words import (
     listed,
     tests_table,
 )
-from simverify.results import CompareResult, CompareRun, Expected, ModelInfo
+from simverify.results import CompareResult, CompareRun
 
 MOST_DRAWN = 10
 """Models that get charts: a page of more is no longer a page."""
@@ -112,7 +110,7 @@ def _sections(run: CompareRun) -> Iterator[Section]:
     drawn = run.models[:MOST_DRAWN]
     for i, model in enumerate(drawn):
         rows = [row for row in run.results if row.model == model.name]
-        yield Section(f"Model {clean(model.name, 80)}", tuple(_model(f"m{i}", model, rows)))
+        yield Section(f"Model {clean(model.name, 80)}", tuple(model_blocks(f"m{i}", model, rows)))
     if more := len(run.models) - len(drawn):
         yield Section("More models", (Prose(
             f"{count(more, 'model')} more stand in the tables above and in the run file; charts "
@@ -154,7 +152,7 @@ def _row(row: CompareResult) -> tuple[Cell, ...]:
         Cell(row.verifier),
         Cell(row.lossless.verdict, mark=MARKS[row.lossless.verdict]),
         Cell("exact law, samples" if row.lossless.tier == "exact" else "samples"),
-        _expected(row.expected_accepted),
+        expected_cell(row.expected_accepted),
         Cell(row.expected_accepted.method),
         figure(row.measured.mean, 5),
         figure(half, 2),
@@ -162,70 +160,6 @@ def _row(row: CompareResult) -> tuple[Cell, ...]:
         Cell(f"{gap:.3g} ({1 - row.optimality:.1%} of {row.optimum.name})", 1 - row.optimality),
         Cell(f"{row.speedup.predicted:.3g}x", row.speedup.predicted),
     )
-
-
-def _expected(expected: Expected) -> Cell:
-    if expected.exact is not None and expected.upper - expected.lower < 1e-5:
-        return figure(expected.exact, 8)
-    middle = (expected.lower + expected.upper) / 2
-    half = (expected.upper - expected.lower) / 2
-    return Cell(f"{middle:.4g} \N{PLUS-MINUS SIGN} {half:.2g}", middle)
-
-
-def _model(ident: str, model: ModelInfo, rows: Sequence[CompareResult]) -> Iterator[Block]:
-    words = f"V = {model.vocab_size:,}. No rule accepts more than "
-    words += f"{_expected(model.bounds.coupling).text} tokens in one call (coupling bound)."
-    if model.target_perplexity is not None and model.draft_perplexity is not None:
-        words += (
-            f" Perplexity {model.target_perplexity:.3g} target, {model.draft_perplexity:.3g} draft."
-        )
-    if model.corpus_sha256 is not None:
-        words += f" Corpus sha256 {model.corpus_sha256}."
-    yield Prose(words)
-    yield Pictures(charts(ident, model, rows))
-    if not any(row.lossless.pits for row in rows):
-        yield Prose("Contexts repeat here: tokens are counted by context, not by PITs.")
-    gammas = [(row, point) for row in rows for point in by_gamma(row)]
-    if gammas:
-        shown, left_out = first(gammas, MOST_ROWS)
-        yield Table(
-            "Against gamma",
-            ("verifier", "gamma", "Pr(tau >= gamma)", "measured", "block efficiency", "speed-up"),
-            tuple(
-                (
-                    Cell(row.verifier),
-                    Cell(str(point.gamma), point.gamma),
-                    figure(point.accepted),
-                    figure(point.measured_accepted),
-                    figure(point.block_efficiency, 5),
-                    figure(point.speedup),
-                )
-                for row, point in shown
-            ),
-            numbers=frozenset(range(1, 6)),
-            folded=True,
-            left_out=left_out,
-        )
-    calls = [(row, entry) for row in rows for entry in row.calls]
-    if calls:
-        shown_calls, left_out = first(calls, MOST_ROWS)
-        yield Table(
-            "Tokens out after calls",
-            ("verifier", "calls", "exact", "measured", "from", "to"),
-            tuple(
-                (
-                    Cell(row.verifier),
-                    Cell(str(entry.calls), entry.calls),
-                    Cell("shown, not judged") if entry.exact is None else figure(entry.exact, 8),
-                    *(figure(x, 6) for x in (entry.measured.mean, entry.measured.ci_low,
-                                             entry.measured.ci_high)),
-                )
-                for row, entry in shown_calls
-            ),
-            numbers=frozenset(range(1, 6)),
-            folded=True,
-            left_out=left_out,
-        )  # fmt: skip
 
 
 def _basis(run: CompareRun) -> Iterator[Block]:

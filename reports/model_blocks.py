@@ -1,0 +1,75 @@
+"""One model of a comparison as blocks of a report: charts, curves against gamma, calls."""
+
+from collections.abc import Iterator, Sequence
+
+from simverify.reports.by_gamma import by_gamma
+from simverify.reports.compare_charts import charts
+from simverify.reports.view import Block, Cell, Pictures, Prose, Table
+from simverify.reports.words import MOST_ROWS, figure, first
+from simverify.results import CompareResult, Expected, ModelInfo
+
+
+def model_blocks(ident: str, model: ModelInfo, rows: Sequence[CompareResult]) -> Iterator[Block]:
+    """Yield the charts of a model and the tables behind them; ``ident`` is its own on the page."""
+    words = f"V = {model.vocab_size:,}. No rule accepts more than "
+    words += f"{expected_cell(model.bounds.coupling).text} tokens in one call (coupling bound)."
+    if model.target_perplexity is not None and model.draft_perplexity is not None:
+        words += (
+            f" Perplexity {model.target_perplexity:.3g} target, {model.draft_perplexity:.3g} draft."
+        )
+    if model.corpus_sha256 is not None:
+        words += f" Corpus sha256 {model.corpus_sha256}."
+    yield Prose(words)
+    yield Pictures(charts(ident, model, rows))
+    if not any(row.lossless.pits for row in rows):
+        yield Prose("Contexts repeat here: tokens are counted by context, not by PITs.")
+    gammas = [(row, point) for row in rows for point in by_gamma(row)]
+    if gammas:
+        shown, left_out = first(gammas, MOST_ROWS)
+        yield Table(
+            "Against gamma",
+            ("verifier", "gamma", "Pr(tau >= gamma)", "measured", "block efficiency", "speed-up"),
+            tuple(
+                (
+                    Cell(row.verifier),
+                    Cell(str(point.gamma), point.gamma),
+                    figure(point.accepted),
+                    figure(point.measured_accepted),
+                    figure(point.block_efficiency, 5),
+                    figure(point.speedup),
+                )
+                for row, point in shown
+            ),
+            numbers=frozenset(range(1, 6)),
+            folded=True,
+            left_out=left_out,
+        )
+    calls = [(row, entry) for row in rows for entry in row.calls]
+    if calls:
+        shown_calls, left_out = first(calls, MOST_ROWS)
+        yield Table(
+            "Tokens out after calls",
+            ("verifier", "calls", "exact", "measured", "from", "to"),
+            tuple(
+                (
+                    Cell(row.verifier),
+                    Cell(str(entry.calls), entry.calls),
+                    Cell("shown, not judged") if entry.exact is None else figure(entry.exact, 8),
+                    *(figure(x, 6) for x in (entry.measured.mean, entry.measured.ci_low,
+                                             entry.measured.ci_high)),
+                )
+                for row, entry in shown_calls
+            ),
+            numbers=frozenset(range(1, 6)),
+            folded=True,
+            left_out=left_out,
+        )  # fmt: skip
+
+
+def expected_cell(expected: Expected) -> Cell:
+    """Return E[tau], or the middle of its bounds with how far they reach."""
+    if expected.exact is not None and expected.upper - expected.lower < 1e-5:
+        return figure(expected.exact, 8)
+    middle = (expected.lower + expected.upper) / 2
+    half = (expected.upper - expected.lower) / 2
+    return Cell(f"{middle:.4g} \N{PLUS-MINUS SIGN} {half:.2g}", middle)
