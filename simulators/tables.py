@@ -120,4 +120,5 @@ def _places(sums: Floats, count: int, cells: int) -> Ints:
     # Steps as small as a rounding error may go down; a search needs them sorted.
     sorted_sums = np.maximum.accumulate(sums[:count])
     goals = np.arange(cells + 1) / cells * sums[count]
-    return np.searchsorted(sorted_sums, goals, side="right") - 1
+    places: Ints = np.searchsorted(sorted_sums, goals, side="right") - 1
+    return places

@@ -144,10 +144,9 @@ def _markov(model: MarkovModel, verifier: Verifier, gamma: int) -> AcceptanceCur
             additions=model.states + model.vocab_size // model.states,
         )
     rule: Literal["block", "greedy"] = "block" if verifier.name == "block" else "greedy"
-    bounds = tree_bounds(model, gamma, rule)
-    return AcceptanceCurve(
-        "dp", bounds.lower, bounds.upper, *enclosed_sum(bounds.lower, bounds.upper)
-    )
+    enclosure = tree_bounds(model, gamma, rule)
+    lower, upper = enclosure.lower, enclosure.upper
+    return AcceptanceCurve("dp", lower, upper, *enclosed_sum(lower, upper))
 
 
 def _draft_is_target(model: MarkovModel) -> bool:
