@@ -76,11 +76,9 @@ def _ruling(run: AuditRun) -> str:
             "No deviation was found, with the error rates below: nothing here speaks against "
             "shipping it."
         )
-    return (
-        f"{what} Read the {say.count(warnings, 'warning')} of the probes first."
-        if warnings
-        else what
-    )
+    if not warnings:
+        return what
+    return f"{what} First read what the probes warn of ({say.count(warnings, 'warning')})."
 
 
 def _facts(run: AuditRun) -> Iterator[Fact]:
@@ -151,6 +149,9 @@ def _promise(run: AuditRun) -> Iterator[Block]:
     if run.instances:
         rows.append(("exact tier", "no false alarms: the law itself, over all paths of the code"))
         rows.append(("tolerance", f"{run.tolerance:g}, for rounding in {run.dtype}"))
+        worst = max(instance.max_abs_deviation for instance in run.instances)
+        certificate = f"no output is off by more than {worst:.2g}, on the instances tried"
+        rows.append(("certificate" if run.verdict == "PASS" else "largest deviation", certificate))
     if (tier := run.sampled) is not None:
         rows += [
             ("false-alarm rate (alpha)", f"{tier.alpha:g} for the whole run"),
