@@ -4,7 +4,8 @@ Rounding is no fault, and a coarse dtype is no excuse. The tolerance follows the
 dtype that met a draw or a probability on the way. Above it, a deviation is a fault. Below
 it, a deviation that only 16-bit arithmetic could excuse has to prove it: the code runs again
 with its 16-bit types replaced by float64, and what then remains is held to float32's
-tolerance. The same second run finds the casts that no draw met, as in ``float(p32 / q32)``.
+tolerance. Such second runs also find the casts that no draw met, as in ``float(p32 / q32)``
+or in rows that were kept in bfloat16 and are float32 by the time they are used.
 """
 
 from dataclasses import dataclass
@@ -18,18 +19,21 @@ if TYPE_CHECKING:
 
     from simverify.audit.law import Comparison
 
-TOLERANCE = {"float64": 1e-9, "float32": 1e-6, "float16": 2e-2, "bfloat16": 2e-2}
-"""Largest deviation that is rounding, by the coarsest precision met, finest first."""
-
 COARSE = ("float16", "bfloat16")
+
+HIDDEN = " or ".join(COARSE)
+"""The name of a 16-bit precision that no draw met: it is one of the two."""
+
+TOLERANCE = {"float64": 1e-9, "float32": 1e-6, "float16": 2e-2, "bfloat16": 2e-2, HIDDEN: 2e-2}
+"""Largest deviation that is rounding, by the coarsest precision met, finest first."""
 
 
 @dataclass(frozen=True)
 class Held:
     """A comparison and what it is held to.
 
-    ``dtype``: the coarsest precision met. ``lifted``: the comparison is of the code computing
-    in float64, where it still deviates.
+    ``dtype``: the coarsest precision met, or found hidden. ``lifted``: the comparison is of
+    the code computing in float64, where it still deviates.
     """
 
     comparison: "Comparison"
@@ -58,16 +62,32 @@ def hold(compare: "Callable[[Lift | None], Comparison]", tolerance: float | None
     if tolerance is not None:
         return Held(comparison, tolerance, dtype)
     usual = Held(comparison, TOLERANCE[dtype], dtype)
-    if dtype == "float64" and TOLERANCE["float64"] < found <= TOLERANCE["float16"]:
-        hidden = "float32" if found <= TOLERANCE["float32"] else "float16"
-        lifted = _lifted(compare, "single" if hidden == "float32" else "half")
-        if lifted is not None and deviation(lifted) <= TOLERANCE["float64"]:
-            return Held(comparison, TOLERANCE[hidden], hidden)
-    if dtype in COARSE and TOLERANCE["float32"] < found <= TOLERANCE[dtype]:
+    if dtype in COARSE:
+        if TOLERANCE["float32"] < found <= TOLERANCE[dtype]:
+            lifted = _lifted(compare, "half")
+            if lifted is not None and deviation(lifted) > TOLERANCE["float32"]:
+                return Held(lifted, TOLERANCE["float32"], dtype, lifted=True)
+        return usual
+    if TOLERANCE["float32"] < found <= TOLERANCE[HIDDEN]:
         lifted = _lifted(compare, "half")
-        if lifted is not None and deviation(lifted) > TOLERANCE["float32"]:
-            return Held(lifted, TOLERANCE["float32"], dtype, lifted=True)
+        if lifted is not None and _rounds_to_single(compare, lifted):
+            return Held(comparison, TOLERANCE[HIDDEN], HIDDEN)
+    elif found > TOLERANCE[dtype] and _rounds_to_single(compare, comparison):
+        return Held(comparison, TOLERANCE["float32"], "float32")
     return usual
+
+
+def _rounds_to_single(
+    compare: "Callable[[Lift | None], Comparison]", comparison: "Comparison"
+) -> bool:
+    """Whether rounding to float32 or float64, seen or hidden, explains the deviation."""
+    left = deviation(comparison)
+    if left <= TOLERANCE[comparison.dtype]:
+        return True
+    if left > TOLERANCE["float32"]:
+        return False
+    lifted = _lifted(compare, "single")
+    return lifted is not None and deviation(lifted) <= TOLERANCE["float64"]
 
 
 def _lifted(compare: "Callable[[Lift | None], Comparison]", lift: Lift) -> "Comparison | None":

@@ -25,6 +25,10 @@ passed, so that the exact tier follows it. ``coins``: (B, G+1) uniforms are pass
 """
 
 
+torch: Any = None
+"""The module, from the first tensor on. A global, so that rounding to a coarse dtype here is
+lifted together with the rounding in the function that is wrapped."""
+
 COIN_BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
 """Coins of a dtype are multiples of 2^-bits: rounding finer ones could give 1.0, which none is."""
 
@@ -74,9 +78,11 @@ class Signature:
             self._array(batch.draft_len, "int64"),
         ]
         if self.randomness == "coins":
-            coins = _coins(rng, (batch.size, batch.gamma + 1), COIN_BITS[self.dtype])
+            floats = _element(self.arrays, self.dtype)
+            bits = COIN_BITS[str(floats).removeprefix("torch.")]
+            coins = _coins(rng, (batch.size, batch.gamma + 1), bits)
             on_numpy = self.arrays == "numpy"
-            given.append(coins.astype(self.dtype) if on_numpy else self._array(coins, self.dtype))
+            given.append(coins.astype(floats) if on_numpy else self._array(coins, self.dtype))
         if not self.batched:
             del given[3]
             given = [None if x is None else x[0] for x in given]
@@ -87,10 +93,19 @@ class Signature:
         return given
 
     def _array(self, values: Any, dtype: str) -> Any:
+        element = _element(self.arrays, dtype)
         if self.arrays == "numpy":
-            return np.array(values, dtype=dtype)
-        torch = importlib.import_module("torch")
-        return torch.tensor(values, dtype=getattr(torch, dtype), device=self.device)
+            return np.array(values, dtype=element)
+        return torch.tensor(values, dtype=element, device=self.device)
+
+
+def _element(arrays: str, dtype: str) -> Any:
+    """Return the numpy or torch dtype of this name, or what an audit has put in its place."""
+    global torch
+    if arrays == "numpy":
+        return np.dtype(getattr(np, dtype))
+    torch = torch or importlib.import_module("torch")
+    return getattr(torch, dtype)
 
 
 def as_verify(function: Callable[..., Any], signature: Signature) -> Verify:

@@ -6,9 +6,11 @@ import pytest
 from simverify.audit.enumerate import enumerate_verify
 from simverify.audit.examiner import Examiner
 from simverify.audit.instances import battery
-from simverify.audit.precision import TOLERANCE
+from simverify.audit.precision import HIDDEN, TOLERANCE
 from simverify.audit.spec import Subject
+from simverify.audit.symbolic import names
 from simverify.audit.symbolic.grids import HALVES, rounded, step_above
+from simverify.engines import Signature, as_verify
 
 torch = pytest.importorskip("torch")
 
@@ -82,6 +84,42 @@ def left_torch(p, q, x, rng, k=1.0):
     return token(p, q, x, lambda a, b: rng.random() < k * (a / b).item(), draw)
 
 
+def kept_in(half, single):
+    """Rows are kept in 16 bits, as engines do; all that meets a draw is float32 or float64."""
+    return lambda p, q, x, rng, k=1.0: inverse_cdf(
+        *(np.asarray(row).astype(half).astype(single) for row in (p, q)), x, rng, k
+    )
+
+
+def kept_in_torch(p, q, x, rng, k=1.0):
+    return in_torch(lambda t: t.bfloat16().float())(p, q, x, rng, k)
+
+
+def hidden_twice(p, q, x, rng, k=1.0):
+    return hidden(p.astype(np.float16), q.astype(np.float16), x, rng, k)
+
+
+def adapted(signature):
+    """The wrapper rounds the rows, before the function that it wraps sees them."""
+
+    def rule(p, q, x, rng, k=1.0):
+        def function(tokens, target, draft, coins=None):
+            rows = [target, draft]
+            if signature.arrays == "torch":
+                rows = [t.float().softmax(-1) if signature.logits else t.float() for t in rows]
+            p, q = (np.array(row.tolist()) for row in rows)
+            coins = iter(rng.random(len(tokens) + 1) if coins is None else coins)
+            return token(
+                p, q, tokens.tolist(),
+                lambda a, b: next(coins) < k * a / b,
+                lambda w: rng.choice(len(w), p=w / w.sum()),
+            )  # fmt: skip
+
+        return as_verify(function, signature)(p, q, x, rng)
+
+    return rule
+
+
 def float64(p, q, x, rng, k=1.0):
     import torch  # noqa: F401 -- to be there is not to compute
 
@@ -100,6 +138,21 @@ RULES = {
     "torch bfloat16": (in_torch(lambda t: t.bfloat16()), "bfloat16", 1e-2),
     "torch float16": (in_torch(lambda t: t.to(torch.float16)), "float16", 2e-3),
     "bfloat16 in logs": (in_logs, "bfloat16", 1e-2),
+    "float16 kept, float32 computed": (kept_in(np.float16, np.float32), HIDDEN, 1e-4),
+    "float16 kept, float64 computed": (kept_in(np.float16, np.float64), HIDDEN, 1e-5),
+    "bfloat16 kept, float32 computed": (kept_in_torch, HIDDEN, 1e-4),
+    "hidden float16, hidden float32": (hidden_twice, HIDDEN, 1e-4),
+    "adapter, bfloat16 logits": (
+        adapted(Signature(arrays="torch", dtype="bfloat16", logits=True, batched=False)),
+        HIDDEN,
+        1e-4,
+    ),
+    "adapter, float16": (adapted(Signature(dtype="float16", batched=False)), HIDDEN, 1e-5),
+    "adapter, float16 coins": (
+        adapted(Signature(dtype="float16", randomness="coins", batched=False)),
+        "float16",
+        2e-3,
+    ),
 }
 
 
@@ -132,6 +185,26 @@ def test_a_fault_below_16_bits_of_precision_is_shown_in_float64():
     assert judged.deviates
     assert judged.held.lifted
     assert judged.comparison.max_abs_deviation < 1e-4 < TOLERANCE["bfloat16"]
+
+
+def test_what_the_adapter_rounds_is_lifted_wherever_it_is_installed(monkeypatch):
+    rule, dtype, _ = RULES["adapter, float16"]
+    monkeypatch.setattr(names, "_outside_libraries", lambda module: False)
+    judged = judge(rule, INSTANCES[0])
+    assert not judged.failed
+    assert judged.held.dtype == dtype
+
+
+def test_hidden_16_bits_excuse_no_more_than_their_rounding():
+    """The deviation is far below 2e-2 and stays where rows are kept in float64."""
+
+    def rule(p, q, x, rng):
+        return [0] if rng.random() < 1e-4 else kept_in(np.float16, np.float32)(p, q, x, rng)
+
+    judged = judge(rule, INSTANCES[0])
+    assert judged.deviates
+    assert judged.held.tolerance == TOLERANCE["float32"]
+    assert judged.comparison.max_abs_deviation < 1e-2
 
 
 def test_an_explicit_tolerance_wins():

@@ -16,6 +16,9 @@ _LIBRARY_FOLDERS = tuple(
     {*sysconfig.get_paths().values(), *site.getsitepackages(), site.getusersitepackages()}
     - {sysconfig.get_paths()["data"], sysconfig.get_paths()["scripts"]}
 )
+_ADAPTER = "simverify.engines.adapt"
+"""Rounds rows for the code that it wraps, wherever it is installed."""
+
 _NEVER = ("numpy", "scipy", "torch", "simverify.audit", "numba", "_pytest", "pytest")
 
 
@@ -118,7 +121,7 @@ def namespaces(code: Any) -> Iterator[dict[str, Any]]:
     for name, module in list(sys.modules.items()):
         if not isinstance(module, ModuleType) or name.split(".")[0] in sys.stdlib_module_names:
             continue
-        mine = name == getattr(own, "__module__", None) or (
+        mine = name in (getattr(own, "__module__", None), _ADAPTER) or (
             name.split(".")[0] == package and package != "__main__" and not _is_huge(package)
         )
         if (mine or _outside_libraries(module)) and not name.startswith(_NEVER):
