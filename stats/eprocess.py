@@ -16,7 +16,7 @@ def eprocess_growth(alpha: float, *, weight: float = 1.0, power: float = 0.9) ->
     """Expected log e-value, in nats, that carries an e-process over ln(1/alpha) with ``power``.
 
     (sqrt(b + z^2/2) + z/sqrt 2)^2 with b = ln(1/alpha) + ln(1/weight): the log-likelihood
-    ratio has mean g and variance 2 g or less, as its normal limit.
+    ratio has mean g and, for small deviations, a variance of nearly 2 g and a normal law.
 
     Raises
     ------
