@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from simverify.audit.containment import from_user
-from simverify.audit.symbolic.errors import CannotEnumerate, Finding, OutOfTime
+from simverify.audit.symbolic.compiled import compiled_calls
+from simverify.audit.symbolic.errors import UNTRACKED, CannotEnumerate, Finding, OutOfTime
 from simverify.audit.symbolic.floats import REFUSALS
 from simverify.audit.symbolic.intercept import intercepted, real_states
 from simverify.audit.symbolic.lift import Lift
@@ -34,8 +35,6 @@ RARE = 1e-6
 
 HANG_SECONDS = 1.0
 """A path that was cut off sooner than this had too little time to be called a hang."""
-
-UNTRACKED = "randomness that is not tracked, or state kept between calls"
 
 REPEATS = 16
 """Runs of code that never forked."""
@@ -159,13 +158,24 @@ class Enumeration:
             return self._run(call, max_paths, seconds)
         except CannotEnumerate as error:
             if error.call not in REFUSALS or self._shadow_float:
-                raise
+                raise self._naming_kernels(error) from None
         # Told apart from the first try, because a type that only looks like float may itself
         # stop code that never turns a draw into one.
         self.release()
         self._shadow_float = True
         left = None if seconds is None else max(0.01, seconds - watch.seconds())
-        return self._run(call, max_paths, left)
+        try:
+            return self._run(call, max_paths, left)
+        except CannotEnumerate as error:
+            raise self._naming_kernels(error) from None
+
+    def _naming_kernels(self, error: CannotEnumerate) -> CannotEnumerate:
+        """Say which compiled kernel may have drawn what was not tracked."""
+        kernel, where = next(compiled_calls(self._code), (None, ""))
+        if kernel is None or not error.call.startswith(UNTRACKED):
+            return error
+        call = f"{error.call}. Compiled code cannot be followed: {kernel}"
+        return CannotEnumerate(call, where, error.findings)
 
     def _run(
         self, call: Callable[[], Tokens], max_paths: int | None, seconds: float | None
@@ -211,7 +221,7 @@ class Enumeration:
                     else:
                         law[outcome.tokens] = law.get(outcome.tokens, 0.0) + float(weight)
                 if real_states() != before:
-                    source.refuse("randomness that is not tracked: a global generator moved")
+                    source.refuse(f"{UNTRACKED}: a global generator moved")
         except Expired:
             spent = watch.seconds()
             # The path's part of them, by its part of the wall clock, which is cheap to read.

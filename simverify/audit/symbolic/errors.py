@@ -9,6 +9,9 @@ if TYPE_CHECKING:
 
 Severity = Literal["violation", "warning"]
 
+UNTRACKED = "randomness that is not tracked, or state kept between calls"
+"""What is to blame if one path of draws went two ways."""
+
 _LIBRARIES = {"numpy", "torch", "scipy", "numba", *sys.stdlib_module_names}
 
 

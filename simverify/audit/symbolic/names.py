@@ -111,7 +111,7 @@ def _or_itself(replacement: Replacement, value: Any) -> Any:
 
 def namespaces(code: Any) -> Iterator[dict[str, Any]]:
     """Yield the globals of the modules that belong to the code."""
-    own = _unwrapped(code)
+    own = unwrapped(code)
     found: set[int] = set()
     spaces = getattr(own, "__globals__", None)
     if isinstance(spaces, dict):
@@ -131,11 +131,19 @@ def namespaces(code: Any) -> Iterator[dict[str, Any]]:
                 yield space
 
 
-def _unwrapped(code: Any) -> Any:
+def unwrapped(code: Any) -> Any:
+    """Return what partial objects, decorators and bound methods wrap."""
     while isinstance(code, functools.partial):
         code = code.func
     code = inspect.unwrap(code) if callable(code) else code
     return getattr(code, "__func__", code)
+
+
+def is_users(function: FunctionType, own: Any) -> bool:
+    """Whether a function belongs to the package of ``own`` or to no installed one."""
+    package = (getattr(own, "__module__", None) or "").split(".")[0]
+    same = (function.__module__ or "").split(".")[0] == package
+    return same or _outside(function.__code__.co_filename)
 
 
 def _is_huge(package: str) -> bool:

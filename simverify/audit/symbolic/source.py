@@ -7,7 +7,13 @@ import numpy as np
 
 from simverify.audit.symbolic.chains import Chain
 from simverify.audit.symbolic.draws import Uniform
-from simverify.audit.symbolic.errors import CannotEnumerate, Finding, Severity, users_line
+from simverify.audit.symbolic.errors import (
+    UNTRACKED,
+    CannotEnumerate,
+    Finding,
+    Severity,
+    users_line,
+)
 from simverify.audit.symbolic.races import Racer
 from simverify.simulators.exact.paths import Path
 
@@ -93,7 +99,7 @@ class Source:
             weights = tuple(weights)
         if path.position < len(path.choices):
             if path.choices[path.position][1] != weights:
-                self.refuse("randomness that is not tracked: a repeated path went elsewhere")
+                self.refuse(f"{UNTRACKED}: a repeated path went elsewhere")
         else:
             self.pruned += max(0.0, 1.0 - sum(weights)) * float(path.weight)
         index: int = path.fork(weights)
@@ -180,7 +186,7 @@ class Source:
         position = len(self.draws)
         self.draws.append(0)
         if position >= len(plan):
-            self.refuse("randomness that is not tracked: a repeated path drew more")
+            self.refuse(f"{UNTRACKED}: a repeated path drew more")
         return plan[position]
 
     def _repeatable(self, stream: Stream, kind: str, new: Callable[[], Any]) -> Any:
