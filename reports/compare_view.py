@@ -84,11 +84,14 @@ def _facts(run: CompareRun) -> Iterator[Fact]:
     passed = sum(row.verdict == "PASS" for row in run.results)
     yield Fact("Passed", f"{passed} of {count(len(run.results), 'result')}, gamma {run.gamma}")
     exact = sum(row.lossless.tier == "exact" for row in run.results)
-    yield Fact(
-        "Rests on",
-        f"the rule's exact law and sampled tests of its kernel for {exact} of "
-        f"{count(len(run.results), 'result')}, sampled tests alone for the others",
-    )
+    both = "the rule's exact law and sampled tests of its kernel"
+    if exact == len(run.results):
+        yield Fact("Rests on", both)
+    elif exact:
+        yield Fact("Rests on", f"{both} for {exact} of {count(len(run.results), 'result')}, "
+                   "sampled tests alone for the others")  # fmt: skip
+    else:
+        yield Fact("Rests on", "sampled tests of the kernels alone")
     yield Fact(
         "False alarms",
         f"with probability {run.alpha:g} at most this run reports a fault where there is none",

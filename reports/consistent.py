@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from simverify.errors import UsageError
+from simverify.reports.ranges import out_of_range
 from simverify.results import AuditRun, CompareResult, CompareRun, Document, PlanRun
 
 _ROUNDING = 1e-6
@@ -16,6 +17,7 @@ def check_consistent(run: Document, name: str) -> None:
 
 
 def _complaints(run: Document) -> Iterator[str]:
+    yield from out_of_range(run)
     if isinstance(run, CompareRun):
         yield from _comparison(run)
     elif isinstance(run, PlanRun):
