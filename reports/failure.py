@@ -17,7 +17,7 @@ from simverify.reports.found import (
 )
 from simverify.reports.suspicion import suspicion
 from simverify.reports.words import bounded
-from simverify.results import AuditRun, Counterexample, Instance, Localisation
+from simverify.results import AuditRun, Breach, Counterexample, Instance, Localisation
 
 WIDTH = 80
 
@@ -47,6 +47,8 @@ def failure_lines(run: AuditRun) -> list[str]:
     control characters, whatever the code under audit raised.
     """
     sections = [verdict_lines(run), _listed("What failed:", findings(run))]
+    if run.breach is not None:
+        sections.append(_breach(run.breach))
     if run.counterexample is not None:
         sections.append(_counterexample(run.counterexample, run.localisation))
         sections.append(_wrap(resemblance(run)))
@@ -98,6 +100,18 @@ def _sampled(run: AuditRun) -> str:
 
 def _counterexample(found: Counterexample, place: Localisation | None) -> list[str]:
     instance = found.instance
+def _breach(found: Breach) -> list[str]:
+    instance = found.instance
+    drafted = "" if found.draft_tokens is None else f", draft tokens {tokens(found.draft_tokens)}"
+    return [
+        *_wrap(f"It broke its contract at V = {instance.vocab_size}, gamma = {instance.gamma}"
+               f"{drafted}:"),
+        *_wrap(found.message, "  "),
+        *_rows(instance),
+        *_wrap(before(instance), "  "),
+    ]  # fmt: skip
+
+
     lines = [
         f"Smallest counterexample: V = {instance.vocab_size}, gamma = {instance.gamma}",
         *_rows(instance),

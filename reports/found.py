@@ -95,9 +95,9 @@ def resemblance(run: AuditRun) -> str:
 
 
 def findings(run: AuditRun) -> list[str]:
-    """Return what failed, but for the probes, which have lines of their own."""
+    """Return what failed; the probes, which have lines of their own, where nothing else did."""
     probes = {probe_finding(probe) for probe in run.probes}
-    return [finding for finding in run.findings if finding not in probes]
+    return [finding for finding in run.findings if finding not in probes] or list(run.findings)
 
 
 def probe_finding(probe: Probe) -> str:

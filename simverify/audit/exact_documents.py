@@ -43,6 +43,20 @@ def counterexample(judged: Judged, contract: Contract) -> results.Counterexample
     )
 
 
+def breach(judged: Judged, contract: Contract) -> results.Breach | None:
+    """Return the instance and the drafted block on which the code broke its contract, if it did."""
+    if not judged.violated:
+        return None
+    comparison, model = judged.comparison, judged.model
+    message = next(f.message for f in comparison.findings if f.severity == "violation")
+    length = output_length(model, contract)
+    return results.Breach(
+        instance=model.document(_depth(model, length, contract)),
+        draft_tokens=comparison.broken,
+        message=message,
+    )
+
+
 def _depth(model: SmallModel, length: int, contract: Contract) -> int:
     """Length of the longest prefix whose rows the code may ask for."""
     if contract == "verify":

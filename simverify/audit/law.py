@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -62,7 +62,8 @@ class Comparison:
     that emit gamma + 1 tokens. ``worst`` has the largest
     deviation. ``emitted``: float64 (V,) * length, the law itself. ``place`` is
     None where no position deviates by more than ``tolerance``, by default that of ``dtype``,
-    the coarsest precision that met a draw.
+    the coarsest precision that met a draw. ``broken``: the first drafted block on which the
+    code broke its contract, if it did.
     """
 
     max_abs_deviation: float
@@ -78,6 +79,7 @@ class Comparison:
     findings: tuple[Finding, ...]
     emitted: Row
     dtype: str
+    broken: Tokens | None = None
 
 
 def compare_verify(
@@ -199,7 +201,11 @@ def compare_laws(
                 stage = "accepted"
         place = Place(position, stage, tvs[position])
     every = [law for *_, law in laws]
-    return _comparison(emitted, due, place, tau, bonus, every, pruned, lost)
+    found = _comparison(emitted, due, place, tau, bonus, every, pruned, lost)
+    broken = (
+        block for block, _, law in laws if any(f.severity == "violation" for f in law.findings)
+    )
+    return replace(found, broken=next(broken, None))
 
 
 def _comparison(

@@ -42,12 +42,16 @@ class Branch:
 
 @dataclass(frozen=True)
 class Leaf:
-    """The end of a path: what was emitted, its weight, how much was drawn and decided."""
+    """The end of a path: what was emitted, its weight, how much was drawn and decided.
+
+    ``broke``: how the call broke its contract, in words; empty where it kept it.
+    """
 
     tokens: Tokens
     weight: float
     draws: int
     branches: tuple[Branch, ...]
+    broke: str = ""
 
 
 class Recorder(Source):
@@ -99,11 +103,11 @@ class Recorder(Source):
         if not self._followed:
             self._leaves.clear()
 
-    def end(self, tokens: Tokens) -> None:
+    def end(self, tokens: Tokens, broke: str = "") -> None:
         """Note what the path being run emitted; the last run of a path counts."""
         if self._followed and self.plan is None:
             self._leaves[self.path] = Leaf(
-                tokens, float(self.path.weight), len(self.draws), tuple(self._branches)
+                tokens, float(self.path.weight), len(self.draws), tuple(self._branches), broke
             )
 
     def take(self) -> list[Leaf]:

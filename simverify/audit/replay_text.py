@@ -41,7 +41,7 @@ def _trail_lines(number: int, trail: Trail) -> Iterator[str]:
     if trail.drafted is not None:
         yield f"  draft {_list(trail.drafted)}: {trail.draft_probability:.6g}"
     for branch in trail.branches:
-        yield _branch_line(branch)
+        yield branch_line(branch)
     idle = set(range(1, trail.draws + 1)) - {branch.draw for branch in trail.branches}
     if idle and None not in {branch.draw for branch in trail.branches}:
         yield f"  decided nothing: draw {_list(sorted(idle))}"
@@ -49,7 +49,8 @@ def _trail_lines(number: int, trail: Trail) -> Iterator[str]:
         yield f"  the target completes it: {trail.completion:.6g}"
 
 
-def _branch_line(branch: Branch) -> str:
+def branch_line(branch: Branch) -> str:
+    """Return the line of one decision."""
     text = "  draws: " if branch.draw is None else f"  draw {branch.draw}: "
     text += branch.kind
     if branch.left is None or branch.ways > 2:

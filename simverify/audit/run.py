@@ -12,7 +12,12 @@ from simverify.audit.containment import contained
 from simverify.audit.diagnosis import refuted, resemble
 from simverify.audit.documents import stamped
 from simverify.audit.enumerate import takes_step_arguments
-from simverify.audit.exact_documents import counterexample, instance_document, localisation
+from simverify.audit.exact_documents import (
+    breach,
+    counterexample,
+    instance_document,
+    localisation,
+)
 from simverify.audit.exact_tier import ExactTier, examine
 from simverify.audit.instances import instances_for
 from simverify.audit.optimality import optimality_notes
@@ -96,6 +101,7 @@ def _audit(
     command = settings.command(subject.name, chosen)
     trial = None if sampled is None else sampled.trial
     shown = failure is not None and failure.deviates
+    broken = breach(failure, chosen) if failure else None
     say("faults it resembles" if failure else "faults it refutes")
     return doc.AuditRun(
         schema_version=doc.SCHEMA_VERSION,
@@ -121,11 +127,12 @@ def _audit(
         else (),
         probes=probes,
         findings=tuple(findings),
-        reproduce=reproduce if reproduce and (shown or trial) else command,
+        reproduce=reproduce if reproduce and (shown or broken or trial) else command,
         notes=tuple(_notes(tier, sampled, tolerance)),
         meta=stamp(),
         batch=settings.batch,
         trial=trial,
+        breach=broken,
     )
 
 

@@ -15,6 +15,7 @@ from simverify.audit.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
 from simverify.audit.precision import TOLERANCE
 from simverify.audit.probes import try_out
 from simverify.audit.replay import Explanation, explain
+from simverify.audit.replay_breach import replay_breach
 from simverify.audit.run import audit
 from simverify.audit.settings import AuditSettings
 from simverify.audit.spec import Contract, Subject
@@ -81,6 +82,30 @@ def supervised_explain(
 
     explanation: Explanation = _in_child(work, spec)
     return explanation
+
+
+def supervised_breach(load: Callable[[], Subject], run: results.AuditRun) -> tuple[str, ...]:
+    """As :func:`~simverify.audit.replay_breach.replay_breach`, of ``run.breach``, in a child.
+
+    Raises ``SimverifyError`` if the child dies, or if the code cannot be followed any more.
+    """
+    assert run.breach is not None
+    found = run.breach
+
+    def work(_: Callable[[str], None]) -> tuple[str, ...]:
+        subject = load().one_row() if run.batch else load()
+        if found.instance.eos is not None and run.contract == "verify":
+            subject = subject.ended_by(found.instance.eos)
+        try:
+            with contained():
+                return replay_breach(subject.generator_rule(), run.contract, found)
+        except (CannotEnumerate, OutOfTime, TooManyPaths) as error:
+            raise SimverifyError(
+                f"{run.spec} is not the code of the audit any more: {error}"
+            ) from None
+
+    texts: tuple[str, ...] = _in_child(work, run.spec)
+    return texts
 
 
 def supervised_trial(load: Callable[[], Subject], run: results.AuditRun) -> str:

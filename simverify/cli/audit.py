@@ -174,7 +174,11 @@ def replay(run: Annotated[str, Parameter(show_env_var=False)], /) -> int:
     """
     from simverify.audit.replay_text import render
     from simverify.audit.spec import load_subject
-    from simverify.audit.supervised import supervised_explain, supervised_trial
+    from simverify.audit.supervised import (
+        supervised_breach,
+        supervised_explain,
+        supervised_trial,
+    )
     from simverify.reports.document import read_audit
 
     name, hash_sign, number = run.rpartition("#")
@@ -196,6 +200,14 @@ def replay(run: Annotated[str, Parameter(show_env_var=False)], /) -> int:
                 f"numbered from 0: got {number}"
             )
         text = render(explanation, only=int(number))
+    elif document.breach is not None:
+        texts = supervised_breach(load, document)
+        if int(number) >= len(texts):
+            raise UsageError(
+                f"{name} has {len(texts)} paths that break the contract, numbered from 0: "
+                f"got {number}"
+            )
+        text = texts[int(number)]
     elif document.trial is not None:
         if int(number) != 0:
             raise UsageError(f"{name} has one failing trial, number 0: got {number}")

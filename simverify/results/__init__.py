@@ -7,6 +7,7 @@ give the same bytes but for ``meta``. A number that does not exist is null, neve
 from simverify.results.audit import (
     AuditRun,
     Branch,
+    Breach,
     Counterexample,
     Diagnosis,
     ExactInstance,
@@ -59,6 +60,7 @@ __all__ = [
     "Bounds",
     "Branch",
     "Certificate",
+    "Breach",
     "CompareResult",
     "CompareRun",
     "Counterexample",

@@ -43,9 +43,8 @@ class Branch(Struct, frozen=True):
 class Counterexample(Struct, frozen=True):
     """The smallest failing instance found, and the output sequence that deviates most on it.
 
-    ``sequence``: the first tokens of a completed output. ``draft_tokens``: the drafted block
-    under which the call itself misbehaved, where that is what failed. ``tree``: every token
-    that could stand at each place of ``sequence``, after what comes before it there.
+    ``sequence``: the first tokens of a completed output. ``tree``: every token that could stand
+    at each place of ``sequence``, after what comes before it there.
     """
 
     instance: Instance
@@ -55,6 +54,17 @@ class Counterexample(Struct, frozen=True):
     max_abs_deviation: float
     tv: float
     tree: tuple[Branch, ...] = ()
+
+
+class Breach(Struct, frozen=True):
+    """The first instance on which a call of the code broke its contract, in ``message``.
+
+    ``draft_tokens``: the drafted block of that call; null where the code drafts itself.
+    """
+
+    instance: Instance
+    draft_tokens: tuple[int, ...] | None
+    message: str
 
 
 class Localisation(Struct, frozen=True):
@@ -154,7 +164,8 @@ class AuditRun(Struct, frozen=True, tag_field="command", tag="audit"):
     failed, in words. ``dtype``: the coarsest precision that met a draw or a probability, which
     sets the tolerance unless one was asked for. ``notes``: what does not decide: how far from
     optimal, what was left out. ``batch``: blocks per call of batched code. ``trial``: one of
-    the sampled tier to look at, where that is what failed.
+    the sampled tier to look at, where that is what failed. ``breach``: a call of the exact
+    tier that broke its contract, where one did.
     """
 
     schema_version: Literal[1]
@@ -183,3 +194,4 @@ class AuditRun(Struct, frozen=True, tag_field="command", tag="audit"):
     meta: Meta
     batch: int | None = None
     trial: FailingTrial | None = None
+    breach: Breach | None = None

@@ -4,12 +4,16 @@ import time
 import numpy as np
 import pytest
 from false_alarms import ALPHA
+from msgspec.structs import replace
 
+from simverify.audit.replay_breach import replay_breach
 from simverify.audit.run import audit
 from simverify.audit.settings import AuditSettings
 from simverify.audit.spec import Subject, load_subject
 from simverify.errors import UsageError
 from simverify.models import get_model
+from simverify.reports.failure import failure_lines
+from simverify.results import Probe
 from simverify.verifiers import VERIFIERS
 from simverify.verifiers.greedy import GreedyBlock
 
@@ -131,6 +135,58 @@ def test_misbehaviour_is_a_finding_and_never_a_pass(rule):
     assert result.verdict == "FAIL"
     assert result.findings
     assert all("\n" not in finding for finding in result.findings)
+
+
+def shortened(p, q, x, rng):
+    """Raise where the second of two drafts is the token 1 and the first was accepted."""
+    if len(x) == 2 and x[1] == 1 and rng.random() < 0.5:
+        raise LookupError("no row")
+    return token(p, q, x, rng)
+
+
+@pytest.mark.parametrize(
+    ("rule", "vocab", "draft"),
+    [(changing, 2, 1), (shortened, 2, 2), (lambda p, q, x, rng: [[1, 2]], 2, 1)],
+)
+def test_a_broken_contract_is_shown_on_the_instance_and_draft_it_broke_on(rule, vocab, draft):
+    result = run(rule, settings=AuditSettings(gamma=2, vocab_size=2))
+    assert result.counterexample is None
+    breach = result.breach
+    assert breach.instance.vocab_size == vocab
+    assert len(breach.draft_tokens) == breach.instance.gamma == draft
+    assert any(breach.message in finding for finding in result.findings)
+    if rule is shortened:
+        assert breach.draft_tokens[1] == 1
+    texts = replay_breach(rule, "verify", breach)
+    assert texts
+    assert all(breach.message in text and "p = " in text for text in texts)
+
+
+def test_code_that_drafts_itself_has_a_breach_without_a_draft():
+    def step(prefix, target, draft, gamma, rng):
+        return [int(rng.choice(2, p=target(prefix)))] if len(prefix) < 1 else [7]
+
+    result = run(step, "step", AuditSettings(gamma=1, vocab_size=2))
+    assert result.breach.draft_tokens is None
+    texts = replay_breach(step, "step", result.breach)
+    assert texts
+    assert all("returned token 7, vocabulary 0..1" in text for text in texts)
+
+
+def test_a_failure_of_a_probe_alone_says_what_failed():
+    right = run(token, settings=AuditSettings(gamma=1, vocab_size=2))
+    probe = Probe(name="output", outcome="violation", message="did not return")
+    failed = replace(
+        right, verdict="FAIL", probes=(probe,), findings=("probe output: did not return",)
+    )
+    lines = failure_lines(failed)
+    assert lines[lines.index("What failed:") + 1] == "  probe output: did not return"
+    other = replace(failed, findings=(*failed.findings, "raises: raised ValueError"))
+    assert "  probe output: did not return" not in failure_lines(other)
+
+
+def test_a_right_rule_has_no_breach():
+    assert run(token, settings=AuditSettings(gamma=1, vocab_size=2)).breach is None
 
 
 def test_code_that_cannot_be_followed_is_named_and_sampled():

@@ -1,4 +1,8 @@
-"""What ``replay`` shows of a run whose sampled calls failed."""
+"""What ``replay`` shows of a run that has no counterexample."""
+
+from fractions import Fraction
+
+import msgspec
 
 RULE = """
 import numpy as np
@@ -24,6 +28,37 @@ def test_a_failing_trial_is_shown_and_is_the_only_one(command, tmp_path):
     assert command.out.splitlines()[-1].startswith("emits [")
     assert command("replay", "run.json#1") == 2
     assert "run.json has one failing trial, number 0: got 1" in command.complaint()
+
+
+BROKEN = """
+def verify(p, q, x, rng):
+    for i, y in enumerate(x):
+        if rng.random() >= p[i][y] / q[i][y]:
+            raise ValueError("no residual")
+    return [*x, int(rng.choice(len(p[-1]), p=p[-1]))]
+"""
+
+
+def test_a_call_that_breaks_its_contract_is_shown_with_its_rows_and_draft(command, tmp_path):
+    (tmp_path / "mine.py").write_text(BROKEN)
+    sizes = ("--gamma", "1", "--vocab", "2")
+    assert command("audit", "mine.py:verify", *sizes, "--json", "run.json") == 1
+    assert "simverify replay 'run.json#0'" in command.out
+    found = msgspec.json.decode((tmp_path / "run.json").read_bytes())
+    assert found["counterexample"] is None
+    (token,) = found["breach"]["draft_tokens"]
+    p, q = (
+        [float(Fraction(x)) for x in found["breach"]["instance"][side][""]]
+        for side in ("target_probs", "draft_probs")
+    )
+    assert p[token] < q[token]
+    assert f"It broke its contract at V = 2, gamma = 1, draft tokens {token}:" in command.out
+    assert command("replay", "run.json#0") == 0
+    assert f"draft tokens {token}" in command.out
+    assert "raised ValueError: no residual" in command.out
+    assert f"probability {1 - p[token] / q[token]:.6g}, 1 draws" in command.out
+    assert command("replay", "run.json#1") == 2
+    assert "has 1 paths that break the contract, numbered from 0: got 1" in command.complaint()
 
 
 def test_a_run_that_found_nothing_has_nothing_to_replay(command):

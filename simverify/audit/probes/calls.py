@@ -103,7 +103,7 @@ class _VerifyCaller:
             wrong = tokens[:kept] != drafted[:kept]
             return tokens, f"returned {tokens} for the draft {drafted}: no prefix" * wrong
 
-        outcome = _attempt(call, case)
+        outcome = attempt(call, case)
         changed = [name for name, x in given.items() if (x.shape, x.tobytes()) != images[name]]
         return replace(outcome, changed=tuple(changed), returned="".join(kinds))
 
@@ -126,10 +126,11 @@ class _StepCaller:
 
             return decode(more, reset, length=case.gamma + 1, eos=self.eos), ""
 
-        return _attempt(call, case)
+        return attempt(call, case)
 
 
-def _attempt(call: Callable[[], tuple[Tokens, str]], case: Case) -> Outcome:
+def attempt(call: Callable[[], tuple[Tokens, str]], case: Case | None = None) -> Outcome:
+    """Run ``call``, which returns tokens and what is wrong with them; on ``case`` if it is one."""
     try:
         tokens, fault = call()
     except (Expired, CannotEnumerate, PathCut):
@@ -141,7 +142,7 @@ def _attempt(call: Callable[[], tuple[Tokens, str]], case: Case) -> Outcome:
             raise
         text = f"raised {type(error).__name__}: {one_line(error)}{user_line(error)}"
         return Outcome(None, text, raised=True, exits=not isinstance(error, Exception))
-    return Outcome(tokens, fault, impossible=_impossible(tokens, case))
+    return Outcome(tokens, fault, impossible=_impossible(tokens, case) if case else "")
 
 
 def _impossible(tokens: Tokens, case: Case) -> str:
