@@ -189,7 +189,7 @@ def read_tokens(result: Any) -> Tokens:
     if result is None:
         raise BadTokens("no-tokens", "returned None")
     raw = result.tolist() if hasattr(result, "tolist") else result
-    if isinstance(raw, str | bytes | dict) or not hasattr(raw, "__iter__"):
+    if isinstance(raw, str | bytes | dict) or not np.iterable(raw):
         raise BadTokens("shape", f"returned a {type(result).__name__}, not a row of tokens")
     tokens = tuple(_token(x) for x in raw)
     if not tokens:

@@ -15,6 +15,7 @@ import uuid
 import numba
 import numpy as np
 import pytest
+from scipy import stats
 from token_law import INSTANCES, closed_form, distance, residual
 
 from simverify.audit.enumerate import CannotEnumerate, enumerate_verify
@@ -31,6 +32,8 @@ def tail(a, b):
 
 # How each accepts with probability min(1, a/b); k is 1, or a little more.
 ACCEPT = {
+    "scipy": lambda a, b, k, rng: stats.bernoulli.rvs(min(1, k * a / b), random_state=rng) == 1,
+    "scipy's own": lambda a, b, k, rng: stats.uniform.rvs() < k * a / b,
     "float32 uniform": lambda a, b, k, rng: rng.random(dtype=np.float32) < k * a / b,
     "cast to float32": lambda a, b, k, rng: rng.random(1).astype(np.float32)[0] < k * a / b,
     "np.float64(u)": lambda a, b, k, rng: np.float64(rng.random()) < k * a / b,
@@ -142,6 +145,11 @@ def first_arrival(w, rng):
 
 # How each draws a token from weights w that sum to 1.
 DRAW = {
+    "scipy": lambda w, rng: stats.multinomial.rvs(1, w, random_state=rng).argmax(),
+    "scipy's own": lambda w, rng: stats.multinomial.rvs(1, w).argmax(),
+    "rv_discrete": lambda w, rng: stats.rv_discrete(values=(range(len(w)), w)).rvs(
+        random_state=rng
+    ),
     "digitize": lambda w, rng: np.digitize(rng.random(), np.cumsum(w)[:-1]),
     "count below": lambda w, rng: int((np.add.accumulate(w)[:-1] <= rng.random()).sum()),
     "bisect": lambda w, rng: bisect.bisect_right(
@@ -232,6 +240,18 @@ def test_every_way_to_draw(how):
 
     assert deviation(verifier(scalar, DRAW[how])) < 1e-14
     assert deviation(verifier(scalar, tilted)) > 1e-6
+
+
+def test_a_draw_can_be_indexed_as_numpy_scalars_are_and_not_iterated():
+    p, q, drafted = INSTANCES["compact"]
+    law = enumerate_verify(
+        lambda p, q, x, rng: (rng.uniform(size=())[..., None] < [0.25]).astype(int), p, q, drafted
+    )
+    assert law.probabilities == {(0,): 0.75, (1,): 0.25}
+    law = enumerate_verify(lambda p, q, x, rng: [*rng.uniform(size=()), 0], p, q, drafted)
+    assert (law.lost, [f.kind for f in law.findings]) == (1.0, ["raises"])
+    law = enumerate_verify(lambda p, q, x, rng: rng.random(), p, q, drafted)
+    assert (law.lost, [f.kind for f in law.findings]) == (1.0, ["shape"])
 
 
 @functools.cache

@@ -121,6 +121,17 @@ class Draw(Operators):
     def __repr__(self) -> str:
         return f"<a draw in [{self.range()[0]:.6g}, {self.range()[1]:.6g}]>"
 
+    def __getitem__(self, index: Any) -> Any:
+        """Index as a numpy scalar is: ``u[..., None]`` is an array of one."""
+        from simverify.audit.symbolic.arrays import DrawArray
+
+        scalar = np.empty((), dtype=object).view(DrawArray)
+        scalar[()] = self
+        return scalar[index]
+
+    # Python would otherwise iterate by index, and find nothing.
+    __iter__ = None
+
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         from simverify.audit.symbolic.arrays import apply_ufunc
 

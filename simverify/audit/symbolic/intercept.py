@@ -72,6 +72,11 @@ def intercepted(
     swap(np.random, "RandomState", state)
     swap(np.random, "default_rng", _default_rng(generator))
     swap(np.random.mtrand, "_rand", legacy)
+    if "scipy.stats" in sys.modules:
+        # Its distributions took the global generator when they were made.
+        for value in vars(sys.modules["scipy.stats"]).values():
+            if getattr(value, "__dict__", {}).get("_random_state") is _LEGACY:
+                patches.append((value, "_random_state", legacy))
     for name, function in patched_functions(source).items():
         swap(random, name, function)
     for name, function in patched_secrets(source).items():
