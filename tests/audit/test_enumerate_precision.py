@@ -95,6 +95,22 @@ def kept_in_torch(p, q, x, rng, k=1.0):
     return in_torch(lambda t: t.bfloat16().float())(p, q, x, rng, k)
 
 
+TYPES = {"torch": torch.bfloat16}
+HALF = "float16"
+DTYPE = np.dtype("f2")
+
+
+def from_a_table(p, q, x, rng, k=1.0):
+    """The type of the rows is in a container."""
+    return in_torch(lambda t: t.to(TYPES["torch"]).float())(p, q, x, rng, k)
+
+
+def from_names(p, q, x, rng, k=1.0):
+    """The types of the rows are in globals that are no types."""
+    p, q = p.astype(HALF).astype(np.float32), q.astype(DTYPE).astype(np.float32)
+    return inverse_cdf(p, q, x, rng, k)
+
+
 def hidden_twice(p, q, x, rng, k=1.0):
     return hidden(p.astype(np.float16), q.astype(np.float16), x, rng, k)
 
@@ -141,6 +157,8 @@ RULES = {
     "float16 kept, float32 computed": (kept_in(np.float16, np.float32), HIDDEN, 1e-4),
     "float16 kept, float64 computed": (kept_in(np.float16, np.float64), HIDDEN, 1e-5),
     "bfloat16 kept, float32 computed": (kept_in_torch, HIDDEN, 1e-4),
+    "bfloat16 from a table": (from_a_table, HIDDEN, 1e-4),
+    "float16 from names": (from_names, HIDDEN, 1e-4),
     "hidden float16, hidden float32": (hidden_twice, HIDDEN, 1e-4),
     "adapter, bfloat16 logits": (
         adapted(Signature(arrays="torch", dtype="bfloat16", logits=True, batched=False)),

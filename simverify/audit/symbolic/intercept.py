@@ -20,7 +20,7 @@ import numpy as np
 
 from simverify.audit.symbolic.draws import Draw
 from simverify.audit.symbolic.floats import Twin, numpy_twins, replace_float
-from simverify.audit.symbolic.lift import Lift, lift_strings, lifted_names
+from simverify.audit.symbolic.lift import Lift, lift_strings, lifted_names, lifted_value
 from simverify.audit.symbolic.names import replace_names
 from simverify.audit.symbolic.numpy_rng import (
     Generator,
@@ -113,6 +113,8 @@ def intercepted(
         known = swaps.get(id(value))
         if known is not None and known[0] is value:
             return known[1]
+        if lift and (double := lifted_value(value, lift)) is not None:
+            return double
         if isinstance(value, Generator) and not isinstance(value, SymbolicGenerator):
             return generator()
         if isinstance(value, RandomState) and not isinstance(value, SymbolicRandomState):

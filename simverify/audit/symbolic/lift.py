@@ -1,14 +1,16 @@
 """Lets code compute in float64 although it asks for less.
 
 Rounding then vanishes, and a fault stays. The names of the coarser types in numpy and torch
-stand for float64, so do their names in strings (``astype("float16")``), and a tensor's
-``half()`` gives doubles.
+stand for float64, so do their names in strings (``astype("float16")``), a tensor's
+``half()`` gives doubles, and so does every torch call that is given a coarser type.
 """
 
 import inspect
 from collections.abc import Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from simverify.audit.symbolic.names import namespaces
 
@@ -35,6 +37,13 @@ def lifted_names(module: ModuleType, double: Any, lift: Lift) -> dict[str, Any]:
     """Return what stands in for the types of numpy or torch: its float64, for those lifted."""
     kinds = type(double)
     return {name: double for name in LIFTED[lift] if isinstance(getattr(module, name, None), kinds)}
+
+
+def lifted_value(value: Any, lift: Lift) -> Any:
+    """Return what stands for a value that names a type: a string, or numpy's dtype; or None."""
+    if isinstance(value, np.dtype):
+        return np.dtype(np.float64) if value.name in LIFTED[lift] else None
+    return "float64" if isinstance(value, str) and value in _STRINGS[lift] else None
 
 
 def lift_strings(code: Any, lift: Lift, stack: "ExitStack") -> None:

@@ -67,6 +67,7 @@ class SymbolicTorch(TorchFunctionMode):
         self.streams = streams
         self.shadows = Shadows(source)
         self._casts = LIFTED[lift] if lift else ()
+        self._coarse = {getattr(torch, x) for x in self._casts if hasattr(torch, x)}
         self.ops = TorchOps(source, self.shadows)
         self._random: dict[str, Callable[..., Any]] = {
             "rand": self._rand,
@@ -86,6 +87,9 @@ class SymbolicTorch(TorchFunctionMode):
     ) -> Any:  # numpydoc: see torch
         """Run one torch call."""
         kwargs = kwargs or {}
+        if self._coarse:
+            args = tuple(map(self._lifted, args))
+            kwargs = {key: self._lifted(x) for key, x in kwargs.items()}
         name = getattr(func, "__name__", "")
         random = self._random.get(name)
         if random is not None:
@@ -100,6 +104,9 @@ class SymbolicTorch(TorchFunctionMode):
         if name in _LEAVES_TORCH:
             self.source.meet(args[0].dtype)
         return func(*args, **kwargs)
+
+    def _lifted(self, x: Any) -> Any:
+        return torch.float64 if type(x) is torch.dtype and x in self._coarse else x
 
     # -- the draws --
 
