@@ -67,6 +67,8 @@ def _promise(run: CompareRun) -> str:
         deviation + (f" ({', '.join(names)})" if len(models) > 1 else "")
         for deviation, names in models.items()
     ]
+    # The second verdict of a row, on its acceptance, waits for the same power.
+    found += dict.fromkeys(row.acceptance.deviation for row in run.results)
     return (
         f"Seed {run.seed}. If every verifier here is right, a run reports a fault with "
         f"probability {run.alpha:g} at most. Found with probability {run.power:g} from "
