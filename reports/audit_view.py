@@ -6,6 +6,7 @@ from simverify.reports import found as say
 from simverify.reports.counterexample import counterexample_blocks, trial_blocks
 from simverify.reports.failure import failure_lines
 from simverify.reports.fault_blocks import fault_blocks
+from simverify.reports.sampled import looked_on, promises, scope
 from simverify.reports.suspicion import suspicion
 from simverify.reports.view import (
     Block,
@@ -30,7 +31,7 @@ from simverify.reports.words import (
     optional,
     tests_table,
 )
-from simverify.results import AuditRun, Probe
+from simverify.results import AuditRun, Certificate, Probe, SampledTier
 
 _OUTCOMES: dict[str, Mark] = {"violation": "fail", "warning": "open", "ok": "pass"}
 
@@ -73,8 +74,8 @@ def _ruling(run: AuditRun) -> str:
         )
     else:
         what = (
-            "No deviation was found, with the error rates below: nothing here speaks against "
-            "shipping it."
+            "No deviation was found, with the error rates below, on the sizes sampled: nothing "
+            "here speaks against shipping it."
         )
     if not warnings:
         return what
@@ -82,10 +83,7 @@ def _ruling(run: AuditRun) -> str:
 
 
 def _facts(run: AuditRun) -> Iterator[Fact]:
-    yield Fact(
-        "Judged",
-        f"{run.contract} contract, gamma up to {run.gamma}, V up to {run.vocab_size}",
-    )
+    yield Fact("Judged", scope(run))
     if run.instances:
         worst = max(instance.max_abs_deviation for instance in run.instances)
         yield Fact(
@@ -96,14 +94,16 @@ def _facts(run: AuditRun) -> Iterator[Fact]:
     if run.not_enumerable:
         yield Fact("Not followed exactly", run.not_enumerable)
     if (tier := run.sampled) is not None:
-        reached = "nothing yet" if tier.detectable is None else f"TV {tier.detectable:.2g}"
         yield Fact(
             "Sampled tier",
             f"{say.count(tier.samples, 'call')}, {say.count(len(tier.tests), 'test')}: "
-            f"false-alarm rate {tier.alpha:g}, power {tier.power:g} from {reached} on",
+            f"false-alarm rate {tier.alpha:g}, on {looked_on(tier)}",
         )
+        for sizes, found, bound in promises(tier):
+            what = f"power {tier.power:g} against {found}" + (f", {bound}" if bound else "")
+            yield Fact(f"On {sizes}", what)
         if tier.certificate is not None:
-            yield Fact("Certificate", certified(tier.certificate))
+            yield Fact("Certificate", _certified_on(tier, tier.certificate))
     if (place := run.localisation) is not None:
         yield Fact("Where", f"{say.place_words(place)}.")
     elif run.sampled is not None:
@@ -155,16 +155,22 @@ def _promise(run: AuditRun) -> Iterator[Block]:
     if (tier := run.sampled) is not None:
         rows += [
             ("false-alarm rate (alpha)", f"{tier.alpha:g} for the whole run"),
-            ("power", f"{tier.power:g} against a mean one-token TV of {tier.detect:g}"),
-            ("reached", "nothing" if tier.detectable is None else f"TV {tier.detectable:.3g}"),
+            *(
+                (f"power on {sizes}", f"{tier.power:g} against a mean one-token {found}")
+                for sizes, found, _ in promises(tier)
+            ),
             ("samples", f"{say.count(tier.samples, 'call')}, {say.count(tier.looks, 'look')}"),
         ]
         if tier.certificate is not None:
-            rows.append(("certificate", certified(tier.certificate)))
+            rows.append(("certificate", _certified_on(tier, tier.certificate)))
     rows.append(("probes", "a violation fails the audit; a warning only under strict probes"))
     yield Table(
         "Error rates and limits", ("what", "value"), tuple((Cell(a), Cell(b)) for a, b in rows)
     )
+
+
+def _certified_on(tier: SampledTier, certificate: Certificate) -> str:
+    return f"on {looked_on(tier)}: {certified(certificate)}"
 
 
 def _refuted(run: AuditRun) -> Iterator[Block]:

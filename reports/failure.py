@@ -15,6 +15,7 @@ from simverify.reports.found import (
     row_pairs,
     tokens,
 )
+from simverify.reports.sampled import promises, scope
 from simverify.reports.suspicion import suspicion
 from simverify.reports.words import bounded
 from simverify.results import AuditRun, Breach, Counterexample, Instance, Localisation
@@ -30,9 +31,8 @@ def verdict_lines(run: AuditRun) -> list[str]:
 
     Lines have 80 columns at most and no control characters.
     """
-    scope = f"{run.contract} contract, gamma up to {run.gamma}, V up to {run.vocab_size}"
     return [
-        *_wrap(f"{run.verdict} {run.spec}: {scope}, seed {run.seed}"),
+        *_wrap(f"{run.verdict} {run.spec}: {scope(run)}, seed {run.seed}"),
         *_wrap(_exact(run)),
         *_wrap(_sampled(run)),
         *_wrap(f"refutes the faults {', '.join(run.refuted)}" if run.refuted else ""),
@@ -84,22 +84,22 @@ def _sampled(run: AuditRun) -> str:
     tier = run.sampled
     if tier is None:
         return ""
-    reached = "no TV yet" if tier.detectable is None else f"TV {tier.detectable:.2g} or more"
     line = (
         f"sampled: {count(tier.samples, 'call')}, {count(len(tier.tests), 'test')}, false-alarm "
-        f"rate {tier.alpha:g}, power {tier.power:g} against {reached}, asked against "
-        f"{tier.detect:g}"
+        f"rate {tier.alpha:g}"
     )
+    for sizes, found, bound in promises(tier):
+        line += f"; on {sizes}: power {tier.power:g} against {found}"
+        line += f", {bound}" if bound else ""
+    line += "; nothing beyond"
     if tier.certificate is not None:
-        line += f"; TV at most {tier.certificate.bound:.3g}, but for {tier.certificate.delta:g}"
+        line += f"; the bounds hold but for {tier.certificate.delta:g}"
     if tier.faults is not None:
         number = len(tier.faults.refuted)
         line += f"; refutes {number} of {number + len(tier.faults.not_refuted)} named faults"
     return line
 
 
-def _counterexample(found: Counterexample, place: Localisation | None) -> list[str]:
-    instance = found.instance
 def _breach(found: Breach) -> list[str]:
     instance = found.instance
     drafted = "" if found.draft_tokens is None else f", draft tokens {tokens(found.draft_tokens)}"
@@ -112,6 +112,8 @@ def _breach(found: Breach) -> list[str]:
     ]  # fmt: skip
 
 
+def _counterexample(found: Counterexample, place: Localisation | None) -> list[str]:
+    instance = found.instance
     lines = [
         f"Smallest counterexample: V = {instance.vocab_size}, gamma = {instance.gamma}",
         *_rows(instance),

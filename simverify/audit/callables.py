@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from simverify import results
-from simverify.audit.callables_judge import Judgement, Spending, by_slot, certificate, judge
-from simverify.audit.callables_plan import Plan, make_plan, whole_batches
+from simverify.audit.callables_documents import certificates, sampled_models, worst
+from simverify.audit.callables_judge import Judgement, Spending, by_slot, judge
+from simverify.audit.callables_plan import Plan, asked, make_plan, whole_batches
 from simverify.audit.callables_run import Contract, Misuse, Runner, TimeUp, global_generators
 from simverify.audit.callables_tables import MAX_OUTPUTS, SampledInstance
 from simverify.audit.documents import (
@@ -82,7 +83,8 @@ def sample_callable(
         Probability that a lossless rule fails; optimality spends a tenth of it apart.
     detect, power : float
         A mean one-token TV of ``detect``, by position and rows, on any instance is found
-        with probability ``power``, or the verdict is INCONCLUSIVE.
+        with probability ``power``, or the verdict is INCONCLUSIVE; of a coarse instance a
+        larger one, see :func:`~simverify.audit.callables_plan.asked`.
     max_samples : int
         Budget of trials, the pilots' included.
     seconds : float
@@ -191,15 +193,12 @@ class _Run:
     ) -> SampledAudit:
         findings = [] if misuse is None else [str(misuse)]
         findings += [finding for j in judged for finding in j.findings]
-        detectable = max((j.detectable for j in judged), default=math.inf)
-        if reason is None and not findings and detectable > self.detect:
-            reason = (
-                f"{sum(plan.samples) if plan else 0:,} calls promise a TV of {detectable:.3g}, "
-                f"not {self.detect:g}: raise max_samples"
-            )
+        if reason is None and not findings:
+            reason = self._short(judged)
         verdict: results.Verdict = "FAIL" if findings else "INCONCLUSIVE" if reason else "PASS"
         tests = [test_document(test) for j in judged for test in j.tests]
         named = self._named(runners, diagnose=bool(findings)) if judged else None
+        bounds = certificates(runners, CERTIFICATE_DELTA) if verdict == "PASS" else ()
         tier = results.SampledTier(
             samples=sum(len(runner.emissions) for runner in runners),
             looks=looks,
@@ -207,12 +206,13 @@ class _Run:
             detect=self.detect,
             power=self.power,
             tests=tuple(tests),
-            detectable=finite(detectable),
-            certificate=self._certificate(runners) if verdict == "PASS" else None,
+            detectable=finite(self._detectable(judged)),
+            certificate=worst(bounds, CERTIFICATE_DELTA) if bounds else None,
             faults=faults_document(named),
             localisation=suspect_document(_located(judged, named)),
             optimality="; ".join(j.optimality for j in judged) or None,
             findings=tuple(findings),
+            instances=sampled_models(runners, judged, bounds, self.detect),
         )
         trial = None
         if misuse is not None:
@@ -230,17 +230,21 @@ class _Run:
         tables = [by_slot(runner.tables, runner.emissions) for runner in runners]
         return name_faults(tables, diagnose=diagnose and stateless)
 
-    def _certificate(self, runners: list[Runner]) -> results.Certificate:
-        """Largest bound of all instances; their deltas add up to the certificate's."""
-        delta = CERTIFICATE_DELTA / len(runners)
-        bounds = [certificate(r.tables, r.emissions, delta=delta) for r in runners]
-        worst = max(bounds, key=lambda c: c.bound)
-        return results.Certificate(
-            bound=worst.bound,
-            delta=CERTIFICATE_DELTA,
-            method=worst.method,
-            assumption=worst.assumption,
-        )
+    def _short(self, judged: list[Judgement]) -> str | None:
+        """Say on which instance the run promises too little; None if on none."""
+        for instance, judgement in zip(self.instances, judged, strict=True):
+            wanted = asked(instance, self.detect)
+            if judgement.detectable > wanted:
+                return (
+                    f"the calls on {instance.name} promise a TV of {judgement.detectable:.3g}, "
+                    f"not {wanted:g}: raise max_samples"
+                )
+        return None
+
+    def _detectable(self, judged: list[Judgement]) -> float:
+        """Return what is found on every instance that is not coarse; inf before a look."""
+        pairs = zip(self.instances, judged, strict=True) if judged else ()
+        return max((j.detectable for x, j in pairs if not x.coarse), default=math.inf)
 
 
 def _located(judged: list[Judgement], named: Named | None) -> Located | None:

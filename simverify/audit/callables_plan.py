@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from simverify.audit.callables_judge import Spending, predict_detectable
 from simverify.audit.callables_run import Runner
+from simverify.audit.callables_tables import SampledInstance
 from simverify.stats.looks import LOOKS
 
 PILOT_TRIALS = 1024
@@ -15,14 +16,26 @@ PILOT_TRIALS = 1024
 MARGIN = 1.06
 """Trials above what the pilot asks for: the pilot's own error, and whole tokens."""
 
+SWAY = 6.0
+"""Tokens of a context sway by the square root of their number, and cells fall in or out of pools
+with them: n trials are planned for a TV smaller by this over sqrt(n). Measured: up to a tenth
+of the TV at 2,000 trials."""
+
+COARSER, COARSEST = 3.0, 0.3
+"""A coarse instance is asked for so many times the TV, for a ninth of the trials; from
+``COARSEST`` on it is asked for no more than the others."""
+
 
 @dataclass(frozen=True)
 class Plan:
-    """How many trials each instance gets, and the TV that the run finds with its power."""
+    """How many trials each instance gets, and the TV that is found there with the run's power.
+
+    ``instances``: their names; ``samples`` and ``detectable``: one for each.
+    """
 
     instances: tuple[str, ...]
     samples: tuple[int, ...]
-    detectable: float
+    detectable: tuple[float, ...]
     alpha: float
     power: float
     seconds: float
@@ -30,12 +43,18 @@ class Plan:
     @property
     def line(self) -> str:
         """The plan in one line, for the user to read before it starts."""
-        runs = ", ".join(f"{n:,} on {x}" for x, n in zip(self.instances, self.samples, strict=True))
+        each = zip(self.instances, self.samples, self.detectable, strict=True)
+        runs = ", ".join(f"{n:,} on {x}, TV {found:.4f}" for x, n, found in each)
         return (
-            f"{sum(self.samples):,} calls ({runs}), about {self.seconds:.0f} s; {len(LOOKS)} "
-            f"looks; false-alarm rate {self.alpha:g}; a mean one-token TV of "
-            f"{self.detectable:.4f} is found with probability {self.power:g}"
+            f"{sum(self.samples):,} calls, about {self.seconds:.0f} s; {len(LOOKS)} looks; "
+            f"false-alarm rate {self.alpha:g}; with probability {self.power:g} a mean one-token "
+            f"TV is found where it is as large as stated: {runs}"
         )
+
+
+def asked(instance: SampledInstance, detect: float) -> float:
+    """Return the mean one-token TV that a run for ``detect`` is to find on ``instance``."""
+    return max(detect, min(COARSER * detect, COARSEST)) if instance.coarse else detect
 
 
 def make_plan(
@@ -48,7 +67,7 @@ def make_plan(
 ) -> Plan | None:
     """Size the run on each instance by its pilot, which is run here.
 
-    Each instance gets as many trials as promise ``detect``, in whole batches; all of them
+    Each instance gets as many trials as promise what is asked of it, in whole batches; all
     proportionally fewer if they and the pilots would exceed ``max_samples``. None if the
     budget ends with the pilots. Raises ``Misuse`` or ``TimeUp`` as the code does.
     """
@@ -63,13 +82,15 @@ def make_plan(
         started = time.monotonic()
         runner.run(pilot)
         seconds.append((time.monotonic() - started) / pilot)
-        wanted.append(whole_batches(_trials(runner, share, detect, power), rows))
+        wanted.append(
+            whole_batches(_trials(runner, share, asked(runner.instance, detect), power), rows)
+        )
     part = min(1.0, budget / sum(wanted))
     samples = [n if part == 1.0 else max(int(n * part) // rows, 1) * rows for n in wanted]
     return Plan(
         instances=tuple(runner.instance.name for runner in pilots),
         samples=tuple(samples),
-        detectable=max(
+        detectable=tuple(
             _promise(runner, n, share, power) for runner, n in zip(pilots, samples, strict=True)
         ),
         alpha=alpha,
@@ -92,11 +113,15 @@ def _promise(pilot: Runner, trials: int, alpha: float, power: float) -> float:
 def _trials(pilot: Runner, alpha: float, detect: float, power: float) -> int:
     """Smallest number of trials that promises ``detect``, by bisection, with a margin."""
     most = 1024
-    while _promise(pilot, most, alpha, power) > detect and most < 1 << 40:
+
+    def fits(trials: int) -> bool:
+        aim = detect * (1.0 - SWAY / math.sqrt(trials))
+        return _promise(pilot, trials, alpha, power) <= aim
+
+    while not fits(most) and most < 1 << 40:
         most *= 2
     least = most // 2
     while most - least > most // 64:
         middle = (least + most) // 2
-        fits = _promise(pilot, middle, alpha, power) <= detect
-        least, most = (least, middle) if fits else (middle, most)
+        least, most = (least, middle) if fits(middle) else (middle, most)
     return math.ceil(most * MARGIN)

@@ -28,13 +28,15 @@ class SampledInstance:
     """A model and the draft length that the code is run with on it.
 
     ``eos``: the token that ends a generation. ``earlier_calls``: calls of an earlier
-    generation, at most, after which a rule with state is reset.
+    generation, at most, after which a rule with state is reset. ``coarse``: whether it is there
+    for a size or a kind of row, and gets few trials for a larger TV.
     """
 
     model: Model
     gamma: int
     eos: int | None = None
     earlier_calls: int = 0
+    coarse: bool = False
 
     @property
     def name(self) -> str:
@@ -43,27 +45,67 @@ class SampledInstance:
         return f"{self.model.name}, gamma={self.gamma}{after}"
 
 
-def default_instances(
-    max_gamma: int = 3, max_vocab: int = 5, *, eos: int | None = None, resets: bool = False
-) -> tuple[SampledInstance, ...]:
-    """Return the instances of the sampled tier that fit: few cells, many faults.
+_PAIR = SmallModel("table, V=2", 2, ((1, 2), (3, 1)), ((2, 1), (1, 4)))
+"""With V = 2 a table of two rows is all there is."""
 
-    Compact at gamma 3, and a table whose rows depend on the two tokens before, with zeros on
-    either side and residuals of two tokens. With V = 2 a table of two rows is all there is.
-    ``eos`` is end of sequence to the code under audit; ``resets``: it keeps state, and is also
-    run on after an earlier generation.
+_FINE: tuple[tuple[Model, int], ...] = (
+    (compact(), 3),
+    (SmallModel("table, V=4", 2, ((4, 1, 2, 3), (1, 5, 0, 4)), ((1, 5, 2, 2), (6, 0, 1, 3))), 2),
+)
+"""Few cells, many faults: compact, and a table whose rows depend on the two tokens before, with
+zeros on either side and residuals of two tokens."""
+
+_COARSE = (
+    SmallModel(
+        "long drafts, V=2", 4, ((3, 1), (2, 1), (1, 4)), ((1, 1), (1, 2), (2, 3)),
+    ),
+    SmallModel(
+        # Ties of the likeliest tokens, one target row and one draft row of a single token,
+        # one pair of equal rows.
+        "ties, V=5", 2,
+        ((2, 2, 1, 1, 2), (0, 1, 0, 0, 0), (1, 1, 1, 1, 1), (3, 0, 3, 0, 1), (1, 2, 3, 4, 5)),
+        ((1, 3, 3, 1, 2), (1, 1, 1, 1, 1), (0, 0, 0, 1, 0), (3, 0, 1, 0, 3), (1, 2, 3, 4, 5)),
+    ),
+    SmallModel(
+        # Every token has mass in some row, and seven of them in the residual of the first.
+        "wide, V=12", 1,
+        (
+            (3, 1, 2, 0, 1, 4, 3, 2, 1, 2, 0, 2), (0, 4, 0, 0, 0, 0, 3, 0, 0, 2, 0, 0),
+            (0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 4, 0), (0, 0, 2, 0, 0, 3, 0, 0, 0, 0, 0, 4),
+            (0, 0, 0, 2, 4, 0, 0, 0, 3, 0, 0, 0),
+        ),
+        (
+            (1, 2, 0, 1, 2, 1, 1, 1, 4, 1, 1, 1), (0, 1, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0),
+            (0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0), (1, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0),
+            (0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 1),
+        ),
+    ),
+)  # fmt: skip
+"""What the others lack: the longest drafts, ties and rows of one token, the largest vocabulary."""
+
+
+def default_instances(
+    max_gamma: int = 4, max_vocab: int = 12, *, eos: int | None = None, resets: bool = False
+) -> tuple[SampledInstance, ...]:
+    """Return the instances of the sampled tier that fit, the coarse ones last.
+
+    Those with the promised power are cut to ``max_gamma``; a coarse one is left out where it
+    does not fit. ``eos`` is end of sequence to the code under audit; ``resets``: it keeps
+    state, and is also run on after an earlier generation.
     """
-    table = SmallModel("table, V=4", 2, ((4, 1, 2, 3), (1, 5, 0, 4)), ((1, 5, 2, 2), (6, 0, 1, 3)))
-    pair = SmallModel("table, V=2", 2, ((1, 2), (3, 1)), ((2, 1), (1, 4)))
-    known: tuple[tuple[Model, int], ...] = ((compact(), 3), (table, 2))
-    fitting = [(m, gamma) for m, gamma in known if m.vocab_size <= max_vocab] or [(pair, 2)]
+    fine = [(m, gamma) for m, gamma in _FINE if m.vocab_size <= max_vocab] or [(_PAIR, 2)]
     chosen = [
         SampledInstance(model, min(gamma, max_gamma), eos=_held(eos, model))
-        for model, gamma in fitting
+        for model, gamma in fine
     ]
     if resets:
-        end = 1 if eos is None else _held(eos, pair)
-        chosen.append(SampledInstance(pair, min(2, max_gamma), eos=end, earlier_calls=2))
+        end = 1 if eos is None else _held(eos, _PAIR)
+        chosen.append(SampledInstance(_PAIR, min(2, max_gamma), eos=end, earlier_calls=2))
+    chosen += [
+        SampledInstance(model, model.gamma, eos=_held(eos, model), coarse=True)
+        for model in _COARSE
+        if model.gamma <= max_gamma and model.vocab_size <= max_vocab
+    ]
     return tuple(chosen)
 
 

@@ -213,7 +213,7 @@ def _sample(
         subject.generator_rule(),
         contract,
         instances=default_instances(
-            min(settings.gamma, 3),
+            settings.gamma,
             settings.vocab_size,
             eos=settings.eos,
             resets=contract == "step" and not takes_step_arguments(subject.rule),

@@ -100,7 +100,7 @@ def _try(
     sampled = sample_callable(
         subject.rule,
         contract,
-        instances=default_instances(min(settings.gamma, 3), settings.vocab_size),
+        instances=default_instances(settings.gamma, settings.vocab_size),
         seed=settings.seed,
         alpha=settings.alpha,
         detect=settings.detect,

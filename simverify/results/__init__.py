@@ -15,6 +15,7 @@ from simverify.results.audit import (
     Instance,
     Localisation,
     Probe,
+    SampledModel,
     SampledTier,
 )
 from simverify.results.common import (
@@ -59,8 +60,8 @@ __all__ = [
     "AuditRun",
     "Bounds",
     "Branch",
-    "Certificate",
     "Breach",
+    "Certificate",
     "CompareResult",
     "CompareRun",
     "Counterexample",
@@ -86,6 +87,7 @@ __all__ = [
     "PlanRun",
     "Power",
     "Probe",
+    "SampledModel",
     "SampledTier",
     "SelfTestRun",
     "Speedup",

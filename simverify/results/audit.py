@@ -115,9 +115,30 @@ class ExactInstance(Struct, frozen=True):
     failed: bool
 
 
+class SampledModel(Struct, frozen=True):
+    """An instance of the sampled tier: the sizes, and what the run says of them.
+
+    ``samples``: calls. ``detect``: the mean one-token TV asked for on it; ``detectable``: the
+    one found there with the run's power, null before the first look. ``bound``: the
+    certificate's on this instance; all of them hold together but for its delta. Null where
+    there is no PASS.
+    """
+
+    name: str
+    vocab_size: int
+    gamma: int
+    samples: int
+    detect: float
+    detectable: float | None
+    bound: float | None
+
+
 class SampledTier(Struct, frozen=True):
     """The sampled tier of an audit; ``power``, ``detect`` and ``alpha`` as promised before.
 
+    ``instances``: all that it looked at. ``detectable`` is of those that are asked for
+    ``detect``; the others, which few calls were spent on, say their own. ``certificate``: the
+    largest bound of all instances.
     ``looks``: how often the tests were evaluated, as fixed beforehand. ``samples``: calls.
     ``tests``: of the last look; what earlier looks and the optimality verdict, which decides
     nothing, spend is the rest of ``alpha``. ``faults``: what all instances together say of the
@@ -135,6 +156,7 @@ class SampledTier(Struct, frozen=True):
     certificate: Certificate | None
     optimality: str | None
     findings: tuple[str, ...]
+    instances: tuple[SampledModel, ...]
     faults: NamedFaults | None = None
     localisation: Suspect | None = None
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from simverify.reports.failure import failure_lines, verdict_lines
 from simverify.results import (
     AuditRun,
+    Certificate,
     Counterexample,
     Diagnosis,
     ExactInstance,
@@ -19,6 +20,7 @@ from simverify.results import (
     Meta,
     NamedFaults,
     Probe,
+    SampledModel,
     SampledTier,
     Suspect,
 )
@@ -91,6 +93,11 @@ FAILED = AuditRun(
     meta=META,
 )
 
+SAMPLED_ON = (
+    SampledModel("compact, gamma=3", 3, 3, 400, detect=0.01, detectable=0.034, bound=None),
+    SampledModel("wide, V=12, gamma=1", 12, 1, 100, detect=0.03, detectable=0.055, bound=None),
+)
+
 STARVED = replace(
     FAILED,
     verdict="INCONCLUSIVE",
@@ -108,6 +115,7 @@ STARVED = replace(
         certificate=None,
         optimality=None,
         findings=(),
+        instances=SAMPLED_ON,
     ),
     counterexample=None,
     localisation=None,
@@ -187,10 +195,32 @@ def test_an_inconclusive_run_says_what_could_not_be_followed_and_what_was_reache
     text = words(STARVED)
     assert "not followed exactly: cannot follow bytes() of a generator at my_sampler.py:15" in text
     assert "500 calls" in text
-    assert "power 0.9 against TV 0.034 or more, asked against 0.01" in text
+    assert "on V=3 gamma=3: power 0.9 against TV 0.034 or more, asked against 0.01;" in text
+    assert "on V=12 gamma=1: power 0.9 against TV 0.055 or more, asked against 0.03;" in text
     assert "There is no verdict" in text
-    nothing = replace(STARVED, sampled=replace(STARVED.sampled, detectable=None))
-    assert "power 0.9 against no TV yet" in words(nothing)
+    nothing = [replace(x, detectable=None) for x in SAMPLED_ON]
+    unseen = replace(STARVED, sampled=replace(STARVED.sampled, instances=nothing))
+    assert "power 0.9 against no TV yet" in words(unseen)
+
+
+def test_a_sampled_verdict_claims_no_size_that_was_not_sampled():
+    bounds = (0.0081, 0.024)
+    models = [replace(x, bound=b) for x, b in zip(SAMPLED_ON, bounds, strict=True)]
+    bound = Certificate(bound=0.024, delta=1e-3, method="plug-in", assumption=None)
+    tier = replace(STARVED.sampled, instances=models, certificate=bound)
+    text = words(replace(STARVED, verdict="PASS", sampled=tier))
+    head, rest = text.split("not followed exactly", 1)
+    assert head.endswith("sampled on V=3 gamma=3, V=12 gamma=1, nothing beyond, seed 7 ")
+    assert "gamma up to" not in text
+    assert "asked against 0.01, TV at most 0.0081; on V=12 gamma=1: " in rest
+    assert "TV at most 0.024; nothing beyond; the bounds hold but for 0.001" in rest
+
+
+def test_whole_batches_of_code_that_was_followed_keep_the_sizes_of_the_exact_tier():
+    batched = replace(PASSED, tier="sampled", sampled=STARVED.sampled)
+    text = words(batched)
+    assert "gamma up to 4, V up to 5" in text
+    assert "on V=3 gamma=3: power 0.9" in text
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from simverify.results import (
     PlanLine,
     PlanMeta,
     PlanRun,
+    SampledModel,
     SampledTier,
     SelfTestRun,
     Suspect,
@@ -92,6 +93,10 @@ def sampled():
         samples=1000, looks=4, alpha=1e-6, detect=0.01, power=0.9, tests=tests, detectable=0.008,
         certificate=Certificate(bound=0.004, delta=1e-3, method="plug-in", assumption="N fixed"),
         optimality=None, findings=(), faults=FAULTS, localisation=None,
+        instances=(
+            SampledModel("compact, gamma=3", 3, 3, 900, 0.01, 0.008, 0.002),
+            SampledModel("wide, V=12, gamma=1", 12, 1, 100, 0.03, 0.024, 0.004),
+        ),
     )  # fmt: skip
     return replace(run, tier="sampled", not_enumerable="cannot follow f() at x.py:3", sampled=tier)
 
@@ -101,7 +106,9 @@ def test_a_sampled_pass_says_its_error_rates_certificate_and_what_it_refutes(sam
     for part in (
         "No deviation was found, with the error rates below",
         "1,000 calls",
-        "false-alarm rate 1e-06, power 0.9 from TV 0.008 on",
+        "false-alarm rate 1e-06, on V=3 gamma=3, V=12 gamma=1, nothing beyond",
+        "power 0.9 against TV 0.024 or more, asked against 0.03, TV at most 0.004",
+        "on V=3 gamma=3, V=12 gamma=1, nothing beyond: mean one-token TV at most 0.004",
         "at most 0.004, but for a probability of 0.001 (plug-in), if N fixed",
         "cannot follow f() at x.py:3",
         "inverted-ratio",
