@@ -96,7 +96,8 @@ def _log_far_side(k: int, p: Floats, q: Floats, trials: Floats) -> float:
 
     # Rows are waves, columns groups.
     sine = np.sin(waves / 2.0)[:, None] ** 2
-    modulus = 0.5 * (np.log1p(-4.0 * r * (1.0 - r) * sine) @ trials)
+    with np.errstate(divide="ignore"):  # a fair coin has no highest wave: log 0
+        modulus = 0.5 * (np.log1p(-4.0 * r * (1.0 - r) * sine) @ trials)
     turn = np.arctan2(r * np.sin(waves)[:, None], 1.0 - 2.0 * r * sine) @ trials - waves * k
     values = (np.exp(modulus + 1j * turn) * _discounted(tilt, waves, above)).real
     # Each wave but 0 and the highest of an even period stands for its mirror as well.

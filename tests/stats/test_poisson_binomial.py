@@ -37,6 +37,15 @@ def test_every_point_of_small_laws(shape):
                     assert got == pytest.approx(expected, rel=1e-11, abs=1e-11)
 
 
+def test_coins_that_the_tilt_makes_fair_have_no_highest_wave():
+    """A wave of an even period that is 0 exactly, whose logarithm is no error."""
+    p, trials = np.array([1 / 3, 0.2]), np.array([9.0, 4.0])
+    with mp.workdps(60):
+        law = exact_law(np.repeat(p, trials.astype(int)))
+        expected = float(mp.log(mp.fsum(law[8:])))
+    assert log_poisson_binomial_sf(7, p, trials) == pytest.approx(expected, rel=1e-11)
+
+
 def test_far_tails_of_unequal_coins():
     """1e-300 and 1e-3000, where a sum of probabilities would be 0."""
     p = np.concatenate([np.full(2500, 1e-4), np.full(500, 0.02)])
