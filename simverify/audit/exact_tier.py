@@ -20,15 +20,22 @@ from simverify.audit.spec import Contract, Subject
 from simverify.audit.symbolic import Enumeration
 from simverify.audit.symbolic.watchdog import Stopwatch
 
-TORCH_PATHS = 15_000
+TORCH_PATHS = 8_000
 """The same where torch is used, whose paths take ten times as long."""
 
 _ENDLESS = 3
 """Instances with more paths than a rule takes whose loops end, after which no more are tried."""
 
+_LARGEST = 8
+"""An instance beyond the core may take this part of the paths of all, and no more."""
+
 SEARCH_EXAMPLES = 60
 SEARCH_PATHS = 600
 """Paths of one instance in the search: larger ones are not asked, unless one failed."""
+
+SEARCH_BUDGET = 3_000
+"""Paths of the whole search, after which instances that are new to it count as right: a third
+in torch, and three times as many to shrink a failure."""
 
 
 @dataclass
@@ -107,11 +114,16 @@ def _run_battery(
     seconds: float,
 ) -> None:
     watch = Stopwatch()
-    rest = list(models)
-    endless = 0
-    while rest:
-        model = rest.pop(0)
-        examiner = examiner_for(max_paths - tier.paths)
+    endless = wasted = 0
+    for model in models:
+        rest = max_paths - tier.paths
+        if not is_core(model):
+            # The small ones that come behind, as the sweep, need some paths too.
+            rest = min(rest - wasted - max_paths // _LARGEST, max_paths // _LARGEST)
+            if rest <= 0:
+                tier.skipped.append(model)
+                continue
+        examiner = examiner_for(rest)
         fair = _fair_paths(examiner, model)
         fits = examiner.max_paths >= fair
         examiner = replace(examiner, max_paths=min(examiner.max_paths, fair))
@@ -132,8 +144,8 @@ def _run_battery(
             tier.aborted = f"the limit of {seconds:g} s passed"
             return
         except (TooManyPaths, TooManyCalls):
-            # The models come by size: what follows would not fit either.
             tier.skipped.append(model)
+            wasted += 0 if is_core(model) else examiner.max_paths
             endless += fits
             if endless == _ENDLESS:
                 tier.not_enumerable = CannotEnumerate(
@@ -141,14 +153,16 @@ def _run_battery(
                     "it accepts"
                 )
                 return
-            if tier.judged and max_paths - tier.paths < max_paths / 2:
-                tier.skipped += rest
-                return
             continue
         tier.judged.append(judged)
         if judged.failed:
             tier.failure = judged
             return
+
+
+def is_core(model: SmallModel) -> bool:
+    """Whether a verdict needs ``model``; larger ones may be left out for want of paths."""
+    return model.vocab_size <= 3 and model.gamma <= 2
 
 
 def _fair_paths(examiner: Examiner, model: SmallModel) -> int:
@@ -167,8 +181,27 @@ def _search(
     paths = 2 * failure.comparison.paths if failure else 0
     examiner = examiner_for(max(SEARCH_PATHS, paths))
     doing("the search for a counterexample")
+    budget = SEARCH_BUDGET // 3 if uses_torch(examiner.subject.rule) else SEARCH_BUDGET
+    budget *= 3 if failure else 1
+    # Hypothesis asks for what it has found again; the answer must not depend on the budget.
+    known: dict[SmallModel, bool] = {}
+
+    def fails(model: SmallModel) -> bool:
+        nonlocal budget
+        if model in known or budget <= 0:
+            return known.get(model, False)
+        try:
+            judged = examiner.judge(model)
+        except (CannotEnumerate, NotMonotone, OutOfTime, TooManyCalls, TooManyPaths):
+            budget -= examiner.max_paths
+            known[model] = False
+        else:
+            budget -= judged.comparison.paths
+            known[model] = judged.failed
+        return known[model]
+
     found = search(
-        examiner.fails,
+        fails,
         max_vocab=failure.model.vocab_size if failure else 3 if contract == "verify" else 2,
         max_gamma=failure.model.gamma if failure else 2,
         examples=SEARCH_EXAMPLES,

@@ -120,7 +120,7 @@ def battery(max_gamma: int, max_vocab: int, *, seed: int = 0) -> Iterator[SmallM
             models.append(_small(f"{name}, V={vocab}, one row", 1, pairs[:1]))
     rng = random.Random(seed)
     for vocab, gamma, count in (
-        (3, 2, 12), (3, 3, 10), (4, 1, 8), (4, 2, 8), (4, 3, 2), (5, 1, 8), (5, 2, 3), (3, 4, 1),
+        (3, 2, 8), (3, 3, 3), (4, 1, 5), (4, 2, 4), (4, 3, 1), (5, 1, 5), (5, 2, 1), (3, 4, 1),
     ):  # fmt: skip
         for i in range(count):
             pairs = random_rows(rng, vocab, 5)

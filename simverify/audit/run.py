@@ -18,7 +18,7 @@ from simverify.audit.exact_documents import (
     instance_document,
     localisation,
 )
-from simverify.audit.exact_tier import ExactTier, examine
+from simverify.audit.exact_tier import ExactTier, examine, is_core
 from simverify.audit.instances import instances_for
 from simverify.audit.optimality import optimality_notes
 from simverify.audit.precision import TOLERANCE
@@ -231,7 +231,7 @@ def _sample(
 def _whole(tier: ExactTier) -> bool:
     """Whether the exact tier ran on all it should have, to the end."""
     undecided = any(judged.undecided for judged in tier.judged)
-    core_skipped = any(m.vocab_size <= 3 and m.gamma <= 2 for m in tier.skipped)
+    core_skipped = any(is_core(m) for m in tier.skipped)
     return (
         bool(tier.judged)
         and tier.not_enumerable is None

@@ -4,7 +4,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from simverify.audit.exact_tier import as_step, examine
+from simverify.audit import exact_tier
+from simverify.audit.exact_tier import as_step, examine, is_core
 from simverify.audit.instances import SmallModel, battery, instances_for
 from simverify.audit.search import search
 from simverify.audit.spec import Subject
@@ -208,3 +209,38 @@ def test_a_correct_rule_passes_within_the_paths_of_the_battery(contract):
     assert tier.failure is None
     assert not tier.skipped
     assert 3_000 < tier.paths < 30_000
+
+
+def test_instances_that_do_not_fit_leave_paths_for_the_small_ones():
+    models = instances_for("verify", 4, 12, 0)
+    tier = examine(
+        Subject("mine", narrow(12), None), "verify", models,
+        tolerance=1e-9, max_paths=4_500, searching=False,
+    )  # fmt: skip
+    assert tier.skipped
+    assert not any(map(is_core, tier.skipped))
+    assert {model for model in models if is_core(model)} <= {x.model for x in tier.judged}
+
+
+def test_the_search_ends_with_its_paths_and_keeps_its_answers(monkeypatch):
+    asked = []
+
+    def search_all(fails, **_):
+        small = [model for model in MODELS if (model.vocab_size, model.gamma) == (2, 1)]
+        before = [fails(model) for model in small]
+        asked.append(len(calls))
+        assert [fails(model) for model in small] == before
+        asked.append(len(calls))
+
+    calls = []
+
+    def rule(p, q, x, rng):
+        calls.append(1)
+        return narrow(12)(p, q, x, rng)
+
+    monkeypatch.setattr(exact_tier, "search", search_all)
+    for budget in (50, 10_000):
+        calls.clear()
+        monkeypatch.setattr(exact_tier, "SEARCH_BUDGET", budget)
+        examine(Subject("mine", rule, None), "verify", MODELS[:1], tolerance=1e-9)
+    assert asked[0] == asked[1] < asked[2] == asked[3]
