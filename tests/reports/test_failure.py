@@ -243,12 +243,15 @@ def test_probes_with_one_message_share_a_line_and_are_not_told_twice():
         probe("zero rows", "warning", "emitted token 2"),
         probe("inputs", "ok", "bytes compared"),
     )
-    findings = ("probe u = 0: raised ValueError: boom", "probe p = q: raised ValueError: boom")
-    text = words(replace(FAILED, probes=probes, findings=findings))
+    told = ("probe u = 0: raised ValueError: boom", "probe p = q: raised ValueError: boom")
+    text = words(replace(FAILED, probes=probes, findings=(*told, "too-many: 9 tokens")))
     assert text.count("boom") == 1
+    # Where nothing else failed they are what failed.
+    alone = words(replace(FAILED, probes=probes, findings=told))
+    assert "What failed: probe u = 0: raised ValueError: boom" in alone
     assert "violation: raised ValueError: boom (u = 0, p = q)" in text
     assert "warning: emitted token 2 (zero rows)" in text
-    assert "What failed" not in text
+    assert "What failed: too-many: 9 tokens" in text
     assert "bytes compared" not in text
 
 
