@@ -33,8 +33,9 @@ def sampled_models(
 
     ``detect``: what the run is asked for.
     """
-    found = [finite(j.detectable) for j in judged] or [None] * len(runners)
-    most = [c.bound for c in bounds] or [None] * len(runners)
+    unknown: list[float | None] = [None] * len(runners)
+    found = [finite(j.detectable) for j in judged] or unknown
+    most: list[float | None] = [c.bound for c in bounds] or unknown
     return tuple(
         results.SampledModel(
             name=runner.instance.name,
