@@ -1,5 +1,7 @@
 """The compiled rules follow the target, and each test sees a law that does not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from false_alarms import ALPHA
@@ -75,7 +77,7 @@ def perturbed(rows, tv):
 @pytest.mark.parametrize("name", MODELS)
 def test_tokens_and_acceptance(name, rule):
     run = trial(MODELS[name], rule, ALPHA / 2)
-    check = sampled_check(run, 300_000, first_calls(run, 300_000))
+    check = sampled_check(run, 300_000, replace(run, seed=2).first_calls(300_000))
     assert check.findings == ()
     assert not any(test.rejected for test in check.tests)
     assert not rejected(check.counts, run.rows, ALPHA / 2)
