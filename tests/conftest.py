@@ -1,4 +1,10 @@
+import signal
+
 import pytest
+
+# A shell that starts the suite in the background has it ignore Ctrl-C, and so would every
+# process the tests start and interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 DISTRIBUTION_TESTS = pytest.StashKey[int]()
 

@@ -100,6 +100,8 @@ def _work(work: Callable[[Say], Any], shown: board.Board, writer: int) -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
         board.use(shown)
+        if torch := sys.modules.get("torch"):
+            torch.set_num_threads(1)  # the threads it has had are in the parent only
 
         def send(kind: Literal["said", "raised", "done"], value: Any) -> None:
             message = pickle.dumps((kind, value))

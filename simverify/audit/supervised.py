@@ -145,8 +145,6 @@ def crash(subject: Subject, contract: Contract, settings: AuditSettings) -> resu
     stamp, settings = stamped(), settings.for_subject(subject)
 
     def work(_: Callable[[str], None]) -> None:
-        if torch is not None:
-            torch.set_num_threads(1)  # its other threads are not in the child
         doing("a first call")
         with contained(), deadline(_TRIAL_SECONDS), suppress(Expired):
             try_out(subject.one_row().rule if settings.batch else subject.rule, contract)

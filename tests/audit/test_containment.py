@@ -19,6 +19,7 @@ from simverify.audit.run import audit
 from simverify.audit.settings import AuditSettings
 from simverify.audit.spec import Subject
 from simverify.audit.supervised import supervised_audit
+from simverify.audit.symbolic.watchdog import deadline
 from simverify.errors import SimverifyError, UsageError
 
 SMALL = AuditSettings(gamma=1, vocab_size=3, seconds=2)
@@ -127,6 +128,18 @@ def test_what_a_child_says_raises_and_returns_comes_back():
     with pytest.raises(ZeroDivisionError) as caught:
         in_child(lambda say: 1 // 0, said.append)
     assert "in <lambda>" in caught.value.__notes__[0]
+
+
+def test_a_child_uses_torch_after_its_parent_did():
+    torch = pytest.importorskip("torch")
+    many = 1 << 20
+    torch.zeros(many).exp()  # starts threads, which no fork takes along
+
+    def work(_say):
+        with deadline(5):
+            return float(torch.zeros(many).exp().sum())
+
+    assert in_child(work, print) == many
 
 
 def test_a_child_ends_with_its_parents_interest():

@@ -5,7 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 from simverify.audit import board
@@ -91,9 +91,14 @@ def _by_thread(seconds: float) -> Iterator[None]:
     thread = ctypes.c_ulong(threading.get_ident())
     lock = threading.Lock()
     done = threading.Event()
+    struck = False
     wall, cpu = time.monotonic(), time.process_time()
 
+    def strike() -> None:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(Expired))
+
     def watch() -> None:
+        nonlocal struck
         wait = seconds
         while not done.wait(wait):
             # The processor seconds of another thread cannot be read everywhere.
@@ -104,7 +109,8 @@ def _by_thread(seconds: float) -> Iterator[None]:
                 continue
             with lock:
                 if not done.is_set():
-                    ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(Expired))
+                    struck = True
+                    strike()
             wait = REPEAT_SECONDS
 
     watcher = threading.Thread(target=watch, daemon=True)
@@ -112,10 +118,17 @@ def _by_thread(seconds: float) -> Iterator[None]:
     try:
         yield
     finally:
-        with lock:
-            done.set()
-            # One that was set and not yet raised must not strike outside.
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, None)
+        while not done.is_set():
+            with suppress(Expired):
+                with lock:
+                    done.set()
+                # One that was set and not yet raised must not strike outside, so one is raised
+                # here. Clearing it would not do: CPython 3.11 then keeps looking for one for
+                # ever, and a function that is traced never gets past its first instruction.
+                if struck:
+                    strike()
+                    while True:
+                        time.sleep(0)
         watcher.join()
 
 

@@ -1,0 +1,35 @@
+"""Deadlines on code that does not look at a clock."""
+
+import subprocess
+import sys
+
+TRACED = """
+import sys, threading
+from simverify.audit.symbolic.watchdog import Expired, deadline
+
+def code():
+    return "got past its first instruction"
+
+def audit():
+    with deadline(60):
+        pass
+    try:
+        with deadline(0.05):
+            while True:
+                pass
+    except Expired:
+        print("expired")
+    sys.settrace(lambda *_: None)
+    print(code())
+
+# No signals there, so another thread ends the code.
+thread = threading.Thread(target=audit)
+thread.start()
+thread.join()
+"""
+
+
+def test_nothing_is_left_behind_that_stops_a_debugger():
+    """CPython 3.11 looped for ever at the first traced call after a deadline was cleared."""
+    run = subprocess.run([sys.executable, "-c", TRACED], capture_output=True, text=True, timeout=60)
+    assert run.stdout == "expired\ngot past its first instruction\n", run.stderr
