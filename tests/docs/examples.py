@@ -110,7 +110,9 @@ def _shell(folder: Path, tools: Path) -> Callable[[str], str]:
     for name, module in (("python", ""), ("simverify", "-m simverify"), ("pytest", "-m pytest")):
         (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n')
         (tools / name).chmod(0o755)
-    kept = {k: v for k, v in os.environ.items() if not re.match(r"SIMVERIFY_(?!CACHE)|PYTEST_", k)}
+    # pytest and the reports say more where a CI runs them.
+    ours = r"SIMVERIFY_(?!CACHE)|PYTEST_|GITHUB_|CI$|BUILD_NUMBER$"
+    kept = {k: v for k, v in os.environ.items() if not re.match(ours, k)}
     environment = kept | {"PATH": f"{tools}:{os.environ['PATH']}", "COLUMNS": "80"}
     code = 0
 
