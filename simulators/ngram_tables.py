@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from simverify.models.ngram import DRAFT_LENGTH, VOCAB_SIZE, NgramModel, Order, find, interpolate
+from simverify.models.ngram import DRAFT_LENGTH, VOCAB_SIZE, NgramModel, Order, find
 from simverify.simulators.kernels.alias import build_alias
 from simverify.simulators.kernels.ngram import NgramTables
 from simverify.simulators.kernels.ngram_nodes import (
@@ -80,15 +80,19 @@ def _ngram_tables_iv(model: NgramModel) -> None:
 
 def _draft_rows(model: NgramModel) -> Floats:
     """Rows (R, 256) of q after each seen pair, then after each single byte."""
-    tokens = np.arange(VOCAB_SIZE, dtype=np.uint64)
-    after_pair = model.orders[DRAFT_LENGTH - 1].contexts[:, None] << _BYTE | tokens
-    after_byte = tokens[:, None] << _BYTE | tokens
-    return np.vstack(
-        [
-            interpolate(model.orders[:DRAFT_LENGTH], after_pair),
-            interpolate(model.orders[: DRAFT_LENGTH - 1], after_byte),
-        ]
-    )
+    singles, pairs, triples = model.orders[:DRAFT_LENGTH]
+    alone = _rows(singles, np.full((1, VOCAB_SIZE), 1.0 / VOCAB_SIZE))
+    after_byte = np.repeat(alone, VOCAB_SIZE, axis=0)
+    after_byte[pairs.contexts] = _rows(pairs, after_byte[pairs.contexts])
+    return np.vstack([_rows(triples, after_byte[triples.contexts & _LAST]), after_byte])
+
+
+def _rows(order: Order, lower: Floats) -> Floats:
+    """Whole row after each context of ``order``, from that after its shorter context."""
+    kinds = np.diff(order.starts)[:, None]
+    counts = np.zeros(lower.shape)
+    counts[np.repeat(np.arange(len(kinds)), kinds[:, 0]), order.codes & _LAST] = order.counts
+    return (counts + kinds * lower) / (order.totals[:, None] + kinds)
 
 
 def _interpolated(order: Order, lower: Floats) -> Floats:

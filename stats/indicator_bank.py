@@ -110,7 +110,8 @@ def indicator_min_detectable(
     )
     found = []
     for mean, bits, rare in sides:
-        critical = _critical(mean, bits, rare, math.log(alpha / 2.0), radius)
+        likely = mean + sums.n * radius - math.sqrt(sums.variance) * special.ndtri(alpha / 2.0)
+        critical = _critical(mean, bits, rare, math.log(alpha / 2.0), radius, likely)
         # A shift y adds no more than y to the variance: y - z sqrt(variance + y) = off.
         off = critical - mean
         root = (z + math.sqrt(z * z + 4.0 * (off + sums.variance))) / 2.0
@@ -120,13 +121,28 @@ def indicator_min_detectable(
     return max(found, default=math.inf)
 
 
-def _critical(mean: float, bits: Ints, rare: Floats, log_tail: float, radius: float) -> int:
-    """Fewest hits whose upper tail is below ``log_tail``, n + 1 if there are none."""
+def _critical(
+    mean: float, bits: Ints, rare: Floats, log_tail: float, radius: float, likely: float
+) -> int:
+    """Fewest hits whose upper tail is below ``log_tail``, n + 1 if there are none.
+
+    The search starts at ``likely``.
+    """
+
+    def rejected(hits: int) -> bool:
+        return _log_at_least(hits, bits, rare, radius) < log_tail
+
     least, most = math.floor(mean), int(bits.sum()) + 1
+    step, middle = 1 + int(likely - mean) // 32, int(likely)
+    while least < middle < most:
+        if rejected(middle):
+            most, middle = middle, middle - step
+        else:
+            least, middle = middle, middle + step
+        step *= 2
     while most - least > 1:
         middle = (least + most) // 2
-        rejected = _log_at_least(middle, bits, rare, radius) < log_tail
-        least, most = (least, middle) if rejected else (middle, most)
+        least, most = (least, middle) if rejected(middle) else (middle, most)
     return most
 
 

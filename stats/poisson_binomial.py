@@ -118,7 +118,9 @@ def _discounted(tilt: float, waves: Floats, above: int) -> npt.NDArray[np.comple
 def _tilt(k: int, log_odds: Floats, trials: Floats) -> float:
     """Tilt above 0 at which the mean is k, by Newton's method kept in its bracket."""
     low, high = 0.0, float(-log_odds.min()) + math.log(k / (trials.sum() - k)) + 1.0
-    tilt = min(1e-3, high / 2)
+    fair = 1.0 / (1.0 + np.exp(-log_odds))
+    likely = (k - float(trials @ fair)) / float(trials @ (fair * (1.0 - fair)))
+    tilt = likely if low < likely < high else high / 2
     for _ in range(200):
         r = 1.0 / (1.0 + np.exp(-(log_odds + tilt)))
         gap = float(trials @ r) - k

@@ -87,13 +87,18 @@ class SumLaw:
     def critical(self, log_tail: float) -> float:
         """Smallest x whose log tail is ``log_tail``, inf if the sum does not reach it."""
         deviation = math.sqrt(self.at(0.0)[2])
-        low = 0.05 / deviation
-        high = low
-        while self._log_tail(high) > log_tail:
-            low, high = high, 2.0 * high
-            if self.at(low)[1] > self.reach * (1.0 - 1e-9):
-                return math.inf
-        if low < high:
+        least = 0.05 / deviation
+        # Near a normal sum's tilt, and from there down or up.
+        low = high = max(-float(special.ndtri_exp(log_tail)) / deviation, least)
+        if self._log_tail(high) > log_tail:
+            while self._log_tail(high) > log_tail:
+                low, high = high, 1.25 * high
+                if self.at(low)[1] > self.reach * (1.0 - 1e-9):
+                    return math.inf
+        else:
+            while low > least and self._log_tail(low) <= log_tail:
+                low, high = max(0.8 * low, least), low
+        if self._log_tail(low) > log_tail:
             high = optimize.brentq(
                 lambda t: self._log_tail(t) - log_tail, low, high, xtol=1e-300, rtol=1e-4
             )

@@ -111,8 +111,11 @@ class _Law:
     def cumulants(self, t: float) -> tuple[float, float, float]:
         """Value of the sum's cumulant function at ``t`` and of its first two derivatives."""
         logs = self._log_rows + t * self._values
-        k = special.logsumexp(logs, axis=1)
-        tilted = np.exp(logs - k[:, None])
+        top = logs.max(axis=1)
+        tilted = np.exp(logs - top[:, None])
+        masses = tilted.sum(axis=1)
+        k = top + np.log(masses)
+        tilted /= masses[:, None]
         means = (tilted * self._values).sum(axis=1)
         variances = (tilted * (self._values - means[:, None]) ** 2).sum(axis=1)
         return float(self.totals @ k), float(self.totals @ means), float(self.totals @ variances)

@@ -5,7 +5,8 @@ For gamma up to 4 the tests find it equal to running the rule itself on every pa
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -61,24 +62,49 @@ def grow(verifier: Verifier, rows: Rows, gamma: int) -> Tree:
     For a rule with state only ``accepted`` counts: its output is completed by its debt, not
     by the plain target.
     """
-    m = b = f = g = np.ones(1, dtype=rows.target.dtype)
-    last = np.array([START])
-    accepted, completed, target = [f], [g], [b]
+    drafted = _drafted(rows, gamma)
+    f = g = drafted[0].b
+    accepted, completed = [f], [g]
     certain = 0
-    for _ in range(gamma):
+    for (last, m, b), (_, next_m, _) in pairwise(drafted):
         p, q = rows.target[last], rows.draft[last]
         children, exits = verifier.tree_step(m[:, None], b[:, None], f[:, None], p, q)
         # A call that ended earlier, at a prefix of x^l, goes on with the plain target.
         g = (children + exits + (g - f)[:, None] * p).ravel()
-        m, b, f = (m[:, None] * q).ravel(), (b[:, None] * p).ravel(), children.ravel()
-        last = np.tile(np.arange(rows.vocab_size), len(last))
-        if certain == len(accepted) - 1 and (f == m).all():
+        f = children.ravel()
+        if certain == len(accepted) - 1 and (f == next_m).all():
             certain += 1
         accepted.append(f)
         completed.append(g)
-        target.append(b)
+    target = [level.b for level in drafted]
     if verifier.bonus is not None:
-        p = rows.target[last]
+        p, b = rows.target[drafted[-1].last], target[-1]
         completed.append((f[:, None] * verifier.bonus(p) + (g - f)[:, None] * p).ravel())
         target.append((b[:, None] * p).ravel())
     return Tree(tuple(accepted), tuple(completed), tuple(target), certain)
+
+
+class _Level(NamedTuple):
+    """All prefixes x^l of a level: their last token, Ms(x^l) and Mb(x^l), each (V^l,)."""
+
+    last: Array
+    m: Array
+    b: Array
+
+
+@lru_cache(maxsize=4)
+def _drafted(rows: Rows, gamma: int) -> list[_Level]:
+    """Levels 0..gamma, which all rules share."""
+    one = np.ones(1, dtype=rows.target.dtype)
+    levels = [_Level(np.array([START]), one, one)]
+    for _ in range(gamma):
+        last, m, b = levels[-1]
+        q, p = rows.draft[last], rows.target[last]
+        levels.append(
+            _Level(
+                np.tile(np.arange(rows.vocab_size), len(last)),
+                (m[:, None] * q).ravel(),
+                (b[:, None] * p).ravel(),
+            )
+        )
+    return levels

@@ -83,13 +83,13 @@ def plan_trials(trial: Trial, *, calls: bool = False) -> int:
     rarely visited contexts do not show in a short one. Up to ``MAX_BLOCKS``, from a floor
     that makes the intervals narrow; the floor where more trials would not keep the promise.
     """
-    floor = plan_blocks(trial, calls=calls)
+    floor, least = plan_blocks(trial, calls=calls), PILOT_BLOCKS
     if trial.verifier.contract == "step":
         # A generation fills all its positions: fewer give as many tokens.
-        floor = max(floor // trial.gamma, 1)
+        floor, least = max(floor // trial.gamma, 1), least // trial.gamma
     shares = _shares(trial, calls=calls)
     predict = predict_contexts if trial.by_context else predict_pits
-    size, trials = PILOT_BLOCKS, floor
+    size, trials = least, floor
     for first in (PILOT_TRIALS, PILOT_TRIALS + MAX_BLOCKS):
         pilot = trial.run(size, first)
         trials = _enough(
@@ -98,7 +98,7 @@ def plan_trials(trial: Trial, *, calls: bool = False) -> int:
             lambda n, pilot=pilot: predict(trial, pilot, n, shares),  # type: ignore[misc]
         )
         size = trials // PILOT_SHARE
-        if size <= PILOT_BLOCKS:
+        if size <= least:
             break
     return trials
 

@@ -41,7 +41,8 @@ def verify(target_probs: Array, draft_probs: Array, draft_tokens: Array, rng: An
 
 def tree_step(m: Array, b: Array, f: Array, p: Array, q: Array) -> tuple[Array, Array]:
     """f(x^l) = min(f(x^(l-1)) p, Ms(x^l)) [1]; the excess leaves through the residual."""
-    return np.minimum(f * p, m * q), excess(f * p, m * q)
+    kept, drafted = f * p, m * q
+    return np.minimum(kept, drafted), excess(kept, drafted)
 
 
 BLOCK = Verifier(

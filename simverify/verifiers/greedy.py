@@ -123,8 +123,9 @@ def tree_step(m: Array, b: Array, f: Array, p: Array, q: Array) -> tuple[Array, 
 
     f(x^l) = min(Ms(x^l), Mb(x^l)); where b > m only part of the excess leaves here [1].
     """
-    children = np.minimum(b * p, m * q)
-    leaving = excess(b * p, m * q)
+    due, drafted = b * p, m * q
+    children = np.minimum(due, drafted)
+    leaving = excess(due, drafted)
     kept = children.sum(axis=1, keepdims=True)
     owed = b - kept
     return children, leaving * (f - kept) / np.where(owed > 0, owed, 1)
