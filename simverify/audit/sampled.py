@@ -79,9 +79,10 @@ def plan_blocks(trial: Trial, *, calls: bool = False) -> int:
 def plan_trials(trial: Trial, *, calls: bool = False) -> int:
     """Return how many trials find a deviation of ``trial.detect`` with power .9.
 
-    Sized on a pilot run of other trials, and on a longer one where the run turns out long:
-    rarely visited contexts do not show in a short one. Up to ``MAX_BLOCKS``, from a floor
-    that makes the intervals narrow; the floor where more trials would not keep the promise.
+    Sized on a pilot run of other trials; where contexts count and the run turns out long, on
+    a longer one, since rarely visited contexts do not show in a short one. Up to
+    ``MAX_BLOCKS``, from a floor that makes the intervals narrow; the floor where more trials
+    would not keep the promise.
     """
     floor, least = plan_blocks(trial, calls=calls), PILOT_BLOCKS
     if trial.verifier.contract == "step":
@@ -98,7 +99,7 @@ def plan_trials(trial: Trial, *, calls: bool = False) -> int:
             lambda n, pilot=pilot: predict(trial, pilot, n, shares),  # type: ignore[misc]
         )
         size = trials // PILOT_SHARE
-        if size <= least:
+        if size <= least or not trial.by_context:
             break
     return trials
 

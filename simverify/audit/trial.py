@@ -87,8 +87,8 @@ class Trial:
         return self._simulate(trials, first_trial, calls, self.positions)
 
     def first_calls(self, trials: int) -> Counts:
-        """Count the tokens of ``trials`` first calls by slot, whatever the rule."""
-        return self._simulate(trials, 0, 1, self.gamma + 1)
+        """Run ``trials`` first calls, whatever the rule; tokens by slot where contexts repeat."""
+        return self._simulate(trials, 0, 1, self.gamma + 1 if self.by_context else 0)
 
     def _simulate(self, trials: int, first_trial: int, calls: int, positions: int) -> Counts:
         return simulate(
