@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from simverify.audit.symbolic.draws import Draw
-from simverify.audit.symbolic.races import first_of
 from simverify.audit.symbolic.ufuncs import UFUNCS
+from simverify.audit.symbolic.winners import Winner, decided, winner
 
 Elements = np.ndarray[Any, Any]
 
@@ -35,6 +35,8 @@ class DrawArray(np.ndarray[Any, Any]):
         result = super().__getitem__(index)
         if isinstance(result, float):
             return np.float64(result)
+        if type(result) is int:
+            return np.intp(result)
         return settle(result) if isinstance(result, DrawArray) and result.ndim == 0 else result
 
     def __iter__(self) -> Any:
@@ -48,14 +50,15 @@ class DrawArray(np.ndarray[Any, Any]):
         """Integers and booleans fork; other dtypes leave the draws as they are."""
         kind = np.dtype(dtype).kind
         if kind in "iu":
-            return _map(int, [self]).view(np.ndarray).astype(dtype)
+            whole = _map(lambda x: x if type(x) is Winner else int(x), [self])
+            return whole if is_symbolic(whole) else whole.view(np.ndarray).astype(dtype)
         if kind == "b":
             return _map(bool, [self]).view(np.ndarray).astype(dtype)
         real = np.dtype(dtype)
         return _map(lambda x: x.cast(real) if isinstance(x, Draw) else real.type(x).item(), [self])
 
     def argmax(self, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-        """Index of the largest element; noise that races forks once, by outcome."""
+        """Index of the largest element; noise that races forks once, by outcome, when read."""
         return self._arg(axis, out, keepdims, largest=True)
 
     def argmin(self, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
@@ -67,14 +70,12 @@ class DrawArray(np.ndarray[Any, Any]):
         if out is not None:
             return _first_draw((plain,))._refuse("argmax(out=) of draws")  # type: ignore[union-attr]
         lanes = plain.reshape(1, -1) if axis is None else np.moveaxis(plain, axis, -1)
-        found = np.empty(lanes.shape[:-1], dtype=np.intp)
-        for place in np.ndindex(found.shape):
-            lane = lanes[place]
-            index = first_of(lane.tolist(), largest=largest)
-            found[place] = (lane.argmax if largest else lane.argmin)() if index is None else index
+        shape = lanes.shape[:-1]
+        each = [winner(lanes[place].tolist(), largest=largest) for place in np.ndindex(shape)]
+        found = draw_array(each, shape) if each else np.empty(shape, dtype=np.intp)
         if keepdims is True:
             return found.reshape([1] * self.ndim) if axis is None else np.expand_dims(found, axis)
-        return found[0] if axis is None else found[()]
+        return found[0] if axis is None else found
 
     def clip(self, min: Any = None, max: Any = None, *args: Any, **kwargs: Any) -> Any:  # noqa: A002
         """Hold every element between two bounds."""
@@ -91,16 +92,16 @@ class DrawArray(np.ndarray[Any, Any]):
 
 
 def draw_array(elements: "list[Any]", shape: Any) -> Any:
-    """Return an array of this shape; a float64 array if no element is symbolic."""
+    """Return an array of this shape; a plain array if no element is symbolic."""
     array = np.empty(len(elements), dtype=object)
     array[:] = elements
     return settle(array.reshape(shape).view(DrawArray))
 
 
 def settle(array: Elements) -> Any:
-    """Turn an object array without draws into a plain one, a 0-d one into its element."""
+    """Turn an object array of numbers alone into a plain one, a 0-d one into its element."""
     flat = array.ravel().view(np.ndarray).tolist()
-    if not any(isinstance(x, Draw) for x in flat):
+    if not any(isinstance(x, Draw) or type(x) is Winner for x in flat):
         plain = np.array(flat if flat else [], dtype=None if flat else np.float64)
         plain = plain.reshape(array.shape)
         return plain[()] if array.ndim == 0 else plain
@@ -108,11 +109,13 @@ def settle(array: Elements) -> Any:
 
 
 def is_symbolic(x: Any) -> bool:
-    """Whether a value is a draw or an array with one."""
-    if isinstance(x, Draw):
+    """Whether a value is a draw, the winner of a race, or an array with one."""
+    if isinstance(x, Draw) or type(x) is Winner:
         return True
     return (
-        isinstance(x, np.ndarray) and x.dtype == object and any(isinstance(y, Draw) for y in x.flat)
+        isinstance(x, np.ndarray)
+        and x.dtype == object
+        and any(isinstance(y, Draw) or type(y) is Winner for y in x.flat)
     )
 
 
@@ -122,7 +125,7 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
     function = UFUNCS.get(ufunc) or _of_objects(ufunc)
     out = kwargs.pop("out", None)
     if draw is None:
-        plain = [settle(x) if isinstance(x, DrawArray) else x for x in inputs]
+        plain = [_plain(x) for x in inputs]
         return getattr(ufunc, method)(*plain, **kwargs, **({"out": out} if out else {}))
     meet(draw, inputs)
     if function is None or method not in ("__call__", "reduce", "accumulate", "outer"):
@@ -157,6 +160,12 @@ def _of_objects(ufunc: Any) -> Callable[..., Any] | None:
     return call
 
 
+def _plain(x: Any) -> Any:
+    """Return a value without draws as numbers: the winners in it are read."""
+    x = decided(x)
+    return settle(x) if isinstance(x, DrawArray) else x
+
+
 def meet(draw: Draw, inputs: Any) -> None:
     """Note the precision of arrays that meet a draw."""
     for x in inputs:
@@ -189,7 +198,8 @@ def _map(
 
 def _python(x: Any) -> Any:
     """Unwrap a numpy scalar, whose operators would come back here."""
-    return x.item() if isinstance(x, np.generic) else x
+    # A winner passes for a scalar, and would be read here.
+    return x if type(x) is Winner else x.item() if isinstance(x, np.generic) else x
 
 
 def _objects(x: Any) -> Elements:
@@ -249,8 +259,7 @@ def _no_draws_inside(name: str) -> Callable[..., Any]:
     def refuse(*args: Any, **kwargs: Any) -> Any:
         draw = _first_draw((*args, *kwargs.values()))
         if draw is None:
-            plain = [settle(x) if isinstance(x, DrawArray) else x for x in args]
-            return getattr(np, name)(*plain, **kwargs)
+            return getattr(np, name)(*map(_plain, args), **kwargs)
         return draw._refuse(f"np.{name} of draws")
 
     return refuse

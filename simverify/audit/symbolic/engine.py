@@ -153,21 +153,30 @@ class Enumeration:
         ``call`` raises :class:`BadTokens` for an unusable result. Raises
         :class:`CannotEnumerate`, :class:`OutOfTime` or ``TooManyPaths``.
         """
-        watch = Stopwatch()
-        try:
-            return self._run(call, max_paths, seconds)
-        except CannotEnumerate as error:
-            if error.call not in REFUSALS or self._shadow_float:
-                raise self._naming_kernels(error) from None
-        # Told apart from the first try, because a type that only looks like float may itself
-        # stop code that never turns a draw into one.
-        self.release()
-        self._shadow_float = True
-        left = None if seconds is None else max(0.01, seconds - watch.seconds())
-        try:
-            return self._run(call, max_paths, left)
-        except CannotEnumerate as error:
-            raise self._naming_kernels(error) from None
+        watch, left = Stopwatch(), seconds
+        while True:
+            try:
+                return self._run(call, max_paths, left)
+            except CannotEnumerate as error:
+                if not self._another_way(error):
+                    raise self._naming_kernels(error) from None
+            if seconds is not None:
+                left = max(0.01, seconds - watch.seconds())
+
+    def _another_way(self, error: CannotEnumerate) -> bool:
+        """Whether to try again, with the stand-ins changed.
+
+        Told apart from the first try, because what only looks like a float or an integer may
+        itself stop code that never needed it.
+        """
+        if error.call in REFUSALS and not self._shadow_float:
+            self.release()
+            self._shadow_float = True
+            return True
+        if self.source.postponed and not self.source.at_once:
+            self.source.at_once = True
+            return True
+        return False
 
     def _naming_kernels(self, error: CannotEnumerate) -> CannotEnumerate:
         """Say which compiled kernel may have drawn what was not tracked."""

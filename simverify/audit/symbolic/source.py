@@ -47,8 +47,9 @@ class Source:
     """Hands out symbolic draws along a :class:`Path`, or numbers when a path is replayed.
 
     ``prune`` is the conditional weight below which a branch is not run; ``pruned`` is the
-    mass of those branches. ``once`` tells whether a constant seed may be set once (a step
-    rule may seed itself when it is built).
+    mass of those branches. ``seed_once`` tells whether a constant seed may be set once (a
+    step rule may seed itself when it is built). ``at_once``: winners of races are decided at
+    once, and not when they are read; ``postponed``: some were not.
     """
 
     def __init__(self, prune: float, *, seed_once: bool) -> None:
@@ -61,6 +62,8 @@ class Source:
         self._first_seen: dict[Hashable, int] = {}
         self.python_streams: Any = None
         self.on_begin: list[Callable[[], None]] = []
+        self.at_once = False
+        self.postponed = False
         self.begin(Path())
 
     def begin(self, path: Path, plan: "list[float | int] | None" = None) -> None:

@@ -8,8 +8,9 @@ import torch
 from simverify.audit.symbolic.arrays import _map, settle
 from simverify.audit.symbolic.draws import Draw
 from simverify.audit.symbolic.source import Source
-from simverify.audit.symbolic.torch_shadow import Shadows, as_draws
+from simverify.audit.symbolic.torch_shadow import Shadows, as_draws, may_hold_winners, whole
 from simverify.audit.symbolic.ufuncs import UFUNCS
+from simverify.audit.symbolic.winners import Winner, decided
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +54,11 @@ _PLAIN = {
     "element_size", "len", "storage_offset", "is_floating_point", "is_complex", "get_device",
     "repr", "hash", "requires_grad_", "untyped_storage", "is_same_size", "is_signed",
 }  # fmt: skip
+_CARRIES = _MOVES | _COPIES | _PLAIN | {
+    "where", "setitem", "masked_fill", "copy_", "fill_", "zero_", "data_ptr", "item", "tolist",
+    "numpy", "array", "tensor", "as_tensor", "asarray", "from_numpy",
+}  # fmt: skip
+"""What leaves the winners of races unread."""
 
 
 class TorchOps:
@@ -78,6 +84,11 @@ class TorchOps:
             self._refuse(name)
         if name == "__bool__":
             return bool(self._on_item(*args))
+        if bare not in _CARRIES and bare.rstrip("_") not in _CARRIES:
+            given, args = args, self.shadows.decide(tuple(args))
+            kwargs = {key: self.shadows.decide(x) for key, x in kwargs.items()}
+            if not any(map(self.shadows.is_symbolic, (*args, *kwargs.values()))):
+                return self._of_numbers(func, given, args, kwargs)
         if bare in self._special:
             return self._special[bare](*args, **kwargs)
         if bare in _PLAIN:
@@ -100,6 +111,14 @@ class TorchOps:
             self.shadows.write(args[0], self.shadows.numbers(result))
             return args[0]
         return result
+
+    def _of_numbers(self, func: Any, given: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Run a function once the winners are read, also one that changes its argument."""
+        result = func(*args, **kwargs)
+        if not args or result is not args[0] or args[0] is given[0]:
+            return result
+        self.shadows.write(given[0], result.detach().cpu().numpy().astype(object))
+        return given[0]
 
     def converter(self, name: str, original: Any) -> "Callable[..., Any]":
         """Return what stands for a function that makes tensors: no mode sees some of them."""
@@ -126,7 +145,7 @@ class TorchOps:
         kind = "O" if isinstance(values, Draw) else np.asarray(values).dtype.kind
         if kind in "fO":
             dtype = torch.result_type(tensors[0], tensors[-1])
-            if not dtype.is_floating_point:
+            if not dtype.is_floating_point and not _holds_integers(values):
                 dtype = torch.get_default_dtype()
         else:
             dtype = torch.bool if kind == "b" else torch.int64
@@ -144,7 +163,7 @@ class TorchOps:
         if result.dtype is torch.bool:
             return self.shadows.tensor(_map(bool, [elements]), torch.bool, result.device)
         if not result.is_floating_point():
-            return self.shadows.tensor(_map(int, [elements]), result.dtype, result.device)
+            return self.shadows.tensor(_map(whole, [elements]), result.dtype, result.device)
         self.shadows.write(result, elements.copy())
         return result
 
@@ -152,7 +171,13 @@ class TorchOps:
         self, func: Any, args: Any, kwargs: dict[str, Any], *, everything: bool = False
     ) -> Any:
         """Run the move; where it copied, run it on element numbers to see what went where."""
+        if not everything:
+            # What says where to move must be known.
+            args = (args[0], *map(self.shadows.decide, args[1:]))
+            kwargs = {key: self.shadows.decide(x) for key, x in kwargs.items()}
         result = func(*args, **kwargs)
+        if not any(map(self.shadows.is_symbolic, (*args, *kwargs.values()))):
+            return result
         parts = [result] if isinstance(result, torch.Tensor) else list(result)
         if all(part.numel() == 0 or self.shadows.elements(part) is not None for part in parts):
             return result
@@ -173,7 +198,8 @@ class TorchOps:
         if isinstance(x, list | tuple):
             return type(x)(self._numbered(y, pool, everything) for y in x)
         # Integers and booleans are indices and masks, unless tensors are being joined.
-        if not isinstance(x, torch.Tensor) or not (everything or x.is_floating_point()):
+        moved = isinstance(x, torch.Tensor) and (everything or x.is_floating_point())
+        if not moved and not (isinstance(x, torch.Tensor) and self.shadows.is_symbolic(x)):
             return x
         first = len(pool)
         pool.extend(np.asarray(self.shadows.numbers(x)).ravel().tolist())
@@ -182,6 +208,7 @@ class TorchOps:
     # -- functions with rules of their own; the name after _on_ is torch's --
 
     def _on_where(self, condition: Any, *values: Any, **kwargs: Any) -> Any:
+        condition = self.shadows.decide(condition)
         if len(values) != 2 or kwargs or self.shadows.is_symbolic(condition):
             self._refuse("where")
         arrays = [self.shadows.numbers(x) for x in (condition, *values)]
@@ -231,10 +258,13 @@ class TorchOps:
         return self._wrap(np.cumprod(as_draws(self._elements(tensor)), axis=dim), (tensor,))
 
     def _on_argmax(self, tensor: Any, dim: Any = None, keepdim: bool = False) -> Any:
-        return self._wrap(self._along(tensor, dim, keepdim, "argmax"), (tensor,))
+        return self._indices(self._along(tensor, dim, keepdim, "argmax"), tensor)
 
     def _on_argmin(self, tensor: Any, dim: Any = None, keepdim: bool = False) -> Any:
-        return self._wrap(self._along(tensor, dim, keepdim, "argmin"), (tensor,))
+        return self._indices(self._along(tensor, dim, keepdim, "argmin"), tensor)
+
+    def _indices(self, values: Any, tensor: torch.Tensor) -> torch.Tensor:
+        return self.shadows.tensor(values, torch.int64, tensor.device)
 
     def _extreme(self, tensor: Any, dim: Any, keepdim: bool, name: str) -> Any:
         if isinstance(dim, torch.Tensor):
@@ -242,7 +272,7 @@ class TorchOps:
         if dim is None:
             return self._wrap(self._along(tensor, None, False, name), (tensor,))
         array = as_draws(self._elements(tensor))
-        index = getattr(np, f"arg{name}")(array, axis=dim, keepdims=True)
+        index = decided(getattr(np, f"arg{name}")(array, axis=dim, keepdims=True))
         values = np.take_along_axis(array.view(np.ndarray), index, axis=dim)
         if not keepdim:
             values, index = values.squeeze(dim), index.squeeze(dim)
@@ -286,6 +316,8 @@ class TorchOps:
     def _on_tensor(self, data: Any, dtype: Any = None, device: Any = None, **kw: Any) -> Any:
         del kw
         values = np.asarray(self.shadows.numbers(data), dtype=object)
+        if dtype is None and _holds_integers(values):
+            dtype = torch.int64
         dtype = dtype or (torch.float64 if isinstance(data, np.ndarray) else None)
         place = torch.device(device or "cpu")
         return self.shadows.tensor(as_draws(values), dtype or torch.get_default_dtype(), place)
@@ -295,7 +327,7 @@ class TorchOps:
     def _on_item(self, tensor: torch.Tensor) -> Any:
         if tensor.numel() != 1:
             raise RuntimeError("a Tensor with more than one element cannot be converted to Scalar")
-        return self._elements(tensor).ravel()[0]
+        return decided(self._elements(tensor).ravel()[0])
 
     def _on_tolist(self, tensor: torch.Tensor) -> Any:
         return self._elements(tensor).tolist()
@@ -308,11 +340,18 @@ class TorchOps:
         return result if dtype is None else result.astype(dtype)
 
     def _on_setitem(self, tensor: torch.Tensor, index: Any, value: Any) -> None:
+        index = self.shadows.decide(index)
+        if not may_hold_winners(tensor.dtype):
+            value = self.shadows.decide(value)
+        if not any(map(self.shadows.is_symbolic, (tensor, value))):
+            tensor[index] = value
+            return
         place = tensor[index]
         values = self.shadows.numbers(value)
+        if may_hold_winners(tensor.dtype):
+            values = _map(whole, [values])
         if self.shadows.elements(tensor) is None:
-            self.shadows._make(tensor)
-            tensor.fill_(torch.nan)
+            self.shadows.make(tensor)
         self._elements(tensor)[_numpy_index(index)] = (
             values if not isinstance(values, np.ndarray) else np.broadcast_to(values, place.shape)
         )
@@ -332,6 +371,12 @@ class TorchOps:
 
     def _on_data_ptr(self, tensor: torch.Tensor) -> Any:
         self._refuse("data_ptr")
+
+
+def _holds_integers(values: Any) -> bool:
+    """Whether all elements are winners of races or integers."""
+    elements = values.flat if isinstance(values, np.ndarray) else (values,)
+    return all(type(x) is Winner or isinstance(x, int | np.integer) for x in elements)
 
 
 def _numpy_index(index: Any) -> Any:

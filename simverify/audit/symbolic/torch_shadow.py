@@ -2,7 +2,8 @@
 
 A tensor that holds draws is an ordinary tensor filled with NaN whose storage has a shadow:
 an object array with the draws. The shadow belongs to the storage, not to the tensor, so
-views see what is written through other views.
+views see what is written through other views. Tensors of integers hold winners of races, in
+the same way.
 """
 
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import torch
 from simverify.audit.symbolic.arrays import _map, draw_array, is_symbolic, settle
 from simverify.audit.symbolic.draws import Draw
 from simverify.audit.symbolic.source import Source
+from simverify.audit.symbolic.winners import Winner, decided
 
 Elements = np.ndarray[Any, Any]
 _PLAIN = {int, float, bool, str, type(None), torch.dtype, torch.device, slice}
@@ -73,33 +75,68 @@ class Shadows:
         if not is_symbolic(values):
             plain = settle(values) if isinstance(values, np.ndarray) else values
             return torch.as_tensor(np.asarray(plain)).to(dtype=dtype, device=device)
-        result = torch.full(np.shape(values), torch.nan, dtype=dtype, device=device)
-        self.write(result, values)
+        elements = values if isinstance(values, np.ndarray) else _scalar(values)
+        result = torch.full(elements.shape, _blank(dtype), dtype=dtype, device=device)
+        self.write(result, elements)
         return result
 
     def write(self, tensor: torch.Tensor, values: Any) -> None:
         """Put elements, numbers or draws, into a tensor in place."""
+        if not may_hold_winners(tensor.dtype):
+            values = decided(values)
         elements = self.elements(tensor)
         if elements is None:
             if not is_symbolic(values):
-                tensor.copy_(torch.as_tensor(np.asarray(values)))
+                plain = settle(values) if isinstance(values, np.ndarray) else values
+                tensor.copy_(torch.as_tensor(np.asarray(plain)))
                 return
-            elements = self._make(tensor)
-            tensor.detach().fill_(torch.nan)
+            elements = self.make(tensor)
+        if may_hold_winners(tensor.dtype):
+            values = _map(whole, [values])
         if tensor.dtype in (torch.float16, torch.bfloat16):
             values = _map(_cast_to(tensor.dtype), [values])
         elements[...] = values if isinstance(values, np.ndarray) else _scalar(values)
 
-    def _make(self, tensor: torch.Tensor) -> Elements:
-        if not tensor.is_floating_point():
-            raise TypeError("draws in a tensor of integers")
+    def make(self, tensor: torch.Tensor) -> Elements:
+        """Give a tensor a shadow, in which its numbers are so far."""
+        if not (tensor.is_floating_point() or may_hold_winners(tensor.dtype)):
+            raise TypeError(f"draws in a tensor of {tensor.dtype}")
         storage = tensor.untyped_storage()
         count = storage.nbytes() // tensor.element_size()
         whole = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(storage)
         objects = np.empty(count, dtype=object)
         objects[:] = whole.reshape(-1)[:count].tolist() if whole.numel() else [np.nan] * count
         self._of[storage.data_ptr()] = (tensor, objects)
+        # Numbers that nobody can take for the elements'.
+        tensor.detach().fill_(_blank(tensor.dtype))
         return _view(objects, tensor)
+
+    def decide(self, x: Any) -> Any:
+        """Return an argument with the winners in it read: a tensor as a plain copy."""
+        if isinstance(x, list | tuple) and any(map(self.is_symbolic, x)):
+            return type(x)(map(self.decide, x))
+        if not isinstance(x, torch.Tensor):
+            return decided(x)
+        elements = self.elements(x)
+        if elements is None or x.is_floating_point():
+            return x
+        numbers = [int(decided(y)) for y in elements.ravel().tolist()]
+        elements[...] = np.array(numbers, dtype=object).reshape(elements.shape)
+        return torch.tensor(numbers, dtype=x.dtype, device=x.device).reshape(x.shape)
+
+
+def may_hold_winners(dtype: torch.dtype) -> bool:
+    """Whether it is a type of integers."""
+    return not (dtype.is_floating_point or dtype.is_complex or dtype is torch.bool)
+
+
+def whole(x: Any) -> Any:
+    """Return an element as a tensor of integers holds it."""
+    return x if type(x) is Winner else int(x)
+
+
+def _blank(dtype: torch.dtype) -> float | int:
+    return torch.iinfo(dtype).min if may_hold_winners(dtype) else torch.nan
 
 
 def _view(objects: Elements, tensor: torch.Tensor) -> Elements:
