@@ -163,7 +163,7 @@ class Runner:
         except Expired:
             took = time.monotonic() - self._call_started
             if took >= self._hang:
-                misuse = Misuse(f"hangs: did not return within {took:.1f} s")
+                misuse = Misuse(f"hangs: did not return within {self._hang:g} s")
                 raise self._addressed(misuse) from None
             raise TimeUp from None
         except Misuse as misuse:

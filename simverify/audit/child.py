@@ -164,7 +164,7 @@ class Patience:
         waited = wall - since
         if waited < GRACE:
             return None
-        late = f"no answer within {waited:.0f} s of wall clock after its limit"
+        late = f"no answer within {GRACE:g} s of wall clock after its limit"
         if processor is None or had is None:
             return late
         if processor >= processor_ends + GRACE:

@@ -189,8 +189,14 @@ def read_tokens(result: Any) -> Tokens:
     if result is None:
         raise BadTokens("no-tokens", "returned None")
     raw = result.tolist() if hasattr(result, "tolist") else result
-    if isinstance(raw, str | bytes | dict) or not np.iterable(raw):
-        raise BadTokens("shape", f"returned a {type(result).__name__}, not a row of tokens")
+    # A generator that is asked again, as by a decoding loop, has nothing left; a set no order.
+    row = hasattr(raw, "__len__") and hasattr(raw, "__getitem__")
+    if isinstance(raw, str | bytes | dict) or not row:
+        kind = type(result).__name__
+        article = "an" if kind[:1].lower() in "aeiou" else "a"
+        raise BadTokens(
+            "shape", f"returned {article} {kind}, expected a list, array or tensor of integers"
+        )
     tokens = tuple(_token(x) for x in raw)
     if not tokens:
         raise BadTokens("empty", "returned no tokens: at least one is due")

@@ -210,7 +210,7 @@ BROKEN = {
     "floats": (lambda p, q, x, rng: [0.0], "float"),
     "booleans": (lambda p, q, x, rng: [True], "bool"),
     "nested": (lambda p, q, x, rng: [TOKEN(p, q, x, rng)], "nested"),
-    "scalar": (lambda p, q, x, rng: 1, "not a row"),
+    "scalar": (lambda p, q, x, rng: 1, "returned an int, expected a list"),
     "no prefix": (lambda p, q, x, rng: [(x[0] + 1) % 3, 0], "no prefix"),
     "elsewhere": (lambda p, q, x, rng: torch.zeros(1, dtype=int, device="meta"), "device meta"),
 }

@@ -98,7 +98,6 @@ RIGHT = {
     "an array": returning(np.array),
     "a tuple": returning(tuple),
     "a tensor": on_device("cpu"),
-    "a generator": yielding,
     "a view of its input": viewing,
     "floating point errors as exceptions": setting_errors,
     "a lambda": lambda p, q, x, rng: token(p, q, x, rng),
@@ -122,11 +121,13 @@ WRONG = {
     "device": (on_device("meta"), "returned a tensor on device meta: return it on the CPU"),
     "two axes": (returning(lambda tokens: np.array([tokens])), "one row of tokens is due"),
     "none": (lambda p, q, x, rng: None, "returned None"),
-    "text": (lambda p, q, x, rng: "0", "returned a str, not a row of tokens"),
-    "a dictionary": (lambda p, q, x, rng: {0: 1}, "returned a dict, not a row of tokens"),
-    "a coroutine": (coroutine, "returned a coroutine, not a row of tokens"),
-    "an async generator": (stream, "async_generator, not a row of tokens"),
-    "a class": (Rule, "returned a Rule, not a row of tokens"),
+    "text": (lambda p, q, x, rng: "0", "returned a str, expected a list"),
+    "a dictionary": (lambda p, q, x, rng: {0: 1}, "returned a dict, expected a list"),
+    "a coroutine": (coroutine, "returned a coroutine, expected a list"),
+    "an async generator": (stream, "returned an async_generator, expected a list"),
+    "a generator": (yielding, "returned a generator, expected a list, array or tensor of integers"),
+    "a set": (returning(set), "returned a set, expected a list, array or tensor of integers"),
+    "a class": (Rule, "returned a Rule, expected a list"),
     "writes": (writing, "changes its argument target_probs in place"),
     "writes later": (keeping, "in place"),
     "warnings": (warning, "raised UserWarning: hm"),
@@ -159,7 +160,7 @@ def test_wrong_ones_fail_in_words(name):
     assert all(finding.isprintable() for finding in run.findings)
 
 
-@pytest.mark.parametrize("name", ["a generator", "raises", "device"])
+@pytest.mark.parametrize("name", ["a tuple", "a generator", "device"])
 def test_a_child_says_the_same(name):
     rule = RIGHT.get(name) or WRONG[name][0]
     subject = Subject("mine", rule, None)

@@ -61,8 +61,9 @@ def run_probes(
     batched, rows
         The code with its batch axis, of which ``rule`` is one row, and the rows of a call.
     seconds
-        Wall clock of each probe. A call that takes over half of it when it ends is a hang,
-        a violation; after a hang nothing more is run.
+        Limit of each probe: processor seconds, or the wall clock where the code waits. A call
+        that takes over half of it when it ends is a hang, a violation; after a hang nothing
+        more is run.
 
     Returns
     -------

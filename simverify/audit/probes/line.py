@@ -52,7 +52,7 @@ def probe(name: str, body: Callable[[Line], str], seconds: float) -> tuple[Probe
         ended = now()
         hung = ended - line.started > (ended - began) / 2
         if hung:
-            line.add("violation", f"did not return within {ended - line.started:.0f} s")
+            line.add("violation", f"did not return within {seconds / 2:g} s")
         elif line.calls:
             text = f"{text or 'nothing amiss'} in the calls that time allowed"
     except CannotEnumerate as error:

@@ -237,7 +237,8 @@ class Enumeration:
             took = spent * (now() - path_started) / (now() - watch.wall)
             if took < max(HANG_SECONDS, spent / 2):
                 raise OutOfTime(spent, paths) from None
-            source.find("hangs", "violation", f"did not return within {took:.1f} s")
+            # No measured time: a result is the same on any machine.
+            source.find("hangs", "violation", "did not return before the time limit")
             return self._law(law, paths, slack, lost, complete=False)
         return self._law(law, paths, slack, lost, complete=True)
 
