@@ -133,6 +133,7 @@ def _audit(
         batch=settings.batch,
         trial=trial,
         breach=broken,
+        engine_path=settings.engine_path,
     )
 
 

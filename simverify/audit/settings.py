@@ -13,6 +13,7 @@ from simverify.limits import MAX_SECONDS, MIN_ALPHA, MIN_DETECT
 _FLAGS = {
     "gamma": "--gamma",
     "vocab_size": "--vocab",
+    "engine_path": "--engine-path",
     "tolerance": "--tolerance",
     "max_paths": "--max-paths",
     "max_samples": "--max-samples",
@@ -31,7 +32,8 @@ MAX_VOCAB = 12
 class AuditSettings:
     """How an audit is run.
 
-    ``gamma``, ``vocab_size``: the largest of the instances. ``tolerance``: largest deviation
+    ``gamma``, ``vocab_size``: the largest of the instances. ``engine_path``: the checkout that
+    an engine was loaded from, if one was named. ``tolerance``: largest deviation
     that is rounding; None: by the precision of the code. ``max_paths``, ``max_samples``:
     budgets. ``seconds``: limit of each tier, which can only abort it: processor seconds in the
     exact tier, the wall clock in the sampled one. ``batch``: blocks per call of batched code,
@@ -49,6 +51,7 @@ class AuditSettings:
     alpha: float = 1e-6
     detect: float = 0.01
     seed: int = 0
+    engine_path: str | None = None
     strict_probes: bool = False
     batch: int | None = None
     eos: int | None = None

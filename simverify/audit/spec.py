@@ -11,6 +11,8 @@ from typing import Any, Literal
 from simverify.audit.containment import contained, from_user
 from simverify.audit.generation import until
 from simverify.audit.probes.calls import read
+from simverify.audit.symbolic.engine import user_line
+from simverify.audit.symbolic.watchdog import Expired, deadline
 from simverify.errors import SimverifyError, UsageError
 from simverify.names import pick
 from simverify.verifiers import VERIFIERS
@@ -72,15 +74,33 @@ class Subject:
         return with_coins(self.rule, bits=self.coin_bits)
 
 
-def load_subject(spec: str, engine_path: Path | None = None) -> Subject:
+LOAD_SECONDS = 30.0
+"""A module may import much, so it has at least as long, as :class:`Stopwatch` counts."""
+
+
+def load_subject(
+    spec: str, engine_path: str | None = None, *, seconds: float = LOAD_SECONDS
+) -> Subject:
     """Return what ``spec`` names.
 
     A built-in verifier or fault, ``module:attr``, ``path/file.py:attr``, or an engine, which
-    is loaded from the checkout ``engine_path`` if that is given.
+    is loaded from the checkout ``engine_path`` if that is given. ``seconds``: how long that
+    may take, 30 at least.
     Raises ``UsageError`` (exit code 2) for a name, file or attribute that does not exist, or
     for an ``engine_path`` where ``spec`` is no engine, and
     ``SimverifyError`` (exit code 4) for code that fails to load.
     """
+    limit = max(seconds, LOAD_SECONDS)
+    try:
+        with deadline(limit):
+            return _loaded(spec, engine_path)
+    except Expired as error:
+        raise SimverifyError(
+            f"{spec} fails to load: not done within {limit:g} s{user_line(error)}"
+        ) from None
+
+
+def _loaded(spec: str, engine_path: str | None) -> Subject:
     place, colon, attribute = spec.rpartition(":")
     if not colon:
         return _named(spec, engine_path)
@@ -102,7 +122,7 @@ def load_subject(spec: str, engine_path: Path | None = None) -> Subject:
     return Subject(spec, target, None)
 
 
-def _named(spec: str, engine_path: Path | None) -> Subject:
+def _named(spec: str, engine_path: str | None) -> Subject:
     from simverify.engines import ENGINES, get_engine, installed_engines
     from simverify.faults import CONTROLS, FAULTS, get_fault
 
@@ -115,7 +135,7 @@ def _named(spec: str, engine_path: Path | None) -> Subject:
         engine = get_engine(spec)
         return Subject(
             spec,
-            engine.load(engine_path),
+            engine.load(None if engine_path is None else Path(engine_path)),
             engine.contract,
             engine.tolerance,
             engine.coin_bits if engine.tier == "coins" else None,
@@ -145,7 +165,7 @@ def _from_module(name: str) -> Any:
             raise UsageError(f"no module {name!r}: is it installed, or the folder right?") from None
         raise SimverifyError(f"{name} fails to load: {error}") from error
     except BaseException as error:
-        if from_user(error):
+        if from_user(error) or isinstance(error, Expired):
             raise
         raise SimverifyError(f"{name} fails to load: {type(error).__name__}: {error}") from error
     finally:
@@ -169,7 +189,7 @@ def _from_file(path: Path) -> Any:
             del sys.modules[path.stem]
         else:
             sys.modules[path.stem] = before
-        if from_user(error):
+        if from_user(error) or isinstance(error, Expired):
             raise
         if isinstance(error, ImportError) and "relative import" in str(error):
             return _from_package(path)

@@ -188,4 +188,5 @@ def crash_document(
         notes=(),
         reproduce=settings.command(spec, contract),
         meta=meta,
+        engine_path=settings.engine_path,
     )

@@ -81,7 +81,8 @@ def audit(
     max_samples
         Budget of the sampled tier.
     seconds
-        Wall-clock limit of each tier; it only aborts, to INCONCLUSIVE.
+        Limit of each tier, which only aborts, to INCONCLUSIVE. Processor seconds in the exact
+        tier (the wall clock where the code waits), the wall clock in the sampled one.
     alpha
         False-alarm rate of the sampled tier.
     detect
@@ -104,6 +105,7 @@ def audit(
     settings = AuditSettings(
         gamma=gamma,
         vocab_size=vocab,
+        engine_path=None if engine_path is None else str(engine_path),
         tolerance=tolerance,
         seconds=seconds,
         alpha=alpha,
@@ -140,7 +142,7 @@ def audit(
     again = None if kept in (None, "-") else f"simverify replay {kept}#0"
     with progress(quiet) as say:
         run = supervised_audit(
-            partial(load_subject, spec, engine_path),
+            partial(load_subject, spec, settings.engine_path, seconds=settings.seconds),
             contract,
             settings,
             spec=spec,
@@ -185,7 +187,7 @@ def replay(run: Annotated[str, Parameter(show_env_var=False)], /) -> int:
     if not (name and hash_sign) or not re.fullmatch("[0-9]{1,18}", number):
         raise UsageError(f"{run!r}: expected RUN.json#n, such as run.json#0")
     document = read_audit(Path(name))
-    load = partial(load_subject, document.spec)
+    load = partial(load_subject, document.spec, document.engine_path)
     if document.counterexample is not None:
         explanation = supervised_explain(
             load,

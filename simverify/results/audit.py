@@ -187,7 +187,8 @@ class AuditRun(Struct, frozen=True, tag_field="command", tag="audit"):
     sets the tolerance unless one was asked for. ``notes``: what does not decide: how far from
     optimal, what was left out. ``batch``: blocks per call of batched code. ``trial``: one of
     the sampled tier to look at, where that is what failed. ``breach``: a call of the exact
-    tier that broke its contract, where one did.
+    tier that broke its contract, where one did. ``engine_path``: the checkout that an engine
+    was loaded from, if one was named.
     """
 
     schema_version: Literal[1]
@@ -217,3 +218,4 @@ class AuditRun(Struct, frozen=True, tag_field="command", tag="audit"):
     batch: int | None = None
     trial: FailingTrial | None = None
     breach: Breach | None = None
+    engine_path: str | None = None

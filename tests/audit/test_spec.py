@@ -57,6 +57,17 @@ def test_a_fault_of_whole_batches_brings_its_batch():
     assert AuditSettings().for_subject(load_subject("token")).batch is None
 
 
+@pytest.mark.parametrize("body", ["while True:\n    pass\n", "import time\ntime.sleep(1e6)\n"])
+def test_code_that_hangs_while_it_loads_is_ended(tmp_path, monkeypatch, body):
+    monkeypatch.setattr("simverify.audit.spec.LOAD_SECONDS", 0.2)
+    path = write(tmp_path, body)
+    with pytest.raises(SimverifyError, match=r"fails to load: not done within 0\.3 s") as caught:
+        load_subject(f"{path}:verify", seconds=0.3)
+    assert caught.value.exit_code == 4
+    assert f"({path}:" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
 def test_code_that_fails_to_load_is_another_error(tmp_path):
     path = write(tmp_path, "import no_such_module_at_all\n")
     with pytest.raises(SimverifyError, match="fails to load") as caught:

@@ -4,6 +4,9 @@ from fractions import Fraction
 
 import msgspec
 
+from simverify.engines import ENGINES
+from simverify.engines.base import Engine, load_file
+
 RULE = """
 import numpy as np
 
@@ -59,6 +62,24 @@ def test_a_call_that_breaks_its_contract_is_shown_with_its_rows_and_draft(comman
     assert f"probability {1 - p[token] / q[token]:.6g}, 1 draws" in command.out
     assert command("replay", "run.json#1") == 2
     assert "has 1 paths that break the contract, numbered from 0: got 1" in command.complaint()
+
+
+def test_an_engines_checkout_is_found_again(command, tmp_path, monkeypatch):
+    name = "simverify-test-engine"
+    (tmp_path / "checkout" / name).mkdir(parents=True)
+    (tmp_path / "checkout" / name / "sampler.py").write_text(RULE.replace("own =", "own = rng #"))
+    engine = Engine(
+        name=name, package=name, source="sampler.py", function="verify", contract="verify",
+        tier="exact", tolerance=1e-9, loader=lambda path: load_file(path, "its_sampler").verify,
+    )  # fmt: skip
+    monkeypatch.setitem(ENGINES, name, engine)
+    sizes = ("--gamma", "1", "--vocab", "3", "--engine-path", "checkout")
+    assert command("audit", name, *sizes, "--json", "run.json") == 1
+    assert command("replay", "run.json#0") == 0
+    assert "emits" in command.out
+    # Without a file to replay from, the audit itself is what repeats it.
+    assert command("audit", name, *sizes) == 1
+    assert "--engine-path checkout" in command.out
 
 
 def test_a_run_that_found_nothing_has_nothing_to_replay(command):
