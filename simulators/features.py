@@ -55,7 +55,7 @@ class Features:
         Of the faults whose law needs the slot's own rows alone; ``growth`` is NaN where
         tokens were streamed.
     pairs : PairSums
-        Of the PITs in q/p order of tokens that follow each other in one sequence.
+        Of the PITs in q/p order of tokens that follow each other.
     pair_table : int64 array (8, 8)
         The same pairs by cell, those that share no token.
     """
@@ -113,8 +113,10 @@ def features(
         False where ``q`` judged no draft, as at a bonus token: the faults do no harm there,
         but for the target's temperature. Default: all True.
     follows : bool array (n,), optional
-        True where the token was emitted right after the one before it in the batch, in the
-        same sequence. Default: all False.
+        True where the token makes a pair with the one before it in the batch, whose PIT the
+        choice must not depend on: of single calls, pairs within calls alone are no fair sample
+        (the first of them was kept), those of all tokens in their order are. Default: all
+        False.
     threads : int
         Threads that share the rows; they change no result.
 

@@ -20,6 +20,9 @@ SHARD = 1 << 14
 
 PIT_BINS = 1 << 12
 
+NO_TRAIL = np.empty((0, 0, 2), np.int64)
+"""For a run whose tokens are counted and not kept."""
+
 
 @dataclass(frozen=True, eq=False)
 class Counts:
@@ -100,7 +103,7 @@ def simulate(
             generate(
                 tables, RULES[rule], gamma, np.uint64(seed), *shard, calls, stop,
                 places, counts.accepted, counts.lengths, counts.transitions, counts.pits,
-                unsupported,
+                unsupported, NO_TRAIL,
             )  # fmt: skip
             done += shard[1] - shard[0]
         return replace(counts, trials=done, unsupported=int(unsupported[0]))

@@ -32,6 +32,9 @@ from simverify.stats.transitions import transition_g2
 PIT_CELLS = 8
 """Equal cells of [0, 1) on each side of a table of pairs of PITs."""
 
+MIN_TABLE = int(MIN_EXPECTED) * PIT_CELLS**2
+"""Fewest pairs in such a table: each cell expects 10."""
+
 
 def disjoint_pairs(n: int, lag: int, phase: int) -> Ints:
     """Indices i of the pairs (i, i + lag) within 0..n-1 that share no member.
@@ -115,9 +118,8 @@ def pit_table_g2(table: Any) -> G2:
     cells = counts("table", table, 2)
     if cells.shape != (PIT_CELLS, PIT_CELLS):
         raise ValueError(f"table has shape {cells.shape}, expected {(PIT_CELLS, PIT_CELLS)}")
-    least = int(MIN_EXPECTED) * cells.size
-    if cells.sum() < least:
-        raise ValueError(f"table holds {cells.sum()} pairs, expected {least} or more")
+    if cells.sum() < MIN_TABLE:
+        raise ValueError(f"table holds {cells.sum()} pairs, expected {MIN_TABLE} or more")
     return transition_g2(cells.reshape(1, -1), np.full((1, cells.size), 1.0 / cells.size))
 
 

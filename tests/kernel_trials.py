@@ -23,9 +23,9 @@ def trial(model, rule, *, gamma=3, alpha=1e-6, detect=0.01):
     )  # fmt: skip
 
 
-def shares(alpha, *, battery=True):
+def shares(alpha):
     """Shares of a kernel's tests that has ``alpha`` to itself."""
-    return kernel_shares(alpha, battery=battery, calls=False)
+    return kernel_shares(alpha, calls=False)
 
 
 def pairs_moved(rows, tv, seed):

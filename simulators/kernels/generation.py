@@ -67,6 +67,7 @@ def generate(
     transitions: Any,
     pits: Any,
     unsupported: Any,
+    trail: Any,
 ) -> None:
     """Run trials ``begin`` to ``end``-1, each at most ``calls`` calls from its own context.
 
@@ -76,10 +77,12 @@ def generate(
     the tokens out after each call; ``transitions`` int64 (positions, states, cells), where
     ``cells`` int64 (V,) is the cell of each token, and ``pits`` int64 (2, positions, bins),
     randomised PITs in q/p and in token order (either of the two may be empty);
-    ``unsupported`` int64 (1,) tokens of probability 0 among the latter.
+    ``unsupported`` int64 (1,) tokens of probability 0 among the latter. ``trail`` int64
+    (trials, positions, 2), empty if nobody asks, receives state and token of each position
+    that is emitted; the others are left as they are.
     """
     even = gamma + gamma % 2
-    positions = max(transitions.shape[0], pits.shape[1])
+    positions = max(transitions.shape[0], pits.shape[1], trail.shape[1])
     depth = max(gamma - 1, 1)
     u_draft = np.empty((even, _TILE))
     u_accept = np.empty((even, _TILE))
@@ -200,6 +203,9 @@ def generate(
                             pits,
                             unsupported,
                         )
+                        if emitted[t] < trail.shape[1]:
+                            trail[first + t - begin, emitted[t], 0] = states[i, t]
+                            trail[first + t - begin, emitted[t], 1] = token
                         emitted[t] += 1
                         if token == eos:
                             active[t] = False

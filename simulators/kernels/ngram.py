@@ -193,3 +193,25 @@ def pit(tables: Any, state: Any, token: Any, v: Any, by_ratio: Any) -> Any:
     if not (by_ratio and follows):
         below += keep * others
     return min(max(below, 0.0) + v * here * tables.draft[row, x], 1.0)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def fill_rows(tables: Any, states: Any, p: Any, q: Any) -> None:
+    """Write the target and draft row of each state into ``p``, ``q`` float64 (n, 256)."""
+    for i in range(states.shape[0]):
+        state = states[i]
+        row, node3, node4 = row_of(state), node3_of(state), node4_of(state)
+        keep4 = keep_of(tables.nodes4, node4)
+        keep = keep4 * keep_of(tables.nodes3, node3)
+        for x in range(q.shape[1]):
+            q[i, x] = tables.draft[row, x]
+            p[i, x] = keep * q[i, x]
+        for e in range(
+            first_of(tables.nodes3, node3), first_of(tables.nodes3, node3 + np.uintp(1))
+        ):
+            p[i, np.uintp(tables.token3[e])] = keep4 * tables.ratio3[e] * tables.draft3[e]
+        for e in range(
+            first_of(tables.nodes4, node4), first_of(tables.nodes4, node4 + np.uintp(1))
+        ):
+            up = np.uint64(tables.up4[e])
+            p[i, np.uintp(tables.token3[up])] = tables.ratio4[e] * tables.draft3[up]

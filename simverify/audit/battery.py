@@ -144,9 +144,13 @@ def _score_sums(slot: Slot, scores: Floats) -> _Sums | None:
     if not slot.counts.any():
         return None
     sums = stats.score_sums_of_contexts(slot.counts, slot.target, scores)
+    return sums if score_moves(sums) else None
+
+
+def score_moves(sums: stats.ScoreSums) -> bool:
+    """Whether any token could have moved the score."""
     # Equal scores differ by rounding alone, and certain tokens have a rounding's variance.
-    moves = sums.ranges > 1e-9 * sums.n and sums.variance > 1e-6 * sums.width**2
-    return sums if moves else None
+    return sums.ranges > 1e-9 * sums.n and sums.variance > 1e-6 * sums.width**2
 
 
 def _indicators(slot: Slot, members: npt.NDArray[np.bool_]) -> _Sums | None:

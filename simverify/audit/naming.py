@@ -29,7 +29,8 @@ class Named:
     target are refuted at ``BETA``; ``not_refuted``: the other faults, but for those that emit
     nothing but the target in these contexts. ``best``: the mixture with the largest
     likelihood, None where nothing was asked or found; ``explains``: the part of the excess of
-    the target's G2 that its own G2 lacks. Both are a diagnosis, without an error rate.
+    the target's G2 that its own G2 lacks; where contexts do not repeat, of the PITs' excess
+    over uniform. Both are a diagnosis, without an error rate.
     """
 
     refuted: tuple[stats.FaultAtStrength, ...]

@@ -3,7 +3,8 @@
 PITs in q/p and in token order see the deviations that are monotone in one of them, at any
 vocabulary. A Markov model's tokens are counted as well, after each row: every token, or
 cells dealt out by a hash, as fine as a table has room for; and these merged to 64. What the
-counts find is stated beside the promise, which rests on the PITs.
+counts find is stated beside the promise, which rests on the PITs. So is what the first
+tokens say with their whole rows (``streamed``): named faults, scores, a third order, pairs.
 """
 
 from collections.abc import Iterator
@@ -18,7 +19,9 @@ from simverify import stats
 from simverify.audit.cells import COARSE_CELLS, coarser, merged, token_cells
 from simverify.audit.judgement import Judgement, rejections
 from simverify.audit.localise import Evidence, Located, locate
+from simverify.audit.naming import Named
 from simverify.audit.shares import pit_shares
+from simverify.audit.streamed import DESCENDING, Streamed
 from simverify.audit.trial import Trial
 from simverify.simulators.run import PIT_BINS, Counts
 
@@ -27,12 +30,14 @@ DEVIATION = "mean one-token TV, monotone in q/p or in token order"
 _ORDERS = ("q/p order", "token order")
 
 
-def judge_pits(trial: Trial, counts: Counts, shares: dict[str, float]) -> Judgement:
-    """Test the PITs of every position, and for a Markov model the counts by cells.
+def judge_pits(
+    trial: Trial, counts: Counts, shares: dict[str, float], first: Streamed
+) -> Judgement:  # fmt: skip
+    """Test the PITs of every position, the first tokens, and for a Markov model cells of tokens.
 
     ``shares`` as :func:`~simverify.audit.shares.kernel_shares` gives them.
     """
-    shares = pit_shares(shares["output"], cells=trial.markov)
+    shares = shares | pit_shares(shares["output"], cells=trial.markov)
     findings = []
     if counts.unsupported:
         findings.append(f"support: {counts.unsupported} tokens of probability 0 emitted")
@@ -45,9 +50,13 @@ def judge_pits(trial: Trial, counts: Counts, shares: dict[str, float]) -> Judgem
         ]
         for order, histograms in zip(_ORDERS, counts.pits, strict=True)
     ]
-    beside = list(_cells(trial, counts, shares)) if trial.markov else []
-    tests = [*by_order[0], *by_order[1], *beside]
+    cells = list(_cells(trial, counts, shares)) if trial.markov else []
+    streamed = first.tests(shares)
+    tests = [*by_order[0], *by_order[1], *cells, *streamed]
     findings += rejections(tests)
+    by_slot = trial.verifier.contract == "verify"
+    named = first.named(diagnose=bool(findings) and by_slot)
+    beside = [*cells, *(test for test in streamed if test.name == DESCENDING)]
     return Judgement(
         tests=tuple(tests),
         findings=tuple(findings),
@@ -55,12 +64,15 @@ def judge_pits(trial: Trial, counts: Counts, shares: dict[str, float]) -> Judgem
         detectable=_weighted([(test.n, test.min_detectable) for test in by_order[0]]),
         deviation=DEVIATION,
         beside=tuple((test.deviation, test.min_detectable) for test in beside),
-        located=_located(trial, counts, by_order) if findings else None,
+        named=named,
+        located=_located(trial, counts, by_order, named) if findings else None,
     )
 
 
-def _located(trial: Trial, counts: Counts, by_order: list[list[stats.TestResult]]) -> Located:
-    """Where the PITs point: of the catalogue they say nothing."""
+def _located(
+    trial: Trial, counts: Counts, by_order: list[list[stats.TestResult]], named: Named
+) -> Located:  # fmt: skip
+    """Where the PITs of the slots and the named faults point."""
     by_slot = [0.0] * trial.positions
     # Both orders have the same positions.
     (seen,) = counts.pits[0].any(axis=1).nonzero()
@@ -70,7 +82,7 @@ def _located(trial: Trial, counts: Counts, by_order: list[list[stats.TestResult]
     return locate(
         Evidence(
             independence=False, tokens=True, lossy=False, by_slot=tuple(by_slot),
-            bonus=trial.gamma if trial.verifier.contract == "verify" else None, named=None,
+            bonus=trial.gamma if trial.verifier.contract == "verify" else None, named=named,
         )
     )  # fmt: skip
 

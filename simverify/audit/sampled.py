@@ -2,7 +2,8 @@
 
 An exact check of a readable rule says nothing about the kernel that stands for it, so the
 kernel itself is sampled always. Where contexts repeat the emitted tokens are counted by
-position and context (``contexts``); where they do not, by randomised PITs (``pits``).
+position and context (``contexts``); where they do not, by randomised PITs (``pits``), and
+the first of them with their whole rows (``streamed``).
 Positions are a call's slots for a rule without state, and absolute positions in a
 generation for a rule with state, whose slots follow no target (design: "lossless").
 """
@@ -24,6 +25,7 @@ from simverify.audit.judgement import Judgement
 from simverify.audit.localise import Located
 from simverify.audit.pits import judge_pits, predict_pits
 from simverify.audit.shares import kernel_shares
+from simverify.audit.streamed import Streamed
 from simverify.audit.trial import Trial
 from simverify.simulators.run import Counts
 
@@ -141,7 +143,7 @@ def sampled_check(
     if trial.by_context:
         lossless = judge_contexts(trial, counts, shares, first_calls)
     else:
-        lossless = judge_pits(trial, counts, shares)
+        lossless = judge_pits(trial, counts, shares, Streamed.of(trial, trials))
     lossy = lossy_test(trial, first, shares["lossy"])
     findings, located = lossless.findings, lossless.located
     if lossy.rejected:
@@ -158,7 +160,7 @@ def sampled_check(
 
 
 def _shares(trial: Trial, *, calls: bool) -> dict[str, float]:
-    return kernel_shares(trial.alpha, battery=trial.by_context, calls=calls)
+    return kernel_shares(trial.alpha, calls=calls)
 
 
 def _certificate(trial: Trial, counts: Counts) -> stats.Certificate:

@@ -17,17 +17,14 @@ of each, tells where; ``rare`` judges rows that nearly always draw the same toke
 are shared by the positions."""
 
 
-def kernel_shares(alpha: float, *, battery: bool, calls: bool) -> dict[str, float]:
+def kernel_shares(alpha: float, *, calls: bool) -> dict[str, float]:
     """Split a kernel's share.
 
-    ``ratios`` and ``scores`` are the battery's, where contexts repeat; ``output`` the rest of
-    what is asked of its tokens; ``lossy`` its acceptance against the optimum. These decide on
-    losslessness; ``acceptance`` and ``calls``, the latter if asked for, on whether it is the
-    declared rule.
+    ``ratios`` and ``scores`` are the battery's; ``output`` the rest of what is asked of its
+    tokens; ``lossy`` its acceptance against the optimum. These decide on losslessness;
+    ``acceptance`` and ``calls``, the latter if asked for, on whether it is the declared rule.
     """
     rest = {"output": 6.0, "lossy": 1.0, "acceptance": 1.0} | ({"calls": 1.0} if calls else {})
-    if not battery:
-        return split_alpha(alpha, rest)
     names = {"ratios": "likelihood ratios", "scores": "scores"}
     return split_alpha(alpha, _beside(rest) | {ours: BATTERY[x] for ours, x in names.items()})
 
@@ -40,11 +37,12 @@ def context_shares(alpha: float) -> dict[str, float]:
 def pit_shares(alpha: float, *, cells: bool) -> dict[str, float]:
     """Split the tokens' share where contexts are too many.
 
-    ``pits``, shared by the orders and positions, hold the promised power. A Markov model has
-    transitions between ``cells`` of tokens beside them, coarse and fine.
+    ``pits``, shared by the orders and positions, hold the promised power. Of the first tokens
+    there is a third order, ``descending``, and ``pairs``. A Markov model has transitions
+    between ``cells`` of tokens beside them, coarse and fine.
     """
     weights = {"coarse": 1.0, "fine": 1.0} if cells else {}
-    return split_alpha(alpha, {"pits": 4.0} | weights)
+    return split_alpha(alpha, {"pits": 4.0, "descending": 0.5, "pairs": 0.5} | weights)
 
 
 def callable_shares(alpha: float) -> dict[str, float]:

@@ -11,6 +11,7 @@ from simverify.audit.cells import fine_cells, token_cells
 from simverify.audit.curves import AcceptanceCurve
 from simverify.models.base import MarkovModel, Model
 from simverify.simulators.run import Counts, simulate
+from simverify.simulators.streamed import Sample, sample
 from simverify.simulators.tables import stacked
 from simverify.verifiers import Verifier
 
@@ -20,6 +21,16 @@ MAX_CONTEXT_CELLS = 1 << 17
 That is V = 2016 for 64 states. Beyond it, refuting a TV of .01 takes hundreds of millions of
 tokens; randomised PITs are used instead.
 """
+
+STREAMED = 1 << 17
+"""Most tokens that are judged with their whole rows, 2 microseconds each at V = 256; of a rule
+with state twice as many, since its faults show in some positions alone."""
+
+MAX_STREAMED_ENTRIES = 1 << 30
+"""Most entries of those rows: two seconds and 7,000 tokens at V = 152,064."""
+
+STREAMED_CALLS = 1 << 16
+"""Most tokens of single calls of a rule with state, which say what it is not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +100,26 @@ class Trial:
     def first_calls(self, trials: int) -> Counts:
         """Run ``trials`` first calls, whatever the rule; tokens by slot where contexts repeat."""
         return self._simulate(trials, 0, 1, self.gamma + 1 if self.by_context else 0)
+
+    def sample(self, trials: int) -> Sample:
+        """Keep the first tokens of what ``run`` counts: as many as ``trials`` surely emit."""
+        by_slot = self.verifier.contract == "verify"
+        # A call emits a token at least; a generation fills its positions.
+        if by_slot:
+            return self._sample(min(STREAMED, trials), 1, self.positions)
+        size = min(2 * STREAMED, trials * self.positions)
+        return self._sample(size, self.positions, self.positions)
+
+    def sample_first_calls(self, trials: int) -> Sample:
+        """Keep the first tokens of single calls, whatever the rule."""
+        return self._sample(min(STREAMED_CALLS, trials), 1, self.gamma + 1)
+
+    def _sample(self, size: int, calls: int, positions: int) -> Sample:
+        room = max(MAX_STREAMED_ENTRIES // self.model.vocab_size, 1)
+        return sample(
+            self.tables, self.verifier.name, self.gamma, min(size, room), seed=self.seed,
+            calls=calls, positions=positions,
+        )  # fmt: skip
 
     def _simulate(self, trials: int, first_trial: int, calls: int, positions: int) -> Counts:
         return simulate(

@@ -271,7 +271,7 @@ def slots(law, tokens=400_000, vocab=6):
 
 
 def judged(made, alpha=ALPHA):
-    shares = kernel_shares(alpha, battery=True, calls=False)
+    shares = kernel_shares(alpha, calls=False)
     faults = known_faults(prefix=False, first_row=False)
     parts = [(x.counts, x.target, judged_rows(faults, x.target, x.draft)) for x in made]
     return judge_tokens(

@@ -1,6 +1,5 @@
 """Two verdicts on acceptance: lossy is a fault of losslessness, another rule is not."""
 
-import itertools
 from dataclasses import replace
 from fractions import Fraction
 
@@ -79,7 +78,7 @@ def test_more_than_the_coupling_bound_is_lossy():
 
 
 def test_the_power_of_the_acceptance_test_is_the_promised_one(token):
-    shares = kernel_shares(token.alpha, battery=True, calls=False)
+    shares = kernel_shares(token.alpha, calls=False)
     found = acceptance_detectable(token, BLOCKS, shares["acceptance"])
     assert 0.003 < found < 0.03
     assert acceptance_detectable(token, 4 * BLOCKS, shares["acceptance"]) < found
@@ -171,13 +170,13 @@ def test_a_declared_rule_that_is_another_is_no_fault_of_losslessness(monkeypatch
 
 
 def test_all_shares_together_are_alpha():
-    for calls, battery in itertools.product((False, True), repeat=2):
-        shares = kernel_shares(1e-6, battery=battery, calls=calls)
+    for calls in (False, True):
+        shares = kernel_shares(1e-6, calls=calls)
         assert 0.99e-6 < sum(shares.values()) <= 1e-6
         parts = [pit_shares(shares["output"], cells=cells) for cells in (False, True)]
         for split in (context_shares(shares["output"]), *parts):
             assert 0.99 * shares["output"] < sum(split.values()) <= shares["output"]
-    shares = kernel_shares(1e-6, battery=True, calls=True)
+    shares = kernel_shares(1e-6, calls=True)
     assert (shares["ratios"], shares["scores"]) == pytest.approx((0.5e-6, 0.25e-6))
     shares = callable_shares(1e-6)
     assert 0.99e-6 < sum(shares.values()) <= 1e-6

@@ -10,6 +10,7 @@ from kernel_trials import shares, trial
 from simverify.audit.contexts import judge_contexts
 from simverify.audit.pits import judge_pits
 from simverify.audit.sampled import sampled_check
+from simverify.audit.streamed import Streamed
 from simverify.faults.catalogue import get_fault
 from simverify.faults.emission_laws import tempered
 from simverify.models.base import MarkovModel
@@ -148,19 +149,20 @@ def test_a_rule_with_state_is_tested_by_position_and_never_named():
 
 
 def test_pits_localise_the_bonus_slot_alone():
-    """Where contexts are too many no fault has a law, but slots have their own tests."""
+    """Where contexts are too many no context holds the bonus's row, but slots have tests."""
     run = trial(markov(2100), "token", gamma=2, alpha=ALPHA, detect=0.05)
     counts = run.run(100_000)
-    split = shares(ALPHA, battery=False)
-    right = judge_pits(run, counts, split)
-    assert (right.findings, right.located, right.named) == ((), None, None)
+    split = shares(ALPHA)
+    first = Streamed.of(run, 2000)
+    right = judge_pits(run, counts, split, first)
+    assert (right.findings, right.located, right.named.best) == ((), None, None)
     for slots, part in (([2], "bonus"), ([0, 1, 2], None)):
         pits = counts.pits.copy()
         # A third of the PITs of the lower half is moved into the upper half.
         moved = pits[:, slots, :2048] // 3
         pits[:, slots, :2048] -= moved
         pits[:, slots, 2048:] += moved
-        wrong = judge_pits(run, replace(counts, pits=pits), split)
+        wrong = judge_pits(run, replace(counts, pits=pits), split, first)
         assert wrong.findings
         assert (wrong.located.part, wrong.located.position) == (part, slots[0])
 

@@ -22,6 +22,7 @@ from simverify.audit.cells import (
 from simverify.audit.contexts import judge_contexts, predict_contexts
 from simverify.audit.pits import judge_pits
 from simverify.audit.sampled import plan_trials, sampled_check
+from simverify.audit.streamed import Streamed
 from simverify.models.base import MarkovModel
 from simverify.models.markov import markov
 from simverify.models.small import compact, toy
@@ -207,14 +208,16 @@ def test_a_law_that_no_order_shows_is_seen_by_cells(wide):
     """Mean one-token TV .131, moved within pairs of neighbours: its PITs look uniform."""
     wrong = pairs_moved(wide.rows, 0.131, seed=8)
     assert np.abs(wrong - wide.rows).sum(axis=1).mean() / 2 == pytest.approx(0.131)
-    mutant = judge_pits(wide, emitted_by(wide, wrong, 300_000), shares(ALPHA, battery=False))
+    mutant = judge_pits(
+        wide, emitted_by(wide, wrong, 300_000), shares(ALPHA), Streamed.of(wide, 2000)
+    )
     seen = [test.name for test in mutant.tests if test.rejected]
     assert not any(name.startswith("PIT") for name in seen)
     assert "transitions of every token" in seen
     assert mutant.verdict(0.01) == "FAIL"
     # The kernel's own tokens, counted in the same two ways, pass.
     for counts in (emitted_by(wide, wide.rows, 300_000), wide.run(300_000)):
-        assert judge_pits(wide, counts, shares(ALPHA, battery=False)).findings == ()
+        assert judge_pits(wide, counts, shares(ALPHA), Streamed.of(wide, 2000)).findings == ()
 
 
 @pytest.mark.distribution
@@ -222,21 +225,25 @@ def test_the_mutant_is_seen_where_not_every_token_is_counted(wide):
     narrow = replace(wide)
     narrow.__dict__["cells"] = 512
     wrong = pairs_moved(wide.rows, 0.131, seed=8)
-    mutant = judge_pits(narrow, emitted_by(narrow, wrong, 1_000_000), shares(ALPHA, battery=False))
+    mutant = judge_pits(
+        narrow, emitted_by(narrow, wrong, 1_000_000), shares(ALPHA), Streamed.of(narrow, 2000)
+    )
     assert {test.name for test in mutant.tests if test.rejected} >= {
         "transitions between 512 cells of tokens"
     }
 
 
 def test_the_promise_says_what_it_covers(wide):
-    judged = judge_pits(wide, wide.run(20_000), shares(ALPHA, battery=False))
+    judged = judge_pits(wide, wide.run(20_000), shares(ALPHA), Streamed.of(wide, 2000))
     assert judged.deviation == "mean one-token TV, monotone in q/p or in token order"
     assert [deviation for deviation, _ in judged.beside] == [
         "mean one-token TV between 64 cells of tokens",
         "mean one-token TV of every token",
+        "mean one-token TV of the first 2,000 tokens, monotone in descending P",
     ]
     sizes = [size for _, size in judged.beside]
     assert 0.01 < sizes[0] < sizes[1]
+    assert 0.08 < sizes[2] < 0.1
 
 
 def test_rules_with_state_are_timed_like_the_others():

@@ -1,0 +1,140 @@
+"""The first tokens that a run emits, each with its rows: what no count by context keeps.
+
+Every draw has an address, so the same trials are run again and their tokens written out; the
+run itself keeps counts alone. They are the first n in the order of trials and positions, n
+fixed beforehand and the last trial cut where they are full: then each token follows its own
+target row, given all before it, whatever the rule accepted.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from simverify.models.base import MarkovModel, Model
+from simverify.simulators.features import Features, features
+from simverify.simulators.kernels import features as kernel
+from simverify.simulators.kernels.call import RULES
+from simverify.simulators.kernels.generation import generate
+from simverify.simulators.kernels.ngram import fill_rows
+from simverify.simulators.kernels.philox import PIT, fill_tile
+from simverify.simulators.run import PIT_BINS
+from simverify.simulators.tables import stacked
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+_CHUNK = 1 << 13
+"""Trials that are run at a time."""
+
+_ENTRIES = 1 << 20
+"""Entries of target rows that are laid out at a time, 8 MB; draft rows are as many."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Emitted tokens in the order of trials and positions, arrays (n,).
+
+    ``states``: int64, what stands for each token's context; ``tokens`` and ``positions``
+    int64; ``uniforms``: float64 in [0, 1), what randomises the PITs of the run's own counts.
+    """
+
+    states: Ints
+    tokens: Ints
+    positions: Ints
+    uniforms: Floats
+
+
+def sample(
+    tables: Any, rule: str, gamma: int, n: int, *, seed: int, calls: int, positions: int
+) -> Sample:  # fmt: skip
+    """Return the first ``n`` tokens at the first ``positions`` of the trials 0, 1, ...
+
+    A trial makes at most ``calls`` calls, and is over once its positions are full.
+    """
+    parts, found, first = [], 0, 0
+    nothing = np.zeros((0, 1, 1), np.int64), np.zeros((2, 0, PIT_BINS), np.int64)
+    while found < n:
+        # Every trial emits a token at least.
+        trials = min(_CHUNK, n - found)
+        trail = np.full((trials, positions, 2), -1, np.int64)
+        generate(
+            tables, RULES[rule], gamma, np.uint64(seed), first, first + trials, calls, -1,
+            np.zeros(0, np.int64), np.zeros(gamma + 1, np.int64), np.zeros((2, calls), np.int64),
+            *nothing, np.zeros(1, np.int64), trail,
+        )  # fmt: skip
+        uniforms = np.empty((positions + positions % 2, trials))
+        fill_tile(np.uint64(seed), first, PIT, 0, uniforms)
+        trial, position = np.nonzero(trail[:, :, 1] >= 0)
+        states, tokens = trail[trial, position].T
+        parts.append((states, tokens, position, uniforms[position, trial]))
+        found += len(tokens)
+        first += trials
+    return Sample(*(np.concatenate(column)[:n] for column in zip(*parts, strict=True)))
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Target and draft rows of a model, float64 (n, V) each: ``lookup`` of states int64 (n,)."""
+
+    vocab_size: int
+    lookup: Callable[[Ints], tuple[Floats, Floats]]
+
+    @classmethod
+    def of(cls, model: Model, tables: Any) -> "Rows":
+        """Return the rows behind the states of ``tables``, which are those of ``model``."""
+        if isinstance(model, MarkovModel):
+            target = stacked(model.target_rows, model.target_start)
+            draft = stacked(model.draft_rows, model.draft_start)
+            return cls(model.vocab_size, lambda states: (target[states], draft[states]))
+
+        def lookup(states: Ints) -> tuple[Floats, Floats]:
+            p, q = np.empty((2, len(states), model.vocab_size))
+            fill_rows(tables, states, p, q)
+            return p, q
+
+        return cls(model.vocab_size, lookup)
+
+    def batches(self, found: Sample) -> Iterator[tuple[slice, Floats, Floats]]:
+        """Give the rows of a sample, in parts that fit in memory."""
+        n = len(found.states)
+        size = max(1, _ENTRIES // self.vocab_size)
+        for begin in range(0, n, size):
+            part = slice(begin, min(begin + size, n))
+            yield part, *self.lookup(found.states[part])
+
+
+def sample_features(
+    found: Sample, rows: Rows, judged: npt.NDArray[np.bool_], threads: int
+) -> Features:  # fmt: skip
+    """Sum up the features of a sample; ``judged`` bool (n,) as :func:`features` takes it.
+
+    Tokens that follow each other in the sample are its pairs, from one trial to the next too:
+    those within trials alone would be chosen by whether the first of them ended its trial.
+    """
+    total, follows = None, np.ones(len(found.tokens), bool)
+    for part, p, q in rows.batches(found):
+        more = features(
+            p, q, found.tokens[part], found.uniforms[part], judged=judged[part],
+            follows=follows[part], threads=threads,
+        )  # fmt: skip
+        total = more if total is None else total + more
+    assert total is not None
+    return total
+
+
+def pits_and_ratios(
+    found: Sample, rows: Rows, judged: npt.NDArray[np.bool_]
+) -> tuple[Floats, Floats]:  # fmt: skip
+    """PITs (3, n) in the orders of ``features.ORDERS``, and P_m/P (M, n) of its faults."""
+    records = np.empty((len(found.tokens), kernel.RECORD))
+    ratios = np.empty((len(found.tokens), len(kernel.FAULTS)))
+    for part, p, q in rows.batches(found):
+        kernel.fill(
+            p, q, found.tokens[part], found.uniforms[part], judged[part],
+            records[part], ratios[part],
+        )  # fmt: skip
+    columns = [kernel.PIT_RATIO, kernel.PIT_INDEX, kernel.PIT_DESCENDING]
+    return records.T[columns], ratios.T
