@@ -77,7 +77,7 @@ class Streamed:
         result = stats.ratio_gate(self.calls, alpha=0.5, beta=BETA)
         # Ratios of 1, but for rounding: the fault emits nothing but the target in these slots.
         telling = (np.abs(self.calls.log_evalues) > _ROUNDING * self.calls.n).any(axis=1)
-        told = {name for name, tells in zip(self.calls.names, telling, strict=True) if tells}
+        told = {self.calls.names[m] for m in np.flatnonzero(telling)}
         best = result.best if diagnose and result.best.log_evalue > 0.0 else None
         return Named(
             refuted=result.refuted,
