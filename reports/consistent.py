@@ -1,11 +1,23 @@
-"""What a schema cannot say of a run file: lengths that go together, numbers in their range."""
+"""What a schema cannot say of a run file: lengths that go together, numbers in their range.
+
+That its verdicts are those of its findings is ``verdicts``'.
+"""
 
 import math
 from collections.abc import Iterator, Sequence
 
 from simverify.errors import UsageError
 from simverify.reports.ranges import out_of_range
-from simverify.results import AuditRun, CompareResult, CompareRun, Document, PlanRun
+from simverify.reports.verdicts import verdict_complaints
+from simverify.reports.words import clean
+from simverify.results import (
+    AuditRun,
+    CompareResult,
+    CompareRun,
+    Counterexample,
+    Document,
+    PlanRun,
+)
 
 _ROUNDING = 1e-6
 
@@ -13,7 +25,8 @@ _ROUNDING = 1e-6
 def check_consistent(run: Document, name: str) -> None:
     """Raise ``UsageError`` that names the first field of ``run`` that fits nothing else."""
     for complaint in _complaints(run):
-        raise UsageError(f"{name} is not a result document of this version: {complaint}")
+        said = clean(complaint)
+        raise UsageError(f"{name} is not a result document of this version: {said}")
 
 
 def _complaints(run: Document) -> Iterator[str]:
@@ -24,6 +37,7 @@ def _complaints(run: Document) -> Iterator[str]:
         yield from _plan(run)
     elif isinstance(run, AuditRun):
         yield from _audit(run)
+    yield from verdict_complaints(run)
 
 
 def _comparison(run: CompareRun) -> Iterator[str]:
@@ -94,15 +108,28 @@ def _audit(run: AuditRun) -> Iterator[str]:
             f"counterexample.instance.draft_probs has no row after {min(missing)!r}: expected one, "
             "as in target_probs"
         )
-    for i, branch in enumerate(found.tree):
-        if not 1 <= len(branch.sequence) <= len(found.sequence):
-            yield (
-                f"counterexample.tree[{i}].sequence has {len(branch.sequence)} tokens: expected "
-                f"1 to {len(found.sequence)}"
-            )
+    yield from _tree(found)
     numbers = {"emitted": found.probability_emitted, "expected": found.probability_expected}
     for name, value in numbers.items():
         yield from _within(f"counterexample.probability_{name}", [value], 0.0, 1.0)
+
+
+def _tree(found: Counterexample) -> Iterator[str]:
+    """Branches leave the sequence at its last token at most, each of them once."""
+    seen: dict[tuple[int, ...], int] = {}
+    for i, branch in enumerate(found.tree):
+        where, tokens = f"counterexample.tree[{i}].sequence", branch.sequence
+        if not 1 <= len(tokens) <= len(found.sequence):
+            yield f"{where} has {len(tokens)} tokens: expected 1 to {len(found.sequence)}"
+        elif tokens[:-1] != found.sequence[: len(tokens) - 1]:
+            yield f"{where} leaves counterexample.sequence before its last token"
+        elif tokens in seen:
+            yield f"{where} is that of counterexample.tree[{seen[tokens]}]: expected each once"
+        else:
+            seen[tokens] = i
+        for name in ("probability_emitted", "probability_expected"):
+            value = getattr(branch, name)
+            yield from _within(f"counterexample.tree[{i}].{name}", [value], 0.0, 1.0)
 
 
 def _plan(run: PlanRun) -> Iterator[str]:

@@ -1,11 +1,14 @@
 """An audit's counterexample, or a failing trial, as blocks of a report."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from simverify.reports import found as say
 from simverify.reports.view import Block, Cell, Node, Prose, Table, Tree
 from simverify.reports.words import MOST_ROWS, first
 from simverify.results import AuditRun, Branch, Counterexample, FailingTrial, Instance
+
+_CAPTION = "Outputs by their first tokens: probability emitted, and due"
+_MOST_PLACES, _MOST_BRANCHES = 32, 64
 
 
 def counterexample_blocks(run: AuditRun, found: Counterexample) -> Iterator[Block]:
@@ -20,10 +23,7 @@ def counterexample_blocks(run: AuditRun, found: Counterexample) -> Iterator[Bloc
     )
     yield _rows(instance)
     if found.tree:
-        yield Tree(
-            "Outputs by their first tokens: probability emitted, and due",
-            _tree(found.tree, found.sequence),
-        )
+        yield _tree(found)
     if run.localisation is not None:
         yield Prose(
             f"{say.place_words(run.localisation)}; TV of the whole "
@@ -62,22 +62,33 @@ def _rows(instance: Instance) -> Table:
     )
 
 
-def _tree(branches: Sequence[Branch], path: tuple[int, ...]) -> tuple[Node, ...]:
-    """Return the nodes at the first place; those on ``path`` hold the next place's."""
+def _tree(found: Counterexample) -> Tree:
+    """The first places' branches, those off the path as leaves.
 
-    def at(place: int) -> tuple[Node, ...]:
-        here = [branch for branch in branches if len(branch.sequence) == place + 1]
-        return tuple(
-            Node(
-                token=branch.sequence[-1],
-                emitted=branch.probability_emitted,
-                due=branch.probability_expected,
-                emitted_text=say.probability(branch.probability_emitted),
-                due_text=say.probability(branch.probability_expected),
-                on_path=(taken := branch.sequence == path[: place + 1]),
-                children=at(place + 1) if taken else (),
-            )
-            for branch in here
-        )
+    Each place is looked at once, so that the tree is no larger than the branches are many.
+    """
+    places = min(len(found.sequence), _MOST_PLACES)
+    nodes: tuple[Node, ...] = ()
+    shown = 0
+    for place in reversed(range(places)):
+        path = found.sequence[: place + 1]
+        here = [branch for branch in found.tree if len(branch.sequence) == place + 1]
+        # The path goes on whatever is left out beside it.
+        here.sort(key=lambda branch: branch.sequence != path)
+        kept = sorted(here[:_MOST_BRANCHES], key=lambda branch: branch.sequence)
+        shown += len(kept)
+        nodes = tuple(_node(branch, path, nodes) for branch in kept)
+    return Tree(_CAPTION, nodes, left_out=len(found.tree) - shown)
 
-    return at(0)
+
+def _node(branch: Branch, path: tuple[int, ...], after: tuple[Node, ...]) -> Node:
+    on_path = branch.sequence == path
+    return Node(
+        token=branch.sequence[-1],
+        emitted=branch.probability_emitted,
+        due=branch.probability_expected,
+        emitted_text=say.probability(branch.probability_emitted),
+        due_text=say.probability(branch.probability_expected),
+        on_path=on_path,
+        children=after if on_path else (),
+    )

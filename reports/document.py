@@ -10,6 +10,8 @@ import msgspec
 
 from simverify.errors import UsageError
 from simverify.reports.consistent import check_consistent
+from simverify.reports.not_json import not_finite
+from simverify.reports.words import clean
 from simverify.results import AuditRun, CompareRun, Document, PlanRun, SelfTestRun
 
 
@@ -24,11 +26,13 @@ def read_document(path: Path) -> Document:
     Raises ``UsageError`` that names the field if it is broken or of another version.
     """
     try:
-        document: Document = msgspec.json.decode(path.read_bytes(), type=Document)
+        data = path.read_bytes()
+        document: Document = msgspec.json.decode(data, type=Document)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     except msgspec.DecodeError as error:
-        raise UsageError(f"{path} is not a result document of this version: {error}") from None
+        why = clean(next(not_finite(data), str(error)))
+        raise UsageError(f"{path} is not a result document of this version: {why}") from None
     check_consistent(document, str(path))
     return document
 

@@ -62,9 +62,10 @@ def _block(block: Block) -> Iterator[str]:
             yield "\n".join([*(f"- {escape(entry)}" for entry in entries), *more])
         case Table():
             yield _table(block)
-        case Tree(caption, roots):
+        case Tree(caption, roots, left_out):
             lines = [f"{caption}; * marks the output that deviates most", *_nodes(roots, 0)]
-            yield _fenced(lines)
+            more = [f"{left_out:,} branches more stand in the run file"] if left_out else []
+            yield _fenced([*lines, *more])
         case Command(text):
             yield _fenced([clean(text)])
         case Pictures():  # their numbers stand in the tables

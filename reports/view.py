@@ -98,10 +98,11 @@ class Node:
 
 @dataclass(frozen=True)
 class Tree:
-    """Outputs as a tree of tokens."""
+    """Outputs as a tree of tokens; ``left_out`` branches more stand in the run file only."""
 
     caption: str
     roots: tuple[Node, ...]
+    left_out: int = 0
 
 
 @dataclass(frozen=True)

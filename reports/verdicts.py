@@ -1,0 +1,104 @@
+"""Whether the verdicts of a run file are those that its own findings and tests give.
+
+A verdict is what a reader signs, so that one which stands alone, changed by hand or by a
+damaged file, is refused.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+
+from simverify.results import (
+    Acceptance,
+    AuditRun,
+    CompareRun,
+    Document,
+    Lossless,
+    SelfTestRun,
+    Test,
+    Verdict,
+    overall,
+)
+
+
+def verdict_complaints(run: Document) -> Iterator[str]:
+    """Name each field that contradicts a verdict of ``run``."""
+    if isinstance(run, CompareRun):
+        yield from _comparison(run)
+    elif isinstance(run, AuditRun):
+        yield from _audit(run)
+    elif isinstance(run, SelfTestRun):
+        yield from _self_test(run)
+
+
+def _comparison(run: CompareRun) -> Iterator[str]:
+    for i, row in enumerate(run.results):
+        where = f"results[{i}]"
+        yield from _judged(row.lossless, run.detect, f"{where}.lossless")
+        yield from _judged(row.acceptance, run.detect, f"{where}.acceptance")
+        worse = overall([row.lossless.verdict, row.acceptance.verdict])
+        yield from _verdict(f"{where}.verdict", row.verdict, worse, "the worse of its two")
+    if run.results:
+        worst = overall([row.verdict for row in run.results])
+        yield from _verdict("verdict", run.verdict, worst, "the worst of its results")
+
+
+def _judged(part: Lossless | Acceptance, detect: float, where: str) -> Iterator[str]:
+    yield from _tests(part.tests, part.findings, where)
+    reached = part.detectable is not None and part.detectable <= detect
+    due: Verdict = "FAIL" if part.findings else "PASS" if reached else "INCONCLUSIVE"
+    why = "by its findings" if part.findings or reached else "as detectable is above detect"
+    yield from _verdict(f"{where}.verdict", part.verdict, due, why)
+
+
+def _audit(run: AuditRun) -> Iterator[str]:
+    if run.sampled is not None:
+        yield from _tests(run.sampled.tests, run.sampled.findings, "sampled")
+        missing = [x for x in run.sampled.findings if x not in run.findings]
+        if missing:
+            yield f"findings has no {missing[0]!r}: expected it, as in sampled.findings"
+    if run.verdict == "FAIL":
+        if not run.findings:
+            yield "verdict is FAIL and findings is empty: expected what failed"
+    else:
+        for field, speaks in _against(run):
+            if speaks:
+                yield f"verdict is {run.verdict}: expected FAIL, by {field}"
+    if run.verdict == "INCONCLUSIVE" and run.inconclusive is None:
+        yield "inconclusive is null: expected why the verdict is INCONCLUSIVE"
+    if run.verdict != "INCONCLUSIVE" and run.inconclusive is not None:
+        yield f"verdict is {run.verdict}: expected INCONCLUSIVE, by inconclusive"
+
+
+def _against(run: AuditRun) -> Iterator[tuple[str, bool]]:
+    """Yield the fields that speak against a verdict which is not FAIL."""
+    yield "findings", bool(run.findings)
+    yield "counterexample", run.counterexample is not None
+    yield "breach", run.breach is not None
+    for i, instance in enumerate(run.instances):
+        yield f"instances[{i}].failed", instance.failed
+    for i, probe in enumerate(run.probes):
+        yield f"probes[{i}].outcome, a violation", probe.outcome == "violation"
+
+
+def _self_test(run: SelfTestRun) -> Iterator[str]:
+    unexpected = tuple(entry.name for entry in run.results if not entry.as_expected)
+    if run.unexpected != unexpected:
+        named = ", ".join(unexpected) or "none"
+        yield f"unexpected does not name the entries that are not as expected: {named}"
+    due: Verdict = "FAIL" if unexpected else "PASS"
+    yield from _verdict("verdict", run.verdict, due, "by its results")
+
+
+def _tests(tests: Sequence[Test], findings: Sequence[str], where: str) -> Iterator[str]:
+    for k, test in enumerate(tests):
+        rejected = test.log_pvalue is None or test.log_pvalue < math.log(test.alpha)
+        if test.rejected != rejected:
+            shown = str(test.rejected).lower()
+            yield f"{where}.tests[{k}].rejected is {shown}: expected otherwise, by log_pvalue"
+        if test.rejected and not findings:
+            yield f"{where}.tests[{k}].rejected is true: expected a finding in {where}.findings"
+
+
+def _verdict(where: str, found: Verdict, due: Verdict, why: str) -> Iterator[str]:
+    if found != due:
+        yield f"{where} is {found}: expected {due}, {why}"
