@@ -11,7 +11,7 @@ from typing import Literal
 
 from markupsafe import Markup
 
-from simverify.reports.words import clean
+from simverify.reports.words import clean, shortened
 
 WIDTH, HEIGHT = 420, 290
 LEFT, RIGHT, TOP, BOTTOM = 54, 14, 12, 44
@@ -19,6 +19,8 @@ STYLES = 8
 """Styles of series; a ninth begins again with the first."""
 
 _LEGEND_ROW, _LEGEND_COLUMNS, _LEGEND_NAME = 18, 3, 14
+_CHARACTER = 7
+"""Width of a character, at most on average."""
 
 
 @dataclass(frozen=True)
@@ -36,15 +38,21 @@ class Series:
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis from ``low`` to ``high``, with what it measures; ``whole``: whole numbers only."""
+    """An axis from ``low`` to ``high``, with what it measures; ``whole``: whole numbers only.
+
+    ``names``: words for 1, 2, ... in the place of numbers.
+    """
 
     label: str
     low: float
     high: float
     whole: bool = False
+    names: tuple[str, ...] = ()
 
     def ticks(self) -> list[float]:
         """Return some five round numbers on the axis."""
+        if self.names:
+            return [float(k) for k in range(1, len(self.names) + 1)]
         rough = (self.high - self.low) / 5
         power = 10.0 ** math.floor(math.log10(rough))
         step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough * 0.999)
@@ -52,6 +60,13 @@ class Axis:
             step = max(1.0, math.ceil(step))
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         return [k * step for k in range(first, last + 1)]
+
+    def word(self, tick: float) -> str:
+        """Return what stands at a tick of the horizontal axis, as long as its place is."""
+        if not self.names:
+            return _number(tick)
+        room = int((WIDTH - LEFT - RIGHT) / len(self.names) / _CHARACTER)
+        return shortened(self.names[int(tick) - 1], room)
 
     def share(self, value: float) -> float:
         """Return where ``value`` stands, 0 at the low end and 1 at the high one."""
@@ -88,7 +103,7 @@ def _frame(x: Axis, y: Axis) -> Iterator[Markup]:
     for tick in x.ticks():
         across = _across(x, tick)
         yield _path("axis", f"M{across:.1f} {bottom}v4")
-        yield _text(across, bottom + 18, _number(tick), "middle")
+        yield _text(across, bottom + 18, x.word(tick), "middle")
     yield _path("axis", f"M{LEFT} {TOP}V{bottom}H{right}")
     yield _text((LEFT + right) / 2, HEIGHT - 8, x.label, "middle")
     yield Markup(
@@ -127,7 +142,7 @@ def _legend(entry: Series, index: int) -> Iterator[Markup]:
         yield _path(f"{entry.kind} s{style}", f"M{left:.0f} {down}h22")
     else:
         yield _marker(style, left + 11, down)
-    yield _text(left + 28, down + 4, clean(entry.name, _LEGEND_NAME).split("... (")[0], "start")
+    yield _text(left + 28, down + 4, shortened(entry.name, _LEGEND_NAME), "start")
 
 
 def _marker(style: int, px: float, py: float) -> Markup:

@@ -57,7 +57,7 @@ def _expected(ident: str, model: ModelInfo, rows: Sequence[CompareResult]) -> Pi
     title = f"E[tau] on {clean(model.name, 60)}"
     svg = line_chart(
         ident, title, f"{'; '.join(said)}; coupling bound {bound:.6g}.",
-        Axis("verifier, in the order of the legend", 0.5, len(rows) + 0.5, whole=True),
+        Axis("verifier", 0.5, len(rows) + 0.5, names=tuple(row.verifier for row in rows)),
         Axis("E[tau], accepted tokens a call", 0.0, high), series,
     )  # fmt: skip
     confidence = rows[0].measured.confidence

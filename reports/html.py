@@ -13,10 +13,10 @@ from typing import Any
 
 import jinja2
 import msgspec
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from simverify.reports.report import report_of
-from simverify.reports.words import clean
+from simverify.reports.words import clean, shell
 from simverify.results import Document
 
 MOST_EMBEDDED = 300_000
@@ -73,6 +73,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.filters["shell"] = lambda text: escape(shell(text))
     environment.filters["kind"] = lambda block: type(block).__name__
     return environment
 

@@ -19,7 +19,7 @@ from simverify.reports.view import (
     Table,
     Tree,
 )
-from simverify.reports.words import clean
+from simverify.reports.words import clean, shell
 from simverify.results import Document
 
 MOST_CHARACTERS = 500_000
@@ -67,7 +67,7 @@ def _block(block: Block) -> Iterator[str]:
             more = [f"{left_out:,} branches more stand in the run file"] if left_out else []
             yield _fenced([*lines, *more])
         case Command(text):
-            yield _fenced([clean(text)])
+            yield _fenced([shell(text)])
         case Pictures():  # their numbers stand in the tables
             pass
 

@@ -17,6 +17,13 @@ def model_blocks(ident: str, model: ModelInfo, rows: Sequence[CompareResult]) ->
         words += (
             f" Perplexity {model.target_perplexity:.3g} target, {model.draft_perplexity:.3g} draft."
         )
+    if model.draft_distance is not None and model.temperature is not None:
+        words += (
+            f" Draft distance {model.draft_distance:g}, temperature {model.temperature:g}: "
+            "random rows, the same for these and V."
+        )
+    if model.file_sha256 is not None:
+        words += f" Read from {model.given}, sha256 {model.file_sha256}."
     if model.corpus_sha256 is not None:
         words += f" Corpus sha256 {model.corpus_sha256}."
     yield Prose(words)
@@ -41,6 +48,7 @@ def model_blocks(ident: str, model: ModelInfo, rows: Sequence[CompareResult]) ->
                 for row, point in shown
             ),
             numbers=frozenset(range(1, 6)),
+            names=frozenset({0}),
             folded=True,
             left_out=left_out,
         )
@@ -61,6 +69,7 @@ def model_blocks(ident: str, model: ModelInfo, rows: Sequence[CompareResult]) ->
                 for row, entry in shown_calls
             ),
             numbers=frozenset(range(1, 6)),
+            names=frozenset({0}),
             folded=True,
             left_out=left_out,
         )  # fmt: skip

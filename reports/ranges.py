@@ -9,13 +9,14 @@ _RANGES = {
     **dict.fromkeys(("gamma", "vocab_size"), (1, math.inf, "1 or more")),
     **dict.fromkeys(
         ("paths", "samples", "n", "blocks", "calls", "looks", "tv", "seconds", "df", "predicted",
-         "block_efficiency", "blocks_per_second"),
+         "block_efficiency", "blocks_per_second", "temperature"),
         (0, math.inf, "0 or more"),
     ),
     **dict.fromkeys(
         ("alpha", "delta", "power", "confidence", "level", "strength", "detect"),
         (5e-324, 1, "above 0, at most 1"),
     ),
+    "draft_distance": (0, 1, "0 to 1"),
     "log_pvalue": (-math.inf, 0, "0 or less"),
 }  # fmt: skip
 """By a field's name, wherever it stands: least, most, and that in words."""

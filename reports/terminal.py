@@ -1,13 +1,16 @@
 """A comparison as text for a terminal, 80 columns wide."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from simverify.names import printable
+from simverify.models import DEFAULT_DISTANCE
+from simverify.reports.compare_words import verdict_line
 from simverify.reports.suspicion import suspicion
+from simverify.reports.terminal_basis import LONG_FRACTION, METHODS, basis, methods, promise
+from simverify.reports.words import MOST_ITEMS, clean, first
 from simverify.results import (
     CompareResult,
     CompareRun,
@@ -19,14 +22,9 @@ from simverify.results import (
 )
 
 _STYLE: dict[Verdict, str] = {"PASS": "green", "FAIL": "bold red", "INCONCLUSIVE": "yellow"}
-_METHOD = {
-    "enumeration": ("enum", "every drafted block enumerated"),
-    "closed-form": ("form", "closed form"),
-    "dp": ("dp", "certified dynamic programme"),
-    "rao-blackwell": ("r-b", "Rao-Blackwell over drafted blocks"),
-}
 
-_LONG_FRACTION = 20
+_LONGEST = 2000
+"""Characters of a line, which a terminal wraps."""
 
 
 def print_comparison(run: CompareRun, console: Console) -> None:
@@ -34,54 +32,49 @@ def print_comparison(run: CompareRun, console: Console) -> None:
     speeds = {(timing.model, timing.verifier): timing for timing in run.meta.timings}
     for model in run.models:
         rows = [row for row in run.results if row.model == model.name]
-        console.print(Text(_title(run, model), style="bold"))
+        console.print(_line(_title(run, model), "bold"))
         console.print(_model_table(rows, speeds))
-        for line in [*_methods(rows), *_basis(rows)]:
-            console.print(Text(line, style="dim"))
-        console.print(Text(f"coupling bound on one iteration: {_number(model.bounds.coupling)}"))
-        for row in rows:
-            for finding in row.lossless.findings:
-                console.print(Text(f"FAIL {row.verifier}: {finding}", style=_STYLE["FAIL"]))
-            for line in suspicion(row.lossless.localisation, row.lossless.faults):
-                console.print(Text(f"{row.verifier}: {line}", style=_STYLE["FAIL"]))
-            for finding in row.acceptance.findings:
-                text = f"FAIL {row.verifier}, {row.acceptance.words}: {finding}"
-                console.print(Text(text, style=_STYLE["FAIL"]))
+        for line in [*methods(rows), *basis(rows)]:
+            console.print(_line(line, "dim"))
+        console.print(_line(f"coupling bound on one iteration: {_number(model.bounds.coupling)}"))
+        found, more = first([line for row in rows for line in _found(row)], MOST_ITEMS)
+        for line in found:
+            console.print(_line(line, _STYLE["FAIL"]))
+        if more:
+            console.print(f"{more:,} lines more stand in the run file")
         if any(row.calls for row in rows):
             console.print(_calls_table(rows))
             if any(entry.exact is None for row in rows for entry in row.calls):
-                console.print(Text("no exact number of tokens: shown, not judged", style="dim"))
+                console.print(_line("no exact number of tokens: shown, not judged", "dim"))
         console.print()
-    console.print(Text(_promise(run)))
-    console.print(Text(run.verdict, style=_STYLE[run.verdict]))
+    console.print(_line(promise(run)))
+    console.print(_line(verdict_line(run), _STYLE[run.verdict]))
 
 
-def _promise(run: CompareRun) -> str:
-    """What the whole run promises: its false-alarm rate, and what it finds on which models."""
-    models: dict[str, list[str]] = {}
-    for row in run.results:
-        names = models.setdefault(row.lossless.deviation, [])
-        if printable(row.model) not in names:
-            names.append(printable(row.model))
-    found = [
-        deviation + (f" ({', '.join(names)})" if len(models) > 1 else "")
-        for deviation, names in models.items()
-    ]
-    # The second verdict of a row, on its acceptance, waits for the same power.
-    found += dict.fromkeys(row.acceptance.deviation for row in run.results)
-    return (
-        f"Seed {run.seed}. If every verifier here is right, a run reports a fault with "
-        f"probability {run.alpha:g} at most. Found with probability {run.power:g} from "
-        f"{run.detect:g} on, or the verdict is INCONCLUSIVE: {'; '.join(found)}."
-    )
+def _line(text: str, style: str = "") -> Text:
+    """A line that moves no cursor and, whatever a run file holds, ends."""
+    return Text(clean(text, _LONGEST), style=style)
+
+
+def _found(row: CompareResult) -> Iterator[str]:
+    for finding in row.lossless.findings:
+        yield f"FAIL {row.verifier}: {finding}"
+    for line in suspicion(row.lossless.localisation, row.lossless.faults):
+        yield f"{row.verifier}: {line}"
+    for finding in row.acceptance.findings:
+        yield f"FAIL {row.verifier}, {row.acceptance.words}: {finding}"
 
 
 def _title(run: CompareRun, model: ModelInfo) -> str:
-    title = f"{printable(model.name)}: V = {model.vocab_size}, gamma = {run.gamma}"
+    title = f"{model.name}: V = {model.vocab_size}, gamma = {run.gamma}"
     if model.target_perplexity is not None and model.draft_perplexity is not None:
         title += (
             f", perplexity {model.target_perplexity:.2f} target {model.draft_perplexity:.2f} draft"
         )
+    if model.draft_distance is not None and model.draft_distance != DEFAULT_DISTANCE:
+        title += f", draft distance {model.draft_distance:g}"
+    if model.temperature is not None and model.temperature != 1.0:
+        title += f", temperature {model.temperature:g}"
     return title
 
 
@@ -103,10 +96,10 @@ def _model_table(rows: list[CompareResult], speeds: dict[tuple[str, str], Timing
         verdict = row.lossless.verdict
         tier = "" if verdict == "INCONCLUSIVE" else f" {row.lossless.tier}"
         table.add_row(
-            Text(row.verifier),
+            _line(row.verifier),
             Text(verdict + tier, style=_STYLE[verdict]),
             _value(row.expected_accepted),
-            _METHOD[row.expected_accepted.method][0],
+            METHODS[row.expected_accepted.method][0],
             _interval(row.measured),
             _fixed(row.block_efficiency, 3),
             f"{row.optimality:.1%}",
@@ -140,103 +133,6 @@ def _number(expected: Expected) -> str:
     return _value(expected) + (f" = {expected.fraction}" if expected.fraction else "")
 
 
-def _methods(rows: list[CompareResult]) -> list[str]:
-    """One line for each way in which the table's exact E[tau] was found."""
-    lines = []
-    for method, (short, words) in _METHOD.items():
-        used = [row.expected_accepted for row in rows if row.expected_accepted.method == method]
-        if not used:
-            continue
-        line = f"{short}: {words}"
-        if method == "dp":
-            width = max(expected.upper - expected.lower for expected in used)
-            line += f", bounds {width:.0e} apart"
-        elif used[0].confidence is not None:
-            line += f", {used[0].confidence:.1%} interval"
-        lines.append(line)
-    fractions = [
-        f"{row.verifier} {row.expected_accepted.fraction}"
-        for row in rows
-        if row.expected_accepted.fraction and len(row.expected_accepted.fraction) < _LONG_FRACTION
-    ]
-    if fractions:
-        lines.append(f"E[tau]: {', '.join(fractions)}")
-    return lines
-
-
-def _basis(rows: list[CompareResult]) -> list[str]:
-    """What the losslessness verdicts rest on: the rules' laws, then the kernels' samples."""
-    scopes: dict[str, list[str]] = {}
-    for row in rows:
-        if (exact := row.lossless.exact) is not None:
-            key = f"exact, {exact.arithmetic}, by {exact.method}: {exact.scope}: TV {exact.tv:.2g}"
-            scopes.setdefault(key, []).append(row.verifier)
-    lines = [f"{', '.join(names)}: {scope}" for scope, names in scopes.items()]
-    tests = [len(row.lossless.tests) for row in rows]
-    tokens = [max((test.n for test in row.lossless.tests), default=0) for row in rows]
-    lines.append(
-        f"kernels sampled: {_range(tests, 'd')} tests on {_range(tokens, '.1e')} tokens each"
-    )
-    lines += _refuted(rows)
-    main = [(row.lossless.deviation, row.lossless.detectable) for row in rows]
-    beside = [(power.deviation, power.detectable) for row in rows for power in row.lossless.beside]
-    lines += [*_powers(main), *(f"beside it: {power}" for power in _powers(beside))]
-    bounds: dict[tuple[float, str | None], list[float]] = {}
-    for row in rows:
-        if (certificate := row.lossless.certificate) is not None:
-            terms = certificate.delta, certificate.assumption
-            bounds.setdefault(terms, []).append(certificate.bound)
-    lines += [
-        f"certified at {1 - delta:.1%}: mean one-token TV at most {_range(found, '.4f')}, if "
-        f"{assumption}"
-        for (delta, assumption), found in bounds.items()
-    ]
-    return lines + _acceptance(rows)
-
-
-def _refuted(rows: list[CompareResult]) -> list[str]:
-    """How many of the named faults each verifier's tokens refute."""
-    said: dict[str, list[str]] = {}
-    for row in rows:
-        if (faults := row.lossless.faults) is not None:
-            number = len(faults.refuted)
-            count = f"{number} of {number + len(faults.not_refuted)}"
-            said.setdefault(count, []).append(row.verifier)
-    parts = [f"{', '.join(names)} {count}" for count, names in said.items()]
-    return [f"named faults refuted: {'; '.join(parts)}"] if parts else []
-
-
-def _acceptance(rows: list[CompareResult]) -> list[str]:
-    """Whether the kernels accept as their rules do, which losslessness does not rest on."""
-    said: dict[str, list[CompareResult]] = {}
-    for row in rows:
-        said.setdefault(row.acceptance.words, []).append(row)
-    lines = []
-    for words, group in said.items():
-        powers = _powers([(row.acceptance.deviation, row.acceptance.detectable) for row in group])
-        names = ", ".join(row.verifier for row in group)
-        lines.append(f"{names}: {words}; {'; '.join(powers)}")
-    return lines
-
-
-def _powers(found: list[tuple[str, float | None]]) -> list[str]:
-    """Return for each kind of deviation the size from which on all of its tests find it."""
-    sizes: dict[str, list[float | None]] = {}
-    for deviation, size in found:
-        sizes.setdefault(deviation, []).append(size)
-    return [
-        f"{deviation}: power .9 for nothing"
-        if None in every
-        else f"{deviation}: power .9 from {max(x for x in every if x is not None):.4f} on"
-        for deviation, every in sizes.items()
-    ]
-
-
-def _range(values: Sequence[float], form: str) -> str:
-    low, high = format(min(values), form), format(max(values), form)
-    return low if low == high else f"{low} to {high}"
-
-
 def _calls_table(rows: list[CompareResult]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("calls", justify="right")
@@ -249,7 +145,7 @@ def _calls_table(rows: list[CompareResult]) -> Table:
         for row in rows:
             entry = row.calls[i - 1]
             exact = "" if entry.exact is None else f"{entry.exact:.6f}"
-            if entry.fraction and len(entry.fraction) < _LONG_FRACTION:
+            if entry.fraction and len(entry.fraction) < LONG_FRACTION:
                 exact += f" = {entry.fraction}"
-            table.add_row(str(i), row.verifier, exact, _interval(entry.measured))
+            table.add_row(str(i), _line(row.verifier), _line(exact), _interval(entry.measured))
     return table

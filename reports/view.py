@@ -52,6 +52,7 @@ class Cell:
 class Table:
     """A table; ``numbers`` holds the indices of columns that are numbers.
 
+    ``names``: those of columns of names, which may be long and push no other column away.
     ``folded``: closed until the reader opens it. ``left_out`` rows more stand in the run file.
     """
 
@@ -59,6 +60,7 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     numbers: frozenset[int] = frozenset()
+    names: frozenset[int] = frozenset()
     folded: bool = False
     left_out: int = 0
 

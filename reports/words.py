@@ -11,6 +11,8 @@ from simverify.results import Certificate, Test
 LONGEST = 600
 """Characters of one text: what is longer stands in the run file."""
 
+LONGEST_COMMAND = 20_000
+
 MOST_ROWS = 200
 MOST_ITEMS = 100
 
@@ -34,16 +36,27 @@ def clean(text: str, longest: int = LONGEST) -> str:
     return f"{line[:longest]}... ({len(text):,} characters)"
 
 
+def shortened(text: str, most: int) -> str:
+    """Return ``text`` on one line, its end cut off and marked where it is too long."""
+    line = clean(text)
+    return line if len(line) <= most else f"{line[: most - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def shell(text: str) -> str:
+    """Return a command on one line, with its blanks, printable; a cut one would be another."""
+    return printable(bounded(text, LONGEST_COMMAND))
+
+
 def first(entries: Sequence[T], most: int) -> tuple[tuple[T, ...], int]:
     """Return the first ``most`` of ``entries`` and how many are left out."""
     return tuple(entries[:most]), max(len(entries) - most, 0)
 
 
-def listed(names: Iterable[str], most: int = 8) -> str:
-    """Return the first names, and how many more there are."""
+def listed(names: Iterable[str], most: int = 8, longest: int = 60) -> str:
+    """Return the first names, each cut at ``longest`` characters, and how many more there are."""
     every = list(names)
     more = f" and {len(every) - most} more" if len(every) > most else ""
-    return ", ".join(clean(name, 60) for name in every[:most]) + more
+    return ", ".join(shortened(name, longest) for name in every[:most]) + more
 
 
 def figure(value: float, digits: int = 4) -> Cell:
@@ -95,6 +108,7 @@ def tests_table(caption: str, tests: Sequence[tuple[str, Test]]) -> Table:
             for owner, test in shown
         ),
         numbers=frozenset({3, 4, 5, 6, 7}),
+        names=frozenset({0, 1}),
         folded=True,
         left_out=left_out,
     )

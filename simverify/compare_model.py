@@ -81,13 +81,20 @@ class ModelComparison:
         # After the curves, whose scratch memory is as large: both at once would be too much.
         self.tables = model_tables(model)
 
-    def info(self) -> doc.ModelInfo:
-        """Return the model's own entry, with the bound that no rule beats in one iteration."""
+    def info(self, given: str | None) -> doc.ModelInfo:
+        """Return the model's own entry, with the bound that no rule beats in one iteration.
+
+        ``given``: the name or file that the model was asked for by, if it was.
+        """
         # Greedy's first call attains it (Sun et al. 2025, theorem 3).
         return doc.ModelInfo(
             name=self.model.name,
+            given=given,
             vocab_size=self.model.vocab_size,
             bounds=doc.Bounds(coupling=_expected(self.curves["greedy"])),
+            file_sha256=getattr(self.model, "file_sha256", None),
+            draft_distance=getattr(self.model, "draft_distance", None),
+            temperature=getattr(self.model, "temperature", None),
             corpus_sha256=getattr(self.model, "corpus_sha256", None),
             target_perplexity=getattr(self.model, "target_perplexity", None),
             draft_perplexity=getattr(self.model, "draft_perplexity", None),

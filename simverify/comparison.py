@@ -104,9 +104,9 @@ def compare(
     clock = time.perf_counter()
     share = alpha / (len(rules) * len(loaded))
     rows, infos, timings = [], [], []
-    for model in loaded:
+    for asked, model in zip(models, loaded, strict=True):
         comparison = ModelComparison(model, rules, settings, share, say)
-        infos.append(comparison.info())
+        infos.append(comparison.info(asked if isinstance(asked, str) else None))
         for verifier in rules.values():
             row, speed = comparison.row(verifier)
             rows.append(row)
@@ -117,6 +117,7 @@ def compare(
         schema_version=doc.SCHEMA_VERSION,
         seed=seed,
         gamma=gamma,
+        blocks=blocks,
         alpha=alpha,
         detect=detect,
         power=POWER,

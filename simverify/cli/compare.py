@@ -11,6 +11,7 @@ from simverify.cli.common import (
     Whole,
     check_output,
     deliver,
+    json_text_iv,
     output_console,
     progress,
 )
@@ -77,6 +78,8 @@ def compare(
     from simverify.reports.terminal import print_comparison
 
     check_output(json, report)
+    if json is not None or report is not None:
+        json_text_iv(models)  # the document holds the paths
     with progress(quiet) as say:
         run = run_comparison(
             _names("--models", models),

@@ -54,6 +54,8 @@ class MarkovModel:
     ``target_start``, ``draft_start``: float64 (V,), the rows of the empty prefix.
     ``target_rows``, ``draft_rows``: float64 (S, V). All rows sum to 1 within 1e-9.
     ``rational`` holds the same rows as fractions where the model is defined by fractions.
+    ``draft_distance`` and ``temperature`` are the knobs that a markov-V was made with, and
+    ``file_sha256`` is that of the file which a pair was read from; else None.
     """
 
     name: str
@@ -62,6 +64,9 @@ class MarkovModel:
     draft_start: Row
     draft_rows: Row
     rational: RationalRows | None = None
+    draft_distance: float | None = None
+    temperature: float | None = None
+    file_sha256: str | None = None
 
     @property
     def vocab_size(self) -> int:

@@ -5,9 +5,11 @@ fractions as strings ("5/12"). NPZ: arrays ``target_start, target_rows, draft_st
 draft_rows`` and, if wanted, ``name``. The row after token x is ``rows[x]``.
 """
 
+import hashlib
 import json
 import zipfile
 from collections.abc import Iterable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,8 @@ def load_model(path: Path) -> MarkovModel:
     Raises ``UsageError`` that names the file, the row and the rule it breaks.
     """
     try:
+        with path.open("rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         name, parts = _read_npz(path) if path.suffix == ".npz" else _read_json(path)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error.strerror or error})") from None
@@ -44,10 +48,11 @@ def load_model(path: Path) -> MarkovModel:
         _rows_iv(path, part, arrays[part], vocab)
     fractions = _all_fractions(path, parts)
     if fractions is not None:
-        return rational_markov(name, *(fractions[part] for part in _PARTS))
+        model = rational_markov(name, *(fractions[part] for part in _PARTS))
+        return replace(model, file_sha256=sha256)
     # What the tolerance allows would show as a fault of the rule: greedy's debt keeps it.
     p_start, p_rows, q_start, q_rows = (_normalised(arrays[part]) for part in _PARTS)
-    return MarkovModel(name, p_start, p_rows, q_start, q_rows)
+    return MarkovModel(name, p_start, p_rows, q_start, q_rows, file_sha256=sha256)
 
 
 def _normalised(rows: Row) -> Row:

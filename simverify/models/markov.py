@@ -45,7 +45,15 @@ def markov(
     target = _dirichlet(rng, size)
     draft = (1 - distance) * target + distance * _dirichlet(rng, size)
     target, draft = _tempered(target, temperature), _tempered(draft, temperature)
-    return MarkovModel(f"markov-{vocab_size}", target[-1], target[:-1], draft[-1], draft[:-1])
+    return MarkovModel(
+        f"markov-{vocab_size}",
+        target[-1],
+        target[:-1],
+        draft[-1],
+        draft[:-1],
+        draft_distance=float(distance),
+        temperature=float(temperature),
+    )
 
 
 def _dirichlet(rng: np.random.Generator, size: tuple[int, int]) -> Row:

@@ -172,11 +172,20 @@ class Bounds(Struct, frozen=True):
 
 
 class ModelInfo(Struct, frozen=True):
-    """A model of the run. Perplexities and corpus belong to trained models."""
+    """A model of the run. Perplexities and corpus belong to trained models.
+
+    ``given``: what names it in ``--models``, for a file its path; null for a model that was
+    made in Python. ``file_sha256``: of that file. ``draft_distance``, ``temperature``: the
+    knobs of markov-V.
+    """
 
     name: str
+    given: str | None
     vocab_size: int
     bounds: Bounds
+    file_sha256: str | None
+    draft_distance: float | None
+    temperature: float | None
     corpus_sha256: str | None
     target_perplexity: float | None
     draft_perplexity: float | None
@@ -187,12 +196,14 @@ class CompareRun(Struct, frozen=True, tag_field="command", tag="compare"):
 
     ``alpha``: probability that a run in which every verifier is right reports a fault.
     ``detect``, ``power``: a deviation of this size, of the kind named in ``deviation``, is
-    found with this probability, or the verdict is INCONCLUSIVE.
+    found with this probability, or the verdict is INCONCLUSIVE. ``blocks``: simulated blocks
+    per verifier that were asked for; null for as many as the promised power needs.
     """
 
     schema_version: Literal[1]
     seed: int
     gamma: int
+    blocks: int | None
     alpha: float
     detect: float
     power: float

@@ -2,8 +2,10 @@
 
 import pytest
 from browser import CHROMIUM, Browser
+from report_runs import compare_run
 
 from simverify.reports.examples import FOLDER
+from simverify.reports.html import html_report
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 
@@ -117,9 +119,9 @@ def test_the_keyboard_reaches_everything_in_order(browser, page):
 def test_a_table_is_sorted_by_the_keyboard_and_copied(browser):
     browser.open(FOLDER / "compare" / "report.html", width=1600)
     rows = "[...document.querySelector('table').tBodies[0].rows]"
-    column = f"{rows}.map(row => Number(row.cells[4].dataset.v))"
+    column = f"{rows}.map(row => Number(row.cells[5].dataset.v))"
     before = browser.value(column)
-    browser.value("document.querySelectorAll('table')[0].querySelectorAll('th button')[4].focus()")
+    browser.value("document.querySelectorAll('table')[0].querySelectorAll('th button')[5].focus()")
     browser.press("Enter", 13)
     assert browser.value(column) == sorted(before) != before
     browser.press("Enter", 13)
@@ -139,6 +141,22 @@ def test_the_verdict_is_in_the_first_screen(browser):
             browser.open(page, width=width)
             rule = "document.querySelector('.ruling').getBoundingClientRect().bottom"
             assert browser.value(rule) < 600
+
+
+@pytest.mark.parametrize("width", [360, 800, 1600])
+def test_long_names_push_no_verdict_off_the_screen(browser, tmp_path, width):
+    name = "{}" + "a-model-with-a-name-of-ninety-characters" + "-and-more" * 5 + "xxxx"
+    run = compare_run(5, 4, name)
+    assert len(run.models[0].name) == 90
+    (tmp_path / "long.html").write_text(html_report(run))
+    browser.open(tmp_path / "long.html", width=width)
+    row = "document.querySelector('table').tBodies[0].rows[0]"
+    for cell in (0, 1, 2):  # lossless, as declared, verifier
+        assert browser.value(f"{row}.cells[{cell}].getBoundingClientRect().right") <= width
+    box = "document.querySelector('.wide')"
+    fits = browser.value(f"{box}.scrollWidth <= {box}.clientWidth")
+    assert fits == (width == 1600)
+    assert browser.value("document.querySelector('.ruling').getBoundingClientRect().bottom") < 600
 
 
 def test_a_print_has_a_light_page_and_no_buttons(browser):

@@ -4,11 +4,12 @@ import re
 import msgspec
 import pytest
 from msgspec.structs import replace
+from report_runs import hostile_runs
 from rich.console import Console
 
 import simverify
 from simverify.reports.terminal import print_comparison
-from simverify.results import AfterCalls, Expected, FaultAtStrength, Power, Suspect
+from simverify.results import AfterCalls, CompareRun, Expected, FaultAtStrength, Power, Suspect
 
 ALL = ["token", "block", "greedy", "match", "temperature-0"]
 
@@ -48,7 +49,10 @@ def test_all_verifiers_failing_and_inconclusive_fit(run):
     for model in ("toy", "markov-16"):
         assert f"{model}: V = " in text
     assert len(table(text)) == len(ALL)
-    assert text.endswith("FAIL\n")
+    assert " ".join(text.split()).endswith(
+        "FAIL: lossless passed for 0 of 10 results; failed for 2; too few blocks to decide it for "
+        "8; too few blocks to say that 10 of 10 accept as the declared rule"
+    )
 
 
 def test_the_numbers_are_those_of_the_run(run):
@@ -120,7 +124,7 @@ def rename(run, name):
 def test_a_name_moves_no_cursor_and_is_no_markup(run, options):
     text = shown(rename(run, "[red]x[/red]\x1b[31m\r\n\x07[/oops]"), **options)
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text) if options else text
-    assert plain.startswith("[red]x[/red]?[31m???[/oops]: V = 2")
+    assert plain.startswith("[red]x[/red]?[31m ?[/oops]: V = 2")
     assert "\x1b[31m\r" not in text
     assert "\x07" not in text
 
@@ -223,11 +227,50 @@ def test_what_is_not_the_declared_rule_is_told_from_what_is_lossy(run):
         verdict = "FAIL" if row.verifier == "block" else "PASS"
         return replace(row, verdict=verdict, lossless=lossless, acceptance=acceptance)
 
-    text = shown(every(run, change))
+    changed = every(run, change)
+    text = shown(replace(changed, verdict="FAIL"))
     assert_fits(text)
     assert "FAIL block, not the declared rule: too few" in text
+    assert " ".join(text.split()).endswith(
+        "FAIL: lossless passed for 10 of 10 results; 2 of 10 accept otherwise than the declared "
+        "rule"
+    )
     assert [line.split()[1] for line in table(text)] == ["PASS"] * len(ALL)
     assert "token, greedy, match, temperature-0: as declared; shift of a Pr" in text
+
+
+def test_a_run_that_waits_for_acceptance_alone_says_that_lossless_passed(run):
+    def change(row):
+        lossless = replace(row.lossless, verdict="PASS", findings=(), detectable=0.001)
+        acceptance = replace(row.acceptance, verdict="INCONCLUSIVE", findings=())
+        return replace(row, verdict="INCONCLUSIVE", lossless=lossless, acceptance=acceptance)
+
+    text = flat(replace(every(run, change), verdict="INCONCLUSIVE"))
+    assert text.endswith(
+        "INCONCLUSIVE: lossless passed for 10 of 10 results; too few blocks to say that 10 of 10 "
+        "accept as the declared rule"
+    )
+
+
+def test_knobs_of_a_model_stand_beside_its_name_unless_they_are_the_usual(run):
+    assert "markov-16: V = 16, gamma = 6\n" in shown(run)
+    tempered = replace(run.models[1], temperature=0.5, draft_distance=0.125)
+    text = shown(replace(run, models=(run.models[0], tempered)))
+    assert "markov-16: V = 16, gamma = 6, draft distance 0.125, temperature 0.5\n" in text
+
+
+def test_hostile_texts_move_no_cursor_and_end(run):
+    for hostile in hostile_runs():
+        if isinstance(hostile, CompareRun):
+            findings = ("\x1b[31m" + "x" * 10_000,) * 500
+            lossless = replace(hostile.results[0].lossless, findings=findings)
+            rows = (replace(hostile.results[0], lossless=lossless), *hostile.results[1:])
+            text = shown(replace(hostile, results=rows))
+            assert not {"\x1b", "\x00", "\u202e"} & set(text)
+            assert "400 lines more stand in the run file" in text
+            assert len(text) < 500_000
+            return
+    raise AssertionError("no comparison among the hostile runs")
 
 
 def test_lengths_without_an_exact_value_are_said_not_to_be_judged(run):

@@ -1,11 +1,15 @@
 """What reports say of failures of every kind, of a self-test and of a plan."""
 
+from xml.etree import ElementTree
+
 import pytest
 from html_page import Page, check
 from msgspec.structs import replace
 from report_runs import example
 
+from simverify.reports.github import annotations
 from simverify.reports.html import html_report
+from simverify.reports.junit import junit_report
 from simverify.reports.markdown import markdown_report
 from simverify.reports.report import report_of
 from simverify.results import (
@@ -60,7 +64,7 @@ def lossy():
 def test_a_lossy_verifier_and_a_strange_one_are_told_apart(lossy):
     ruling = report_of(lossy).ruling
     assert ruling.startswith("Do not ship token on compact: the output does not follow")
-    assert "block on compact: accepts otherwise than the rule" in ruling
+    assert "Look at block on compact: the kernel accepts otherwise than the declared" in ruling
     text = words(lossy)
     for part in (
         "token on compact: transitions: p = 1e-40",
@@ -73,16 +77,68 @@ def test_a_lossy_verifier_and_a_strange_one_are_told_apart(lossy):
     assert [case.outcome for case in report_of(lossy).cases[:3]] == ["failed", "failed", "passed"]
 
 
-def test_too_few_samples_are_no_reason_to_ship():
+def undecided(part, rows=1):
+    """A comparison of which the first results were too small for one of the two verdicts."""
     run = example("compare")
-    row = run.results[0]
-    row = replace(
-        row, verdict="INCONCLUSIVE", lossless=replace(row.lossless, verdict="INCONCLUSIVE")
+
+    def change(row):
+        small = replace(getattr(row, part), verdict="INCONCLUSIVE", detectable=0.0314)
+        return replace(row, verdict="INCONCLUSIVE", **{part: small})
+
+    results = (*map(change, run.results[:rows]), *run.results[rows:])
+    return replace(run, verdict="INCONCLUSIVE", results=results)
+
+
+def test_too_few_blocks_are_no_reason_to_ship():
+    run = undecided("lossless")
+    report = report_of(run)
+    assert report.ruling == (
+        "Do not decide on this run about token on compact: too few blocks to say that the output "
+        "follows the target."
     )
-    run = replace(run, verdict="INCONCLUSIVE", results=(row, *run.results[1:]))
-    assert report_of(run).ruling == (
-        "Do not decide on this run about token on compact: too few samples."
+    assert report.cases[0].message == (
+        "too few blocks to decide on losslessness: mean one-token TV: found from 0.0314 on, asked "
+        "from 0.02 on"
     )
+
+
+@pytest.mark.parametrize(("rows", "named"), [(1, "token on compact"), (12, "all 12 results")])
+def test_what_waits_for_acceptance_alone_says_so_on_every_face(rows, named):
+    run = undecided("acceptance", rows)
+    report = report_of(run)
+    said = f"Lossless passed for {named}; too few blocks to say that the kernel accepts as the"
+    assert report.ruling.startswith(said)
+    facts = {fact.name: fact.text for fact in report.facts}
+    assert facts["Lossless"] == "12 of 12 results passed"
+    assert facts["Accepts as the declared rule"] == (
+        f"{12 - rows} of 12 results passed, {rows} with too few blocks"
+    )
+    why = (
+        "lossless passed; too few blocks to say that the kernel accepts as the declared rule: "
+        "shift of a Pr(tau >= l) out of its bounds: found from 0.0314 on, asked from 0.02 on"
+    )
+    assert [case.message for case in report.cases[:rows]] == [why] * rows
+    case = next(ElementTree.fromstring(junit_report(run)).iter("error"))
+    assert case.attrib["message"] == why
+    assert next(annotations(run)).endswith(f"::{why}")
+    for page in (words(run), markdown_report(run)):
+        assert said in page
+
+
+def test_a_pass_claims_no_more_than_its_tests_saw():
+    run = example("compare")
+    sampled = [row for row in run.results if row.lossless.tier == "sampled"]
+    exact = [row for row in run.results if row.lossless.tier == "exact"]
+    assert sampled
+    assert exact
+    for rows, said in (
+        (sampled, "No deviation was found on the models tried, with the error rates below"),
+        ([*exact, *sampled], "No deviation was found on the models tried, with the error rates"),
+        (exact, "Every rule's own law is its target's, exactly, and no deviation of a kernel"),
+    ):
+        models = tuple(m for m in run.models if any(m.name == row.model for row in rows))
+        part = replace(run, results=tuple(rows), models=models)
+        assert report_of(part).ruling.startswith(said)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,50 @@
+"""What a comparison's verdicts rest on, for the first screen of its report."""
+
+from collections.abc import Iterator
+
+from simverify.reports.compare_words import model_words
+from simverify.reports.found import count
+from simverify.reports.view import Fact
+from simverify.reports.words import listed
+from simverify.results import CompareRun
+
+
+def compare_facts(run: CompareRun) -> Iterator[Fact]:
+    """Yield what was judged, how many passed, and the error rates of the run."""
+    total = count(len(run.results), "result")
+    for name, verdicts in (
+        ("Lossless", [row.lossless.verdict for row in run.results]),
+        ("Accepts as the declared rule", [row.acceptance.verdict for row in run.results]),
+    ):
+        told = [f"{verdicts.count('PASS')} of {total} passed"]
+        told += [f"{n} failed"] if (n := verdicts.count("FAIL")) else []
+        told += [f"{n} with too few blocks"] if (n := verdicts.count("INCONCLUSIVE")) else []
+        yield Fact(name, ", ".join(told))
+    models = listed(map(model_words, run.models), 4, 120)
+    yield Fact("Judged", f"gamma {run.gamma}, on {models}")
+    yield Fact("Rests on", _basis(run))
+    yield Fact(
+        "False alarms",
+        f"with probability {run.alpha:g} at most this run reports a fault where there is none",
+    )
+    kinds = dict.fromkeys(row.lossless.deviation for row in run.results)
+    kinds |= dict.fromkeys(row.acceptance.deviation for row in run.results)
+    yield Fact(
+        "Power",
+        f"{run.power:g} against a deviation of {run.detect:g}, or the verdict is INCONCLUSIVE: "
+        f"{listed(kinds, 4)}",
+    )
+    bounds = [r.lossless.certificate.bound for r in run.results if r.lossless.certificate]
+    if bounds:
+        yield Fact("Certified", f"mean one-token TV at most {max(bounds):.3g}, by the assumption "
+                   "beside each certificate")  # fmt: skip
+
+
+def _basis(run: CompareRun) -> str:
+    exact = sum(row.lossless.tier == "exact" for row in run.results)
+    both = "the rule's exact law and sampled tests of its kernel"
+    if exact == len(run.results):
+        return both
+    if not exact:
+        return "sampled tests of the kernels alone"
+    return f"{both} for {exact} of {len(run.results)} results, sampled tests alone for the others"

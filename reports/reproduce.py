@@ -1,0 +1,71 @@
+"""The command that makes a comparison's document again."""
+
+import shlex
+from collections.abc import Iterator
+
+from simverify.reports.view import Block, Command, Prose
+from simverify.reports.words import listed
+from simverify.results import CompareRun, ModelInfo
+
+
+def reproduce_blocks(run: CompareRun) -> Iterator[Block]:
+    """Yield the command with what it needs, or why there is none."""
+    unnamed = [model.name for model in run.models if not _nameable(model)]
+    if unnamed:
+        yield Prose(
+            f"No command line gives this run again: it was made in Python, by simverify.compare, "
+            f"with models that no name or plain path leads to: {listed(unnamed)}."
+        )
+        return
+    yield Command(compare_command(run))
+    for model in run.models:
+        if model.file_sha256 is not None:
+            yield Prose(
+                f"It reads the file {model.given}: the same file has sha256 {model.file_sha256}."
+            )
+        if model.corpus_sha256 is not None:
+            yield Prose(
+                f"{model.name} is trained on this Python's own text; another Python's gives other "
+                f"numbers. The same text has sha256 {model.corpus_sha256}."
+            )
+    yield Prose("It gives the same document, whatever the threads, but for the object meta.")
+
+
+def compare_command(run: CompareRun) -> str:
+    """Return the command line of a run all of whose models have names."""
+    knobs = [model for model in run.models if model.temperature is not None]
+    options = {
+        "--gamma": str(run.gamma),
+        "--verifiers": ",".join(dict.fromkeys(row.verifier for row in run.results)),
+        "--models": ",".join(model.given or "" for model in run.models),
+        "--blocks": "" if run.blocks is None else str(run.blocks),
+        "--calls": str(max(len(row.calls) for row in run.results)),
+        "--eos": "" if run.eos is None else str(run.eos),
+        "--cost-ratio": _number(run.results[0].speedup.cost_ratio),
+        "--draft-distance": _number(knobs[0].draft_distance) if knobs else "",
+        "--temperature": _number(knobs[0].temperature) if knobs else "",
+        "--alpha": _number(run.alpha),
+        "--detect": _number(run.detect),
+        "--seed": str(run.seed),
+    }
+    words = [word for name, value in options.items() if value for word in _words(name, value)]
+    return shlex.join(["simverify", "compare", *words])
+
+
+def _words(name: str, value: str) -> list[str]:
+    # A path that begins with a hyphen would be taken for an option.
+    return [f"{name}={value}"] if value.startswith("-") else [name, value]
+
+
+def _nameable(model: ModelInfo) -> bool:
+    """Whether ``--models``, whose names are split at commas and stripped, can name the model."""
+    given = model.given
+    return bool(given) and given == given.strip() and "," not in given and given.isprintable()
+
+
+def _number(value: float | None) -> str:
+    """The shorter of two ways to write a number that give it back to the last bit."""
+    if value is None:
+        return ""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)
