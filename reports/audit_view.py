@@ -3,17 +3,16 @@
 from collections.abc import Iterator, Sequence
 
 from simverify.reports import found as say
-from simverify.reports.counterexample import counterexample_blocks, trial_blocks
+from simverify.reports.audit_facts import audit_facts, audit_ruling
+from simverify.reports.counterexample import breach_blocks, counterexample_blocks, trial_blocks
 from simverify.reports.failure import failure_lines
 from simverify.reports.fault_blocks import fault_blocks
-from simverify.reports.sampled import looked_on, promises, scope
-from simverify.reports.suspicion import suspicion
+from simverify.reports.sampled import certified_on, promises
 from simverify.reports.view import (
     Block,
     Case,
     Cell,
     Command,
-    Fact,
     Items,
     Mark,
     Prose,
@@ -24,14 +23,13 @@ from simverify.reports.view import (
 from simverify.reports.words import (
     MOST_ITEMS,
     MOST_ROWS,
-    certified,
     figure,
     first,
     listed,
     optional,
     tests_table,
 )
-from simverify.results import AuditRun, Certificate, Probe, SampledTier
+from simverify.results import AuditRun, Probe
 
 _OUTCOMES: dict[str, Mark] = {"violation": "fail", "warning": "open", "ok": "pass"}
 
@@ -42,8 +40,8 @@ def audit_report(run: AuditRun) -> Report:
         command="audit",
         title=run.spec,
         verdict=run.verdict,
-        ruling=_ruling(run),
-        facts=tuple(_facts(run)),
+        ruling=audit_ruling(run),
+        facts=tuple(audit_facts(run)),
         sections=tuple(_sections(run)),
         cases=tuple(_cases(run)),
         version=run.meta.version,
@@ -54,74 +52,6 @@ def audit_report(run: AuditRun) -> Report:
     )
 
 
-def _ruling(run: AuditRun) -> str:
-    warnings = sum(probe.outcome == "warning" for probe in run.probes)
-    if run.verdict == "FAIL":
-        found = run.counterexample
-        if found is None:
-            return f"Do not ship it: {'; '.join(run.findings[:2]) or 'it failed'}."
-        return (
-            "Do not ship it: its output does not follow the target model. On an instance with "
-            f"{found.instance.vocab_size} tokens and drafts of {found.instance.gamma} it is off "
-            f"by a total variation of {say.probability(found.tv)}."
-        )
-    if run.verdict == "INCONCLUSIVE":
-        return f"Do not decide on this run: {run.inconclusive or 'it reached no verdict'}."
-    if run.tier == "exact":
-        what = (
-            "Lossless on every instance tried, exactly: nothing here speaks against shipping it. "
-            "What was not tried (larger vocabularies, other precisions) is not covered."
-        )
-    else:
-        what = (
-            "No deviation was found, with the error rates below, on the sizes sampled: nothing "
-            "here speaks against shipping it."
-        )
-    if not warnings:
-        return what
-    return f"{what} First read what the probes warn of ({say.count(warnings, 'warning')})."
-
-
-def _facts(run: AuditRun) -> Iterator[Fact]:
-    yield Fact("Judged", scope(run))
-    if run.instances:
-        worst = max(instance.max_abs_deviation for instance in run.instances)
-        yield Fact(
-            "Exact tier",
-            f"{say.count(len(run.instances), 'instance')}, {say.count(run.paths, 'path')}: largest "
-            f"deviation {worst:.2g}, tolerance {run.tolerance:g} ({run.dtype})",
-        )
-    if run.not_enumerable:
-        yield Fact("Not followed exactly", run.not_enumerable)
-    if (tier := run.sampled) is not None:
-        yield Fact(
-            "Sampled tier",
-            f"{say.count(tier.samples, 'call')}, {say.count(len(tier.tests), 'test')}: "
-            f"false-alarm rate {tier.alpha:g}, on {looked_on(tier)}",
-        )
-        for sizes, found, bound in promises(tier):
-            what = f"power {tier.power:g} against {found}" + (f", {bound}" if bound else "")
-            yield Fact(f"On {sizes}", what)
-        if tier.certificate is not None:
-            yield Fact("Certificate", _certified_on(tier, tier.certificate))
-    if (place := run.localisation) is not None:
-        yield Fact("Where", f"{say.place_words(place)}.")
-    elif run.sampled is not None:
-        for line in suspicion(run.sampled.localisation, run.sampled.faults):
-            name, _, words = line.partition(": ")
-            yield Fact(name.capitalize(), words)
-    if resemblance := say.resemblance(run):
-        yield Fact("Resembles", resemblance)
-    if run.refuted:
-        yield Fact("Refuted", f"{say.count(len(run.refuted), 'fault')} of the catalogue")
-    if run.probes:
-        told = [
-            say.count(sum(probe.outcome == outcome for probe in run.probes), outcome)
-            for outcome in ("violation", "warning")
-        ]
-        yield Fact("Edge probes", f"{len(run.probes)} run: {', '.join(told)}")
-
-
 def _sections(run: AuditRun) -> Iterator[Section]:
     findings, more = first(say.findings(run), MOST_ITEMS)
     if findings:
@@ -130,6 +60,8 @@ def _sections(run: AuditRun) -> Iterator[Section]:
         yield Section(
             "Smallest counterexample", tuple(counterexample_blocks(run, run.counterexample))
         )
+    if run.breach is not None:
+        yield Section("Where it breaks its contract", tuple(breach_blocks(run.breach)))
     if run.trial is not None:
         yield Section("A trial to look at", tuple(trial_blocks(run.trial)))
     yield Section("What was promised", tuple(_promise(run)))
@@ -150,8 +82,11 @@ def _promise(run: AuditRun) -> Iterator[Block]:
         rows.append(("exact tier", "no false alarms: the law itself, over all paths of the code"))
         rows.append(("tolerance", f"{run.tolerance:g}, for rounding in {run.dtype}"))
         worst = max(instance.max_abs_deviation for instance in run.instances)
-        certificate = f"no output is off by more than {worst:.2g}, on the instances tried"
-        rows.append(("certificate" if run.verdict == "PASS" else "largest deviation", certificate))
+        # A few trivial instances are no certificate of code that went to the sampled tier.
+        whole = run.verdict == "PASS" and run.not_enumerable is None
+        tried = f"the {say.count(len(run.instances), 'instance')} tried exactly"
+        limit = f"no output is off by more than {worst:.2g}, on {tried}"
+        rows.append(("certificate" if whole else "largest deviation", limit))
     if (tier := run.sampled) is not None:
         rows += [
             ("false-alarm rate (alpha)", f"{tier.alpha:g} for the whole run"),
@@ -162,15 +97,11 @@ def _promise(run: AuditRun) -> Iterator[Block]:
             ("samples", f"{say.count(tier.samples, 'call')}, {say.count(tier.looks, 'look')}"),
         ]
         if tier.certificate is not None:
-            rows.append(("certificate", _certified_on(tier, tier.certificate)))
+            rows.append(("certificate", certified_on(tier, tier.certificate)))
     rows.append(("probes", "a violation fails the audit; a warning only under strict probes"))
     yield Table(
         "Error rates and limits", ("what", "value"), tuple((Cell(a), Cell(b)) for a, b in rows)
     )
-
-
-def _certified_on(tier: SampledTier, certificate: Certificate) -> str:
-    return f"on {looked_on(tier)}: {certified(certificate)}"
 
 
 def _refuted(run: AuditRun) -> Iterator[Block]:
@@ -206,7 +137,8 @@ def _probes(probes: Sequence[Probe]) -> Table:
 
 def _details(run: AuditRun) -> Iterator[Block]:
     if run.instances:
-        ordered = sorted(run.instances, key=lambda instance: not instance.failed)
+        # The worst come first: a short rendering shows no more than these.
+        ordered = sorted(run.instances, key=lambda x: (not x.failed, -x.max_abs_deviation))
         shown, more = first(ordered, MOST_ROWS)
         yield Table(
             "Instances of the exact tier",

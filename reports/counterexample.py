@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from simverify.reports import found as say
 from simverify.reports.view import Block, Cell, Node, Prose, Table, Tree
 from simverify.reports.words import MOST_ROWS, first
-from simverify.results import AuditRun, Branch, Counterexample, FailingTrial, Instance
+from simverify.results import AuditRun, Branch, Breach, Counterexample, FailingTrial, Instance
 
 _CAPTION = "Outputs by their first tokens: probability emitted, and due"
 _MOST_PLACES, _MOST_BRANCHES = 32, 64
@@ -31,6 +31,19 @@ def counterexample_blocks(run: AuditRun, found: Counterexample) -> Iterator[Bloc
         )
     if resemblance := say.resemblance(run):
         yield Prose(resemblance)
+
+
+def breach_blocks(found: Breach) -> Iterator[Block]:
+    """Yield the call that broke its contract, by its drafted block and its instance."""
+    instance = found.instance
+    drafted = ""
+    if found.draft_tokens is not None:
+        drafted = f", draft tokens {say.tokens(found.draft_tokens)}"
+    yield Prose(
+        f"V = {instance.vocab_size}, gamma = {instance.gamma}{drafted}. {say.before(instance)} "
+        f"{found.message}"
+    )
+    yield _rows(instance)
 
 
 def trial_blocks(trial: FailingTrial) -> Iterator[Block]:

@@ -2,6 +2,7 @@
 
 import shlex
 import textwrap
+from collections.abc import Sequence
 
 from simverify.reports.found import (
     after,
@@ -17,13 +18,17 @@ from simverify.reports.found import (
 )
 from simverify.reports.sampled import promises, scope
 from simverify.reports.suspicion import suspicion
-from simverify.reports.words import bounded
+from simverify.reports.words import MOST_ITEMS, bounded, first
+from simverify.reports.wrong import what_is_wrong
 from simverify.results import AuditRun, Breach, Counterexample, Instance, Localisation
 
 WIDTH = 80
 
 LONGEST = 10_000
 """Characters of one text: longer ones, which code under audit may raise, stand in the document."""
+
+_MOST_LINES = 200
+_MOST_PAIRS = 100
 
 
 def verdict_lines(run: AuditRun) -> list[str]:
@@ -36,7 +41,7 @@ def verdict_lines(run: AuditRun) -> list[str]:
         *_wrap(_exact(run)),
         *_wrap(_sampled(run)),
         *_wrap(f"refutes the faults {', '.join(run.refuted)}" if run.refuted else ""),
-        *(line for note in run.notes for line in _wrap(f"note: {note}")),
+        *_bounded([f"note: {note}" for note in run.notes]),
     ]
 
 
@@ -46,7 +51,11 @@ def failure_lines(run: AuditRun) -> list[str]:
     Lines have 80 columns at most, but for a command of which one word is longer; no line has
     control characters, whatever the code under audit raised.
     """
-    sections = [verdict_lines(run), _listed("What failed:", findings(run))]
+    sections = [verdict_lines(run)]
+    if run.sampled is not None and run.verdict == "FAIL":
+        words = what_is_wrong(run)  # the tests' names alone say little
+        sections.append(_wrap(words[0].upper() + words[1:]))
+    sections.append(_listed("What failed:", findings(run)))
     if run.breach is not None:
         sections.append(_breach(run.breach))
     if run.counterexample is not None:
@@ -133,11 +142,12 @@ def _rows(instance: Instance) -> list[str]:
     """The rows of ``instance``, each pair of p and q once, with the prefixes it follows."""
     pairs = row_pairs(instance)
     lines = []
-    for (p, q), prefixes in pairs.items():
+    shown, more = first(list(pairs.items()), _MOST_PAIRS)
+    for (p, q), prefixes in shown:
         follows = "after every prefix" if len(pairs) == 1 else after(prefixes, WIDTH - 4)
         lines.append(f"  {follows}:")
         lines += _wrap(f"p = {p}", "    ") + _wrap(f"q = {q}", "    ")
-    return lines
+    return [*lines, f"  {more:,} more rows stand in the run file"] if more else lines
 
 
 def _probes(run: AuditRun) -> list[str]:
@@ -165,7 +175,17 @@ def _inconclusive(run: AuditRun) -> list[str]:
 def _listed(title: str, entries: list[str]) -> list[str]:
     if not entries:
         return []
-    return [title, *(line for entry in entries for line in _wrap(entry, "  ", "    "))]
+    return [title, *_bounded(entries, "  ", "    ")]
+
+
+def _bounded(entries: Sequence[str], indent: str = "", rest: str | None = None) -> list[str]:
+    """Entries on their lines, as far as a reader would scroll, and how many are left out."""
+    lines: list[str] = []
+    for i, entry in enumerate(entries):
+        if i == MOST_ITEMS or len(lines) >= _MOST_LINES:
+            return [*lines, f"{indent}{len(entries) - i:,} more stand in the run file"]
+        lines += _wrap(entry, indent, rest)
+    return lines
 
 
 def _command(command: str) -> list[str]:
@@ -190,12 +210,12 @@ def _command(command: str) -> list[str]:
     return lines
 
 
-def _wrap(text: str, first: str = "", rest: str | None = None) -> list[str]:
+def _wrap(text: str, indent: str = "", rest: str | None = None) -> list[str]:
     return textwrap.wrap(
         _plain(bounded(text, LONGEST)),
         WIDTH,
-        initial_indent=first,
-        subsequent_indent=f"{first}  " if rest is None else rest,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  " if rest is None else rest,
         break_on_hyphens=False,
     )
 

@@ -5,6 +5,8 @@ speed-up against gamma; a panel for each model. The same run files give the same
 """
 
 import io
+import re
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +24,9 @@ _LABELS = {
     "fig4": ("gamma, draft length", "block efficiency, tokens a target call"),
     "fig5": ("gamma, draft length", "speed-up over plain decoding"),
 }
+_GLYPH = re.compile(r"Glyph (\d+) ")
+"""How matplotlib warns of a character, several times for each."""
+
 _MARKERS = "osD^vPX*"
 _SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": "simverify",
@@ -47,8 +52,10 @@ def figure_iv(output: Path) -> None:
         ) from None
 
 
-def draw(kind: Kind, runs: Sequence[CompareRun], output: Path) -> None:
-    """Draw ``kind`` to ``output``, whole or not at all.
+def draw(kind: Kind, runs: Sequence[CompareRun], output: Path) -> str:
+    """Draw ``kind`` to ``output``, whole or not at all; return the characters shown as boxes.
+
+    Those are what the font of matplotlib lacks, each once.
 
     Where several runs have the same verifier on the same model, the longest drafts are drawn.
     Lines are exact, or the middle of bounds; marks are measured. Raises ``UsageError`` if
@@ -61,7 +68,8 @@ def draw(kind: Kind, runs: Sequence[CompareRun], output: Path) -> None:
     import matplotlib
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(_SETTINGS):
+    with matplotlib.rc_context(_SETTINGS), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         columns = min(len(panels), 3)
         lines = -(-len(panels) // columns)
         figure = Figure(figsize=(3.1 * columns, 2.6 * lines), layout="constrained")
@@ -73,7 +81,16 @@ def draw(kind: Kind, runs: Sequence[CompareRun], output: Path) -> None:
         drawn = io.BytesIO()
         stamp = "Date" if output.suffix == ".svg" else "CreationDate"
         figure.savefig(drawn, format=output.suffix[1:], metadata={stamp: None})
+    lacking = {}
+    for warning in caught:
+        if match := _GLYPH.match(str(warning.message)):
+            lacking[chr(int(match[1]))] = None
+        else:
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
     write_whole(output, drawn.getvalue())
+    return "".join(lacking)
 
 
 def _panels(kind: Kind, runs: Sequence[CompareRun]) -> dict[str, list[CompareResult]]:

@@ -25,7 +25,9 @@ from simverify.results import Document
 MOST_CHARACTERS = 500_000
 """GitHub takes a step's summary of 1 MiB at most."""
 
-_MOST_ROWS = 40
+_MOST_ROWS, _FEW_ROWS = 40, 10
+"""Rows of a table; few of one that a page would fold away and that has more than the most."""
+
 _SIGNS = {"PASS": "\N{WHITE HEAVY CHECK MARK}", "FAIL": "\N{CROSS MARK}"}
 
 
@@ -73,7 +75,8 @@ def _block(block: Block) -> Iterator[str]:
 
 
 def _table(table: Table) -> str:
-    rows = table.rows[: 0 if table.folded and len(table.rows) > _MOST_ROWS else _MOST_ROWS]
+    long = table.folded and len(table.rows) > _MOST_ROWS
+    rows = table.rows[: _FEW_ROWS if long else _MOST_ROWS]
     left_out = len(table.rows) - len(rows) + table.left_out
     sides = ["---:" if i in table.numbers else "---" for i in range(len(table.columns))]
     lines = [

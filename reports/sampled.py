@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from simverify.results import AuditRun, SampledModel, SampledTier
+from simverify.reports.words import certified
+from simverify.results import AuditRun, Certificate, SampledModel, SampledTier
 
 
 def scope(run: AuditRun) -> str:
@@ -29,6 +30,11 @@ def promises(tier: SampledTier) -> Iterator[tuple[str, str, str | None]]:
         bounds = [x.bound for x in here if x.bound is not None]
         bound = f"TV at most {max(bounds):.3g}" if bounds else None
         yield _sizes(here), f"{reached}, asked against {detect:g}", bound
+
+
+def certified_on(tier: SampledTier, certificate: Certificate) -> str:
+    """Return what the certificate of all instances promises, and on which."""
+    return f"on {looked_on(tier)}: {certified(certificate)}"
 
 
 def _sizes(instances: Iterable[SampledModel]) -> str:

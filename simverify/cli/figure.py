@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from simverify.cli.streams import say_error
 from simverify.errors import UsageError
 
 
@@ -38,5 +39,11 @@ def figure(
         if not isinstance(document, CompareRun):
             raise UsageError(f"{path} is no comparison: figures are drawn from compare's run files")
         documents.append(document)
-    draw(kind, documents, output)
+    if lacking := draw(kind, documents, output):
+        some = ", ".join(f"U+{ord(c):04X}" for c in lacking[:5])
+        more = f" and {len(lacking) - 5} more" if lacking[5:] else ""
+        say_error(
+            f"simverify: {output} may show boxes for {some}{more}, which matplotlib's font lacks: "
+            "give the models other names, or set font.family in a matplotlibrc"
+        )
     return 0

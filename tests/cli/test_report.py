@@ -4,8 +4,9 @@ from xml.etree import ElementTree
 
 import jsonschema
 import pytest
-from report_runs import example
+from report_runs import compare_run, example
 
+from simverify.reports.document import document_text
 from simverify.reports.examples import FOLDER
 from simverify.reports.html import html_report
 from simverify.reports.junit import junit_report
@@ -169,6 +170,15 @@ class TestFigure:
         if ending == "svg":
             for word in (b"markov-64", b"greedy", b"block"):
                 assert word in content
+
+    @pytest.mark.parametrize("ending", ["svg", "pdf"])
+    def test_a_name_that_the_font_lacks_costs_one_line(self, command, tmp_path, ending):
+        pytest.importorskip("matplotlib")
+        run = compare_run(3, 2, "\N{CJK UNIFIED IDEOGRAPH-6A21}\N{CJK UNIFIED IDEOGRAPH-578B} {}")
+        (tmp_path / "run.json").write_text(document_text(run))
+        assert command("figure", "fig3", "run.json", "-o", f"a.{ending}") == 0
+        assert f"a.{ending} may show boxes for U+6A21, U+578B, which" in command.complaint()
+        assert (tmp_path / f"a.{ending}").exists()
 
     def test_the_longest_drafts_of_several_runs_are_drawn(self, command, tmp_path):
         pytest.importorskip("matplotlib")

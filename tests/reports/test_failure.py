@@ -3,140 +3,16 @@
 import shlex
 
 import pytest
+from audit_runs import COUNTEREXAMPLE, FAILED, PASSED, words
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from simverify.reports.failure import failure_lines, verdict_lines
 from simverify.results import (
-    AuditRun,
-    Certificate,
-    Counterexample,
     Diagnosis,
-    ExactInstance,
-    FaultAtStrength,
-    Instance,
-    Localisation,
-    Meta,
-    NamedFaults,
     Probe,
-    SampledModel,
-    SampledTier,
-    Suspect,
 )
-
-META = Meta(
-    version="0", started="", seconds=0.0, machine="", python="", threads=1, timings=()
-)  # fmt: skip
-
-FAILED_INSTANCE = ExactInstance(
-    name="plain",
-    vocab_size=3,
-    gamma=1,
-    paths=12,
-    max_abs_deviation=5 / 36,
-    tv=1 / 6,
-    expected_accepted=None,
-    optimum=None,
-    failed=True,
-)
-
-COUNTEREXAMPLE = Counterexample(
-    instance=Instance(
-        name="found",
-        vocab_size=3,
-        gamma=1,
-        target_probs={
-            "": ("1/3", "1/3", "1/3"),
-            "0": ("1/2", "1/2", "0"),
-            "1": ("1/3", "1/3", "1/3"),
-            "2": ("1/2", "1/2", "0"),
-        },
-        draft_probs={
-            "": ("0", "0", "1"),
-            "0": (0.25, 0.25, 0.5),
-            "1": ("0", "0", "1"),
-            "2": (0.25, 0.25, 0.5),
-        },
-    ),
-    sequence=(0, 1),
-    probability_emitted=0.25,
-    probability_expected=1 / 9,
-    max_abs_deviation=5 / 36,
-    tv=1 / 6,
-)
-
-FAILED = AuditRun(
-    schema_version=1,
-    spec="my_sampler.py:verify",
-    contract="verify",
-    seed=7,
-    gamma=4,
-    vocab_size=5,
-    tolerance=1e-9,
-    dtype="float64",
-    verdict="FAIL",
-    tier="exact",
-    paths=1234,
-    instances=(FAILED_INSTANCE,),
-    not_enumerable=None,
-    inconclusive=None,
-    sampled=None,
-    counterexample=COUNTEREXAMPLE,
-    localisation=Localisation(position=0, stage="residual", tv=1 / 6),
-    diagnosis=(Diagnosis(fault="reused-uniform", distance=1e-16),),
-    refuted=(),
-    probes=(),
-    findings=("the exact law on found differs",),
-    notes=(),
-    reproduce="simverify audit my_sampler.py:verify --contract verify --seed 7",
-    meta=META,
-)
-
-SAMPLED_ON = (
-    SampledModel("compact, gamma=3", 3, 3, 400, detect=0.01, detectable=0.034, bound=None),
-    SampledModel("wide, V=12, gamma=1", 12, 1, 100, detect=0.03, detectable=0.055, bound=None),
-)
-
-STARVED = replace(
-    FAILED,
-    verdict="INCONCLUSIVE",
-    tier="sampled",
-    instances=(),
-    not_enumerable="cannot follow bytes() of a generator at my_sampler.py:15",
-    sampled=SampledTier(
-        samples=500,
-        looks=1,
-        alpha=1e-6,
-        detect=0.01,
-        power=0.9,
-        tests=(),
-        detectable=0.034,
-        certificate=None,
-        optimality=None,
-        findings=(),
-        instances=SAMPLED_ON,
-    ),
-    counterexample=None,
-    localisation=None,
-    diagnosis=(),
-    findings=(),
-)
-
-PASSED = replace(
-    FAILED,
-    verdict="PASS",
-    instances=(replace(FAILED_INSTANCE, failed=False, max_abs_deviation=2e-16, tv=0.0),),
-    counterexample=None,
-    localisation=None,
-    diagnosis=(),
-    findings=(),
-    refuted=("wrong-bonus-row", "naive-block"),
-)
-
-
-def words(run):
-    return " ".join(" ".join(failure_lines(run)).split())
 
 
 def probe(name, outcome, message):
@@ -189,38 +65,6 @@ def test_what_comes_before_and_ends_a_generation_is_said():
     assert "Another generation, of 2 calls at most, comes first; then reset()." in text
     assert "Token 1 ends a generation: what follows it is dropped." in text
     assert "generation" not in words(FAILED)
-
-
-def test_an_inconclusive_run_says_what_could_not_be_followed_and_what_was_reached():
-    text = words(STARVED)
-    assert "not followed exactly: cannot follow bytes() of a generator at my_sampler.py:15" in text
-    assert "500 calls" in text
-    assert "on V=3 gamma=3: power 0.9 against TV 0.034 or more, asked against 0.01;" in text
-    assert "on V=12 gamma=1: power 0.9 against TV 0.055 or more, asked against 0.03;" in text
-    assert "There is no verdict" in text
-    nothing = [replace(x, detectable=None) for x in SAMPLED_ON]
-    unseen = replace(STARVED, sampled=replace(STARVED.sampled, instances=nothing))
-    assert "power 0.9 against no TV yet" in words(unseen)
-
-
-def test_a_sampled_verdict_claims_no_size_that_was_not_sampled():
-    bounds = (0.0081, 0.024)
-    models = [replace(x, bound=b) for x, b in zip(SAMPLED_ON, bounds, strict=True)]
-    bound = Certificate(bound=0.024, delta=1e-3, method="plug-in", assumption=None)
-    tier = replace(STARVED.sampled, instances=models, certificate=bound)
-    text = words(replace(STARVED, verdict="PASS", sampled=tier))
-    head, rest = text.split("not followed exactly", 1)
-    assert head.endswith("sampled on V=3 gamma=3, V=12 gamma=1, nothing beyond, seed 7 ")
-    assert "gamma up to" not in text
-    assert "asked against 0.01, TV at most 0.0081; on V=12 gamma=1: " in rest
-    assert "TV at most 0.024; nothing beyond; the bounds hold but for 0.001" in rest
-
-
-def test_whole_batches_of_code_that_was_followed_keep_the_sizes_of_the_exact_tier():
-    batched = replace(PASSED, tier="sampled", sampled=STARVED.sampled)
-    text = words(batched)
-    assert "gamma up to 4, V up to 5" in text
-    assert "on V=3 gamma=3: power 0.9" in text
 
 
 @pytest.mark.parametrize(
@@ -317,35 +161,29 @@ def test_a_broken_quotation_in_a_command_is_shown_as_it_is():
     assert failure_lines(run)[-1] == "  simverify audit it's.py:verify"
 
 
-def test_sampled_tests_say_what_they_refute_and_where_they_point():
-    faults = NamedFaults(
-        refuted=(FaultAtStrength(fault="inverted-ratio", strength=0.1, log_evalue=20.0),),
-        not_refuted=("rounded-q",),
-        beta=1e-3,
-        best=None,
-        explains=None,
-    )
-    passed = replace(STARVED, verdict="PASS", sampled=replace(STARVED.sampled, faults=faults))
-    assert "refutes 1 of 2 named faults" in words(passed)
-    assert "fits best" not in words(passed)
-    best = replace(
-        faults,
-        best=FaultAtStrength(fault="wrong-bonus-row", strength=1.0, log_evalue=None),
-        explains=0.97,
-    )
-    place = Suspect(part="bonus", position=3, why="the bonus slot alone deviates")
-    failed = replace(
-        passed,
-        verdict="FAIL",
-        sampled=replace(STARVED.sampled, faults=best, localisation=place),
-        findings=("transitions: p = 1e-12",),
-    )
-    assert all(len(line) <= 80 for line in failure_lines(failed))
-    assert "localised: bonus; the bonus slot alone deviates" in words(failed)
-    assert "fits best: wrong-bonus-row at strength 1, which explains 97%" in words(failed)
-
-
 def test_ten_million_characters_are_cut_and_counted():
     text = words(replace(FAILED, notes=("x" * 10_000_000,)))
     assert len(text) < 20_000
     assert "... (10,000,006 characters)" in text
+
+
+@pytest.mark.parametrize("field", ["findings", "notes", "probes"])
+def test_thousands_of_entries_are_cut_and_counted(field):
+    entries = [f"entry {i} " + "x" * (i % 300) for i in range(5000)]
+    if field == "probes":
+        entries = [probe(f"no {i}", "violation", entry) for i, entry in enumerate(entries)]
+    lines = failure_lines(replace(FAILED, **{field: tuple(entries)}))
+    assert len(lines) < 300
+    assert "entry 20 " in " ".join(lines)
+    assert [line.strip() for line in lines if "stand in the run file" in line] == [
+        f"{5000 - sum('entry' in line for line in lines):,} more stand in the run file"
+    ]
+
+
+def test_thousands_of_rows_are_cut_and_counted():
+    rows = {str(i): (i / 1000, 1 - i / 1000) for i in range(1000)}
+    instance = replace(COUNTEREXAMPLE.instance, target_probs=rows, draft_probs=rows)
+    run = replace(FAILED, counterexample=replace(COUNTEREXAMPLE, instance=instance))
+    lines = failure_lines(run)
+    assert "  900 more rows stand in the run file" in lines
+    assert len(lines) < 400

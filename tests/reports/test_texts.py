@@ -27,6 +27,19 @@ class TestMarkdown:
                 bars = {len(re.findall(r"(?<!\\)\|", line)) for line in table.strip().split("\n")}
                 assert len(bars) == 1
 
+    def test_a_table_that_is_cut_short_keeps_its_worst_rows(self):
+        run = example("transformers")
+        many = [
+            msgspec.structs.replace(run.instances[0], name=f"no {i}", max_abs_deviation=i * 1e-12)
+            for i in range(250)
+        ]
+        text = markdown_report(msgspec.structs.replace(run, instances=tuple(many)))
+        below = text.split("**Instances of the exact tier**")[1].strip().split("\n")
+        assert [line.split(" | ")[0] for line in below[2:12]] == [
+            f"| no {i}" for i in range(249, 239, -1)
+        ]
+        assert below[12:14] == ["", "240 rows more stand in the run file."]
+
     def test_hostile_texts_are_no_markup(self):
         for run in hostile_runs():
             text = markdown_report(run)

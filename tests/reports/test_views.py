@@ -13,6 +13,7 @@ from simverify.reports.junit import junit_report
 from simverify.reports.markdown import markdown_report
 from simverify.reports.report import report_of
 from simverify.results import (
+    Breach,
     Certificate,
     FailingTrial,
     FaultAtStrength,
@@ -182,12 +183,32 @@ def test_a_sampled_failure_says_where_and_shows_a_trial(sampled):
     run = replace(sampled, verdict="FAIL", sampled=tier, trial=trial, findings=("G2: p = 1e-20",))
     text = words(run)
     for part in (
-        "Do not ship it: G2: p = 1e-20",
+        "Do not ship it: its output does not follow the target model: the token that it draws "
+        "after a rejection does not follow the target. It looks like the fault target-residual",
         "residual; slot 1 after a rejection alone rejects",
         "Trial 12,345 on",
         "emitted 1, 0; it emits a token of probability 0",
     ):
         assert part in text, part
+
+
+@pytest.mark.parametrize("tokens", [(1, 0), None])
+def test_a_broken_contract_is_shown_with_its_call_and_its_rows(tokens):
+    instance = example("faulty-block").counterexample.instance
+    message = "raised IndexError: index 2 is out of bounds, at mine.py:7"
+    run = replace(
+        example("faulty-block"), counterexample=None, localisation=None, diagnosis=(),
+        findings=(f"raised: {message}",),
+        breach=Breach(instance=instance, draft_tokens=tokens, message=message),
+    )  # fmt: skip
+    assert report_of(run).ruling == f"Do not ship it: it breaks its contract: {message}."
+    drafted = ", draft tokens 1, 0." if tokens else "."
+    for text in (words(run), " ".join(markdown_report(run).split())):
+        below = text.split("Where it breaks its contract")[-1]
+        assert f"V = {instance.vocab_size}, gamma = {instance.gamma}{drafted}" in below
+        assert message in below
+        assert "The instance: target p and draft q" in below
+        assert "1/2" in below.split("The instance: target p and draft q")[1][:200]
 
 
 META = example("compare").meta
