@@ -81,7 +81,7 @@ def draw(kind: Kind, runs: Sequence[CompareRun], output: Path) -> str:
         drawn = io.BytesIO()
         stamp = "Date" if output.suffix == ".svg" else "CreationDate"
         figure.savefig(drawn, format=output.suffix[1:], metadata={stamp: None})
-    lacking = {}
+    lacking: dict[str, None] = {}
     for warning in caught:
         if match := _GLYPH.match(str(warning.message)):
             lacking[chr(int(match[1]))] = None

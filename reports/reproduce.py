@@ -59,8 +59,8 @@ def _words(name: str, value: str) -> list[str]:
 
 def _nameable(model: ModelInfo) -> bool:
     """Whether ``--models``, whose names are split at commas and stripped, can name the model."""
-    given = model.given
-    return bool(given) and given == given.strip() and "," not in given and given.isprintable()
+    given = model.given or ""
+    return given != "" and given == given.strip() and "," not in given and given.isprintable()
 
 
 def _number(value: float | None) -> str:

@@ -104,7 +104,7 @@ def _refuted(rows: Sequence[CompareResult]) -> list[str]:
 
 def _acceptance(rows: Sequence[CompareResult]) -> list[str]:
     """Whether the kernels accept as their rules do, which losslessness does not rest on."""
-    said: dict[str, Sequence[CompareResult]] = {}
+    said: dict[str, list[CompareResult]] = {}
     for row in rows:
         said.setdefault(row.acceptance.words, []).append(row)
     lines = []
