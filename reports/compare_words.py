@@ -57,12 +57,16 @@ def verdict_line(run: CompareRun) -> str:
     if undecided := len(_those(run, lossless="INCONCLUSIVE")):
         parts.append(f"too few blocks to decide it for {undecided}")
     if strange := len(_those(run, acceptance="FAIL")):
-        parts.append(f"{strange} of {total} accept otherwise than the declared rule")
+        parts.append(f"{_accept(strange, total)} otherwise than the declared rule")
     if unsure := len(_those(run, acceptance="INCONCLUSIVE")):
-        parts.append(f"too few blocks to say that {unsure} of {total} accept as the declared rule")
+        parts.append(f"too few blocks to say that {_accept(unsure, total)} as the declared rule")
     if len(_those(run, acceptance="PASS")) == total:
         parts.append("all accept as the declared rule")
     return f"{run.verdict}: {'; '.join(parts)}"
+
+
+def _accept(n: int, total: int) -> str:
+    return f"{n} of {total} accept{'s' if n == 1 else ''}"
 
 
 def reason(row: CompareResult, detect: float) -> str:

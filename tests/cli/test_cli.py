@@ -19,7 +19,10 @@ def test_compare_prints_a_table_and_says_inconclusive(command):
     assert re.search(r"token +INCONCLUSIVE 1\.1111111 ", command.out)
     assert "E[tau]: token 10/9" in command.out
     assert "coupling bound on one iteration: 1.3333333 = 4/3" in command.out
-    assert command.out.endswith("INCONCLUSIVE\n")
+    assert command.out.endswith(
+        "INCONCLUSIVE: lossless passed for 0 of 1 result; too few blocks to decide it for\n"
+        "1; too few blocks to say that 1 of 1 accepts as the declared rule\n"
+    )
     assert command.err == "toy: exact laws\ntoy: token\n"
 
 
@@ -32,13 +35,15 @@ def test_quiet_says_nothing_on_standard_error(command):
 @pytest.mark.distribution
 def test_a_pass(command):
     assert command.compare("--detect", "0.1", "--blocks", "5000") == 0
-    assert command.out.endswith("\nPASS\n")
+    assert command.out.endswith(
+        "\nPASS: lossless passed for 1 of 1 result; all accept as the declared rule\n"
+    )
 
 
 def test_a_fault(command):
     assert command.compare("--verifiers", "temperature-0") == 1
     assert "FAIL temperature-0: the rule's own law differs" in command.out
-    assert command.out.endswith("\nFAIL\n")
+    assert "\nFAIL: lossless passed for 0 of 1 result; failed for 1; " in command.out
 
 
 def test_a_fault_outweighs_what_is_inconclusive(command):
