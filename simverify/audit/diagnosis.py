@@ -1,5 +1,7 @@
 """Which catalogued fault a law resembles, and which ones a clean law refutes."""
 
+from functools import lru_cache
+
 import numpy as np
 
 from simverify.audit.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
@@ -9,11 +11,16 @@ from simverify.audit.instances import SmallModel, battery
 from simverify.audit.law import Comparison
 from simverify.audit.spec import Contract, Subject
 from simverify.faults import FAULTS
+from simverify.faults.base import Fault
 from simverify.results import Diagnosis
 
 _SECONDS = 5.0
 _RIGHT = 1e-9
 """TV under which a fault's law is the target's."""
+
+_TRUSTED = 10_000
+"""As many leaves of a catalogued fault count as seen: nothing in it is untracked, and so few
+of its paths are run again."""
 
 
 def resemble(
@@ -27,21 +34,21 @@ def resemble(
     """
     laws = [(judged.model, judged.comparison)]
     rich = _rich(contract)
-    if (comparison := _comparison(subject, contract, rich)) is not None:
+    if (comparison := _comparison(Examiner(subject, contract, 0.0), rich)) is not None:
         laws.append((rich, comparison))
     # The cheaper instance first: what is far off there need not be run on the other.
     (cheap, its_law), *others = sorted(laws, key=lambda x: x[0].vocab_size ** x[0].gamma)
     bounds = []
-    for fault in (_subject(name, contract) for name in FAULTS):
-        if fault is not None and (law := _comparison(fault, contract, cheap)) is not None:
-            bounds.append((_distance(law, its_law), fault.name, fault, law))
+    for name, fault in FAULTS.items():
+        if (law := _law(fault, contract, cheap)) is not None:
+            bounds.append((_distance(law, its_law), name, law))
     found: list[Diagnosis] = []
-    for least, name, fault, law in sorted(bounds, key=lambda bound: bound[:2]):
+    for least, name, law in sorted(bounds, key=lambda bound: bound[:2]):
         if len(found) == most and least > found[-1].distance:
             break
         pairs = [(law, its_law)]
         for model, other in others:
-            if (at := _comparison(fault, contract, model)) is not None:
+            if (at := _law(FAULTS[name], contract, model)) is not None:
                 pairs.append((at, other))
         # A fault that is right here, but for its probes or seeds, is like every small deviation.
         if len(pairs) == len(laws) and any(at.tv > _RIGHT for at, _ in pairs):
@@ -72,31 +79,42 @@ def refuted(
         telling = [*(m for m in rich if (m.vocab_size, m.gamma) == size)][:1] + telling
     return tuple(
         name
-        for name in FAULTS
-        if any(_deviates(name, contract, model, tolerance) for model in telling)
+        for name, fault in FAULTS.items()
+        if any(_deviates(fault, contract, model, tolerance) for model in telling)
     )
 
 
-def _deviates(name: str, contract: Contract, model: SmallModel, tolerance: float | None) -> bool:
-    subject = _subject(name, contract)
-    return subject is not None and Examiner(subject, contract, tolerance).fails(model)
+# Both are remembered: they depend on nothing but the catalogue.
+@lru_cache(maxsize=1024)
+def _deviates(fault: Fault, contract: Contract, model: SmallModel, tolerance: float | None) -> bool:
+    subject = _subject(fault, contract)
+    return subject is not None and Examiner(subject, contract, tolerance, leaves=_TRUSTED).fails(
+        model
+    )
 
 
-def _comparison(subject: Subject, contract: Contract, model: SmallModel) -> Comparison | None:
+@lru_cache(maxsize=1024)
+def _law(fault: Fault, contract: Contract, model: SmallModel) -> Comparison | None:
+    subject = _subject(fault, contract)
+    if subject is None:
+        return None
+    return _comparison(Examiner(subject, contract, 0.0, leaves=_TRUSTED), model)
+
+
+def _comparison(examiner: Examiner, model: SmallModel) -> Comparison | None:
     try:
-        return Examiner(subject, contract, tolerance=0.0).judge(model, _SECONDS).comparison
+        return examiner.judge(model, _SECONDS).comparison
     except (CannotEnumerate, OutOfTime, TooManyPaths):
         return None
 
 
-def _subject(name: str, contract: Contract) -> Subject | None:
+def _subject(fault: Fault, contract: Contract) -> Subject | None:
     """Return the fault under ``contract``, None if it has no form there.
 
     The faults of whole batches are right on every single block.
     """
-    fault = FAULTS[name]
     if fault.batch is not None:
         return None
     if fault.contract == contract:
-        return Subject(name, fault.rule, contract)
-    return Subject(name, as_step(fault.rule), contract) if contract == "step" else None
+        return Subject(fault.name, fault.rule, contract)
+    return Subject(fault.name, as_step(fault.rule), contract) if contract == "step" else None

@@ -30,6 +30,7 @@ __all__ = [
     "enumerate_step",
     "enumerate_verify",
     "law_of_block",
+    "law_of_tokens",
 ]
 
 Row = npt.NDArray[np.float64]
@@ -123,9 +124,7 @@ def enumerate_step(
     earlier_calls: int = 0,
     eos: int | None = None,
     max_paths: int = MAX_PATHS,
-    prune: float = 1e-12,
     seconds: float | None = SECONDS,
-    lift: Lift | None = None,
 ) -> ExactLaw:
     """Exact law of the first ``length`` tokens that a step rule emits after ``prefix``.
 
@@ -133,9 +132,37 @@ def enumerate_step(
     without arguments whose instance has ``step`` and, if it keeps state, ``reset``; it is
     built anew for every path. Calls, end of sequence and an earlier generation are as in
     :func:`~simverify.audit.generation.decode`; a generation that ``eos`` ends sooner is
-    shorter. ``lift``: types that the code computes in as if they were float64. Raises as
-    :func:`enumerate_verify`, and ``ValueError`` if ``rule`` is neither.
+    shorter. Raises as :func:`enumerate_verify`, and ``ValueError`` if ``rule`` is neither.
     """
+    with step_enumeration(rule) as enumeration:
+        return law_of_tokens(
+            enumeration, rule, target, draft, gamma=gamma, length=length, prefix=prefix,
+            earlier_calls=earlier_calls, eos=eos, max_paths=max_paths, seconds=seconds,
+        )  # fmt: skip
+
+
+def step_enumeration(
+    rule: Callable[..., Any], *, leaves: int = 0, lift: Lift | None = None
+) -> Enumeration:
+    """Return what follows a step rule, which may seed itself once, when it is built."""
+    return Enumeration(rule, seed_once=True, leaves=leaves, lift=lift)
+
+
+def law_of_tokens(
+    enumeration: Enumeration,
+    rule: Callable[..., Any],
+    target: Callable[[Tokens], Row],
+    draft: Callable[[Tokens], Row],
+    *,
+    gamma: int,
+    length: int,
+    prefix: Tokens = (),
+    earlier_calls: int = 0,
+    eos: int | None = None,
+    max_paths: int = MAX_PATHS,
+    seconds: float | None = SECONDS,
+) -> ExactLaw:
+    """As :func:`enumerate_step`, inside an enumeration that is already set up."""
     if length < 1 or gamma < 1:
         raise ValueError(f"length={length}, gamma={gamma}: both must be at least 1")
     vocab = len(target(prefix))
@@ -155,8 +182,7 @@ def enumerate_step(
             length=length, prefix=prefix, eos=eos, earlier_calls=earlier_calls,
         )[:length]  # fmt: skip
 
-    with Enumeration(rule, prune=prune, seed_once=True, lift=lift) as enumeration:
-        return enumeration.run(call, max_paths=max_paths, seconds=seconds)
+    return enumeration.run(call, max_paths=max_paths, seconds=seconds)
 
 
 def takes_step_arguments(rule: Callable[..., Any]) -> bool:

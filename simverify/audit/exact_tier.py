@@ -12,12 +12,11 @@ import numpy as np
 from simverify.audit.board import doing
 from simverify.audit.coins import NotMonotone, TooManyCalls
 from simverify.audit.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
-from simverify.audit.examiner import MAX_PATHS, SECONDS, Examiner, Judged
+from simverify.audit.examiner import MAX_PATHS, SECONDS, Examiner, Judged, enumeration_of
 from simverify.audit.instances import SmallModel
 from simverify.audit.precision import Held
 from simverify.audit.search import search
 from simverify.audit.spec import Contract, Subject
-from simverify.audit.symbolic import Enumeration
 from simverify.audit.symbolic.watchdog import Stopwatch
 
 TORCH_PATHS = 8_000
@@ -83,8 +82,8 @@ def examine(
     tier = ExactTier()
     with ExitStack() as stack:
         enumeration = None
-        if contract == "verify" and subject.coin_bits is None:
-            enumeration = stack.enter_context(Enumeration(subject.rule))
+        if subject.coin_bits is None:
+            enumeration = stack.enter_context(enumeration_of(subject, contract))
         _run_battery(
             tier,
             lambda paths: Examiner(subject, contract, tolerance, paths, enumeration),

@@ -10,7 +10,8 @@ from simverify.audit.enumerate import (
     ExactLaw,
     OutOfTime,
     TooManyPaths,
-    enumerate_step,
+    law_of_tokens,
+    step_enumeration,
 )
 from simverify.audit.generation import ending
 from simverify.audit.instances import SmallModel
@@ -52,8 +53,8 @@ class Judged:
 class Examiner:
     """Enumerates the subject on instances and compares its law with the target's.
 
-    ``enumeration``: one that is already set up for a ``verify`` rule; without it each
-    instance pays for its own. ``leaves``: how many such a one has seen, which need not be
+    ``enumeration``: one that is already set up for the rule; without it each instance pays
+    for its own. ``leaves``: how many such a one has seen, which need not be
     looked at again for untracked randomness.
     """
 
@@ -86,26 +87,32 @@ class Examiner:
                 tolerance=self.tolerance,
                 max_calls=self.max_paths,
             )
-        if self.contract == "verify":
-            with ExitStack() as stack:
-                enumeration = None if lift else self.enumeration
-                if enumeration is None:
-                    if self.enumeration is not None:
-                        self.enumeration.release()
-                    enumeration = Enumeration(rule, leaves=self.leaves, lift=lift)
-                    stack.enter_context(enumeration)
-                return compare_blocks(
-                    enumeration,
-                    rule,
-                    model,
-                    model.gamma,
-                    tolerance=self.tolerance,
-                    max_paths=self.max_paths,
-                    seconds=seconds,
-                )
+        with ExitStack() as stack:
+            enumeration = None if lift else self.enumeration
+            if enumeration is None:
+                if self.enumeration is not None:
+                    self.enumeration.release()
+                enumeration = enumeration_of(self.subject, self.contract, self.leaves, lift)
+                stack.enter_context(enumeration)
+            if self.contract == "step":
+                return self._compare_tokens(enumeration, model, seconds)
+            return compare_blocks(
+                enumeration,
+                rule,
+                model,
+                model.gamma,
+                tolerance=self.tolerance,
+                max_paths=self.max_paths,
+                seconds=seconds,
+            )
+
+    def _compare_tokens(
+        self, enumeration: Enumeration, model: SmallModel, seconds: float | None
+    ) -> Comparison:
         length = output_length(model, "step")
-        law = enumerate_step(
-            rule,
+        law = law_of_tokens(
+            enumeration,
+            self.subject.rule,
             model.target,
             model.draft,
             gamma=model.gamma,
@@ -115,7 +122,6 @@ class Examiner:
             eos=model.eos,
             max_paths=min(self.max_paths, _STEP_PATHS),
             seconds=seconds,
-            lift=lift,
         )
         target = ending(model.target, model.eos)
         return compare_tokens(
@@ -132,6 +138,15 @@ class Examiner:
             return self.judge(model).failed
         except (CannotEnumerate, NotMonotone, OutOfTime, TooManyCalls, TooManyPaths):
             return False
+
+
+def enumeration_of(
+    subject: Subject, contract: Contract, leaves: int = 0, lift: Lift | None = None
+) -> Enumeration:
+    """Return what follows the subject's rule, for any number of instances."""
+    if contract == "step":
+        return step_enumeration(subject.rule, leaves=leaves, lift=lift)
+    return Enumeration(subject.rule, leaves=leaves, lift=lift)
 
 
 def _filled(law: ExactLaw, eos: int | None, length: int) -> ExactLaw:

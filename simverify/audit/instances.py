@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -98,6 +99,11 @@ class SmallModel:
 
 
 def _row(weights: Weights) -> Row:
+    return _normalised(weights).copy()
+
+
+@lru_cache(maxsize=4096)
+def _normalised(weights: Weights) -> Row:
     row = np.array(weights, dtype=np.float64)
     return np.asarray(row / row.sum(), dtype=np.float64)
 

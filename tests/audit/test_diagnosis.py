@@ -62,10 +62,33 @@ def test_what_is_far_is_not_run_twice(monkeypatch):
     subject, judged = failure(get_fault("one-hot-residual"))
     runs = []
     comparison = diagnosis._comparison
-    monkeypatch.setattr(
-        diagnosis, "_comparison", lambda *args: runs.append(args[0].name) or comparison(*args)
-    )
-    resemble(subject, judged, "verify")
+
+    def counted(examiner, model):
+        runs.append(examiner.subject.name)
+        return comparison(examiner, model)
+
+    monkeypatch.setattr(diagnosis, "_comparison", counted)
+    diagnosis._law.cache_clear()
+    found = resemble(subject, judged, "verify")
     twice = {name for name in runs if runs.count(name) == 2}
     assert "target-residual" in twice
     assert not {"inverted-ratio", "typical-acceptance", "softmax-residual"} & twice
+    # The catalogue's laws are remembered: for the same failure only the subject runs again.
+    runs.clear()
+    assert resemble(subject, judged, "verify") == found
+    assert runs == ["one-hot-residual"]
+
+
+def test_paths_of_a_step_rule_are_replayed_for_the_first_instances_alone():
+    generations = 0
+
+    def step(prefix, target, draft, gamma, rng):
+        nonlocal generations
+        generations += not prefix
+        return [int(rng.choice(len(target(prefix)), p=target(prefix)))]
+
+    models = [m for m in instances_for("step", 2, 3, seed=0) if not (m.earlier_calls or m.prompt)]
+    tier = examine(Subject("mine", step, "step"), "step", models, tolerance=1e-9, searching=False)
+    assert (tier.failure, len(tier.judged)) == (None, len(models))
+    # 8 leaves eight times, 24 twice, and one in 64.
+    assert generations < tier.paths + 8 * 8 + 24 * 2 + tier.paths // 64 + 8

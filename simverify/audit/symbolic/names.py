@@ -7,6 +7,7 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -16,6 +17,7 @@ _LIBRARY_FOLDERS = tuple(
     {*sysconfig.get_paths().values(), *site.getsitepackages(), site.getusersitepackages()}
     - {sysconfig.get_paths()["data"], sysconfig.get_paths()["scripts"]}
 )
+_PACKAGES = {"site-packages", "dist-packages"}
 _ADAPTER = "simverify.engines.adapt"
 """Rounds rows for the code that it wraps, wherever it is installed."""
 
@@ -153,7 +155,8 @@ def _is_huge(package: str) -> bool:
 
 @functools.cache
 def _outside(file: str) -> bool:
-    return not file.startswith(_LIBRARY_FOLDERS)
+    # The second for the packages of another Python that this one can see.
+    return not (file.startswith(_LIBRARY_FOLDERS) or _PACKAGES.intersection(Path(file).parts))
 
 
 def _outside_libraries(module: ModuleType) -> bool:

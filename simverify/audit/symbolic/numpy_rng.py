@@ -6,6 +6,7 @@ that cannot be followed refuse by name.
 
 import math
 from collections.abc import Callable, Hashable
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -116,6 +117,9 @@ class Sampler:
     ) -> Any:
         """Items of ``a`` (or of ``range(a)``)."""
         self._meet(p)
+        if type(a) is int and size is None and a > 0 and not (rest or kw):
+            index = self._index(a, None if p is None else _checked_cdf(p, a))
+            return index if type(self) is SymbolicRandomState else np.int64(index)
         if rest or set(kw) - {"axis", "shuffle"} or kw.get("axis", 0) != 0:
             self.source.refuse("choice along an axis")
         items = np.arange(a) if np.ndim(a) == 0 and not isinstance(a, Draw) else np.asarray(a)
@@ -309,10 +313,18 @@ def _checked_cdf(p: Any, n: int) -> list[float]:
     row = np.asarray(p, dtype=np.float64)
     if row.shape != (n,):
         raise ValueError("a and p must have same size")
+    floats = isinstance(p, np.ndarray) and p.dtype.kind == "f"
+    return _cdf_of(row.tobytes(), p.dtype if floats else None)
+
+
+@lru_cache(maxsize=4096)
+def _cdf_of(image: bytes, dtype: Any) -> list[float]:
+    """The same for the bytes of a float64 row; code asks for the same ones on many paths."""
+    row = np.frombuffer(image, dtype=np.float64)
     cdf = np.cumsum(row)
     tolerance = _SUM_TOLERANCE
-    if isinstance(p, np.ndarray) and p.dtype.kind == "f":
-        tolerance = max(tolerance, float(np.sqrt(np.finfo(p.dtype).eps)))
+    if dtype is not None:
+        tolerance = max(tolerance, float(np.sqrt(np.finfo(dtype).eps)))
     if not math.isfinite(cdf[-1]):
         raise ValueError("probabilities contain NaN")
     if row.min() < 0:

@@ -1,6 +1,7 @@
 """The randomness of one path: what was drawn, what was decided, what it weighed."""
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache
 from typing import Any, NoReturn
 
 import numpy as np
@@ -149,8 +150,7 @@ class Source:
 
     def meet(self, dtype: Any) -> None:
         """Note the numpy or torch dtype of numbers that meet a draw, or weigh one."""
-        name = str(dtype).removeprefix("torch.")
-        if name in _COARSER:
+        if (name := _name_of(dtype)) in _COARSER:
             self.dtypes.add(name)
 
     def refuse(self, call: str) -> NoReturn:
@@ -233,6 +233,11 @@ def _seeded_words(key: Hashable) -> str:
     if isinstance(key, tuple) and len(key) > 1 and key[0] in _FAMILIES:
         return f"{_FAMILIES[key[0]]} is seeded with the constant {key[1]}"
     return "a generator is seeded with a constant"
+
+
+@lru_cache(maxsize=256)
+def _name_of(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _is_drawn(key: Hashable) -> bool:
