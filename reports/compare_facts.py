@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from simverify.reports.compare_words import model_words
 from simverify.reports.found import count
 from simverify.reports.view import Fact
-from simverify.reports.words import listed
+from simverify.reports.words import listed, shortened
 from simverify.results import CompareRun
 
 
@@ -31,8 +31,8 @@ def compare_facts(run: CompareRun) -> Iterator[Fact]:
     kinds |= dict.fromkeys(row.acceptance.deviation for row in run.results)
     yield Fact(
         "Power",
-        f"{run.power:g} against a deviation of {run.detect:g}, or the verdict is INCONCLUSIVE: "
-        f"{listed(kinds, 4)}",
+        f"{run.power:g} against each of these of {run.detect:g}, or the verdict is INCONCLUSIVE: "
+        f"{'; '.join(shortened(kind, 120) for kind in list(kinds)[:4])}",
     )
     bounds = [r.lossless.certificate.bound for r in run.results if r.lossless.certificate]
     if bounds:

@@ -4,22 +4,22 @@ from typing import Literal
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
+from simverify.reports.console import line
 from simverify.results import PlanRun
 
 
 def print_plan(run: PlanRun, console: Console) -> None:
     """Print what was asked, the table of all tests, and what its times rest on."""
-    console.print(Text(title(run), style="bold"))
+    console.print(line(title(run), "bold"))
     console.print(_table(run))
     notes: dict[str, list[str]] = {}
     for row in run.rows:
         notes.setdefault(row.measure, []).append(row.test)
     for measure, tests in notes.items():
-        console.print(Text(f"{', '.join(tests)}: {measure}", style="dim"))
-    for line in basis(run):
-        console.print(Text(line))
+        console.print(line(f"{', '.join(tests)}: {measure}", "dim"))
+    for words in basis(run):
+        console.print(line(words))
 
 
 def title(run: PlanRun) -> str:
@@ -41,7 +41,7 @@ def _table(run: PlanRun) -> Table:
         table.add_column(header, justify=side, no_wrap=True)
     for row, seconds in zip(run.rows, run.meta.row_seconds, strict=True):
         table.add_row(
-            row.test,
+            line(row.test, longest=40),
             f"{row.level:.1e}",
             "none" if row.deviation is None else f"{row.deviation:.3g}",
             "none will do" if row.samples is None else f"{row.samples:.3g}",

@@ -4,6 +4,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from simverify.reports.console import line
+from simverify.reports.words import MOST_ITEMS, MOST_ROWS, first, listed
 from simverify.results import SelfTestRun, Verdict
 
 _STYLE: dict[Verdict, str] = {"PASS": "green", "FAIL": "bold red", "INCONCLUSIVE": "yellow"}
@@ -23,10 +25,11 @@ def print_self_test(run: SelfTestRun, console: Console) -> None:
     for header in ("name", "kind", "outcome", "tier", "effort", "TV"):
         right = header in ("effort", "TV")
         table.add_column(header, justify="right" if right else "left", overflow="fold")
-    for entry in run.results:
+    shown, more = first(run.results, 5 * MOST_ROWS)
+    for entry in shown:
         style = "green" if entry.as_expected else "bold red"
         table.add_row(
-            Text(entry.name),
+            line(entry.name, longest=60),
             entry.kind,
             Text(OUTCOMES[entry.kind, entry.caught], style=style),
             entry.tier,
@@ -35,6 +38,7 @@ def print_self_test(run: SelfTestRun, console: Console) -> None:
         )
     console.print(table)
     words = "every fault was caught and every control passed"
-    console.print(
-        Text(f"{run.verdict}: {', '.join(run.unexpected) or words}", style=_STYLE[run.verdict])
-    )
+    if more:
+        console.print(f"{more:,} entries more stand in the run file")
+    unexpected = listed(run.unexpected, MOST_ITEMS) or words
+    console.print(Text(f"{run.verdict}: {unexpected}", style=_STYLE[run.verdict]))

@@ -8,9 +8,10 @@ from rich.text import Text
 
 from simverify.models import DEFAULT_DISTANCE
 from simverify.reports.compare_words import verdict_line
+from simverify.reports.console import line
 from simverify.reports.suspicion import suspicion
 from simverify.reports.terminal_basis import LONG_FRACTION, METHODS, basis, methods, promise
-from simverify.reports.words import MOST_ITEMS, clean, first
+from simverify.reports.words import MOST_ITEMS, first
 from simverify.results import (
     CompareResult,
     CompareRun,
@@ -23,44 +24,36 @@ from simverify.results import (
 
 _STYLE: dict[Verdict, str] = {"PASS": "green", "FAIL": "bold red", "INCONCLUSIVE": "yellow"}
 
-_LONGEST = 2000
-"""Characters of a line, which a terminal wraps."""
-
 
 def print_comparison(run: CompareRun, console: Console) -> None:
     """Print the tables of a comparison, what they rest on, and the verdict."""
     speeds = {(timing.model, timing.verifier): timing for timing in run.meta.timings}
     for model in run.models:
         rows = [row for row in run.results if row.model == model.name]
-        console.print(_line(_title(run, model), "bold"))
+        console.print(line(_title(run, model), "bold"))
         console.print(_model_table(rows, speeds))
-        for line in [*methods(rows), *basis(rows)]:
-            console.print(_line(line, "dim"))
-        console.print(_line(f"coupling bound on one iteration: {_number(model.bounds.coupling)}"))
-        found, more = first([line for row in rows for line in _found(row)], MOST_ITEMS)
-        for line in found:
-            console.print(_line(line, _STYLE["FAIL"]))
+        for words in [*methods(rows), *basis(rows)]:
+            console.print(line(words, "dim"))
+        console.print(line(f"coupling bound on one iteration: {_number(model.bounds.coupling)}"))
+        found, more = first([words for row in rows for words in _found(row)], MOST_ITEMS)
+        for words in found:
+            console.print(line(words, _STYLE["FAIL"]))
         if more:
             console.print(f"{more:,} lines more stand in the run file")
         if any(row.calls for row in rows):
             console.print(_calls_table(rows))
             if any(entry.exact is None for row in rows for entry in row.calls):
-                console.print(_line("no exact number of tokens: shown, not judged", "dim"))
+                console.print(line("no exact number of tokens: shown, not judged", "dim"))
         console.print()
-    console.print(_line(promise(run)))
-    console.print(_line(verdict_line(run), _STYLE[run.verdict]))
-
-
-def _line(text: str, style: str = "") -> Text:
-    """A line that moves no cursor and, whatever a run file holds, ends."""
-    return Text(clean(text, _LONGEST), style=style)
+    console.print(line(promise(run)))
+    console.print(line(verdict_line(run), _STYLE[run.verdict]))
 
 
 def _found(row: CompareResult) -> Iterator[str]:
     for finding in row.lossless.findings:
         yield f"FAIL {row.verifier}: {finding}"
-    for line in suspicion(row.lossless.localisation, row.lossless.faults):
-        yield f"{row.verifier}: {line}"
+    for words in suspicion(row.lossless.localisation, row.lossless.faults):
+        yield f"{row.verifier}: {words}"
     for finding in row.acceptance.findings:
         yield f"FAIL {row.verifier}, {row.acceptance.words}: {finding}"
 
@@ -96,7 +89,7 @@ def _model_table(rows: list[CompareResult], speeds: dict[tuple[str, str], Timing
         verdict = row.lossless.verdict
         tier = "" if verdict == "INCONCLUSIVE" else f" {row.lossless.tier}"
         table.add_row(
-            _line(row.verifier),
+            line(row.verifier),
             Text(verdict + tier, style=_STYLE[verdict]),
             _value(row.expected_accepted),
             METHODS[row.expected_accepted.method][0],
@@ -147,5 +140,5 @@ def _calls_table(rows: list[CompareResult]) -> Table:
             exact = "" if entry.exact is None else f"{entry.exact:.6f}"
             if entry.fraction and len(entry.fraction) < LONG_FRACTION:
                 exact += f" = {entry.fraction}"
-            table.add_row(str(i), _line(row.verifier), _line(exact), _interval(entry.measured))
+            table.add_row(str(i), line(row.verifier), line(exact), _interval(entry.measured))
     return table

@@ -1,23 +1,17 @@
-import io
 import re
 
 import msgspec
 import pytest
 from msgspec.structs import replace
-from report_runs import hostile_runs
+from printed import ALL, assert_fits, every, flat, shown, small_comparison
 from rich.console import Console
 
-import simverify
-from simverify.reports.terminal import print_comparison
-from simverify.results import AfterCalls, CompareRun, Expected, FaultAtStrength, Power, Suspect
-
-ALL = ["token", "block", "greedy", "match", "temperature-0"]
+from simverify.results import AfterCalls, Expected
 
 
-def shown(run, width=80, **options):
-    file = io.StringIO()
-    print_comparison(run, Console(file=file, width=width, highlight=False, **options))
-    return file.getvalue()
+@pytest.fixture(scope="module")
+def run():
+    return small_comparison()
 
 
 def table(text):
@@ -25,21 +19,6 @@ def table(text):
     lines = text.splitlines()
     first = next(i for i, line in enumerate(lines) if line.startswith("verifier"))
     return [line for line in lines[first + 1 : first + 1 + len(ALL)] if line.startswith(tuple(ALL))]
-
-
-def assert_fits(text):
-    for line in text.splitlines():
-        assert len(line) <= 80, line
-    assert "…" not in text
-
-
-@pytest.fixture(scope="module")
-def run():
-    return simverify.compare(["toy", "markov-16"], ALL, gamma=6, calls=12, blocks=1000)
-
-
-def every(run, change):
-    return replace(run, results=tuple(change(row) for row in run.results))
 
 
 def test_all_verifiers_failing_and_inconclusive_fit(run):
@@ -153,67 +132,9 @@ def test_calls_show_short_fractions_and_leave_out_long_ones(run):
     assert_fits(text)
 
 
-def test_what_is_undetectable_is_said(run):
-    nothing = every(run, lambda row: replace(row, lossless=replace(row.lossless, detectable=None)))
-    assert "power .9 for nothing" in " ".join(shown(nothing).split())
-
-
 def test_printing_needs_nothing_but_the_document(run):
     again = msgspec.json.decode(msgspec.json.encode(run), type=type(run))
     assert shown(again) == shown(run)
-
-
-def flat(run):
-    return " ".join(shown(run).split())
-
-
-def with_lossless(run, model, **changes):
-    return every(
-        run,
-        lambda row: (
-            replace(row, lossless=replace(row.lossless, **changes)) if row.model == model else row
-        ),
-    )
-
-
-def test_one_promise_for_all_models_or_each_with_its_own(run):
-    acceptance = "shift of a Pr(tau >= l) out of its bounds. FAIL"
-    assert f"is INCONCLUSIVE: mean one-token TV; {acceptance}" in flat(run)
-    partly = with_lossless(run, "toy", deviation="mean one-token TV, monotone in some order")
-    assert (
-        "Found with probability 0.9 from 0.01 on, or the verdict is INCONCLUSIVE: mean one-token "
-        f"TV, monotone in some order (toy); mean one-token TV (markov-16); {acceptance}"
-        in flat(partly)
-    )
-
-
-def test_the_power_is_that_of_the_weakest_and_says_of_what(run):
-    sizes = iter([0.01, 0.03, 0.02] * 4)
-    partly = every(
-        run,
-        lambda row: replace(
-            row,
-            lossless=replace(
-                row.lossless,
-                detectable=next(sizes),
-                deviation="TV in some order",
-                beside=(Power(deviation="TV between cells", detectable=0.25),),
-            ),
-        ),
-    )
-    assert flat(partly).count("TV in some order: power .9 from 0.0300 on") == 2
-    assert flat(partly).count("beside it: TV between cells: power .9 from 0.2500 on") == 2
-
-
-def test_certificates_stand_with_their_assumption(run):
-    text = flat(run)
-    for model in run.models:
-        rows = [row.lossless.certificate for row in run.results if row.model == model.name]
-        for assumption in {row.assumption for row in rows}:
-            bounds = [f"{row.bound:.4f}" for row in rows if row.assumption == assumption]
-            low, high = min(bounds), max(bounds)
-            size = low if low == high else f"{low} to {high}"
-            assert f"certified at 99.9%: mean one-token TV at most {size}, if {assumption}" in text
 
 
 def test_what_is_not_the_declared_rule_is_told_from_what_is_lossy(run):
@@ -259,20 +180,6 @@ def test_knobs_of_a_model_stand_beside_its_name_unless_they_are_the_usual(run):
     assert "markov-16: V = 16, gamma = 6, draft distance 0.125, temperature 0.5\n" in text
 
 
-def test_hostile_texts_move_no_cursor_and_end(run):
-    for hostile in hostile_runs():
-        if isinstance(hostile, CompareRun):
-            findings = ("\x1b[31m" + "x" * 10_000,) * 500
-            lossless = replace(hostile.results[0].lossless, findings=findings)
-            rows = (replace(hostile.results[0], lossless=lossless), *hostile.results[1:])
-            text = shown(replace(hostile, results=rows))
-            assert not {"\x1b", "\x00", "\u202e"} & set(text)
-            assert "400 lines more stand in the run file" in text
-            assert len(text) < 500_000
-            return
-    raise AssertionError("no comparison among the hostile runs")
-
-
 def test_lengths_without_an_exact_value_are_said_not_to_be_judged(run):
     assert "not judged" in flat(run)
 
@@ -281,47 +188,3 @@ def test_lengths_without_an_exact_value_are_said_not_to_be_judged(run):
         return replace(row, calls=calls)
 
     assert "not judged" not in flat(every(run, known))
-
-
-def test_refuted_faults_are_counted_and_a_failure_is_localised(run):
-    text = flat(run)
-    counts = {
-        f"{len(row.lossless.faults.refuted)} of "
-        f"{len(row.lossless.faults.refuted) + len(row.lossless.faults.not_refuted)}"
-        for row in run.results
-    }
-    assert "named faults refuted: token" in text
-    assert all(count in text for count in counts)
-
-    def change(row):
-        faults = replace(
-            row.lossless.faults,
-            best=FaultAtStrength(fault="reused-uniform", strength=0.3, log_evalue=99.0),
-            explains=0.914,
-        )
-        place = Suspect(part="random stream", position=1, why="reused-uniform explains it")
-        lossless = replace(
-            row.lossless, verdict="FAIL", findings=("p = 0",), faults=faults, localisation=place
-        )
-        return replace(row, verdict="FAIL", lossless=lossless)
-
-    failed = every(run, change)
-    assert_fits(shown(failed))
-    text = flat(failed)
-    assert "block: localised: random stream; reused-uniform explains it" in text
-    assert (
-        "block: fits best: reused-uniform at strength 0.3, which explains 91% of the deviation"
-    ) in text
-    none = every(
-        run,
-        lambda row: replace(
-            row,
-            lossless=replace(
-                row.lossless,
-                faults=None,
-                localisation=Suspect(part=None, position=None, why="nothing alone explains it"),
-            ),
-        ),
-    )
-    assert "named faults refuted" not in flat(none)
-    assert "block: not localised; nothing alone explains it" in flat(none)
