@@ -35,6 +35,33 @@ def statistic(counts: Ints, totals: Floats, rows: Floats, floor: float) -> float
     return pairs + linear + float(totals @ (w * rows * rows).sum(axis=1))
 
 
+class Moves:
+    """What moving tokens can take from the statistic at most.
+
+    Taking a token out of a cell and putting one into another gain by themselves, the less the
+    more are moved there: the statistic is convex in every count. Nothing is put where P is 0.
+    """
+
+    def __init__(self, counts: Ints, totals: Floats, rows: Floats, floor: float) -> None:
+        w, off = weights(rows, floor), counts - totals[:, None] * rows
+        self._out = _sums_of_gains(w, off - 1.0 + rows)
+        self._in = _sums_of_gains(w, -off - rows)
+
+    def gain(self, moves: int) -> float:
+        """Largest fall of the statistic by so many moves, or a little more."""
+        if moves == 0:
+            return 0.0
+        return sum(float(g[min(moves, g.size) - 1]) for g in (self._out, self._in) if g.size)
+
+
+def _sums_of_gains(w: Floats, first: Floats) -> Floats:
+    """Sums of the largest gains: 2 w (first - k) by the k-th token of a cell, while positive."""
+    times = np.maximum(np.ceil(first), 0.0).astype(np.int64).ravel()
+    nth = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
+    gains = 2.0 * np.repeat(w.ravel(), times) * (np.repeat(first.ravel(), times) - nth)
+    return np.cumsum(np.sort(gains)[::-1])
+
+
 def least_floor(totals: Floats, rows: Floats) -> float:
     """Smallest floor at which a pair moves the statistic little enough, inf if none is."""
 

@@ -15,7 +15,7 @@ from scipy import special
 from simverify.stats._checks import count_rows, probability_rows
 from simverify.stats._checks import counts as check_counts
 from simverify.stats.cumulants import MIN_EXPECTED, sum_of_cumulants
-from simverify.stats.g2 import G2, TwoCells
+from simverify.stats.g2 import G2, Pooled, TwoCells
 from simverify.stats.rare import RareTokens
 
 Floats = npt.NDArray[np.float64]
@@ -70,7 +70,8 @@ def transition_g2(counts: Any, probabilities: Any) -> G2:
         rare = replace(g2.rare, count=int(sorted_counts[layout.rare].sum()))
     # Deviances of whole rows: sum O = sum E, so that the linear terms cancel.
     statistic = 2.0 * float(special.kl_div(observed, layout.means).sum())
-    return replace(g2, statistic=statistic, two_cells=two_cells, rare=rare)
+    pooled = (Pooled(observed, layout.means),) if g2.df else ()
+    return replace(g2, statistic=statistic, two_cells=two_cells, rare=rare, pooled=pooled)
 
 
 def expected_g2(totals: Any, probabilities: Any) -> G2:
