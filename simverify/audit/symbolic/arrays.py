@@ -12,7 +12,7 @@ import numpy as np
 
 from simverify.audit.symbolic.draws import Draw
 from simverify.audit.symbolic.ufuncs import UFUNCS
-from simverify.audit.symbolic.winners import Winner, decided, winner
+from simverify.audit.symbolic.winners import Winner, decided, whole, winner
 
 Elements = np.ndarray[Any, Any]
 
@@ -50,8 +50,8 @@ class DrawArray(np.ndarray[Any, Any]):
         """Integers and booleans fork; other dtypes leave the draws as they are."""
         kind = np.dtype(dtype).kind
         if kind in "iu":
-            whole = _map(lambda x: x if type(x) is Winner else int(x), [self])
-            return whole if is_symbolic(whole) else whole.view(np.ndarray).astype(dtype)
+            cut = _map(whole, [self])
+            return cut if is_symbolic(cut) else cut.view(np.ndarray).astype(dtype)
         if kind == "b":
             return _map(bool, [self]).view(np.ndarray).astype(dtype)
         real = np.dtype(dtype)

@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from simverify.audit.symbolic.source import Source
 
 MAX_CELLS = 4096
-FEW_CELLS = 64
+FEW_CELLS = 16
 """Random integers out of at most so many fork at once; beyond, when they are compared."""
+
+MANY_VALUES = "int() of a draw with many values"
+"""What refuses a fork for each of them, where a stand-in for ``int`` keeps the draw."""
 
 _FLOAT_ATTRIBUTES = {
     "data", "dump", "dumps", "getfield", "hex", "imag", "is_integer", "tobytes", "view",
@@ -285,10 +288,38 @@ class Draw(Operators):
 
     def _step(self) -> Any:
         """Return its integer part: a number if few are possible, else a draw with steps."""
-        first, last = self._cells()
-        if last - first < FEW_CELLS:
+        if not self._has_many_cells():
             return float(self._cell())
         return self._map(lambda: self.form.floor())
+
+    def trunc(self) -> Any:
+        """Integer part, as a float."""
+        return self._step() if self._cells()[0] >= 0 else float(self._toward_zero())
+
+    def whole(self) -> Any:
+        """Integer part, as ``int``: a draw with steps if many are possible."""
+        if self._cells()[0] < 0 or not self._has_many_cells():
+            return self._toward_zero()
+        return self if self.form.is_whole() else self._map(lambda: self.form.floor())
+
+    def __int__(self) -> int:
+        if self.source.refuses_many and self._has_many_cells():
+            self._refuse(MANY_VALUES)
+        return self._toward_zero()
+
+    __trunc__ = __int__
+
+    def _toward_zero(self) -> int:
+        cell = self._cell()
+        return cell + 1 if cell < 0 else cell
+
+    def _has_many_cells(self) -> bool:
+        """Whether its integer part stays a draw; not where that stopped the code before."""
+        first, last = self._cells()
+        if last - first < FEW_CELLS or (self.source.at_once and last - first < MAX_CELLS):
+            return False
+        self.source.postponed = True
+        return True
 
     def _cell(self) -> int:
         first, last = self._cells()

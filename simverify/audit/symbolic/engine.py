@@ -13,6 +13,7 @@ import numpy as np
 
 from simverify.audit.containment import from_user
 from simverify.audit.symbolic.compiled import compiled_calls
+from simverify.audit.symbolic.draws import MANY_VALUES
 from simverify.audit.symbolic.errors import UNTRACKED, CannotEnumerate, Finding, OutOfTime
 from simverify.audit.symbolic.floats import REFUSALS
 from simverify.audit.symbolic.intercept import intercepted, real_states
@@ -102,7 +103,7 @@ class Enumeration:
         self._stack = ExitStack()
         self.leaves = leaves
         self._lift = lift
-        self._shadow_float = False
+        self._shadow_float = self._shadow_int = False
         self.release()
         # Made before interception: the replays need real numbers.
         self._replay_rng = np.random.Generator(np.random.PCG64(20251))
@@ -125,7 +126,11 @@ class Enumeration:
                 self._attempt(call)
             self.rng = stack.enter_context(
                 intercepted(
-                    self.source, self._code, shadow_float=self._shadow_float, lift=self._lift
+                    self.source,
+                    self._code,
+                    shadow_float=self._shadow_float,
+                    shadow_int=self._shadow_int,
+                    lift=self._lift,
                 )
             )()
             self._stack = stack.pop_all()
@@ -173,7 +178,14 @@ class Enumeration:
             self.release()
             self._shadow_float = True
             return True
+        if error.call == MANY_VALUES and not self._shadow_int:
+            self.release()
+            self._shadow_int = True
+            self.source.refuses_many = False
+            return True
         if self.source.postponed and not self.source.at_once:
+            self.release()
+            self._shadow_int = self.source.refuses_many = False
             self.source.at_once = True
             return True
         return False
@@ -291,7 +303,8 @@ class Enumeration:
             return
         source.begin(Path(), plan)
         try:
-            again = self._attempt(call)
+            with source.builtins.plain():
+                again = self._attempt(call)
         except CannotEnumerate:
             if outcome.kind == "raises":
                 source.failure = None

@@ -7,6 +7,7 @@ still pass for types: in ``isinstance``, as a dtype, for class methods.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ REFUSALS = (
     "out= of a random draw",
     "torch's __float__ of a random tensor",
 )
-"""What code that needs the stand-ins is stopped by."""
+"""What code that needs the stand-ins is stopped by; ``MANY_VALUES`` where it is that of int."""
 
 
 class _LikeFloat(type):
@@ -66,12 +67,53 @@ class Float32(float, metaclass=_LikeFloat):
     dtype = np.dtype(np.float32)
 
 
-def replace_float(code: Any, stack: "ExitStack") -> None:
-    """Shadow the builtin in the modules of ``code`` until ``stack`` closes."""
-    for namespace in namespaces(code):
-        if "float" not in namespace:
-            namespace["float"] = Float
-            stack.callback(namespace.pop, "float")
+class _LikeInt(type):
+    def __call__(cls, x: Any = 0, *base: Any) -> Any:
+        if isinstance(x, Draw):
+            return x.whole()
+        item = None if isinstance(x, np.ndarray) else getattr(x, "item", None)
+        if item is not None and isinstance(value := item(), Draw):
+            return value.whole()
+        return int(x, *base)
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return isinstance(x, int) or (isinstance(x, Draw) and x.form.is_whole())
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return issubclass(other, int)
+
+
+class Int(int, metaclass=_LikeInt):
+    """The same for ``int``, of draws with more values than can be run one by one."""
+
+    dtype = np.dtype(np.int64)
+
+
+class Builtins:
+    """The builtins that are shadowed in the modules of the code."""
+
+    def __init__(self) -> None:
+        self._shadowed: list[tuple[dict[str, Any], str, type]] = []
+
+    def replace(self, code: Any, name: str, twin: type, stack: "ExitStack") -> None:
+        """Shadow one until ``stack`` closes."""
+        for namespace in namespaces(code):
+            if name not in namespace:
+                namespace[name] = twin
+                self._shadowed.append((namespace, name, twin))
+                stack.callback(namespace.pop, name, None)
+        stack.callback(self._shadowed.clear)
+
+    @contextmanager
+    def plain(self) -> Iterator[None]:
+        """Give the code Python's own inside: a stand-in is not ``type(1) is int``."""
+        for namespace, name, _ in self._shadowed:
+            namespace.pop(name, None)
+        try:
+            yield
+        finally:
+            for namespace, name, twin in self._shadowed:
+                namespace[name] = twin
 
 
 class Twin(ModuleType):

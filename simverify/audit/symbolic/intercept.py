@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from simverify.audit.symbolic.draws import Draw
-from simverify.audit.symbolic.floats import Twin, numpy_twins, replace_float
+from simverify.audit.symbolic.floats import Float, Int, Twin, numpy_twins
 from simverify.audit.symbolic.lift import Lift, lift_strings, lifted_names, lifted_value
 from simverify.audit.symbolic.names import replace_names
 from simverify.audit.symbolic.numpy_rng import (
@@ -38,18 +38,24 @@ from simverify.audit.symbolic.source import Source
 _LEGACY: Any = np.random.mtrand._rand
 _PYTHON_STATE: Any = random.Random.__mro__[1].getstate  # type: ignore[attr-defined]
 _fabs, _pow, _real_modf, _real_fsum = math.fabs, math.pow, math.modf, math.fsum
+_real_floor, _trunc = math.floor, math.trunc
 _REAL_FRACTION: Any = Fraction.__new__
 _MATH = ("log", "log2", "log10", "log1p", "exp", "expm1", "sqrt")
 
 
 @contextmanager
 def intercepted(
-    source: Source, code: Any, *, shadow_float: bool, lift: Lift | None = None
+    source: Source,
+    code: Any,
+    *,
+    shadow_float: bool,
+    shadow_int: bool = False,
+    lift: Lift | None = None,
 ) -> Iterator[type[SymbolicGenerator]]:
     """Yield the Generator class to hand to the code; everything is put back on leaving.
 
-    ``shadow_float`` replaces the name ``float`` in the code's modules, ``lift`` those of
-    coarser types (:mod:`.lift`).
+    ``shadow_float`` and ``shadow_int`` replace the names ``float`` and ``int`` in the code's
+    modules, ``lift`` those of coarser types (:mod:`.lift`).
     """
     generator = type("Generator", (SymbolicGenerator,), {"source": source})
     state = type("RandomState", (SymbolicRandomState,), {"source": source})
@@ -86,6 +92,8 @@ def intercepted(
     swap(os, "urandom", lambda size: source.refuse("os.urandom"))
     swap(math, "fabs", lambda x: abs(x) if isinstance(x, Draw) else _fabs(x))
     swap(math, "pow", lambda x, y: x**y if isinstance(x, Draw) else _pow(x, y))
+    swap(math, "floor", _floor)
+    swap(math, "trunc", lambda x: x.whole() if isinstance(x, Draw) else _trunc(x))
     swap(math, "modf", _modf)
     swap(math, "fsum", _fsum)
     # From Python 3.12 on Fraction asks the draw itself.
@@ -133,7 +141,9 @@ def intercepted(
                 replace(torch, lifted_names(torch, torch.float64, lift))
         replace_names(code, kept, stack)
         if shadow_float:
-            replace_float(code, stack)
+            source.builtins.replace(code, "float", Float, stack)
+        if shadow_int:
+            source.builtins.replace(code, "int", Int, stack)
         if lift:
             lift_strings(code, lift, stack)
         for owner, name, new in patches:
@@ -186,8 +196,14 @@ def _fraction(cls: type[Fraction], *parts: Any, **kwargs: Any) -> Fraction:
 def _modf(x: Any) -> Any:
     if not isinstance(x, Draw):
         return _real_modf(x)
-    whole = float(int(x))
+    whole = x.trunc()
     return x - whole, whole
+
+
+def _floor(x: Any) -> Any:
+    if not isinstance(x, Draw) or x.range()[0] < 0:
+        return _real_floor(x)
+    return x.whole()
 
 
 def _fsum(terms: Iterable[Any]) -> Any:

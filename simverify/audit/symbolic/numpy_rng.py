@@ -118,6 +118,8 @@ class Sampler:
         """Items of ``a`` (or of ``range(a)``)."""
         self._meet(p)
         if type(a) is int and size is None and a > 0 and not (rest or kw):
+            if p is None and a > FEW_CELLS:
+                return wide_integer(a, self._uniform())
             index = self._index(a, None if p is None else _checked_cdf(p, a))
             return index if type(self) is SymbolicRandomState else np.int64(index)
         if rest or set(kw) - {"axis", "shuffle"} or kw.get("axis", 0) != 0:
@@ -288,7 +290,7 @@ def wide_integer(n: int, u: Any) -> Any:
     """Return an integer below ``n`` as a draw that forks when it is used (a number on replay)."""
     if not isinstance(u, Draw):
         return int(n * u)
-    return n * u if n >= MANY else (n * u).floor()
+    return n * u if n >= MANY else (n * u).whole()
 
 
 def seed_key(seed: Any, family: str) -> Hashable:

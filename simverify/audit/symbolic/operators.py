@@ -167,12 +167,6 @@ class Operators:
     def __ceil__(self) -> int:
         return self._cell() + 1
 
-    def __int__(self) -> int:
-        cell = self._cell()
-        return cell + 1 if cell < 0 else cell
-
-    __trunc__ = __int__
-
     def __round__(self, digits: int | None = None) -> Any:
         return (self + 0.5)._cell() if digits is None else self.round(digits)
 

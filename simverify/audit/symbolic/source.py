@@ -15,6 +15,7 @@ from simverify.audit.symbolic.errors import (
     Severity,
     users_line,
 )
+from simverify.audit.symbolic.floats import Builtins
 from simverify.audit.symbolic.races import Racer
 from simverify.simulators.exact.paths import Path
 
@@ -49,8 +50,9 @@ class Source:
 
     ``prune`` is the conditional weight below which a branch is not run; ``pruned`` is the
     mass of those branches. ``seed_once`` tells whether a constant seed may be set once (a
-    step rule may seed itself when it is built). ``at_once``: winners of races are decided at
-    once, and not when they are read; ``postponed``: some were not.
+    step rule may seed itself when it is built). ``at_once``: winners of races and integers out of
+    many are decided at once, and not when they are read or compared; ``postponed``: some were
+    not. ``refuses_many``: ``int`` of a draw with many values is refused, not forked.
     """
 
     def __init__(self, prune: float, *, seed_once: bool) -> None:
@@ -63,8 +65,9 @@ class Source:
         self._first_seen: dict[Hashable, int] = {}
         self.python_streams: Any = None
         self.on_begin: list[Callable[[], None]] = []
-        self.at_once = False
-        self.postponed = False
+        self.at_once = self.postponed = False
+        self.refuses_many = True
+        self.builtins = Builtins()
         self.begin(Path())
 
     def begin(self, path: Path, plan: "list[float | int] | None" = None) -> None:

@@ -1,5 +1,6 @@
 """What torch's functions do to symbolic tensors."""
 
+import operator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -8,9 +9,9 @@ import torch
 from simverify.audit.symbolic.arrays import _map, settle
 from simverify.audit.symbolic.draws import Draw
 from simverify.audit.symbolic.source import Source
-from simverify.audit.symbolic.torch_shadow import Shadows, as_draws, may_hold_winners, whole
+from simverify.audit.symbolic.torch_shadow import Shadows, as_draws, may_hold_winners
 from simverify.audit.symbolic.ufuncs import UFUNCS
-from simverify.audit.symbolic.winners import Winner, decided
+from simverify.audit.symbolic.winners import Winner, decided, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,7 +80,7 @@ class TorchOps:
         if "out" in kwargs:
             self._refuse(f"{name}(out=)")
         if name in ("__int__", "__index__"):
-            return int(self._on_item(*args))
+            return (int if name == "__int__" else operator.index)(self._on_item(*args))
         if name in ("__float__", "__complex__", "__format__"):
             self._refuse(name)
         if name == "__bool__":
@@ -173,8 +174,8 @@ class TorchOps:
         """Run the move; where it copied, run it on element numbers to see what went where."""
         if not everything:
             # What says where to move must be known.
-            args = (args[0], *map(self.shadows.decide, args[1:]))
-            kwargs = {key: self.shadows.decide(x) for key, x in kwargs.items()}
+            args = (args[0], *(self.shadows.decide(x, draws=True) for x in args[1:]))
+            kwargs = {key: self.shadows.decide(x, draws=True) for key, x in kwargs.items()}
         result = func(*args, **kwargs)
         if not any(map(self.shadows.is_symbolic, (*args, *kwargs.values()))):
             return result
@@ -340,7 +341,7 @@ class TorchOps:
         return result if dtype is None else result.astype(dtype)
 
     def _on_setitem(self, tensor: torch.Tensor, index: Any, value: Any) -> None:
-        index = self.shadows.decide(index)
+        index = self.shadows.decide(index, draws=True)
         if not may_hold_winners(tensor.dtype):
             value = self.shadows.decide(value)
         if not any(map(self.shadows.is_symbolic, (tensor, value))):
@@ -374,9 +375,14 @@ class TorchOps:
 
 
 def _holds_integers(values: Any) -> bool:
-    """Whether all elements are winners of races or integers."""
+    """Whether all elements are winners of races, integers or whole draws."""
     elements = values.flat if isinstance(values, np.ndarray) else (values,)
-    return all(type(x) is Winner or isinstance(x, int | np.integer) for x in elements)
+    return all(
+        x.form.is_whole()
+        if isinstance(x, Draw)
+        else type(x) is Winner or isinstance(x, int | np.integer)
+        for x in elements
+    )
 
 
 def _numpy_index(index: Any) -> Any:

@@ -15,8 +15,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from simverify.audit.symbolic.arrays import draw_array
-from simverify.audit.symbolic.draws import MAX_CELLS, Draw, Uniform
+from simverify.audit.symbolic.draws import FEW_CELLS, MAX_CELLS, Draw, Uniform
 from simverify.audit.symbolic.lift import LIFTED, Lift
+from simverify.audit.symbolic.numpy_rng import wide_integer
 from simverify.audit.symbolic.operators import MANY
 from simverify.audit.symbolic.source import Source, Stream
 from simverify.audit.symbolic.torch_ops import TorchOps
@@ -208,16 +209,19 @@ class SymbolicTorch(TorchFunctionMode):
                 row[drawn[-1]] = 0.0
         return drawn
 
-    def _integers(self, low: int, high: int, count: int, generator: Any) -> list[int]:
+    def _integers(self, low: int, high: int, like: torch.Tensor, generator: Any) -> Any:
         n = high - low
         if n > MAX_CELLS:
             hint = " (a seed? pass it as a number)" if n >= MANY else ""
             self.source.refuse(f"a random integer out of {n}{hint}")
         stream = self.streams.of(generator)
-        return [low + self._below(n, stream) for _ in range(count)]
+        drawn = [low + self._below(n, stream) for _ in range(like.numel())]
+        return draw_array(drawn, tuple(like.shape)) if drawn else np.zeros(tuple(like.shape))
 
-    def _below(self, n: int, stream: Stream) -> int:
+    def _below(self, n: int, stream: Stream) -> Any:
         u = self.source.uniform(stream)
+        if n > FEW_CELLS:
+            return wide_integer(n, u)
         cuts = [i / n for i in range(1, n)]
         return u.locate(cuts) if isinstance(u, Uniform) else sum(u >= c for c in cuts)
 
@@ -226,15 +230,14 @@ class SymbolicTorch(TorchFunctionMode):
         low = kwargs.pop("low", 0) if len(bounds) < 2 else bounds[0]
         high = kwargs.pop("high") if "high" in kwargs else bounds[-1]
         empty = torch.empty(size, **{"dtype": torch.int64, **kwargs})
-        drawn = self._integers(int(low), int(high), empty.numel(), generator)
-        return torch.tensor(drawn, dtype=empty.dtype, device=empty.device).reshape(empty.shape)
+        drawn = self._integers(int(low), int(high), empty, generator)
+        return self.shadows.tensor(drawn, empty.dtype, empty.device)
 
     def _random_(self, tensor: torch.Tensor, *bounds: Any, generator: Any = None) -> torch.Tensor:
         if not bounds:
             self.source.refuse("Tensor.random_() without bounds")
         low, high = (0, bounds[0]) if len(bounds) == 1 else bounds
-        drawn = self._integers(int(low), int(high), tensor.numel(), generator)
-        return self._in_place(tensor, np.array(drawn).reshape(tuple(tensor.shape)))
+        return self._in_place(tensor, self._integers(int(low), int(high), tensor, generator))
 
     def _randperm(self, n: int, *, generator: Any = None, **kwargs: Any) -> torch.Tensor:
         stream, left = self.streams.of(generator), list(range(n))

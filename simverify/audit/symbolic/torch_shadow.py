@@ -3,9 +3,10 @@
 A tensor that holds draws is an ordinary tensor filled with NaN whose storage has a shadow:
 an object array with the draws. The shadow belongs to the storage, not to the tensor, so
 views see what is written through other views. Tensors of integers hold winners of races, in
-the same way.
+the same way, and whole draws.
 """
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ import torch
 from simverify.audit.symbolic.arrays import _map, draw_array, is_symbolic, settle
 from simverify.audit.symbolic.draws import Draw
 from simverify.audit.symbolic.source import Source
-from simverify.audit.symbolic.winners import Winner, decided
+from simverify.audit.symbolic.winners import decided, whole
 
 Elements = np.ndarray[Any, Any]
 _PLAIN = {int, float, bool, str, type(None), torch.dtype, torch.device, slice}
@@ -111,28 +112,30 @@ class Shadows:
         tensor.detach().fill_(_blank(tensor.dtype))
         return _view(objects, tensor)
 
-    def decide(self, x: Any) -> Any:
-        """Return an argument with the winners in it read: a tensor as a plain copy."""
+    def decide(self, x: Any, *, draws: bool = False) -> Any:
+        """Return an argument with the winners in it read: a tensor as a plain copy.
+
+        ``draws``: its whole draws too, as an index needs it.
+        """
         if isinstance(x, list | tuple) and any(map(self.is_symbolic, x)):
-            return type(x)(map(self.decide, x))
+            return type(x)(self.decide(y, draws=draws) for y in x)
         if not isinstance(x, torch.Tensor):
             return decided(x)
         elements = self.elements(x)
         if elements is None or x.is_floating_point():
             return x
-        numbers = [int(decided(y)) for y in elements.ravel().tolist()]
-        elements[...] = np.array(numbers, dtype=object).reshape(elements.shape)
-        return torch.tensor(numbers, dtype=x.dtype, device=x.device).reshape(x.shape)
+        flat = [decided(y) for y in elements.ravel().tolist()]
+        if draws:
+            flat = [operator.index(y) for y in flat]
+        elements.flat[:] = flat
+        if any(isinstance(y, Draw) for y in flat):
+            return x
+        return torch.tensor(flat, dtype=x.dtype, device=x.device).reshape(x.shape)
 
 
 def may_hold_winners(dtype: torch.dtype) -> bool:
-    """Whether it is a type of integers."""
+    """Whether it is a type of integers, which holds whole draws too."""
     return not (dtype.is_floating_point or dtype.is_complex or dtype is torch.bool)
-
-
-def whole(x: Any) -> Any:
-    """Return an element as a tensor of integers holds it."""
-    return x if type(x) is Winner else int(x)
 
 
 def _blank(dtype: torch.dtype) -> float | int:

@@ -83,7 +83,7 @@ UFUNCS: dict[Any, Callable[..., Any]] = {
     np.reciprocal: lambda x: _divide(1.0, x),
     np.clip: lambda x, low, high: _least(_greatest(x, low), high),
     np.floor: _named("floor", np.floor),
-    np.trunc: lambda x: float(int(x)),
+    np.trunc: _named("trunc", np.trunc),
     np.ceil: lambda x: float(math.ceil(x)),
     **{
         getattr(np, name): _named(name, getattr(np, name))

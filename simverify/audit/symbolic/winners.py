@@ -99,6 +99,13 @@ for _name in (
     setattr(Winner, f"__{_name}__", _reading(f"__{_name}__"))
 
 
+def whole(x: Any) -> Any:
+    """Return an element as an array of integers holds it: a number, a winner, a whole draw."""
+    if type(x) is Winner:
+        return x
+    return x.whole() if isinstance(x, Draw) else int(x)
+
+
 def decided(x: Any) -> Any:
     """Read the winners in a value: itself, a list or tuple of values, an array of objects."""
     if type(x) is Winner:
