@@ -19,7 +19,8 @@ def ruling(run: CompareRun) -> str:
     unsure = _those(run, lossless="PASS", acceptance="INCONCLUSIVE")
     parts = []
     if lossy:
-        parts.append(f"Do not ship {_named(lossy, run)}: the output does not follow the target.")
+        those = _named(lossy, run, "any of the")
+        parts.append(f"Do not ship {those}: the output does not follow the target.")
     if strange:
         parts.append(
             f"Look at {_named(strange, run)}: the kernel accepts otherwise than the declared rule, "
@@ -27,8 +28,8 @@ def ruling(run: CompareRun) -> str:
         )
     if open_:
         parts.append(
-            f"Do not decide on this run about {_named(open_, run)}: too few blocks to say that the "
-            "output follows the target."
+            f"Do not decide on this run about {_named(open_, run, 'any of the')}: too few blocks "
+            "to say that the output follows the target."
         )
     if unsure:
         parts.append(
@@ -111,7 +112,7 @@ def _those(
     ]
 
 
-def _named(rows: Sequence[CompareResult], run: CompareRun) -> str:
+def _named(rows: Sequence[CompareResult], run: CompareRun, every: str = "all") -> str:
     if len(rows) == len(run.results) > 1:
-        return f"all {count(len(rows), 'result')}"
+        return f"{every} {count(len(rows), 'result')}"
     return listed((f"{row.verifier} on {row.model}" for row in rows), 5, 48)

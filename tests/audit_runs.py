@@ -94,6 +94,7 @@ STARVED = replace(
     tier="sampled",
     instances=(),
     not_enumerable="cannot follow bytes() of a generator at my_sampler.py:15",
+    inconclusive="the budget ends in the pilot",
     sampled=SampledTier(
         samples=500,
         looks=1,

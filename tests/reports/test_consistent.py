@@ -4,6 +4,7 @@ import json
 import time
 
 import pytest
+from audit_runs import STARVED
 from msgspec.structs import replace
 from report_runs import example
 
@@ -13,8 +14,9 @@ from simverify.reports.document import read_document
 from simverify.reports.examples import FOLDER
 from simverify.reports.html import html_report
 from simverify.reports.markdown import markdown_report
+from simverify.reports.verdicts import verdict_complaints
 from simverify.reports.view import Tree
-from simverify.results import Branch
+from simverify.results import Branch, SelfTestRun, Tried
 
 COMPARISON, PASSED, FAILED = "compare", "transformers", "faulty-block"
 
@@ -174,3 +176,34 @@ def test_a_name_in_a_complaint_is_bounded_and_moves_no_cursor(complaint):
     assert said.startswith("results[0].model is '")
     assert said.isprintable()
     assert len(said) < 700
+
+
+def test_findings_of_the_sampled_tier_are_findings_of_the_audit():
+    test = example(COMPARISON).results[0].lossless.tests[0]
+    tier = replace(STARVED.sampled, findings=("G2: p = 1e-30",))
+    assert list(verdict_complaints(STARVED)) == []
+    failed = replace(STARVED, verdict="FAIL", inconclusive=None, findings=("other",), sampled=tier)
+    assert list(verdict_complaints(failed)) == [
+        "findings has no 'G2: p = 1e-30': expected it, as in sampled.findings"
+    ]
+    assert list(verdict_complaints(replace(failed, findings=tier.findings))) == []
+    rejected = replace(test, rejected=True, log_pvalue=-900.0)
+    unsaid = replace(STARVED, sampled=replace(STARVED.sampled, tests=(test, rejected)))
+    assert list(verdict_complaints(unsaid)) == [
+        "sampled.tests[1].rejected is true: expected a finding in sampled.findings"
+    ]
+
+
+def test_a_self_test_names_what_is_unexpected():
+    missed = Tried(name="bad", kind="fault", caught=False, tier="exact", effort=7, tv=None)
+    run = SelfTestRun(
+        schema_version=1, seed=0, gamma=3, vocab_size=4, alpha=1e-6, detect=0.01, verdict="FAIL",
+        results=(missed,), unexpected=("bad",), meta=example(COMPARISON).meta,
+    )  # fmt: skip
+    assert list(verdict_complaints(run)) == []
+    assert list(verdict_complaints(replace(run, verdict="PASS"))) == [
+        "verdict is PASS: expected FAIL, by its results"
+    ]
+    assert list(verdict_complaints(replace(run, unexpected=()))) == [
+        "unexpected does not name the entries that are not as expected: bad"
+    ]

@@ -103,6 +103,19 @@ def test_too_few_blocks_are_no_reason_to_ship():
     )
 
 
+def test_no_bound_is_certified_where_nothing_passed(lossy):
+    every = {fact.name: fact.text for fact in report_of(undecided("lossless", 12)).facts}
+    assert "Certified" not in every
+    assert every["Lossless"] == "0 of 12 results passed, 12 with too few blocks"
+    some = {fact.name: fact.text for fact in report_of(lossy).facts}
+    largest = max(
+        row.lossless.certificate.bound for row in lossy.results if row.lossless.verdict == "PASS"
+    )
+    assert f"at most {largest:.3g}, where lossless passed, by" in some["Certified"]
+    ruling = report_of(undecided("lossless", 12)).ruling
+    assert ruling.startswith("Do not decide on this run about any of the 12 results: too few")
+
+
 @pytest.mark.parametrize(("rows", "named"), [(1, "token on compact"), (12, "all 12 results")])
 def test_what_waits_for_acceptance_alone_says_so_on_every_face(rows, named):
     run = undecided("acceptance", rows)
