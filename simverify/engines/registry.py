@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 
 from simverify.engines.assisted import TRANSFORMERS
+from simverify.engines.backends import BACKENDS
 from simverify.engines.base import Engine, find_package, sha256
 from simverify.engines.sglang import SGLANG
 from simverify.errors import SimverifyError
@@ -12,7 +13,7 @@ from simverify.names import pick
 GROUP = "simverify.verifiers"
 """Entry points of other distributions: a ``verify`` callable, or an :class:`Engine`."""
 
-ENGINES: dict[str, Engine] = {engine.name: engine for engine in (TRANSFORMERS, *SGLANG)}
+ENGINES: dict[str, Engine] = {engine.name: engine for engine in (TRANSFORMERS, *SGLANG, *BACKENDS)}
 
 
 @dataclass(frozen=True)

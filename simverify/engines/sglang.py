@@ -5,14 +5,13 @@ written into buffers. One file is loaded, not the package, which would pull in i
 """
 
 import importlib
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from simverify.engines.adapt import COIN_BITS
 from simverify.engines.base import Engine, load_file
+from simverify.engines.interpreter import interpreter, load_triton
 from simverify.errors import SimverifyError
 
 FUNCTION = "chain_speculative_sampling_triton"
@@ -68,27 +67,18 @@ def chain_sampling(
 def original(path: Path) -> tuple[Any, str]:
     """Return SGLang's function and the device it runs on.
 
-    Without a GPU it runs in Triton's interpreter, which has to be chosen before Triton is
-    imported: raises ``SimverifyError`` if it is too late.
+    Without a GPU it runs in Triton's interpreter: raises ``SimverifyError`` if it is too late
+    to choose that.
     """
-    torch = importlib.import_module("torch")
-    on_gpu = torch.cuda.is_available() and os.environ.get("TRITON_INTERPRET") != "1"
-    if on_gpu:
-        return _function(path), "cuda"
-    with _interpreter():
-        standard = importlib.import_module("triton.language.standard")
-        if type(standard.cdiv).__name__ != "InterpretedFunction":
-            raise SimverifyError(
-                "Triton was imported to compile and there is no GPU: set TRITON_INTERPRET=1 "
-                "before starting"
-            )
-        function = _function(path)
+    function, device = load_triton(lambda: _function(path))
+    if device == "cuda":
+        return function, device
 
     def interpreted(*args: Any, **options: Any) -> None:
-        with _interpreter():
+        with interpreter():
             function(*args, **options)
 
-    return interpreted, "cpu"
+    return interpreted, device
 
 
 def _function(path: Path) -> Any:
@@ -96,20 +86,6 @@ def _function(path: Path) -> Any:
     if not hasattr(module, FUNCTION):
         raise SimverifyError(f"{path} has no {FUNCTION}: SGLang 0.5.23 has it")
     return getattr(module, FUNCTION)
-
-
-@contextmanager
-def _interpreter() -> Iterator[None]:
-    """Triton asks for this variable when it loads, decorates and runs; others should not see it."""
-    before = os.environ.get("TRITON_INTERPRET")
-    os.environ["TRITON_INTERPRET"] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["TRITON_INTERPRET"]
-        else:
-            os.environ["TRITON_INTERPRET"] = before
 
 
 def load_token(path: Path) -> Callable[..., list[int]]:

@@ -1,0 +1,119 @@
+import numpy as np
+import pytest
+from naive import Pair, draw_alias
+
+torch = pytest.importorskip("torch")
+
+from backend_batches import batch, unexplained  # noqa: E402
+
+from simverify.audit.law import compare_verify  # noqa: E402
+from simverify.backends import RULES, draft_uniforms, rules, uniforms, verify  # noqa: E402
+from simverify.backends.contract import torch_rule  # noqa: E402
+from simverify.models.base import MarkovModel  # noqa: E402
+from simverify.models.small import compact  # noqa: E402
+from simverify.simulators.run import simulate  # noqa: E402
+from simverify.simulators.tables import model_tables  # noqa: E402
+
+COMPACT = compact()
+SEED, FIRST = 11, 2**33 - 50
+
+
+def in_ratio_order(vocab, seed):
+    """Rows whose q/p ascends with the token id: the compiled kernels draw in that order."""
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.ones(vocab), vocab + 1)
+    q = p * np.sort(rng.gamma(2.0, size=p.shape), axis=1)
+    q /= q.sum(axis=1, keepdims=True)
+    return MarkovModel("sorted", p[0], p[1:], q[0], q[1:])
+
+
+def kernel_tokens(tables, rule, gamma, trial, *, calls, vocab):
+    """Tokens of one trial of the compiled kernel, by the places of its counts."""
+    shape = (calls * (gamma + 1), vocab + 1, vocab)
+    counts = simulate(
+        tables, rule, gamma, 1, seed=SEED, threads=1, calls=calls, transition_shape=shape,
+        first_trial=trial,
+    )  # fmt: skip
+    return [int(token) for _, _, token in np.argwhere(counts.transitions)]
+
+
+def tensor_tokens(model, rule, gamma, trials, calls):
+    """Tokens of the same trials by the rules in torch, one call of all at a time."""
+    pair = Pair.of(model, model_tables(model))
+    out = [() for _ in range(trials)]
+    for call in range(calls):
+        address = {"seed": SEED, "first_trial": FIRST, "call": call}
+        coins = draft_uniforms(trials, gamma, **address).tolist()
+        blocks = []
+        for tokens, coin in zip(out, coins, strict=True):
+            path = tokens
+            for u in coin:
+                at = pair.context(path)
+                path = (*path, draw_alias(pair.cut[at], pair.alias[at], u))
+            at = [pair.context(path[: len(tokens) + i]) for i in range(gamma + 1)]
+            rows = [pair.p[s] for s in at], [pair.q[s] for s in at[:-1]]
+            blocks.append((*rows, path[len(tokens) :]))
+        given = [torch.tensor(np.array(x)) for x in zip(*blocks, strict=True)]
+        result = rules.verify(rule, *given, uniforms(trials, gamma, **address))
+        out = [
+            (*tokens, *row[: int(tau) + 1])
+            for tokens, row, tau in zip(out, result.tokens.tolist(), result.tau, strict=True)
+        ]
+    return out
+
+
+@pytest.mark.parametrize("gamma", [1, 3])
+@pytest.mark.parametrize("rule", ["token", "block", "match", "greedy"])
+def test_tokens_are_those_of_the_compiled_kernel(rule, gamma):
+    """To the last one: float64 on both sides, no tie in 100 trials."""
+    calls = 1 if rule == "greedy" else 2
+    model = in_ratio_order(6, seed=3)
+    tables = model_tables(model)
+    for number, tokens in enumerate(tensor_tokens(model, rule, gamma, 100, calls)):
+        due = kernel_tokens(tables, rule, gamma, FIRST + number, calls=calls, vocab=6)
+        assert list(tokens) == due, number
+
+
+@pytest.mark.parametrize(
+    ("rule", "gamma", "tau"),
+    [("token", 3, 379 / 216), ("block", 3, 139 / 72), ("match", 1, None), ("greedy", 3, 593 / 288)],
+)
+def test_the_exact_law_is_the_targets_and_the_closed_form_holds(rule, gamma, tau):
+    result = compare_verify(torch_rule(rule), COMPACT, gamma)
+    assert result.findings == ()
+    if tau is not None:
+        assert result.expected_accepted == pytest.approx(tau, abs=1e-13)
+    if rule == "greedy":  # a first call alone, without the debt: the control
+        assert result.max_abs_deviation > 0.001
+    else:
+        assert result.max_abs_deviation < 1e-15
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("logits", [False, True])
+@pytest.mark.parametrize("rule", ["token", "block"])
+def test_every_token_is_within_the_tolerance(rule, logits, dtype):
+    given = batch(200, 5, 1000, seed=1, dtype=dtype, logits=logits)
+    result = verify(rule, *given, logits=logits, check=logits or dtype.itemsize > 2)
+    assert unexplained(rule, *given, result, logits=logits) == []
+    assert len(set(result.tau.tolist())) > 3
+    # The control: the other rule is explained only where both do the same.
+    other = "block" if rule == "token" else "token"
+    assert len(unexplained(other, *given, result, logits=logits)) > 5
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("coin", [0.0, 0.5, 1 - 2**-53])
+def test_tokens_without_mass_are_never_drawn(rule, coin):
+    p = torch.tensor([[0.0, 0.5, 0.0, 0.5, 0.0]], dtype=torch.float64).repeat(5, 2, 1)
+    q = torch.full((5, 1, 5), 0.2, dtype=torch.float64)
+    coins = torch.full((5, 2), coin, dtype=torch.float64)
+    tokens, tau = verify(rule, p, q, torch.arange(5)[:, None], coins)
+    for row, count in zip(tokens.tolist(), tau.tolist(), strict=True):
+        assert set(row[: count + 1]) <= {1, 3}
+
+
+def test_equal_rows_leave_no_residual_and_accept_all():
+    p, _, x, u = batch(50, 3, 40, seed=4)
+    for rule in ("token", "block", "greedy"):
+        assert verify(rule, p, p[:, :-1], x, u).tau.eq(3).all()
