@@ -24,6 +24,7 @@ from simverify.audit.optimality import optimality_notes
 from simverify.audit.precision import TOLERANCE
 from simverify.audit.probes import run_probes
 from simverify.audit.settings import AuditSettings
+from simverify.audit.shared import Shared
 from simverify.audit.spec import Contract, Subject
 from simverify.errors import UsageError
 
@@ -48,14 +49,62 @@ def audit(
     settings = (settings or AuditSettings()).for_subject(subject)
     say = progress or (lambda _line: None)
     chosen = _contract_iv(subject, contract, settings.batch)
+    stamp, shared = stamped(), Shared()
     with contained() as noise:
-        run = _audit(subject, chosen, settings, reproduce, say)
+        try:
+            run = _audit(subject, chosen, settings, reproduce, say)
+            changed = shared.restore()
+        except Exception:
+            # What the code replaced is as likely to stop us as the code.
+            changed = shared.restore()
+            if not changed:
+                raise
+            run = broken_document(changed, subject.name, chosen, settings, stamp())
+        else:
+            if changed:
+                findings = (*run.findings, changed)
+                run = msgspec.structs.replace(
+                    run, verdict="FAIL", findings=findings, inconclusive=None, refuted=()
+                )
     if noise.size:
         note = (
             f"prints: {noise.size:,} bytes, of which none are shown; the first are {noise.line!r}"
         )
         run = msgspec.structs.replace(run, notes=(*run.notes, note))
     return run
+
+
+def broken_document(
+    finding: str, spec: str, contract: Contract, settings: AuditSettings, meta: doc.Meta
+) -> doc.AuditRun:
+    """Return the FAIL of code that broke the audit of it."""
+    return doc.AuditRun(
+        schema_version=doc.SCHEMA_VERSION,
+        spec=spec,
+        contract=contract,
+        seed=settings.seed,
+        gamma=settings.gamma,
+        vocab_size=settings.vocab_size,
+        tolerance=settings.tolerance or TOLERANCE["float64"],
+        dtype=None,
+        verdict="FAIL",
+        tier="exact",
+        paths=0,
+        instances=(),
+        not_enumerable=None,
+        inconclusive=None,
+        sampled=None,
+        counterexample=None,
+        localisation=None,
+        diagnosis=(),
+        refuted=(),
+        probes=(),
+        findings=(finding,),
+        notes=(),
+        reproduce=settings.command(spec, contract),
+        meta=meta,
+        engine_path=settings.engine_path,
+    )
 
 
 def _audit(

@@ -12,12 +12,12 @@ from simverify.audit.child import Died, in_child
 from simverify.audit.containment import contained
 from simverify.audit.documents import stamped
 from simverify.audit.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
-from simverify.audit.precision import TOLERANCE
 from simverify.audit.probes import try_out
 from simverify.audit.replay import Explanation, explain
 from simverify.audit.replay_breach import replay_breach
-from simverify.audit.run import audit
+from simverify.audit.run import audit, broken_document
 from simverify.audit.settings import AuditSettings
+from simverify.audit.shared import Shared
 from simverify.audit.spec import Contract, Subject
 from simverify.audit.symbolic.watchdog import Expired, deadline
 from simverify.audit.trial_replay import replay_trial
@@ -44,15 +44,25 @@ def supervised_audit(
     stamp = stamped()
 
     def work(told: Callable[[str], None]) -> results.AuditRun:
+        shared = Shared()
         subject = load()
-        return audit(subject, contract, settings, reproduce=reproduce, progress=told)
+        try:
+            return audit(subject, contract, settings, reproduce=reproduce, progress=told)
+        except SimverifyError:
+            raise
+        except Exception:
+            # A module that replaces a shared name when it is loaded may mean well.
+            changed = shared.restore()
+            if not changed:
+                raise
+            return broken_document(changed, spec, contract or "verify", settings, stamp())
 
     run: results.AuditRun | Died = in_child(work, say)
     if not isinstance(run, Died):
         return run
     if not run.place:
         raise SimverifyError(f"{spec} fails to load: {run.how}")
-    return crash_document(run, spec, contract or "verify", settings, stamp())
+    return _crashed(run, spec, contract or "verify", settings, stamp())
 
 
 def supervised_explain(
@@ -146,7 +156,8 @@ def crash(subject: Subject, contract: Contract, settings: AuditSettings) -> resu
 
     def work(_: Callable[[str], None]) -> None:
         doing("a first call")
-        with contained(), deadline(_TRIAL_SECONDS), suppress(Expired):
+        # What an exception says is the audit's to find out.
+        with contained(), deadline(_TRIAL_SECONDS), suppress(Expired, Exception):
             try_out(subject.one_row().rule if settings.batch else subject.rule, contract)
 
     with warnings.catch_warnings():
@@ -155,38 +166,13 @@ def crash(subject: Subject, contract: Contract, settings: AuditSettings) -> resu
     # A lock that another thread held at the fork may block a child: that is nobody's fault.
     if not isinstance(died, Died) or died.hung:
         return None
-    return crash_document(died, subject.name, contract, settings, stamp())
+    return _crashed(died, subject.name, contract, settings, stamp())
 
 
-def crash_document(
+def _crashed(
     died: Died, spec: str, contract: Contract, settings: AuditSettings, meta: results.Meta
 ) -> results.AuditRun:
     """Return the FAIL of code that took the process of its audit down."""
     kind = "hangs" if died.hung else "ends the process"
-    return results.AuditRun(
-        schema_version=results.SCHEMA_VERSION,
-        spec=spec,
-        contract=contract,
-        seed=settings.seed,
-        gamma=settings.gamma,
-        vocab_size=settings.vocab_size,
-        tolerance=settings.tolerance or TOLERANCE["float64"],
-        dtype=None,
-        verdict="FAIL",
-        tier="exact",
-        paths=0,
-        instances=(),
-        not_enumerable=None,
-        inconclusive=None,
-        sampled=None,
-        counterexample=None,
-        localisation=None,
-        diagnosis=(),
-        refuted=(),
-        probes=(),
-        findings=(f"{kind}: {died.how}, in {died.place}",),
-        notes=(),
-        reproduce=settings.command(spec, contract),
-        meta=meta,
-        engine_path=settings.engine_path,
-    )
+    finding = f"{kind}: {died.how}, in {died.place}"
+    return broken_document(finding, spec, contract, settings, meta)

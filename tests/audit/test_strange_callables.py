@@ -1,6 +1,9 @@
 """Callables as strangers hand them over: a right verdict or a finding, never a traceback."""
 
+import builtins
 import functools
+import random
+import sys
 import warnings
 
 import numpy as np
@@ -175,3 +178,64 @@ def test_one_argument_more_is_refused_with_the_signature():
 
     with pytest.raises(UsageError, match=r"temperature\) cannot be called as verify"):
         audit(Subject("mine", extra, None), "verify", SMALL)
+
+
+def breaking(name, key, value):
+    """The right rule, which sets a name of a shared module when it is called."""
+
+    def verify(p, q, x, rng):
+        tokens = token(p, q, x, rng)
+        setattr(sys.modules[name], key, value)
+        return tokens
+
+    return verify
+
+
+def forgetting(p, q, x, rng):
+    sys.modules.pop("math", None)
+    return token(p, q, x, rng)
+
+
+SHARED = {
+    "numpy.array": breaking("numpy", "array", None),
+    "numpy.argmax": breaking("numpy", "argmax", lambda *_, **__: 0),
+    "builtins.len": breaking("builtins", "len", None),
+    "builtins.isinstance": breaking("builtins", "isinstance", None),
+    "random.random": breaking("random", "random", lambda: 0.5),
+    "sys.modules['math']": forgetting,
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+@pytest.mark.parametrize("where", ["here", "in a child"])
+def test_what_it_replaces_for_everybody_is_a_finding(name, where):
+    subject = Subject("mine", SHARED[name], None)
+    before = sys.modules.copy(), vars(np).copy(), vars(builtins).copy(), vars(random).copy()
+    if where == "here":
+        run = audit(subject, "verify", SMALL)
+    else:
+        run = supervised_audit(lambda: subject, "verify", SMALL, spec="mine")
+    assert run.verdict == "FAIL"
+    found = [text for text in run.findings if text.startswith("shared-modules: replaces ")]
+    assert found == [f"shared-modules: replaces {name} for the whole process"]
+    after = sys.modules, vars(np), vars(builtins), vars(random)
+    for old, new in zip(before, after, strict=True):
+        assert all(new[key] is value for key, value in old.items())
+
+
+def test_what_it_replaces_while_it_is_loaded_is_a_finding_where_it_stops_the_audit():
+    def load():
+        np.array = None
+        return Subject("mine", token, None)
+
+    run = supervised_audit(load, "verify", SMALL, spec="mine")
+    assert run.findings == ("shared-modules: replaces numpy.array for the whole process",)
+    assert np.array is not None
+
+
+def test_names_that_it_adds_are_no_finding():
+    subject = Subject("mine", breaking("numpy", "its_own_name", 3), None)
+    try:
+        assert audit(subject, "verify", SMALL).verdict == "PASS"
+    finally:
+        del np.its_own_name
