@@ -14,6 +14,7 @@ from scipy import special
 
 from simverify.stats._checks import Ints, open_unit, positive_float, positive_int
 from simverify.stats._checks import counts as check_counts
+from simverify.stats._search import smallest_n
 from simverify.stats.results import Direction, TestResult
 from simverify.stats.tails import log_binom_cdf, log_binom_sf
 
@@ -147,9 +148,9 @@ def acceptance_min_detectable(
     n, (low, high) = positive_int("n", n), _bounds_iv(lower, upper)
     alpha, power = open_unit("alpha", alpha), open_unit("power", power)
     log_tail = math.log(alpha / (2 * low.size))
-    ups = [_shift_up(n, float(b), log_tail, power) for b in high if b < 1.0]
-    downs = [_shift_up(n, 1.0 - float(a), log_tail, power) for a in low if a > 0.0]
-    return max(ups + downs, default=math.inf)
+    # Down from a rate is up from its complement; equal ones are worked out once.
+    starts = np.unique(np.concatenate([high[high < 1.0], 1.0 - low[low > 0.0]]))
+    return max((_shift_up(n, float(p), log_tail, power) for p in starts), default=math.inf)
 
 
 def _shift_up(n: int, p: float, log_tail: float, power: float) -> float:
@@ -177,8 +178,9 @@ def acceptance_samples(
     Raises
     ------
     ValueError
-        If ``shift`` is outside (0, 1), larger than what every level leaves room for, bounds
-        are not in order within [0, 1], or alpha or power is outside (0, 1).
+        If ``shift`` is outside (0, 1), larger than what every level leaves room for, so small
+        that 2^50 blocks do not find it (below 1e-7, near which binomial tails run out of
+        digits), bounds are not in order within [0, 1], or alpha or power is outside (0, 1).
     """
     shift = open_unit("shift", positive_float("shift", shift))
     low, high = _bounds_iv(lower, upper)
@@ -192,14 +194,7 @@ def acceptance_samples(
     def enough(n: int) -> bool:
         return acceptance_min_detectable(n, low, high, alpha=alpha, power=power) <= shift
 
-    most = 1
-    while not enough(most):
-        most *= 2
-    least = most // 2
-    while most - least > 1:
-        middle = (least + most) // 2
-        least, most = (least, middle) if enough(middle) else (middle, most)
-    return most
+    return smallest_n(enough, f"shift {shift:g}", unit="blocks")
 
 
 def rate_interval(count: Any, n: int, *, confidence: float = 0.999) -> tuple[Floats, Floats]:

@@ -118,6 +118,17 @@ def test_samples():
     assert n == pytest.approx(z**2 * 0.3 * 0.7 / 0.02**2, rel=0.05)
 
 
+def test_samples_of_the_smallest_shifts():
+    """Binomial tails of 10^13 blocks have their digits, those of 10^17 have not."""
+    z = stats.norm.isf(1e-6 / 2) + stats.norm.isf(0.1)
+    for rate in (0.1, 0.5):
+        n = acceptance_samples(1e-6, [rate], [rate], alpha=1e-6)
+        assert n == pytest.approx(z**2 * rate * (1 - rate) / 1e-12, rel=1e-3)
+    for shift in (1e-8, 1e-13):
+        with pytest.raises(ValueError, match=r"is not found by 1e\+15 blocks, expected a larger"):
+            acceptance_samples(shift, [0.5], [0.5], alpha=1e-6)
+
+
 def test_too_few_blocks_promise_nothing():
     assert acceptance_min_detectable(3, [0.5], [0.5], alpha=1e-6) == math.inf
     assert acceptance_min_detectable(10, [0.0], [1.0], alpha=0.1) == math.inf

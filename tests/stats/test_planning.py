@@ -9,13 +9,16 @@ from scipy import stats
 
 from simverify.stats import (
     acceptance_min_detectable,
+    betting_samples,
     budget_table,
     certificate_bound,
     certificate_samples,
+    correlation_samples,
     crossing_certificate,
     eprocess_growth,
     g2_samples,
     ks_min_detectable,
+    large_alphabet_min_detectable,
     mixing_min_detectable,
     mixing_samples,
     monotone_certificate,
@@ -145,7 +148,7 @@ def test_best_score_has_the_planned_power(strength):
 def test_one_table_for_all_tests():
     table = plan_table(alpha=1e-6, power=0.9, deviation=0.01, vocab_size=64, gamma=8, contexts=64)
     rows = {row.test: row for row in table.rows}
-    assert len(rows) == len(table.rows) == 10
+    assert len(rows) == len(table.rows) == 12
     assert all(row.deviation == 0.01 and 1 < row.samples < math.inf for row in table.rows)
     assert rows["acceptance"].unit == "blocks"
     # The levels of all that may fail a run stay within alpha: cells, scores and the rest.
@@ -162,18 +165,43 @@ def test_one_table_for_all_tests():
 
 
 def test_the_table_back_from_a_budget():
-    plan = plan_table(vocab_size=64, gamma=4, deviation=0.02)
+    plan = plan_table(vocab_size=6000, gamma=4, deviation=0.02)
     for row in plan.rows:
         back = {
-            r.test: r for r in budget_table(samples=int(row.samples), vocab_size=64, gamma=4).rows
+            r.test: r for r in budget_table(samples=int(row.samples), vocab_size=6000, gamma=4).rows
         }[row.test]
         assert back.level == row.level
         assert back.deviation == pytest.approx(0.02, rel=2e-3)
     few = budget_table(samples=5, vocab_size=64, gamma=4)
-    assert [row.deviation for row in few.rows[:6]] == [math.inf] * 6
+    assert [row.deviation for row in few.rows[:8]] == [math.inf] * 8
     half = [0.5] * 4
-    level = few.rows[5].level
+    level = {row.test: row.level for row in few.rows}["acceptance"]
     assert acceptance_min_detectable(5, half, half, alpha=level) == math.inf
+
+
+def test_a_small_alphabet_is_no_large_one():
+    for vocab, there in ((511, False), (512, True)):
+        tests = [row.test for row in plan_table(vocab_size=vocab, gamma=1, deviation=0.5).rows]
+        assert ("large alphabet" in tests) == there
+
+
+@pytest.mark.parametrize("n", [500, 5000, 300_000])
+def test_the_table_of_a_large_row_promises_no_more_than_the_test(n):
+    """It is planned on a smaller row, and scaled."""
+    row = {r.test: r for r in budget_table(samples=n, vocab_size=20_000, gamma=2).rows}[
+        "large alphabet"
+    ]
+    due = large_alphabet_min_detectable(n, np.full(20_000, 1 / 20_000), alpha=row.level)
+    assert row.deviation >= due or row.deviation == math.inf
+    assert row.deviation == math.inf or row.deviation <= 1.05 * due
+
+
+def test_rows_of_pairs_and_of_accepted_tokens_are_their_own_plans():
+    rows = {row.test: row for row in plan_table(vocab_size=8, gamma=4, deviation=0.05).rows}
+    pairs, tau = rows["pairs, correlation"], rows["E[tau], at any time"]
+    assert pairs.samples == correlation_samples(0.05, alpha=pairs.level)
+    assert tau.samples == betting_samples(0.05, 4.0, span=4, alpha=tau.level)
+    assert tau.unit == "blocks"
 
 
 def test_deviations_too_small_for_a_histogram_are_never_found():
