@@ -16,6 +16,7 @@ from simverify.results import (
     CompareRun,
     Counterexample,
     Document,
+    Instance,
     PlanRun,
 )
 
@@ -97,21 +98,32 @@ def _row(row: CompareResult, where: str) -> Iterator[str]:
 
 
 def _audit(run: AuditRun) -> Iterator[str]:
+    if not run.reproduce.strip():
+        yield "reproduce is empty: expected a command"
+    for part in ("counterexample", "breach", "trial"):
+        shown = getattr(run, part)
+        if shown is not None:
+            yield from _rows(shown.instance, f"{part}.instance")
     found = run.counterexample
     if found is None:
         return
     if not found.sequence:
         yield "counterexample.sequence is empty: expected the tokens of an output"
-    missing = set(found.instance.target_probs) - set(found.instance.draft_probs)
-    if missing:
-        yield (
-            f"counterexample.instance.draft_probs has no row after {min(missing)!r}: expected one, "
-            "as in target_probs"
-        )
     yield from _tree(found)
     numbers = {"emitted": found.probability_emitted, "expected": found.probability_expected}
     for name, value in numbers.items():
         yield from _within(f"counterexample.probability_{name}", [value], 0.0, 1.0)
+
+
+def _rows(instance: Instance, where: str) -> Iterator[str]:
+    if not instance.target_probs:
+        yield f"{where}.target_probs is empty: expected a row after each prefix"
+    missing = set(instance.target_probs) - set(instance.draft_probs)
+    if missing:
+        yield (
+            f"{where}.draft_probs has no row after {min(missing)!r}: expected one, as in "
+            "target_probs"
+        )
 
 
 def _tree(found: Counterexample) -> Iterator[str]:

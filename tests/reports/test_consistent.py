@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from report_runs import example
 
 from simverify.errors import UsageError
+from simverify.reports.consistent import check_consistent
 from simverify.reports.counterexample import counterexample_blocks
 from simverify.reports.document import read_document
 from simverify.reports.examples import FOLDER
@@ -16,7 +17,7 @@ from simverify.reports.html import html_report
 from simverify.reports.markdown import markdown_report
 from simverify.reports.verdicts import verdict_complaints
 from simverify.reports.view import Tree
-from simverify.results import Branch, SelfTestRun, Tried
+from simverify.results import Branch, Breach, FailingTrial, SelfTestRun, Tried
 
 COMPARISON, PASSED, FAILED = "compare", "transformers", "faulty-block"
 
@@ -192,6 +193,24 @@ def test_findings_of_the_sampled_tier_are_findings_of_the_audit():
     assert list(verdict_complaints(unsaid)) == [
         "sampled.tests[1].rejected is true: expected a finding in sampled.findings"
     ]
+
+
+@pytest.mark.parametrize("part", ["breach", "trial"])
+def test_every_instance_that_is_shown_has_its_rows(part):
+    run = example(FAILED)
+    bare = replace(run.counterexample.instance, draft_probs={})
+    shown = {
+        "breach": Breach(instance=bare, draft_tokens=None, message="raised IndexError"),
+        "trial": FailingTrial(
+            instance=bare, number=0, pilot=False, trial=1, emitted=None, why="raised"
+        ),
+    }
+    with pytest.raises(UsageError, match=rf": {part}\.instance\.draft_probs has no row after ''"):
+        check_consistent(replace(run, **{part: shown[part]}), "run.json")
+
+
+def test_an_audit_without_a_command_is_refused(complaint):
+    assert complaint(PASSED, "reproduce", value=" ") == "reproduce is empty: expected a command"
 
 
 def test_a_self_test_names_what_is_unexpected():
