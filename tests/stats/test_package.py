@@ -1,10 +1,12 @@
 """The package starts light; results are frozen and say when they reject."""
 
+import ast
 import dataclasses
 import importlib.util
 import math
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +30,14 @@ def test_every_public_name_loads():
         assert getattr(stats, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = stats.nothing
+
+
+def test_type_checkers_see_the_same_names():
+    tree = ast.parse(Path(stats.__file__).read_text(encoding="utf-8"))
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+    seen = {name.asname: line.module for line in block.body for name in line.names}
+    assert seen == {name: f"simverify.stats.{home}" for name, home in stats._MODULE.items()}
+    assert all(name.name == name.asname for line in block.body for name in line.names)
 
 
 def result(log_pvalue, alpha):
