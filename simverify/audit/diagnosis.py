@@ -73,10 +73,10 @@ def refuted(
     """Return the catalogued faults that the passed instances ``models`` would have shown."""
     # Most faults show on a plain one of two drafts, whose paths are few; some on rich ones alone.
     rich = sorted(models, key=lambda m: (m.vocab_size != 3, -m.gamma, "plain" not in m.name))
-    telling = rich[:2]
-    if contract == "verify":  # of a step rule, two drafts of three tokens have the most paths
-        size = (3, 2)
-        telling = [*(m for m in rich if (m.vocab_size, m.gamma) == size)][:1] + telling
+    # Of a step rule, two drafts of three tokens have the most paths.
+    first = [(3, 2)] if contract == "verify" else [(2, 2), (3, 1)]
+    by_size = {(m.vocab_size, m.gamma): m for m in reversed(rich)}
+    telling = [*(by_size[size] for size in first if size in by_size), *rich[:2]]
     return tuple(
         name
         for name, fault in FAULTS.items()
