@@ -46,18 +46,36 @@ class GreedyBlock:
         ``target(prefix)`` and ``draft(prefix)`` return rows (V,) that sum to 1.
         """
         context = tuple(prefix)
-        stacks, levels, targets, drafts, tokens = [self.stack], [], [], [], []
-        for i in range(gamma):
-            q = draft(context)
-            levels.append(target_levels(target(context), q, stacks[i], len(context)))
-            x = int(rng.choice(len(q), p=q))
-            stacks.append(carry(stacks[i], levels[i], q, x, len(context)))
-            context = (*context, x)
+        drafts, tokens = [], []
+        for _ in range(gamma):
+            drafts.append(draft(context))
+            tokens.append(int(rng.choice(len(drafts[-1]), p=drafts[-1])))
+            context = (*context, tokens[-1])
+        here = len(prefix)
+        rows = [target(context[: here + i]) for i in range(gamma + 1)]
+        return self.judge(here, rows, drafts, tokens, rng)
+
+    def judge(
+        self,
+        position: int,
+        target_probs: Sequence[Array],
+        draft_probs: Sequence[Array],
+        draft_tokens: Sequence[int],
+        rng: Any,
+    ) -> list[int]:
+        """Verify a block that was drafted from ``position`` on; the rest as in ``verify``.
+
+        The rows (gamma+1, V) and (gamma, V) are the plain models': the debt is ours.
+        """
+        gamma, tokens, drafts = len(draft_tokens), draft_tokens, draft_probs
+        stacks, levels, targets = [self.stack], [], []
+        for i, x in enumerate(tokens):
+            q = drafts[i]
+            levels.append(target_levels(target_probs[i], q, stacks[i], position + i))
+            stacks.append(carry(stacks[i], levels[i], q, x, position + i))
             targets.append(levels[i][-1])
-            drafts.append(q)
-            tokens.append(x)
         # Every entry was pushed by an earlier call and ends before this position.
-        targets.append(target(context))
+        targets.append(target_probs[gamma])
 
         tau, weight, kept_weight = 0, 1, 1
         for i, x in enumerate(tokens):
@@ -78,11 +96,10 @@ class GreedyBlock:
         q = drafts[tau]
         # A modified row without mass is met by rounding alone: the plain target stands in.
         last = draw(excess(kept_weight * m, q), levels[tau][0], rng)
-        here = len(prefix) + tau
-        self.stack = carry(stacks[tau], levels[tau], q, last, here)
+        self.stack = carry(stacks[tau], levels[tau], q, last, position + tau)
         if tau <= gamma - 2 and q[last] > 0:
             owed = bounded(kept_weight * _ratio(m, q, last))
-            self.stack = (*self.stack, (len(prefix) + gamma, owed))
+            self.stack = (*self.stack, (position + gamma, owed))
         return [*tokens[:tau], last]
 
 
