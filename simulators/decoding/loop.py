@@ -1,0 +1,263 @@
+"""Speculative decoding of real models (Sun et al. 2025, algorithm 3), batched.
+
+Lanes run side by side. Each decodes request after request: a request ends with a token that
+ends sequences or with its last allowed one, and the lane goes on with its next prompt. A lane
+emits a number of tokens fixed beforehand, its last block cut, so that the emitted tokens of a
+lossless rule follow the target given all before them, whatever was accepted, and stopping at
+the end of a sequence chooses nothing.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from simverify.models.kv_cache import CachedModel
+from simverify.models.sampling import Sampling
+from simverify.models.transformer import TransformerPair
+from simverify.simulators.decoding.judges import Judge
+from simverify.simulators.kernels.philox import ACCEPT, DRAFT, fill_tile
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is decoded.
+
+    ``prompts``: token ids, one or more each. ``lanes``: requests side by side, ``lane_tokens``
+    the tokens each lane emits, ``request_tokens`` the most of one request.
+    """
+
+    prompts: tuple[tuple[int, ...], ...]
+    gamma: int
+    lanes: int
+    lane_tokens: int
+    request_tokens: int
+    seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """One call for one lane: its rows, and what came of it.
+
+    ``p``, ``q``: float64 (gamma+1, V), target and draft rows after 0..gamma of the ``drafts``;
+    the verifier is given all but the last of q. ``tau``: accepted tokens. ``emitted``: the tokens that count, the block cut where its
+    request or lane ended; ``position``: index of the first of them in the lane. ``first``:
+    whether a request begins here.
+    """
+
+    lane: int
+    position: int
+    first: bool
+    p: Floats
+    q: Floats
+    drafts: tuple[int, ...]
+    tau: int
+    emitted: tuple[int, ...]
+
+
+@dataclass
+class Clock:
+    """Seconds of the wall clock by phase: drafting, the target's calls, the verifier."""
+
+    draft: float = 0.0
+    score: float = 0.0
+    verify: float = 0.0
+    tokens: int = 0
+    calls: int = 0
+    drafted: int = 0
+
+    @property
+    def seconds_per_token(self) -> float:
+        """Wall clock of all phases over emitted tokens, of all lanes together."""
+        return (self.draft + self.score + self.verify) / self.tokens
+
+
+@dataclass
+class _Lane:
+    """A lane's place: its request's tokens so far, and what its models have not been fed."""
+
+    number: int
+    prompts: Sequence[Sequence[int]]
+    judge: Judge | None
+    next_prompt: int
+    stride: int
+    emitted: int = 0
+    request: int = 0
+    prefix: int = 0
+    for_target: list[int] = field(default_factory=list)
+    for_draft: list[int] = field(default_factory=list)
+
+    def block(
+        self, p: Floats, q: Floats, drafts: Ints, tau: int, emitted: tuple[int, ...]
+    ) -> Block:
+        """Return what a call made of ``drafts``, at the place where the lane is."""
+        x = tuple(drafts.tolist())
+        return Block(self.number, self.emitted, self.request == 0, p, q, x, tau, emitted)
+
+    def begin(self) -> None:
+        """Take the next prompt."""
+        prompt = list(self.prompts[self.next_prompt % len(self.prompts)])
+        self.next_prompt += self.stride
+        self.request, self.prefix = 0, len(prompt)
+        self.for_target, self.for_draft = list(prompt), list(prompt)
+        if self.judge is not None:
+            self.judge.reset()
+
+
+def decode(
+    pair: TransformerPair,
+    job: Job,
+    make_judge: Callable[[], Judge],
+    observe: Callable[[Block], None] = lambda block: None,
+) -> Clock:
+    """Decode ``job`` with a verifier; hand every block to ``observe``.
+
+    Drafts of call c in lane r come from the addresses (trial r, stream DRAFT), the verifier's
+    draws from a generator of their own for each lane and call: so rules see the same drafts
+    as long as their texts agree, and batches change no draw.
+    """
+    gamma, clock = job.gamma, Clock()
+    lanes = [_Lane(r, job.prompts, make_judge(), r, job.lanes) for r in range(job.lanes)]
+    target = pair.cached(pair.target_model, job.lanes)
+    draft = pair.cached(pair.draft_model, job.lanes)
+    for lane in lanes:
+        lane.begin()
+    even = gamma + gamma % 2
+    uniforms = np.empty((even, job.lanes))
+    call = 0
+    while lanes:
+        fill_tile(np.uint64(job.seed), 0, DRAFT, call * (even // 2), uniforms)
+        numbers = [lane.number for lane in lanes]
+        begun = time.perf_counter()
+        q, drafts = _draft(draft, lanes, gamma, uniforms[:, numbers], pair.sampling)
+        drafted = time.perf_counter()
+        logits = draft.feed(drafts[:, -1:].tolist())  # for who observes: no part of decoding
+        after = pair.sampling.rows(np.stack([own[-1] for own in logits]))
+        q = np.concatenate([q, after[:, None]], axis=1)
+        looked = time.perf_counter()
+        logits = target.feed(
+            [lane.for_target + own for lane, own in zip(lanes, drafts.tolist(), strict=True)]
+        )
+        rows = [pair.sampling.rows(own[-gamma - 1 :]) for own in logits]
+        scored = time.perf_counter()
+        found, blocks = [], []
+        for i, lane in enumerate(lanes):
+            assert lane.judge is not None
+            rng = _generator(job.seed, lane.number, call)
+            found.append(lane.judge.judge(lane.prefix, rows[i], q[i, :-1], drafts[i], rng))
+            emitted = _cut(found[i], lane, job, pair.eos)
+            blocks.append(lane.block(rows[i], q[i], drafts[i], len(found[i]) - 1, emitted))
+        judged = time.perf_counter()
+        clock.draft += drafted - begun
+        clock.score += scored - looked
+        clock.verify += judged - scored
+        clock.calls += len(lanes)
+        clock.drafted += gamma * len(lanes)
+        clock.tokens += sum(len(block.emitted) for block in blocks)
+        for block in blocks:
+            observe(block)
+        lanes = _settle(lanes, blocks, found, job, pair.eos, target, draft)
+        call += 1
+    return clock
+
+
+def plain(pair: TransformerPair, job: Job) -> Clock:
+    """Decode ``job`` with the target alone, a token a call: what speculation is up against."""
+    clock = Clock()
+    lanes = [_Lane(r, job.prompts, None, r, job.lanes) for r in range(job.lanes)]
+    target = pair.cached(pair.target_model, job.lanes)
+    for lane in lanes:
+        lane.begin()
+    uniforms = np.empty((2, job.lanes))
+    call = 0
+    while lanes:
+        fill_tile(np.uint64(job.seed), 0, ACCEPT, call, uniforms)
+        begun = time.perf_counter()
+        logits = target.feed([lane.for_target for lane in lanes])
+        rows = pair.sampling.rows(np.stack([own[-1] for own in logits]))
+        tokens = _draw(rows, uniforms[0, [lane.number for lane in lanes]])
+        clock.score += time.perf_counter() - begun
+        found = tokens[:, None].tolist()
+        blocks = [
+            lane.block(rows[i, None], rows[:0], tokens[:0], 0, tuple(found[i]))
+            for i, lane in enumerate(lanes)
+        ]
+        clock.calls += len(lanes)
+        clock.tokens += len(lanes)
+        lanes = _settle(lanes, blocks, found, job, pair.eos, target)
+        call += 1
+    return clock
+
+
+def _draft(
+    draft: CachedModel, lanes: list[_Lane], gamma: int, uniforms: Floats, sampling: Sampling
+) -> tuple[Floats, Ints]:
+    """Draft gamma tokens for each lane: rows (lanes, gamma, V) and tokens (lanes, gamma)."""
+    logits = draft.feed([lane.for_draft for lane in lanes])
+    tokens = np.empty((len(lanes), gamma), np.int64)
+    rows = []
+    for i in range(gamma):
+        rows.append(sampling.rows(np.stack([own[-1] for own in logits])))
+        tokens[:, i] = _draw(rows[i], uniforms[i])
+        if i + 1 < gamma:
+            logits = draft.feed(tokens[:, i, None].tolist())
+    return np.stack(rows, axis=1), tokens
+
+
+def _draw(rows: Floats, uniforms: Floats) -> Ints:
+    """Inverse CDF: the first token at which the running sum passes u times the whole sum."""
+    sums = np.cumsum(rows, axis=1)
+    tokens: Ints = (sums <= uniforms[:, None] * sums[:, -1:]).sum(axis=1)
+    return tokens
+
+
+def _generator(seed: int, lane: int, call: int) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(key=[seed, ACCEPT], counter=[0, 0, call, lane]))
+
+
+def _cut(found: list[int], lane: _Lane, job: Job, eos: frozenset[int]) -> tuple[int, ...]:
+    """Return the tokens up to the first that ends the sequence, the request or the lane."""
+    room = min(job.lane_tokens - lane.emitted, job.request_tokens - lane.request)
+    ends = (i + 1 for i, token in enumerate(found[:room]) if token in eos)
+    return tuple(found[: next(ends, room)])
+
+
+def _settle(
+    lanes: list[_Lane],
+    blocks: list[Block],
+    found: list[list[int]],
+    job: Job,
+    eos: frozenset[int],
+    target: CachedModel,
+    draft: CachedModel | None = None,
+) -> list[_Lane]:
+    """Count what was emitted, take back what was rejected; return the lanes that go on."""
+    lengths = target.lengths, draft.lengths if draft else target.lengths
+    target_back, draft_back = [], []
+    for i, (lane, block) in enumerate(zip(lanes, blocks, strict=True)):
+        emitted = len(block.emitted)
+        lane.emitted += emitted
+        lane.request += emitted
+        lane.prefix += emitted
+        if lane.request == job.request_tokens or block.emitted[-1] in eos:
+            target_back.append(int(lengths[0][i]))
+            draft_back.append(int(lengths[1][i]))
+            lane.begin()
+            continue
+        target_back.append(len(block.drafts) - block.tau)
+        draft_back.append(len(block.drafts) - block.tau)
+        lane.for_target = lane.for_draft = found[i][-1:]
+    target.take_back(target_back)
+    if draft is not None:
+        draft.take_back(draft_back)
+    going = [i for i, lane in enumerate(lanes) if lane.emitted < job.lane_tokens]
+    if len(going) < len(lanes) and going:
+        target.select(going)
+        if draft is not None:
+            draft.select(going)
+    return [lanes[i] for i in going]

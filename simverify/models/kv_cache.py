@@ -1,0 +1,90 @@
+"""A causal model with its key/value cache, for a batch of requests of different lengths."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+Floats = npt.NDArray[np.float32]
+
+
+class CachedModel:
+    """Feeds tokens to a causal model and takes them back, request by request.
+
+    Every request has slots of its own in the cache; those of rejected tokens are masked, and
+    once they outnumber the others the cache is packed. Positions count a request's own
+    tokens, so that its logits do not depend on the batch but for rounding.
+
+    Parameters
+    ----------
+    model
+        A Transformers model with a head over the vocabulary, in ``eval`` mode.
+    requests
+        Size of the batch.
+    """
+
+    def __init__(self, model: Any, requests: int) -> None:
+        from transformers import DynamicCache
+
+        self._model, self._device = model, model.device
+        self._cache = DynamicCache(config=model.config)
+        self._used = torch.zeros((requests, 0), dtype=torch.bool, device=self._device)
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """Tokens fed and kept so far, int64 (requests,)."""
+        lengths: npt.NDArray[np.int64] = self._used.sum(dim=1).cpu().numpy()
+        return lengths
+
+    @torch.no_grad()
+    def feed(self, tokens: Sequence[Sequence[int]]) -> list[Floats]:
+        """Append ``tokens``, one or more a request; return the logits after each.
+
+        float32 (n_r, V) for request r, which appended n_r tokens.
+        """
+        counts = torch.tensor([len(own) for own in tokens])
+        width = int(counts.max())
+        padded = torch.zeros((len(tokens), width), dtype=torch.long)
+        for r, own in enumerate(tokens):
+            padded[r, : len(own)] = torch.as_tensor(own)
+        # Padding stands on the right: its queries see the request's own tokens, so that no row
+        # of attention is empty, and nobody sees its keys.
+        fresh = (torch.arange(width) < counts[:, None]).to(self._device)
+        self._used = torch.cat([self._used, fresh], dim=1)
+        positions = (self._used.cumsum(dim=1) - 1)[:, -width:]
+        logits = self._model(
+            padded.to(self._device),
+            attention_mask=self._used.long(),
+            position_ids=positions,
+            past_key_values=self._cache,
+            use_cache=True,
+        ).logits
+        found = logits.float().cpu().numpy()
+        return [found[r, :n] for r, n in enumerate(counts.tolist())]
+
+    def take_back(self, counts: Sequence[int]) -> None:
+        """Forget the last ``counts[r]`` tokens of each request r."""
+        back = torch.as_tensor(np.asarray(counts), device=self._device)[:, None]
+        from_end = self._used.flip(1).cumsum(dim=1).flip(1)
+        self._used &= from_end > back
+        if self._used.shape[1] > 2 * int(self._used.sum(dim=1).max()):
+            self._pack()
+
+    def select(self, requests: Sequence[int]) -> None:
+        """Keep these requests of the batch, in this order."""
+        index = torch.as_tensor(np.asarray(requests), device=self._device)
+        self._used = self._used[index]
+        self._cache.batch_select_indices(index)
+
+    def _pack(self) -> None:
+        """Move the used slots of each request to the front, and drop the rest."""
+        lengths = self._used.sum(dim=1)
+        width = int(lengths.max())
+        order = torch.argsort((~self._used).int(), dim=1, stable=True)[:, :width]
+        for layer in self._cache.layers:
+            index = order[:, None, :, None]
+            layer.keys = layer.keys.take_along_dim(index, dim=2)
+            layer.values = layer.values.take_along_dim(index, dim=2)
+        self._used = torch.arange(width, device=self._device) < lengths[:, None]

@@ -1,0 +1,186 @@
+"""Two causal language models as target and draft: loading, tokenizer, law of the next token.
+
+torch and transformers are needed here and nowhere else among the models.
+"""
+
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from simverify.errors import SimverifyError, UsageError
+from simverify.models.sampling import Sampling
+
+if TYPE_CHECKING:
+    from simverify.models.kv_cache import CachedModel
+
+Dtype = Literal["float32", "bfloat16"]
+
+BUNDLED = Path(__file__).parent / "tiny_llama"
+"""The pair that ships: ``target``, the drafts ``draft`` and ``draft-deep``, ``tokenizer``."""
+
+
+@dataclass(frozen=True, eq=False)
+class TransformerPair:
+    """A target and a draft of one vocabulary, with their tokenizer and the law they sample.
+
+    ``target_model`` and ``draft_model`` are Transformers models in ``eval`` mode on one device;
+    ``context`` is the most tokens a sequence may have; ``eos`` the tokens that end one. Rows are
+    float64, whatever the models compute in: what is verified is the rounded law itself.
+    """
+
+    name: str
+    target_model: Any
+    draft_model: Any
+    tokenizer: Any
+    vocab_size: int
+    context: int
+    eos: frozenset[int]
+    sampling: Sampling
+
+    def target(self, prefix: Sequence[int]) -> npt.NDArray[np.float64]:
+        """Row (V,) of the target after ``prefix``, which holds one token or more."""
+        return self._row(self.target_model, prefix)
+
+    def draft(self, prefix: Sequence[int]) -> npt.NDArray[np.float64]:
+        """Row (V,) of the draft after ``prefix``, which holds one token or more."""
+        return self._row(self.draft_model, prefix)
+
+    def cached(self, model: Any, requests: int) -> "CachedModel":
+        """Return ``target_model`` or ``draft_model`` with an empty cache for a batch."""
+        from simverify.models.kv_cache import CachedModel
+
+        return CachedModel(model, requests)
+
+    def encode(self, prompt: str, new_tokens: int) -> list[int]:
+        """Return a prompt's token ids, one or more, with room for ``new_tokens``.
+
+        Raises ``UsageError`` if the two together are longer than the models' context.
+        """
+        ids: list[int] = self.tokenizer(prompt).input_ids
+        if not ids:
+            start = self.tokenizer.bos_token_id
+            ids = [min(self.eos) if start is None and self.eos else start or 0]
+        if len(ids) + new_tokens > self.context:
+            raise UsageError(
+                f"prompt {prompt[:30]!r} has {len(ids)} tokens, and {new_tokens} more are wanted: "
+                f"the context holds {self.context}; shorten it or ask for fewer (--tokens)"
+            )
+        return ids
+
+    def _row(self, model: Any, prefix: Sequence[int]) -> npt.NDArray[np.float64]:
+        if not len(prefix):
+            raise ValueError("prefix is empty: a causal model needs one token or more")
+        (logits,) = self.cached(model, 1).feed([list(prefix)])
+        return self.sampling.rows(logits[-1])
+
+
+def load_pair(
+    target: str,
+    draft: str,
+    *,
+    sampling: Sampling | None = None,
+    device: str = "cpu",
+    dtype: Dtype = "float32",
+) -> TransformerPair:
+    """Load two models that Transformers knows, by folder or name.
+
+    ``tiny-llama`` is the bundled target, and ``tiny-llama`` or ``tiny-llama-deep`` a bundled
+    draft. A folder is read without network.
+
+    Raises
+    ------
+    UsageError
+        If torch or transformers is missing, a model is not there or no causal language model,
+        the device is not there, or vocabularies or tokenizers differ.
+    SimverifyError
+        If a model does not load, or does not fit into memory.
+    """
+    for package in ("torch", "transformers"):
+        if importlib.util.find_spec(package) is None:
+            raise UsageError(f"real models need {package}: pip install 'simverify[models]'")
+    _device_iv(device)
+    folders = {"tiny-llama": ("target", "draft"), "tiny-llama-deep": ("", "draft-deep")}
+    big = BUNDLED / folders[target][0] if target == "tiny-llama" else target
+    small = BUNDLED / folders[draft][1] if draft in folders else draft
+    loaded = [_load(str(name), device, dtype) for name in (big, small)]
+    tokenizers = [_tokenizer(str(name)) for name in (big, small)]
+    sizes = [model.config.vocab_size for model in loaded]
+    if sizes[0] != sizes[1]:
+        raise UsageError(
+            f"{target} has {sizes[0]} tokens and {draft} {sizes[1]}: a draft proposes tokens of "
+            f"the target, so both need one vocabulary"
+        )
+    words = [tokenizer.get_vocab() for tokenizer in tokenizers]
+    if words[0] != words[1]:
+        differing = sum(words[1].get(word) != number for word, number in words[0].items())
+        raise UsageError(
+            f"the tokenizers of {target} and {draft} differ in {max(differing, 1)} words: both "
+            f"need the same"
+        )
+    limits = [getattr(model.config, "max_position_embeddings", None) for model in loaded]
+    eos = loaded[0].generation_config.eos_token_id
+    ends = eos if isinstance(eos, list) else [] if eos is None else [eos]
+    return TransformerPair(
+        name=Path(target).name if draft in folders else f"{Path(target).name} / {Path(draft).name}",
+        target_model=loaded[0],
+        draft_model=loaded[1],
+        tokenizer=tokenizers[0],
+        vocab_size=sizes[0],
+        context=min([limit for limit in limits if limit] or [1 << 20]),
+        eos=frozenset(ends),
+        sampling=sampling or Sampling(),
+    )
+
+
+def _device_iv(device: str) -> None:
+    import torch
+
+    try:
+        kind = torch.device(device).type
+    except RuntimeError:
+        raise UsageError(f"device is {device!r}, expected one such as cpu or cuda") from None
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise UsageError(f"device is {device!r}, and torch sees no GPU here: use --device cpu")
+
+
+def _load(name: str, device: str, dtype: Dtype) -> Any:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    _there_iv(name)
+    try:
+        model = AutoModelForCausalLM.from_pretrained(name, dtype=getattr(torch, dtype))
+        return model.to(device).eval()
+    except (OSError, ValueError, KeyError) as error:
+        raise UsageError(
+            f"{name} does not load as a causal language model: {_line(error)}"
+        ) from None
+    except (MemoryError, torch.OutOfMemoryError) as error:
+        raise SimverifyError(f"{name} does not fit into memory: {_line(error)}") from None
+    except Exception as error:
+        raise SimverifyError(f"{name} does not load: {_line(error)}") from None
+
+
+def _tokenizer(name: str) -> Any:
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(name)
+    except Exception as error:
+        raise UsageError(f"{name} has no tokenizer that loads: {_line(error)}") from None
+
+
+def _there_iv(name: str) -> None:
+    looks_like_path = name.startswith((".", "/", "~")) or Path(name).exists()
+    if looks_like_path and not (Path(name) / "config.json").is_file():
+        raise UsageError(f"{name} holds no config.json: expected a folder of a Transformers model")
+
+
+def _line(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return text if len(text) <= 200 else f"{text[:197]}..."
