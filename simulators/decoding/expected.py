@@ -46,6 +46,35 @@ def curves(block: Block) -> Floats:
     return found
 
 
+def law_of_tau(block: Block, rule: str) -> Floats:
+    """Probability of tau = 0..gamma given the rows and the drafts, float64 (gamma+1,).
+
+    For a first call of ``rule``, one of :data:`RULES`: the coins alone are left to chance.
+    """
+    if rule in ("token", "match"):
+        kept, (x, rows) = [1.0], (block.drafts, zip(block.p, block.q, strict=True))
+        for token, (p, q) in zip(x, rows, strict=False):
+            each = p[token] if rule == "match" else min(p[token] / q[token], 1.0)
+            kept.append(kept[-1] * each)
+        return -np.diff([*kept, 0.0])
+    thresholds, weight = [], 1.0
+    for i, token in enumerate(block.drafts):
+        weight = weight * block.p[i][token] / block.q[i][token]
+        weight = min(weight, 1.0 if rule == "block" else LARGEST)
+        if i + 1 == len(block.drafts):
+            thresholds.append(min(weight, 1.0))
+            continue
+        gain = weight * block.p[i + 1] - block.q[i + 1]
+        residual = float(np.maximum(gain, 0.0).sum())
+        room = residual + 1.0 - weight if rule == "block" else float(np.maximum(-gain, 0.0).sum())
+        thresholds.append(min(residual / room, 1.0) if room > 0.0 else 1.0)
+    # The scan never stops early: tau is the last threshold that its coin stays below.
+    h = np.array([1.0, *thresholds])
+    missed = np.append(np.cumprod(1.0 - h[::-1])[::-1][1:], 1.0)
+    law: Floats = h * missed
+    return law
+
+
 @dataclass(frozen=True)
 class Interval:
     """A mean over lanes and its two-sided interval, by Student's t over lanes."""

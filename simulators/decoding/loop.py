@@ -45,9 +45,9 @@ class Block:
     """One call for one lane: its rows, and what came of it.
 
     ``p``, ``q``: float64 (gamma+1, V), target and draft rows after 0..gamma of the ``drafts``;
-    the verifier is given all but the last of q. ``tau``: accepted tokens. ``emitted``: the tokens that count, the block cut where its
-    request or lane ended; ``position``: index of the first of them in the lane. ``first``:
-    whether a request begins here.
+    the verifier is given all but the last of q. ``tau``: accepted tokens. ``emitted``: the
+    tokens that count, the block cut where its request or lane ended; ``position``: index of
+    the first of them in the lane. ``first``: whether a request begins here.
     """
 
     lane: int

@@ -45,6 +45,16 @@ def pit_shares(alpha: float, *, cells: bool) -> dict[str, float]:
     return split_alpha(alpha, {"pits": 4.0, "descending": 0.5, "pairs": 0.5} | weights)
 
 
+def output_shares(alpha: float) -> dict[str, float]:
+    """Split a real model's share: ``pits`` in three orders hold the promised power.
+
+    ``acceptance`` decides on whether it is the declared rule, the others on losslessness.
+    """
+    rest = {"pits": 4.0, "pairs": 1.0, "acceptance": 1.0}
+    names = {"ratios": "likelihood ratios", "scores": "scores"}
+    return split_alpha(alpha, _beside(rest) | {ours: BATTERY[x] for ours, x in names.items()})
+
+
 def callable_shares(alpha: float) -> dict[str, float]:
     """Split an instance's share in an audit, over all of its looks.
 

@@ -5,26 +5,20 @@ every token; so they judge a number of tokens fixed beforehand, the first that t
 whatever its size. The promise does not rest on them: that is the PITs' of all tokens.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from simverify import stats
-from simverify.audit.battery import score_moves
+from simverify.audit.feature_tests import feature_pairs, feature_scores
 from simverify.audit.naming import BETA, Named
 from simverify.audit.trial import Trial
 from simverify.simulators.features import Features
-from simverify.simulators.kernels.row_sums import RARE
 from simverify.simulators.streamed import Rows, Sample, pits_and_ratios, sample_features
-from simverify.stats.correlation import MIN_PAIRS
-from simverify.stats.independence import MIN_TABLE
 
 DESCENDING = "PIT in descending P order"
 """The test of the third order, by its name."""
-
-_SCORES = {"accept": "min(1, q/p)", "contrast": "(q-p)/(q+p)", "surprise": "-log p"}
 
 _ROUNDING = 1e-9
 
@@ -68,8 +62,8 @@ class Streamed:
         descending = stats.pit_ks(found.pits[2], alpha=shares["descending"], name=DESCENDING)
         words = f"mean one-token TV of the first {found.n:,} tokens, monotone in descending P"
         return (
-            gate.test, *_scores(found, shares["scores"]), replace(descending, deviation=words),
-            *_pairs(found, shares["pairs"]),
+            gate.test, *feature_scores(found, shares["scores"]),
+            replace(descending, deviation=words), *feature_pairs(found, shares["pairs"]),
         )  # fmt: skip
 
     def named(self, *, diagnose: bool) -> Named:
@@ -111,27 +105,3 @@ class Streamed:
         # What two standard deviations of chance make is not left unexplained.
         left = max(left - 2.0 * noise, 0.0)
         return max(0.0, 1.0 - left / whole) if whole > 0.0 else 0.0
-
-
-def _scores(found: Features, alpha: float) -> Iterator[stats.TestResult]:
-    """Test every score over all slots."""
-    marks = {"q > p": found.q_above_p}
-    marks |= {f"p < {level:g}": sums for level, sums in zip(RARE, found.rare, strict=True)}
-    each = alpha / (len(_SCORES) + len(marks))
-    for field, name in _SCORES.items():
-        sums = getattr(found, field)
-        if score_moves(sums):
-            yield stats.score_test(sums, alpha=each, name=f"score {name}")
-    for name, bits in marks.items():
-        if bits.variance > 0.0:
-            yield stats.indicator_test(bits, alpha=each, name=f"score {name}")
-
-
-def _pairs(found: Features, alpha: float) -> Iterator[stats.TestResult]:
-    """Test tokens that follow each other, within a trial and from one trial to the next."""
-    if found.pairs.n >= MIN_PAIRS:
-        yield stats.pit_correlation(found.pairs, alpha=alpha / 2.0, name="pairs, correlation")
-    if found.pair_table.sum() >= MIN_TABLE:
-        table = stats.pit_table_g2(found.pair_table)
-        test = stats.g2_test(table, alpha=alpha / 2.0, name="pairs, 8 x 8 cells")
-        yield replace(test, deviation="TV of pairs of PITs")

@@ -98,6 +98,27 @@ class Timing(Struct, frozen=True):
     blocks_per_second: float
 
 
+class Latency(Struct, frozen=True):
+    """Wall clock of one verifier on a pair of real models, against decoding without a draft.
+
+    Seconds over all emitted tokens, batched requests together: ``draft``, ``score`` (the
+    target's calls) and ``verify`` add up to ``speculative``. ``cost_ratio``: seconds of a
+    drafted token over those of a target call; ``predicted``: speed-up by the latency model at
+    that ratio; ``measured``: ``plain`` over ``speculative``.
+    """
+
+    model: str
+    verifier: str
+    plain: float
+    speculative: float
+    draft: float
+    score: float
+    verify: float
+    cost_ratio: float
+    predicted: float
+    measured: float
+
+
 class Meta(Struct, frozen=True):
     """Everything that may differ between two runs of the same seed and inputs."""
 
@@ -108,6 +129,7 @@ class Meta(Struct, frozen=True):
     python: str
     threads: int
     timings: tuple[Timing, ...]
+    latencies: tuple[Latency, ...] = ()
 
 
 def overall(verdicts: list[Verdict]) -> Verdict:

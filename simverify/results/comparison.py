@@ -86,10 +86,11 @@ class Lossless(Struct, frozen=True):
     found with the run's power; the verdict is INCONCLUSIVE if it exceeds the run's
     ``detect``. ``beside``: what is found of further kinds; no verdict waits for it.
     ``findings``: what failed, in words. ``pits``: empty where contexts repeat and are counted.
+    Tier ``output``: tokens that real models emitted, each against its own target row.
     """
 
     verdict: Verdict
-    tier: Literal["exact", "sampled"]
+    tier: Literal["exact", "sampled", "output"]
     max_abs_deviation: float | None
     tv: float | None
     exact: ExactCheck | None
@@ -145,6 +146,21 @@ class AfterCalls(Struct, frozen=True):
     measured: Measured
 
 
+class Paired(Struct, frozen=True):
+    """E[tau] on the drafted blocks of another rule's run, less that rule's, block by block.
+
+    Both are what the rows let expect, so the coins drop out of the difference; the interval is
+    by Student's t over lanes, approximate.
+    """
+
+    baseline: str
+    difference: float
+    ci_low: float
+    ci_high: float
+    confidence: float
+    blocks: int
+
+
 class CompareResult(Struct, frozen=True):
     """One verifier on one model; ``verdict`` is the worse of its two."""
 
@@ -163,6 +179,7 @@ class CompareResult(Struct, frozen=True):
     acceptance_ccdf: Curve
     speedup: Speedup
     calls: tuple[AfterCalls, ...]
+    paired: Paired | None = None
 
 
 class Bounds(Struct, frozen=True):

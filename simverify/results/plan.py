@@ -20,7 +20,7 @@ class PlanLine(Struct, frozen=True):
     measure: str
 
 
-class PlanMeta(Meta, frozen=True):
+class PlanMeta(Meta, frozen=True, kw_only=True):
     """What the plan's times rest on.
 
     ``row_seconds``: for each row of ``rows``, how long its samples take at the speed in
