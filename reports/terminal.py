@@ -9,6 +9,7 @@ from rich.text import Text
 from simverify.models import DEFAULT_DISTANCE
 from simverify.reports.compare_words import verdict_line
 from simverify.reports.console import line
+from simverify.reports.pair_lines import pair_lines
 from simverify.reports.suspicion import suspicion
 from simverify.reports.terminal_basis import LONG_FRACTION, METHODS, basis, methods, promise
 from simverify.reports.words import MOST_ITEMS, first
@@ -40,6 +41,8 @@ def print_comparison(run: CompareRun, console: Console) -> None:
             console.print(line(words, _STYLE["FAIL"]))
         if more:
             console.print(f"{more:,} lines more stand in the run file")
+        for words in pair_lines(run, rows):
+            console.print(line(words))
         if any(row.calls for row in rows):
             console.print(_calls_table(rows))
             if any(entry.exact is None for row in rows for entry in row.calls):
@@ -73,6 +76,8 @@ def _title(run: CompareRun, model: ModelInfo) -> str:
 
 def _model_table(rows: list[CompareResult], speeds: dict[tuple[str, str], Timing]) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    # Real models are a million times slower than tables.
+    unit, per = ("calls\n/s", 1.0) if _decoded(rows) else ("Mblk\n/s", 1e6)
     table.add_column(Text("\nverifier"), no_wrap=True)
     table.add_column(Text("\nlossless"), no_wrap=True)
     for header in (
@@ -82,7 +87,7 @@ def _model_table(rows: list[CompareResult], speeds: dict[tuple[str, str], Timing
         "block\neff.",
         "of\nopt.",
         "speed\n-up",
-        "Mblk\n/s",
+        unit,
     ):
         table.add_column(Text(header), justify="right", no_wrap=True)
     for row in rows:
@@ -97,9 +102,13 @@ def _model_table(rows: list[CompareResult], speeds: dict[tuple[str, str], Timing
             _fixed(row.block_efficiency, 3),
             f"{row.optimality:.1%}",
             _fixed(row.speedup.predicted, 2) + "x",
-            _fixed(speeds[row.model, row.verifier].blocks_per_second / 1e6, 1),
+            _fixed(speeds[row.model, row.verifier].blocks_per_second / per, 1),
         )
     return table
+
+
+def _decoded(rows: list[CompareResult]) -> bool:
+    return any(row.lossless.tier == "output" for row in rows)
 
 
 def _fixed(value: float, decimals: int) -> str:

@@ -1,7 +1,7 @@
 """``simverify compare``."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -17,6 +17,12 @@ from simverify.cli.common import (
 )
 from simverify.errors import UsageError
 
+if TYPE_CHECKING:
+    from simverify.results import CompareRun
+
+DETECT = 0.01
+_BUNDLED = ("tiny-llama", "tiny-llama-deep")
+
 
 def compare(
     *,
@@ -29,8 +35,16 @@ def compare(
     cost_ratio: float = 0.1,
     draft_distance: float = 0.4,
     temperature: float = 1.0,
+    target: str | None = None,
+    draft: str | None = None,
+    prompts: Path | None = None,
+    tokens: OptionalWhole = None,
+    top_k: OptionalWhole = None,
+    top_p: float | None = None,
+    device: str | None = None,
+    dtype: Literal["float32", "bfloat16"] | None = None,
     alpha: float = 1e-6,
-    detect: float = 0.01,
+    detect: float | None = None,
     seed: Whole = 0,
     threads: OptionalWhole = None,
     json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
@@ -47,6 +61,7 @@ def compare(
         Comma-separated: token, block, greedy, match, temperature-0.
     models
         Comma-separated: toy, compact, markov-V for any V, ngram, or files (.json, .npz).
+        Or one real pair: tiny-llama, or tiny-llama-deep with a draft of eight layers.
     blocks
         Simulated blocks per verifier; by default what the promised power needs.
     calls
@@ -58,11 +73,21 @@ def compare(
     draft_distance
         markov-V: share of noise in the draft's rows, 0 to 1.
     temperature
-        markov-V: temperature of target and draft; 0 is one-hot.
+        markov-V and real models: temperature of target and draft; 0 is one-hot.
+    target, draft
+        Real models instead of --models: folders or names that Transformers loads.
+    prompts
+        Real models: prompts, JSONL or a text file with one a paragraph.
+    tokens
+        Real models: emitted tokens per verifier; by default what the promised power needs.
+    top_k, top_p
+        Real models: tokens that are kept, of target and draft.
+    device, dtype
+        Real models: where and in what they compute; cpu and float32 by default.
     alpha
         False-alarm rate of the whole run.
     detect
-        Deviation (mean one-token TV) to be found with power .9.
+        Deviation (mean one-token TV) to be found with power .9: .01, for real models .04.
     seed
         Seed of the run: same seed, same results, whatever the threads.
     threads
@@ -74,32 +99,79 @@ def compare(
     quiet
         No progress on standard error.
     """
-    from simverify.comparison import compare as run_comparison
     from simverify.reports.terminal import print_comparison
 
     check_output(json, report)
     if json is not None or report is not None:
         json_text_iv(models)  # the document holds the paths
+    shared = {"gamma": gamma, "cost_ratio": cost_ratio, "alpha": alpha, "seed": seed}
+    real = {
+        "target": target, "draft": draft, "prompts": prompts, "tokens": tokens, "top-k": top_k,
+        "top-p": top_p, "device": device, "dtype": dtype,
+    }  # fmt: skip
+    simulated = {"blocks": blocks, "calls": calls or None, "eos": eos}
     with progress(quiet) as say:
-        run = run_comparison(
-            _names("--models", models),
-            _names("--verifiers", verifiers),
-            gamma=gamma,
-            blocks=blocks,
-            calls=calls,
-            eos=eos,
-            cost_ratio=cost_ratio,
-            alpha=alpha,
-            detect=detect,
-            seed=seed,
-            threads=threads,
-            distance=draft_distance,
-            temperature=temperature,
-            progress=say,
-        )
+        if target is not None or draft is not None or models in _BUNDLED:
+            _refuse(simulated, "real models")
+            if target is None and draft is None:
+                real["target"], real["draft"] = "tiny-llama", models
+            run = _real(real, verifiers, detect, temperature, threads, shared | {"progress": say})
+        else:
+            _refuse(real, "simulated ones: name --target and --draft, or --models tiny-llama")
+            run = _simulated(
+                models, verifiers, shared | {"progress": say}, **simulated | {"calls": calls},
+                detect=DETECT if detect is None else detect, threads=threads,
+                distance=draft_distance, temperature=temperature,
+            )  # fmt: skip
     if deliver(run, json, report):
         print_comparison(run, output_console())
     return EXIT_CODES[run.verdict]
+
+
+def _simulated(models: str, verifiers: str, shared: Any, **options: Any) -> "CompareRun":
+    from simverify.comparison import compare as run_comparison
+
+    names = _names("--models", models), _names("--verifiers", verifiers)
+    return run_comparison(*names, **shared, **options)
+
+
+def _real(
+    given: dict[str, Any],
+    verifiers: str,
+    detect: float | None,
+    temperature: float,
+    threads: int | None,
+    shared: Any,
+) -> "CompareRun":
+    missing = [name for name in ("target", "draft") if given[name] is None]
+    if missing:
+        raise UsageError(f"--{missing[0]} is missing: real models are a target and a draft")
+    bundled = given["target"] == "tiny-llama"
+    if given["prompts"] is None and not bundled:
+        raise UsageError("--prompts is missing: name a file of prompts, JSONL or text")
+    from simverify.compare_pair import DETECT, compare_pair
+    from simverify.models.prompts import read_prompts
+    from simverify.models.sampling import Sampling
+    from simverify.models.transformer import BUNDLED, load_pair, use_threads
+
+    sampling = Sampling(temperature, given["top-k"], given["top-p"])
+    texts = read_prompts(given["prompts"] or BUNDLED / "prompts.jsonl")
+    names = _names("--verifiers", verifiers)
+    pair = load_pair(
+        given["target"], given["draft"], sampling=sampling, device=given["device"] or "cpu",
+        dtype=given["dtype"] or "float32",
+    )  # fmt: skip
+    use_threads(threads)
+    return compare_pair(
+        pair, texts, names, tokens=given["tokens"], detect=DETECT if detect is None else detect,
+        **shared,
+    )  # fmt: skip
+
+
+def _refuse(options: dict[str, Any], what: str) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise UsageError(f"--{name} is not for {what}")
 
 
 def _names(option: str, text: str) -> list[str]:

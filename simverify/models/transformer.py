@@ -24,6 +24,9 @@ BUNDLED = Path(__file__).parent / "tiny_llama"
 """The pair that ships: ``target``, the drafts ``draft`` and ``draft-deep``, ``tokenizer``."""
 
 
+_DRAFTS = {"tiny-llama": "draft", "tiny-llama-deep": "draft-deep"}
+
+
 @dataclass(frozen=True, eq=False)
 class TransformerPair:
     """A target and a draft of one vocabulary, with their tokenizer and the law they sample.
@@ -56,20 +59,12 @@ class TransformerPair:
 
         return CachedModel(model, requests)
 
-    def encode(self, prompt: str, new_tokens: int) -> list[int]:
-        """Return a prompt's token ids, one or more, with room for ``new_tokens``.
-
-        Raises ``UsageError`` if the two together are longer than the models' context.
-        """
+    def encode(self, prompt: str) -> list[int]:
+        """Return a prompt's token ids, one or more."""
         ids: list[int] = self.tokenizer(prompt).input_ids
         if not ids:
             start = self.tokenizer.bos_token_id
             ids = [min(self.eos) if start is None and self.eos else start or 0]
-        if len(ids) + new_tokens > self.context:
-            raise UsageError(
-                f"prompt {prompt[:30]!r} has {len(ids)} tokens, and {new_tokens} more are wanted: "
-                f"the context holds {self.context}; shorten it or ask for fewer (--tokens)"
-            )
         return ids
 
     def _row(self, model: Any, prefix: Sequence[int]) -> npt.NDArray[np.float64]:
@@ -104,11 +99,12 @@ def load_pair(
         if importlib.util.find_spec(package) is None:
             raise UsageError(f"real models need {package}: pip install 'simverify[models]'")
     _device_iv(device)
-    folders = {"tiny-llama": ("target", "draft"), "tiny-llama-deep": ("", "draft-deep")}
-    big = BUNDLED / folders[target][0] if target == "tiny-llama" else target
-    small = BUNDLED / folders[draft][1] if draft in folders else draft
-    loaded = [_load(str(name), device, dtype) for name in (big, small)]
-    tokenizers = [_tokenizer(str(name)) for name in (big, small)]
+    folders = [
+        str(BUNDLED / folder) if (folder := bundled.get(name)) else name
+        for name, bundled in ((target, {"tiny-llama": "target"}), (draft, _DRAFTS))
+    ]
+    loaded = [_load(folder, device, dtype) for folder in folders]
+    tokenizers = [_tokenizer(folder) for folder in folders]
     sizes = [model.config.vocab_size for model in loaded]
     if sizes[0] != sizes[1]:
         raise UsageError(
@@ -122,11 +118,18 @@ def load_pair(
             f"the tokenizers of {target} and {draft} differ in {max(differing, 1)} words: both "
             f"need the same"
         )
+    for model, given in zip(loaded, (target, draft), strict=True):
+        kinds = set(getattr(model.config, "layer_types", None) or ["full_attention"])
+        if kinds != {"full_attention"}:
+            raise UsageError(
+                f"{given} has layers of {', '.join(sorted(kinds))}: rejected tokens can be taken "
+                f"back from full attention alone"
+            )
     limits = [getattr(model.config, "max_position_embeddings", None) for model in loaded]
     eos = loaded[0].generation_config.eos_token_id
     ends = eos if isinstance(eos, list) else [] if eos is None else [eos]
     return TransformerPair(
-        name=Path(target).name if draft in folders else f"{Path(target).name} / {Path(draft).name}",
+        name=draft if draft in _DRAFTS else f"{Path(target).name} / {Path(draft).name}",
         target_model=loaded[0],
         draft_model=loaded[1],
         tokenizer=tokenizers[0],
@@ -135,6 +138,16 @@ def load_pair(
         eos=frozenset(ends),
         sampling=sampling or Sampling(),
     )
+
+
+def use_threads(threads: int | None) -> None:
+    """Let torch compute on so many threads; None leaves it as it is."""
+    import torch
+
+    if threads is not None:
+        if threads < 1:
+            raise UsageError(f"threads is {threads}, expected 1 or more")
+        torch.set_num_threads(threads)
 
 
 def _device_iv(device: str) -> None:
@@ -151,7 +164,9 @@ def _device_iv(device: str) -> None:
 def _load(name: str, device: str, dtype: Dtype) -> Any:
     import torch
     from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()
     _there_iv(name)
     try:
         model = AutoModelForCausalLM.from_pretrained(name, dtype=getattr(torch, dtype))
@@ -169,6 +184,8 @@ def _load(name: str, device: str, dtype: Dtype) -> Any:
 def _tokenizer(name: str) -> Any:
     from transformers import AutoTokenizer
 
+    if Path(name).parent == BUNDLED:
+        name = str(BUNDLED / "tokenizer")
     try:
         return AutoTokenizer.from_pretrained(name)
     except Exception as error:
