@@ -5,11 +5,14 @@ from collections.abc import Iterator
 
 from simverify.reports.view import Block, Command, Prose
 from simverify.reports.words import listed
-from simverify.results import CompareRun, ModelInfo
+from simverify.results import CompareRun, Decoding, ModelInfo
 
 
 def reproduce_blocks(run: CompareRun) -> Iterator[Block]:
     """Yield the command with what it needs, or why there is none."""
+    if run.decoding is not None:
+        yield from _decoding_blocks(run, run.decoding)
+        return
     unnamed = [model.name for model in run.models if not _nameable(model)]
     if unnamed:
         yield Prose(
@@ -29,6 +32,37 @@ def reproduce_blocks(run: CompareRun) -> Iterator[Block]:
                 f"numbers. The same text has sha256 {model.corpus_sha256}."
             )
     yield Prose("It gives the same document, whatever the threads, but for the object meta.")
+
+
+def _decoding_blocks(run: CompareRun, found: Decoding) -> Iterator[Block]:
+    """The command of a run on real models; lanes and their lengths are its defaults."""
+    bundled = found.target == "tiny-llama"
+    if found.prompts is None and not bundled:
+        yield Prose("No command line gives this run again: its prompts were given in Python.")
+        return
+    options = {
+        "--gamma": str(run.gamma),
+        "--target": found.target,
+        "--draft": found.draft,
+        "--prompts": found.prompts or "",
+        "--verifiers": ",".join(row.verifier for row in run.results),
+        "--tokens": str(found.tokens),
+        "--temperature": _number(found.temperature),
+        "--top-k": "" if found.top_k is None else str(found.top_k),
+        "--top-p": _number(found.top_p),
+        "--device": found.device,
+        "--dtype": found.dtype,
+        "--cost-ratio": _number(run.results[0].speedup.cost_ratio),
+        "--alpha": _number(run.alpha),
+        "--detect": _number(run.detect),
+        "--seed": str(run.seed),
+    }
+    words = [word for name, value in options.items() if value for word in _words(name, value)]
+    yield Command(shlex.join(["simverify", "compare", *words]))
+    yield Prose(
+        f"The prompts together have sha256 {found.prompts_sha256}. Another machine or torch may "
+        f"round logits otherwise and emit other tokens; the verdict stands on those that it does."
+    )
 
 
 def compare_command(run: CompareRun) -> str:

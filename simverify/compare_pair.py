@@ -1,5 +1,6 @@
 """A comparison on a pair of real models: every verifier decodes, is judged and timed."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -55,6 +56,7 @@ def compare_pair(
     alpha: float = 1e-6,
     detect: float = DETECT,
     seed: int = 0,
+    prompts_file: str | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> doc.CompareRun:
     """Decode the prompts with every verifier, judge the tokens, and time it against no draft.
@@ -82,6 +84,8 @@ def compare_pair(
         As in :func:`simverify.compare`; the deviation is of the kind that the result names.
     seed
         Of all draws. Batches of another size round otherwise and may emit other tokens.
+    prompts_file
+        Path of the prompts, for the document.
 
     Raises
     ------
@@ -116,8 +120,9 @@ def compare_pair(
         latencies.append(_latency(row, clock, alone, gamma))
     assert coupling is not None
     info = doc.ModelInfo(
-        name=pair.name, vocab_size=pair.vocab_size, bounds=doc.Bounds(coupling=coupling),
-        corpus_sha256=None, target_perplexity=None, draft_perplexity=None,
+        name=pair.name, given=None, vocab_size=pair.vocab_size,
+        bounds=doc.Bounds(coupling=coupling), file_sha256=None, draft_distance=None,
+        temperature=None, corpus_sha256=None, target_perplexity=None, draft_perplexity=None,
     )  # fmt: skip
     return doc.CompareRun(
         schema_version=doc.SCHEMA_VERSION,
@@ -131,6 +136,20 @@ def compare_pair(
         verdict=doc.overall([row.verdict for row in rows]),
         results=tuple(rows),
         models=(info,),
+        decoding=doc.Decoding(
+            target=pair.target_name,
+            draft=pair.draft_name,
+            prompts=prompts_file,
+            prompts_sha256=hashlib.sha256("\0".join(prompts).encode()).hexdigest(),
+            tokens=job.lanes * job.lane_tokens,
+            lanes=lanes,
+            request_tokens=job.request_tokens,
+            temperature=pair.sampling.temperature,
+            top_k=pair.sampling.top_k,
+            top_p=pair.sampling.top_p,
+            device=str(pair.target_model.device),
+            dtype=str(pair.target_model.dtype).removeprefix("torch."),
+        ),
         meta=msgspec.structs.replace(stamp(), timings=tuple(timings), latencies=tuple(latencies)),
     )
 

@@ -164,7 +164,7 @@ def _real(
     use_threads(threads)
     return compare_pair(
         pair, texts, names, tokens=given["tokens"], detect=DETECT if detect is None else detect,
-        **shared,
+        prompts_file=None if given["prompts"] is None else str(given["prompts"]), **shared,
     )  # fmt: skip
 
 

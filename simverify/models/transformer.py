@@ -31,12 +31,14 @@ _DRAFTS = {"tiny-llama": "draft", "tiny-llama-deep": "draft-deep"}
 class TransformerPair:
     """A target and a draft of one vocabulary, with their tokenizer and the law they sample.
 
-    ``target_model`` and ``draft_model`` are Transformers models in ``eval`` mode on one device;
-    ``context`` is the most tokens a sequence may have; ``eos`` the tokens that end one. Rows are
-    float64, whatever the models compute in: what is verified is the rounded law itself.
+    ``target_name``, ``draft_name``: as given. ``target_model``, ``draft_model``: Transformers
+    models in ``eval`` mode on one device. ``context``: most tokens of a sequence; ``eos``:
+    tokens that end one. Rows are float64, whatever the models compute in: what is verified is
+    the rounded law itself.
     """
 
-    name: str
+    target_name: str
+    draft_name: str
     target_model: Any
     draft_model: Any
     tokenizer: Any
@@ -44,6 +46,13 @@ class TransformerPair:
     context: int
     eos: frozenset[int]
     sampling: Sampling
+
+    @property
+    def name(self) -> str:
+        """Name in tables: the draft's for the bundled pairs, both for others."""
+        if self.target_name == "tiny-llama" and self.draft_name in _DRAFTS:
+            return self.draft_name
+        return f"{Path(self.target_name).name} / {Path(self.draft_name).name}"
 
     def target(self, prefix: Sequence[int]) -> npt.NDArray[np.float64]:
         """Row (V,) of the target after ``prefix``, which holds one token or more."""
@@ -129,7 +138,8 @@ def load_pair(
     eos = loaded[0].generation_config.eos_token_id
     ends = eos if isinstance(eos, list) else [] if eos is None else [eos]
     return TransformerPair(
-        name=draft if draft in _DRAFTS else f"{Path(target).name} / {Path(draft).name}",
+        target_name=target,
+        draft_name=draft,
         target_model=loaded[0],
         draft_model=loaded[1],
         tokenizer=tokenizers[0],

@@ -208,6 +208,28 @@ class ModelInfo(Struct, frozen=True):
     draft_perplexity: float | None
 
 
+class Decoding(Struct, frozen=True):
+    """How real models were run: ``target`` and ``draft`` as given to the command line.
+
+    ``prompts``: path, null for the bundled ones or for texts from Python; ``prompts_sha256``:
+    of all prompts. ``tokens``: emitted by each verifier, over ``lanes`` side by side, at most
+    ``request_tokens`` a request. ``top_k``, ``top_p``: null keeps all tokens.
+    """
+
+    target: str
+    draft: str
+    prompts: str | None
+    prompts_sha256: str
+    tokens: int
+    lanes: int
+    request_tokens: int
+    temperature: float
+    top_k: int | None
+    top_p: float | None
+    device: str
+    dtype: str
+
+
 class CompareRun(Struct, frozen=True, tag_field="command", tag="compare"):
     """A ``simverify compare`` run.
 
@@ -215,6 +237,7 @@ class CompareRun(Struct, frozen=True, tag_field="command", tag="compare"):
     ``detect``, ``power``: a deviation of this size, of the kind named in ``deviation``, is
     found with this probability, or the verdict is INCONCLUSIVE. ``blocks``: simulated blocks
     per verifier that were asked for; null for as many as the promised power needs.
+    ``decoding``: null where models were simulated.
     """
 
     schema_version: Literal[1]
@@ -229,3 +252,4 @@ class CompareRun(Struct, frozen=True, tag_field="command", tag="compare"):
     results: tuple[CompareResult, ...]
     models: tuple[ModelInfo, ...]
     meta: Meta
+    decoding: Decoding | None = None
