@@ -81,7 +81,7 @@ class CachedModel:
     def _pack(self) -> None:
         """Move the used slots of each request to the front, and drop the rest."""
         lengths = self._used.sum(dim=1)
-        width = int(lengths.max())
+        width = max(int(lengths.max()), 1)  # an empty cache would lose count of its requests
         order = torch.argsort((~self._used).int(), dim=1, stable=True)[:, :width]
         for layer in self._cache.layers:
             index = order[:, None, :, None]
