@@ -1,18 +1,29 @@
 """Comparison of verifiers on real models: verdicts, intervals, the document."""
 
+from dataclasses import replace
+
+import msgspec
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from simverify import compare_pair as module  # noqa: E402
+from real_models import CONTEXT, little_pair  # noqa: E402
+
+from simverify.audit.output import judge_output  # noqa: E402
 from simverify.compare_pair import compare_pair  # noqa: E402
 from simverify.errors import UsageError  # noqa: E402
+from simverify.faults import FAULTS  # noqa: E402
+from simverify.faults.lossy import lenient  # noqa: E402
 from simverify.models.prompts import read_prompts  # noqa: E402
 from simverify.models.sampling import Sampling  # noqa: E402
 from simverify.models.transformer import BUNDLED, load_pair  # noqa: E402
-from simverify.reports.schema import schema  # noqa: E402
+from simverify.reports.document import read_document  # noqa: E402
+from simverify.reports.html import html_report  # noqa: E402
+from simverify.simulators.decoding import loop  # noqa: E402
+from simverify.simulators.decoding.emitted import Emitted  # noqa: E402
+from simverify.simulators.decoding.judges import judges  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
 PROMPTS = read_prompts(BUNDLED / "prompts.jsonl")
@@ -26,4 +37,137 @@ def pair():
 
 @pytest.fixture(scope="module")
 def run(pair):
-    return compare_pair(pair, PROMPTS, ("token", "block", "greedy"), gamma=8, detect=0.05)
+    rules = ("token", "block", "greedy")
+    return compare_pair(pair, PROMPTS, rules, gamma=8, tokens=3000, lanes=40, detect=0.2)
+
+
+@pytest.mark.distribution
+def test_lossless_rules_pass(run):
+    assert [row.lossless.verdict for row in run.results] == ["PASS"] * 3
+    assert [row.acceptance.verdict for row in run.results] == ["PASS"] * 3
+    assert {row.lossless.tier for row in run.results} == {"output"}
+    # Too few tokens for the deviation that a run promises by default.
+    assert all(0.04 < row.lossless.detectable < 0.2 for row in run.results)
+
+
+def test_block_beats_token_on_the_same_drafts(run):
+    token, block, greedy = run.results
+    assert token.paired is None
+    assert block.paired.baseline == "token"
+    assert 0.0 < block.paired.ci_low < block.paired.ci_high < greedy.paired.ci_high
+    # Paired, the difference is known much better than either side.
+    width = block.paired.ci_high - block.paired.ci_low
+    assert width < (block.measured.ci_high - block.measured.ci_low) / 2
+
+
+def test_what_was_measured_is_what_the_rows_let_expect(run):
+    for row in run.results[:2]:
+        assert row.measured.ci_low < row.expected_accepted.upper
+        assert row.measured.ci_high > row.expected_accepted.lower
+        assert row.optimality <= 1.0
+        assert len(row.acceptance_ccdf.measured) == run.gamma
+    assert run.decoding.tokens == 3000
+    assert {latency.verifier for latency in run.meta.latencies} == {"token", "block", "greedy"}
+    for latency in run.meta.latencies:
+        parts = latency.draft + latency.score + latency.verify
+        assert parts == pytest.approx(latency.speculative)
+
+
+def test_the_document_is_read_again_and_drawn(run, tmp_path):
+    path = tmp_path / "run.json"
+    path.write_bytes(msgspec.json.encode(run))
+    assert read_document(path) == run
+    assert "--target tiny-llama" in html_report(run)
+
+
+def test_the_same_seed_gives_the_same_document():
+    def again(seed):
+        pair = little_pair()
+        found = compare_pair(
+            replace(pair, tokenizer=Words()), ["1 2", "3"], ("token", "greedy"), gamma=3,
+            tokens=120, lanes=4, seed=seed,
+        )  # fmt: skip
+        return msgspec.structs.replace(found, meta=None)
+
+    assert again(1) == again(1)
+    assert again(1) != again(2)
+
+
+class Words:
+    """A tokenizer of numbers."""
+
+    bos_token_id = 0
+
+    def __call__(self, text):
+        return type("Encoded", (), {"input_ids": [int(word) for word in text.split()]})
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ({"gamma": 0}, "gamma is 0: expected 1 or more"),
+        ({"lanes": 1}, "lanes is 1: expected 2 or more"),
+        ({"tokens": 0}, "tokens is 0: expected 1 or more"),
+        ({"request_tokens": 0}, "tokens of a request is 0"),
+        ({"verifiers": ("temperature-0",)}, "set the temperature"),
+        ({"verifiers": ("tokne",)}, "token"),
+        ({"prompts": []}, "there is no prompt"),
+        ({"prompts": ["1", "1 " * (CONTEXT - 4)]}, f"prompt 2 has {CONTEXT - 4} tokens"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_runs(how, says):
+    asked = {"prompts": ["1"], "verifiers": ("token",), "gamma": 4} | how
+    with pytest.raises(UsageError, match=says):
+        compare_pair(replace(little_pair(), tokenizer=Words()), **asked)
+
+
+def verdict(pair, rule, tokens, verifier="token"):
+    texts = tuple(tuple(pair.encode(text)) for text in PROMPTS)
+    job = loop.Job(texts, gamma=8, lanes=50, lane_tokens=tokens // 50, request_tokens=100, seed=1)
+    seen = Emitted(job, VERIFIERS[verifier])
+    loop.decode(pair, job, judges(rule), seen)
+    return judge_output(seen.features, 1e-9).verdict(1.0)
+
+
+def argmax(rows, uniforms):
+    return rows.argmax(axis=1)
+
+
+@pytest.mark.distribution
+def test_typical_acceptance_fails(pair):
+    assert verdict(pair, FAULTS["typical-acceptance"].rule, 2500) == "FAIL"
+
+
+@pytest.mark.slow
+@pytest.mark.distribution
+@pytest.mark.parametrize("name", ["token", "block", "greedy"])
+def test_twenty_thousand_tokens_pass(pair, name):
+    assert verdict(pair, VERIFIERS[name], 20_000, name) == "PASS"
+
+
+@pytest.mark.slow
+@pytest.mark.distribution
+@pytest.mark.parametrize(
+    ("fault", "tokens"),
+    [(FAULTS["typical-acceptance"], 20_000), (lenient(0.7), 20_000), (lenient(0.9), 100_000)],
+    ids=lambda value: getattr(value, "name", str(value)),
+)
+def test_lossy_modes_fail(pair, fault, tokens):
+    assert verdict(pair, fault.rule, tokens) == "FAIL"
+
+
+@pytest.mark.slow
+@pytest.mark.distribution
+def test_argmax_drafts_with_a_soft_q_fail(pair, monkeypatch):
+    monkeypatch.setattr(loop, "_draw", argmax)
+    assert verdict(pair, VERIFIERS["token"], 20_000) == "FAIL"
+
+
+@pytest.mark.parametrize("sampling", [Sampling(0.8, top_p=0.9), Sampling(0.0)])
+def test_rows_with_zeros_are_judged_on_their_support(sampling):
+    found = compare_pair(
+        replace(little_pair(sampling=sampling), tokenizer=Words()), ["1 2", "3"],
+        ("token", "block", "greedy"), gamma=3, tokens=400, lanes=8, detect=0.9,
+    )  # fmt: skip
+    assert not any(row.lossless.findings for row in found.results)
+    assert np.isfinite([row.block_efficiency for row in found.results]).all()
