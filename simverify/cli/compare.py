@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from simverify.results import CompareRun
 
 DETECT = 0.01
-_BUNDLED = ("tiny-llama", "tiny-llama-deep")
 
 
 def compare(
@@ -99,6 +98,7 @@ def compare(
     quiet
         No progress on standard error.
     """
+    from simverify.models import REAL
     from simverify.reports.terminal import print_comparison
 
     check_output(json, report)
@@ -111,7 +111,7 @@ def compare(
     }  # fmt: skip
     simulated = {"blocks": blocks, "calls": calls or None, "eos": eos}
     with progress(quiet) as say:
-        if target is not None or draft is not None or models in _BUNDLED:
+        if target is not None or draft is not None or models in REAL:
             _refuse(simulated, "real models")
             if target is None and draft is None:
                 real["target"], real["draft"] = "tiny-llama", models

@@ -18,7 +18,7 @@ def verifiers() -> int:
 
 def models() -> int:
     """List the built-in models; trains ngram if it is not in the cache yet."""
-    from simverify.models import BUILT_IN
+    from simverify.models import BUILT_IN, REAL
     from simverify.models.ngram import load_ngram
 
     ngram = load_ngram(announce=say_error)
@@ -31,6 +31,7 @@ def models() -> int:
         (name, (summary, *(trained if name == "ngram" else ())))
         for name, summary in BUILT_IN.items()
     )
+    print_entries((name, (f"{summary}; compare takes it alone",)) for name, summary in REAL.items())
     print_entries([("FILE", ("your own pair, .json or .npz: see the README",))])
     return 0
 

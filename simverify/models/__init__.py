@@ -18,9 +18,16 @@ BUILT_IN = {
     "ngram": "256 bytes, 5-gram target and 3-gram draft trained on Python's own texts",
 }
 
+REAL = {
+    "tiny-llama": "1,024 byte pairs, Llama of 6 layers, draft of 1; trained on Python's own texts",
+    "tiny-llama-deep": "the same target, draft of 8 thin layers",
+}
+"""Bundled pairs of real models, which ``compare`` takes alone."""
+
 __all__ = [
     "BUILT_IN",
     "DEFAULT_DISTANCE",
+    "REAL",
     "MarkovModel",
     "Model",
     "get_model",
@@ -49,6 +56,8 @@ def get_model(
         if path.suffix not in (".json", ".npz"):
             raise UsageError(f"{name}: expected a .json or .npz file")
         return load_model(path)
+    if name in REAL:
+        raise UsageError(f"{name} is a pair of real models, which runs alone: --models {name}")
     match pick(name, [*BUILT_IN, "markov-64"], "model"):
         case "toy":
             return toy()

@@ -32,6 +32,7 @@ def test_every_built_in_has_a_line_that_says_what_it_is():
         ("", "unknown model ''"),
         ("markov-V", "markov-V needs a number"),
         ("markov-0", "markov-0: the vocabulary needs 2"),
+        ("tiny-llama", "is a pair of real models, which runs alone"),
         ("folder/model", "folder/model: expected a .json or .npz file"),
         ("none.json", "none.json: cannot be read"),
         ("none.npz", "none.npz: cannot be read"),
