@@ -28,8 +28,10 @@ def pair_lines(run: CompareRun, rows: Sequence[CompareResult]) -> Iterator[str]:
             )
             yield (
                 f"{found.verifier}: {_time(found.speculative)} a token, {_time(found.plain)} "
-                f"without a draft: {found.measured:.2f}x ({shares}); the latency model says "
-                f"{found.predicted:.2f}x at the measured cost ratio {found.cost_ratio:.2f}"
+                f"without a draft: {found.measured:.2f}x ({shares}). The latency model says "
+                f"{found.predicted:.2f}x at the measured cost ratio {found.cost_ratio:.2f}, if a "
+                f"target call on {run.gamma + 1} tokens takes as long as one on one; it took "
+                f"{found.block_cost:.1f} times as long"
             )
 
 

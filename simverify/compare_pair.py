@@ -297,6 +297,7 @@ def _latency(row: doc.CompareResult, clock: Clock, alone: Clock, gamma: int) -> 
         draft=each[0], score=each[1], verify=each[2], cost_ratio=ratio,
         predicted=predicted_speedup(row.block_efficiency - 1.0, gamma, ratio),
         measured=alone.seconds_per_token / clock.seconds_per_token,
+        block_cost=clock.score / clock.calls * alone.calls / alone.score,
     )  # fmt: skip
 
 

@@ -104,7 +104,8 @@ class Latency(Struct, frozen=True):
     Seconds over all emitted tokens, batched requests together: ``draft``, ``score`` (the
     target's calls) and ``verify`` add up to ``speculative``. ``cost_ratio``: seconds of a
     drafted token over those of a target call; ``predicted``: speed-up by the latency model at
-    that ratio; ``measured``: ``plain`` over ``speculative``.
+    that ratio; ``measured``: ``plain`` over ``speculative``. ``block_cost``: seconds of a
+    target call on gamma+1 tokens over those of a call on one, which the model takes for 1.
     """
 
     model: str
@@ -117,6 +118,7 @@ class Latency(Struct, frozen=True):
     cost_ratio: float
     predicted: float
     measured: float
+    block_cost: float
 
 
 class Meta(Struct, frozen=True):
