@@ -132,7 +132,7 @@ def _simulated(models: str, verifiers: str, shared: Any, **options: Any) -> "Com
     from simverify.comparison import compare as run_comparison
 
     names = _names("--models", models), _names("--verifiers", verifiers)
-    return run_comparison(*names, **shared, **options)
+    return run_comparison(*names, **(shared | options))
 
 
 def _real(

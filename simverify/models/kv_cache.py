@@ -83,7 +83,8 @@ class CachedModel:
         lengths = self._used.sum(dim=1)
         width = max(int(lengths.max()), 1)  # an empty cache would lose count of its requests
         order = torch.argsort((~self._used).int(), dim=1, stable=True)[:, :width]
-        for layer in self._cache.layers:
+        layers: Any = self._cache.layers
+        for layer in layers:
             index = order[:, None, :, None]
             layer.keys = layer.keys.take_along_dim(index, dim=2)
             layer.values = layer.values.take_along_dim(index, dim=2)

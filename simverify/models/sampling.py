@@ -47,11 +47,12 @@ class Sampling:
         if not np.isfinite(top).all():
             raise ValueError("logits hold NaN or +inf, or a row is -inf throughout")
         if self.temperature == 0.0:
-            return np.asarray(np.arange(x.shape[-1]) == x.argmax(axis=-1)[..., None], np.float64)
+            first: Floats = (np.arange(x.shape[-1]) == x.argmax(axis=-1)[..., None]).astype(float)
+            return first
         if self.top_k is not None and self.top_k < x.shape[-1]:
             least = -np.partition(-x, self.top_k - 1, axis=-1)[..., self.top_k - 1, None]
             x = np.where(x < least, -np.inf, x)
-        p = np.exp((x - top) / self.temperature)
+        p: Floats = np.exp((x - top) / self.temperature)
         p /= p.sum(axis=-1, keepdims=True)
         if self.top_p is not None and self.top_p < 1.0:
             order = np.argsort(-p, axis=-1, kind="stable")

@@ -173,13 +173,14 @@ def _device_iv(device: str) -> None:
 
 def _load(name: str, device: str, dtype: Dtype) -> Any:
     import torch
-    from transformers import AutoModelForCausalLM
-    from transformers.utils import logging
+    import transformers
 
+    load: Any = transformers.AutoModelForCausalLM.from_pretrained
+    logging: Any = transformers.utils.logging
     logging.disable_progress_bar()
     _there_iv(name)
     try:
-        model = AutoModelForCausalLM.from_pretrained(name, dtype=getattr(torch, dtype))
+        model = load(name, dtype=getattr(torch, dtype))
         return model.to(device).eval()
     except (OSError, ValueError, KeyError) as error:
         raise UsageError(
