@@ -18,14 +18,14 @@ from simverify.audit.exact_documents import (
     instance_document,
     localisation,
 )
-from simverify.audit.exact_tier import ExactTier, examine, is_core
+from simverify.audit.exact_tier import ExactTier, examine
 from simverify.audit.instances import instances_for
-from simverify.audit.optimality import optimality_notes
 from simverify.audit.precision import TOLERANCE
 from simverify.audit.probes import run_probes
 from simverify.audit.settings import AuditSettings
 from simverify.audit.shared import Shared
 from simverify.audit.spec import Contract, Subject
+from simverify.audit.verdict import findings_of, is_whole, notes_of, reason, verdict_of, why_open
 from simverify.errors import UsageError
 
 
@@ -138,12 +138,12 @@ def _audit(
             seed=settings.seed,
         )
     sampled = None
-    findings = _findings(tier, probes, settings.strict_probes)
-    if not findings and (settings.batch or not _whole(tier)):
-        say(f"sampled tier: {'whole batches' if _whole(tier) else _reason(tier)}")
+    findings = findings_of(tier, probes, settings.strict_probes)
+    if not findings and (settings.batch or not is_whole(tier)):
+        say(f"sampled tier: {'whole batches' if is_whole(tier) else reason(tier)}")
         sampled = _sample(whole, chosen, settings, say)
         findings += sampled.tier.findings
-    verdict = _verdict(findings, tier, sampled)
+    verdict = verdict_of(findings, tier, sampled)
     failure = tier.failure
     held = tier.held
     tolerance = held.tolerance if held else tolerance or TOLERANCE["float64"]
@@ -165,8 +165,8 @@ def _audit(
         tier="exact" if sampled is None else "sampled",
         paths=tier.paths,
         instances=tuple(instance_document(judged) for judged in tier.judged),
-        not_enumerable=None if _whole(tier) or failure or hung else _reason(tier),
-        inconclusive=_open(tier, sampled) if verdict == "INCONCLUSIVE" else None,
+        not_enumerable=None if is_whole(tier) or failure or hung else reason(tier),
+        inconclusive=why_open(tier, sampled) if verdict == "INCONCLUSIVE" else None,
         sampled=None if sampled is None else sampled.tier,
         counterexample=counterexample(failure, chosen) if failure and shown else None,
         localisation=localisation(failure) if failure and shown else None,
@@ -177,7 +177,7 @@ def _audit(
         probes=probes,
         findings=tuple(findings),
         reproduce=reproduce if reproduce and (shown or broken or trial) else command,
-        notes=tuple(_notes(tier, sampled, tolerance)),
+        notes=tuple(notes_of(tier, sampled, tolerance)),
         meta=stamp(),
         batch=settings.batch,
         trial=trial,
@@ -196,22 +196,6 @@ def _contract_iv(subject: Subject, contract: Contract | None, batch: int | None)
             f"{subject.name} has the {subject.contract} contract: got --contract {contract}"
         )
     return subject.contract
-
-
-def _notes(tier: ExactTier, sampled: SampledAudit | None, tolerance: float) -> list[str]:
-    """What does not decide: how far from optimal, and what was left out."""
-    notes = []
-    if tier.failure is None:
-        notes += optimality_notes(tier.judged, tolerance)
-    if sampled is not None and sampled.tier.optimality and not sampled.tier.findings:
-        notes.append(f"sampled: {sampled.tier.optimality}")
-    if tier.skipped:
-        count = f"{len(tier.skipped)} instances were" if tier.skipped[1:] else "1 instance was"
-        notes.append(
-            f"{count} left out for want of paths, of which the first is {tier.skipped[0].name}: "
-            "raise --max-paths"
-        )
-    return notes
 
 
 def _probes(
@@ -276,64 +260,3 @@ def _sample(
         batch=settings.batch,
         say=say,
     )
-
-
-def _whole(tier: ExactTier) -> bool:
-    """Whether the exact tier ran on all it should have, to the end."""
-    undecided = any(judged.undecided for judged in tier.judged)
-    core_skipped = any(is_core(m) for m in tier.skipped)
-    return (
-        bool(tier.judged)
-        and tier.not_enumerable is None
-        and tier.aborted is None
-        and not undecided
-        and not core_skipped
-    )
-
-
-def _reason(tier: ExactTier) -> str:
-    """Why the exact tier is not enough."""
-    if tier.not_enumerable is not None:
-        return str(tier.not_enumerable)
-    if tier.aborted is not None:
-        return tier.aborted
-    if any(judged.undecided for judged in tier.judged):
-        pruned = max(judged.comparison.pruned for judged in tier.judged)
-        return f"branches of mass {pruned:.1e} could not be told from rounding"
-    if tier.skipped:
-        return f"more paths than the budget on {tier.skipped[0].name}"
-    return "no instance could be run"
-
-
-def _open(tier: ExactTier, sampled: SampledAudit | None) -> str:
-    """Why there is no verdict."""
-    if tier.aborted is not None or sampled is None:
-        return _reason(tier)
-    return sampled.reason or "the promised power was not reached"
-
-
-def _findings(tier: ExactTier, probes: tuple[doc.Probe, ...], strict: bool) -> list[str]:
-    fatal = ("violation", "warning") if strict else ("violation",)
-    lines = [f"probe {p.name}: {p.message}" for p in probes if p.outcome in fatal]
-    recorded = tier.failure.comparison.findings if tier.failure else ()
-    if tier.not_enumerable is not None:
-        recorded = (*recorded, *tier.not_enumerable.findings)
-    lines += [f"{f.kind}: {f.message}" for f in recorded if f.severity == "violation"]
-    if tier.failure is not None and tier.failure.deviates:
-        comparison = tier.failure.comparison
-        held = tier.failure.held
-        why = f", although computed in float64: no rounding of {held.dtype}" if held.lifted else ""
-        lines.append(
-            f"the exact law on {tier.failure.model.name} differs from the target's by TV "
-            f"{comparison.tv:.3g}{why}"
-        )
-    return lines
-
-
-def _verdict(findings: list[str], tier: ExactTier, sampled: SampledAudit | None) -> doc.Verdict:
-    if findings or tier.failure is not None:
-        return "FAIL"
-    # A wall-clock limit only aborts: sampling cannot stand in for paths that were not run.
-    if sampled is not None:
-        return sampled.verdict if tier.aborted is None else "INCONCLUSIVE"
-    return "PASS"
