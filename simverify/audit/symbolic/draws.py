@@ -2,7 +2,8 @@
 
 Comparing a draw with a number forks the path and narrows the uniform's interval; the
 narrowed uniform stays the same draw, so code that uses it twice gets what it deserves.
-Whatever would turn a draw into a number (``float``, ``hash``, formatting) is refused.
+Its integer part is in :mod:`.integers`; whatever would turn a draw into a number (``float``,
+``hash``, formatting) is refused, in :mod:`.refusals`.
 """
 
 import math
@@ -11,32 +12,22 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from simverify.audit.symbolic.forms import IDENTITY, ROUNDING, Form, NotMonotone
+from simverify.audit.symbolic.forms import IDENTITY, Form, NotMonotone
 from simverify.audit.symbolic.grids import HALVES
-from simverify.audit.symbolic.operators import Operators, by_array, number
+from simverify.audit.symbolic.integers import Integers
+from simverify.audit.symbolic.operators import by_array, number
 from simverify.audit.symbolic.races import enter, first_is_less
+from simverify.audit.symbolic.refusals import Refusals
 
 if TYPE_CHECKING:
     from simverify.audit.symbolic.chains import Chain
     from simverify.audit.symbolic.source import Source
 
-MAX_CELLS = 4096
-FEW_CELLS = 16
-"""Random integers out of at most so many fork at once; beyond, when they are compared."""
-
-MANY_VALUES = "int() of a draw with many values"
-"""What refuses a fork for each of them, where a stand-in for ``int`` keeps the draw."""
-
-_FLOAT_ATTRIBUTES = {
-    "data", "dump", "dumps", "getfield", "hex", "imag", "is_integer", "tobytes", "view",
-}  # fmt: skip
-"""What a float or a numpy scalar can be asked for and a draw cannot answer."""
-
 NEGLIGIBLE = 2e-7
 """Clipping a draw on less than this probability leaves it alone and adds to the slack."""
 
 
-class Draw(Operators):
+class Draw(Integers, Refusals):
     """``form`` of ``atom``; the base of all symbolic scalars."""
 
     __slots__ = ("atom", "form")
@@ -93,6 +84,9 @@ class Draw(Operators):
 
     def __ne__(self, other: Any) -> Any:
         return _compare(self, other, np.not_equal)
+
+    # A class with an __eq__ of its own inherits none.
+    __hash__ = Refusals.__hash__
 
     def __bool__(self) -> bool:
         # A continuous draw is zero with probability zero.
@@ -171,46 +165,6 @@ class Draw(Operators):
             return self
         return self._map(lambda: self.form.rounded(name))  # type: ignore[no-any-return]
 
-    # -- refusals --
-
-    def __float__(self) -> float:
-        return self._refuse("float() of a draw")
-
-    def __index__(self) -> int:
-        if self.form.is_whole():
-            return self._cell()
-        return self._refuse("an index that is a draw")
-
-    def __hash__(self) -> int:
-        if self.form.is_whole():
-            return hash(self._cell())
-        return self._refuse("hash() of a draw (in a set, as a key, in a cache)")
-
-    def __getattr__(self, name: str) -> Any:
-        if name in _FLOAT_ATTRIBUTES:
-            return self._refuse(f".{name} of a draw")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    @property
-    def _numba_type_(self) -> NoReturn:
-        self._refuse("a draw passed to a function compiled by numba")
-
-    def as_integer_ratio(self) -> tuple[int, int]:
-        """Refuse: what ``Fraction`` and ``Decimal`` ask for."""
-        return self._refuse("the exact value of a draw (Fraction, as_integer_ratio)")
-
-    def __complex__(self) -> complex:
-        return self._refuse("complex() of a draw")
-
-    def __str__(self) -> str:
-        return self._refuse("str() of a draw")
-
-    def __format__(self, spec: str) -> str:
-        return self._refuse("formatting of a draw")
-
-    def __reduce__(self) -> NoReturn:
-        self._refuse("pickling of a draw")
-
     def _refuse(self, call: str) -> NoReturn:
         self.source.refuse(call)
 
@@ -277,62 +231,6 @@ class Draw(Operators):
         if isinstance(self.atom, Uniform):
             return self.source.chain(other.atom, self.atom)
         return self._refuse("the product of two products of draws")
-
-    def _cells(self) -> tuple[int, int]:
-        """Smallest and largest integer part that it can still have."""
-        low, high = self.range()
-        if not (math.isfinite(low) and math.isfinite(high)):
-            self._refuse("the integer part of a draw without bounds")
-        first = math.floor(low + ROUNDING * abs(low))
-        return first, max(first, math.ceil(high - ROUNDING * abs(high)) - 1)
-
-    def _step(self) -> Any:
-        """Return its integer part: a number if few are possible, else a draw with steps."""
-        if not self._has_many_cells():
-            return float(self._cell())
-        return self._map(lambda: self.form.floor())
-
-    def trunc(self) -> Any:
-        """Integer part, as a float."""
-        return self._step() if self._cells()[0] >= 0 else float(self._toward_zero())
-
-    def whole(self) -> Any:
-        """Integer part, as ``int``: a draw with steps if many are possible."""
-        if self._cells()[0] < 0 or not self._has_many_cells():
-            return self._toward_zero()
-        return self if self.form.is_whole() else self._map(lambda: self.form.floor())
-
-    def __int__(self) -> int:
-        if self.source.refuses_many and self._has_many_cells():
-            self._refuse(MANY_VALUES)
-        return self._toward_zero()
-
-    __trunc__ = __int__
-
-    def _toward_zero(self) -> int:
-        cell = self._cell()
-        return cell + 1 if cell < 0 else cell
-
-    def _has_many_cells(self) -> bool:
-        """Whether its integer part stays a draw; not where that stopped the code before."""
-        first, last = self._cells()
-        if last - first < FEW_CELLS or (self.source.at_once and last - first < MAX_CELLS):
-            return False
-        self.source.postponed = True
-        return True
-
-    def _cell(self) -> int:
-        first, last = self._cells()
-        if first == last:
-            return first
-        if last - first >= MAX_CELLS:
-            self._refuse(f"the integer part of a draw with more than {MAX_CELLS} outcomes")
-        if not isinstance(self.atom, Uniform):
-            self._refuse("the integer part of a product of draws")
-        cuts = [self.form.threshold(float(c))[0] for c in range(first + 1, last + 1)]
-        if cuts[0] < cuts[-1] or (len(cuts) == 1 and self.form.threshold(first + 1.0)[1]):
-            return first + self.atom.locate(cuts)
-        return last - self.atom.locate(cuts[::-1])
 
 
 class Uniform(Draw):

@@ -13,9 +13,9 @@ import numpy as np
 
 from simverify.audit.containment import from_user
 from simverify.audit.symbolic.compiled import compiled_calls
-from simverify.audit.symbolic.draws import MANY_VALUES
 from simverify.audit.symbolic.errors import UNTRACKED, CannotEnumerate, Finding, OutOfTime
 from simverify.audit.symbolic.floats import REFUSALS
+from simverify.audit.symbolic.integers import MANY_VALUES
 from simverify.audit.symbolic.intercept import intercepted, real_states
 from simverify.audit.symbolic.lift import Lift
 from simverify.audit.symbolic.source import Source

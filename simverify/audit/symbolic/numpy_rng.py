@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from simverify.audit.symbolic.arrays import DrawArray, draw_array
-from simverify.audit.symbolic.draws import FEW_CELLS, Draw, Uniform
+from simverify.audit.symbolic.draws import Draw, Uniform
+from simverify.audit.symbolic.integers import FEW_CELLS
 from simverify.audit.symbolic.operators import MANY
 from simverify.audit.symbolic.source import Source, Stream
 

@@ -10,7 +10,8 @@ import secrets
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from simverify.audit.symbolic.draws import FEW_CELLS, Draw, Uniform
+from simverify.audit.symbolic.draws import Draw, Uniform
+from simverify.audit.symbolic.integers import FEW_CELLS
 from simverify.audit.symbolic.numpy_rng import seed_key, wide_integer
 from simverify.audit.symbolic.source import Source, Stream
 

@@ -15,7 +15,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from simverify.audit.symbolic.arrays import draw_array
-from simverify.audit.symbolic.draws import FEW_CELLS, MAX_CELLS, Draw, Uniform
+from simverify.audit.symbolic.draws import Draw, Uniform
+from simverify.audit.symbolic.integers import FEW_CELLS, MAX_CELLS
 from simverify.audit.symbolic.lift import LIFTED, Lift
 from simverify.audit.symbolic.numpy_rng import wide_integer
 from simverify.audit.symbolic.operators import MANY
