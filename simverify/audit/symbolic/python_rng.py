@@ -12,7 +12,8 @@ from typing import Any
 
 from simverify.audit.symbolic.draws import Draw, Uniform
 from simverify.audit.symbolic.integers import FEW_CELLS
-from simverify.audit.symbolic.numpy_rng import seed_key, wide_integer
+from simverify.audit.symbolic.numpy_rng import seed_key
+from simverify.audit.symbolic.sampler import wide_integer
 from simverify.audit.symbolic.source import Source, Stream
 
 _GLOBAL: Any = random._inst

@@ -18,8 +18,8 @@ from simverify.audit.symbolic.arrays import draw_array
 from simverify.audit.symbolic.draws import Draw, Uniform
 from simverify.audit.symbolic.integers import FEW_CELLS, MAX_CELLS
 from simverify.audit.symbolic.lift import LIFTED, Lift
-from simverify.audit.symbolic.numpy_rng import wide_integer
 from simverify.audit.symbolic.operators import MANY
+from simverify.audit.symbolic.sampler import wide_integer
 from simverify.audit.symbolic.source import Source, Stream
 from simverify.audit.symbolic.torch_ops import TorchOps
 from simverify.audit.symbolic.torch_shadow import Shadows
