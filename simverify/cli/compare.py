@@ -26,7 +26,7 @@ DETECT = 0.01
 def compare(
     *,
     gamma: Whole,
-    verifiers: str = "token,block,greedy,match",
+    verifiers: str | None = None,
     models: str = "toy,compact,markov-64,ngram",
     blocks: OptionalWhole = None,
     calls: Whole = 0,
@@ -57,7 +57,8 @@ def compare(
     gamma
         Draft length: tokens proposed per target call.
     verifiers
-        Comma-separated: token, block, greedy, match, temperature-0.
+        Comma-separated: token, block, greedy, match, temperature-0; by default the first
+        four, of real models the first three.
     models
         Comma-separated: toy, compact, markov-V for any V, ngram, or files (.json, .npz).
         Or one real pair: tiny-llama, or tiny-llama-deep with a draft of eight layers.
@@ -104,22 +105,30 @@ def compare(
     check_output(json, report)
     if json is not None or report is not None:
         json_text_iv(models)  # the document holds the paths
-    shared = {"gamma": gamma, "cost_ratio": cost_ratio, "alpha": alpha, "seed": seed}
+    shared: dict[str, Any] = {
+        "gamma": gamma,
+        "cost_ratio": cost_ratio,
+        "alpha": alpha,
+        "seed": seed,
+    }
     real = {
         "target": target, "draft": draft, "prompts": prompts, "tokens": tokens, "top-k": top_k,
         "top-p": top_p, "device": device, "dtype": dtype,
     }  # fmt: skip
     simulated = {"blocks": blocks, "calls": calls or None, "eos": eos}
     with progress(quiet) as say:
+        shared |= {"progress": say}
         if target is not None or draft is not None or models in REAL:
             _refuse(simulated, "real models")
             if target is None and draft is None:
                 real["target"], real["draft"] = "tiny-llama", models
-            run = _real(real, verifiers, detect, temperature, threads, shared | {"progress": say})
+            chosen = "token,block,greedy" if verifiers is None else verifiers
+            run = _real(real, chosen, detect, temperature, threads, shared)
         else:
             _refuse(real, "simulated ones: name --target and --draft, or --models tiny-llama")
+            chosen = "token,block,greedy,match" if verifiers is None else verifiers
             run = _simulated(
-                models, verifiers, shared | {"progress": say}, **simulated | {"calls": calls},
+                models, chosen, shared, **simulated | {"calls": calls},
                 detect=DETECT if detect is None else detect, threads=threads,
                 distance=draft_distance, temperature=temperature,
             )  # fmt: skip
