@@ -15,9 +15,11 @@ import numpy as np
 
 from simverify import results
 from simverify.audit.callables_documents import certificates, sampled_models, worst
+from simverify.audit.callables_emissions import Misuse, TimeUp
 from simverify.audit.callables_judge import Judgement, Spending, by_slot, judge
 from simverify.audit.callables_plan import Plan, asked, make_plan, whole_batches
-from simverify.audit.callables_run import Contract, Misuse, Runner, TimeUp, global_generators
+from simverify.audit.callables_quiet import global_generators
+from simverify.audit.callables_run import Contract, Runner
 from simverify.audit.callables_tables import MAX_OUTPUTS, SampledInstance
 from simverify.audit.documents import (
     faults_document,

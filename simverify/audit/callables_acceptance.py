@@ -4,7 +4,8 @@ import numpy as np
 from scipy import stats as laws
 
 from simverify import stats
-from simverify.audit.callables_run import Contract, Emissions
+from simverify.audit.callables_emissions import Emissions
+from simverify.audit.callables_run import Contract
 from simverify.audit.callables_tables import Floats, Ints, Tables
 from simverify.audit.judgement import shown
 from simverify.verifiers import VERIFIERS, Verifier

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from simverify import stats
-from simverify.audit.callables_run import Emissions
+from simverify.audit.callables_emissions import Emissions
 from simverify.audit.callables_tables import Floats, Ints, Tables
 from simverify.stats.correlation import MIN_PAIRS, PairSums
 

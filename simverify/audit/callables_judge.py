@@ -17,8 +17,9 @@ from simverify.audit.callables_acceptance import (
     lossy_test,
     optimality,
 )
+from simverify.audit.callables_emissions import Emissions
 from simverify.audit.callables_independence import independence_tests
-from simverify.audit.callables_run import Contract, Emissions
+from simverify.audit.callables_run import Contract
 from simverify.audit.callables_tables import Floats, Tables
 from simverify.audit.fault_rows import FaultCounts, fault_counts, judged_rows, known_faults
 from simverify.audit.judgement import rejections, shown

@@ -6,18 +6,16 @@ are independent of the code's randomness. What the code does wrong becomes a :cl
 """
 
 import itertools
-import random
-import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any, Literal
 
 import numpy as np
 
 from simverify.audit.board import doing
-from simverify.audit.callables_tables import Floats, Ints, SampledInstance, Tables
+from simverify.audit.callables_emissions import Emissions, Misuse, TimeUp
+from simverify.audit.callables_quiet import quiet
+from simverify.audit.callables_tables import Floats, SampledInstance, Tables
 from simverify.audit.containment import from_user
 from simverify.audit.enumerate import check_ids, read_tokens, takes_step_arguments
 from simverify.audit.generation import decode, until
@@ -30,42 +28,6 @@ HANG_SECONDS = 20.0
 """A call that takes longer, or half of a shorter time limit, hangs."""
 
 _SLICE_SECONDS = 0.25
-
-
-class Misuse(Exception):
-    """The code broke its contract; the message says how, for a finding.
-
-    ``number``, ``pilot``, ``trial``: the address of the trial, once a run has said it.
-    """
-
-    number = trial = 0
-    pilot = False
-
-
-class TimeUp(Exception):
-    """The wall-clock limit passed."""
-
-
-class Emissions:
-    """What the code emitted on an instance so far.
-
-    ``tokens`` int64 (n, length), completed with target samples beyond ``lengths`` (n,);
-    ``accepted`` (n,): tokens of the first call less one.
-    """
-
-    def __init__(self, length: int) -> None:
-        self.tokens: Ints = np.zeros((0, length), dtype=np.int64)
-        self.lengths: Ints = np.zeros(0, dtype=np.int64)
-        self.accepted: Ints = np.zeros(0, dtype=np.int64)
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    def extend(self, tokens: Ints, lengths: Ints, accepted: Ints) -> None:
-        """Append trials."""
-        self.tokens = np.concatenate([self.tokens, tokens])
-        self.lengths = np.concatenate([self.lengths, lengths])
-        self.accepted = np.concatenate([self.accepted, accepted])
 
 
 class Runner:
@@ -155,7 +117,7 @@ class Runner:
             raise TimeUp
         pause = time.monotonic() + _SLICE_SECONDS
         try:
-            with deadline(min(left, _SLICE_SECONDS + self._hang)), _quiet():
+            with deadline(min(left, _SLICE_SECONDS + self._hang)), quiet():
                 while len(outputs) < count and time.monotonic() < pause:
                     tokens, first = next(emitted)
                     outputs.append(tokens)
@@ -283,35 +245,3 @@ def _remembered(row: Callable[[Tokens], Floats], depth: int) -> Callable[[Tokens
         return known[key].copy()
 
     return recall
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        yield
-
-
-@contextmanager
-def global_generators(seed: int) -> Iterator[None]:
-    """Seed the process's own generators once, and put them back; torch runs on one thread.
-
-    Never again within a run: a generator that is seeded per call hides what calls share.
-    """
-    legacy, python = np.random.get_state(), random.getstate()  # noqa: NPY002
-    words = np.random.SeedSequence(seed).generate_state(2)
-    np.random.seed(words[0])  # noqa: NPY002
-    random.seed(int(words[1]))
-    torch = sys.modules.get("torch")
-    kept = (torch.get_rng_state(), torch.get_num_threads()) if torch else None
-    try:
-        if torch:
-            torch.manual_seed(int(words[1]))
-            torch.set_num_threads(1)
-        yield
-    finally:
-        np.random.set_state(legacy)  # noqa: NPY002
-        random.setstate(python)
-        if torch and kept:
-            torch.set_rng_state(kept[0])
-            torch.set_num_threads(kept[1])

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from simverify import results
-from simverify.audit.callables_run import Contract, Misuse, Runner
+from simverify.audit.callables_emissions import Misuse
+from simverify.audit.callables_run import Contract, Runner
 from simverify.audit.callables_tables import SampledInstance
 
 _TELLING = 4.0

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from simverify.audit.callables_run import Contract, Misuse, Runner, TimeUp, global_generators
+from simverify.audit.callables_emissions import Misuse, TimeUp
+from simverify.audit.callables_quiet import global_generators
+from simverify.audit.callables_run import Contract, Runner
 from simverify.audit.callables_tables import SampledInstance
 from simverify.audit.enumerate import takes_step_arguments
 from simverify.audit.replay import InstanceRows
