@@ -105,6 +105,16 @@ def test_a_residual_lost_to_rounding_leaves_the_target_row(rule):
 
 
 @BOTH
+def test_drafts_that_the_draft_cannot_emit_are_judged_as_by_torch(rule):
+    p = torch.tensor([[[0.5, 0.5, 0.0]] * 2] * 3, dtype=torch.float64, device=DEVICE)
+    q = torch.tensor([[[1.0, 0.0, 0.0]]] * 3, dtype=torch.float64, device=DEVICE)
+    drafts = torch.arange(3, device=DEVICE)[:, None]
+    coins = torch.zeros(3, 2, dtype=torch.float64, device=DEVICE)
+    due = rules.verify(rule, p, q, drafts, coins)
+    assert torch.equal(fused.verify(rule, p, q, drafts, coins).tokens, due.tokens)
+
+
+@BOTH
 def test_rows_may_lie_apart(rule):
     p, q, x, u = batch(8, 3, 50, seed=6, device=DEVICE)
     joint = torch.cat([p, q], dim=1)

@@ -117,3 +117,23 @@ def test_equal_rows_leave_no_residual_and_accept_all():
     p, _, x, u = batch(50, 3, 40, seed=4)
     for rule in ("token", "block", "greedy"):
         assert verify(rule, p, p[:, :-1], x, u).tau.eq(3).all()
+
+
+@pytest.mark.parametrize("rule", ["token", "block", "greedy"])
+def test_a_residual_lost_to_rounding_leaves_the_target_row(rule):
+    p = torch.tensor([[[0.25, 0.75, 0.0]] * 2], dtype=torch.float64)
+    q = p[:, :1] * (1 + 1e-10)  # nowhere below p
+    for last, token in ((0.2, 0), (0.3, 1)):
+        coins = torch.tensor([[1 - 2**-53, last]], dtype=torch.float64)
+        result = verify(rule, p, q, torch.zeros(1, 1, dtype=torch.int64), coins)
+        assert (int(result.tau), int(result.tokens[0, 0])) == (0, token)
+
+
+@pytest.mark.parametrize("rule", ["token", "block", "greedy"])
+def test_drafts_that_the_draft_cannot_emit_are_judged_as_by_the_readable_rules(rule):
+    """q = 0 < p: the token rule accepts, the others do not; q = p = 0: none does."""
+    p = torch.tensor([[[0.5, 0.5, 0.0]] * 2], dtype=torch.float64)
+    q = torch.tensor([[[1.0, 0.0, 0.0]]], dtype=torch.float64)
+    coins = torch.tensor([[0.0, 0.5]], dtype=torch.float64)
+    for x, due in ((1, int(rule == "token")), (2, 0)):
+        assert int(verify(rule, p, q, torch.tensor([[x]]), coins).tau) == due
