@@ -21,6 +21,26 @@ def batch(size, gamma, vocab, *, seed, dtype=torch.float64, logits=False, device
     return tuple(x.to(device) for x in given)
 
 
+def beside_thresholds(rule, given, side):
+    """Blocks of two drafts that keep one token or none: the first coin within 1e-9 of h_1.
+
+    Returns the batch, cut to those, and the tau that is due on that ``side`` (-1 or 1).
+    """
+    p, q, x, _ = (tensor.cpu().numpy() for tensor in given)
+    chosen, coins = [], []
+    for b in range(len(x)):
+        first, second = (p[b, i, x[b, i]] / q[b, i, x[b, i]] for i in range(2))
+        weight = min(1, first)
+        residual = np.maximum(weight * p[b, 1] - q[b, 1], 0).sum()
+        h = weight if rule == "token" else residual / (residual + 1 - weight)
+        if h < 0.99 and second < 1:  # the second coin, next to 1, rejects
+            chosen.append(b)
+            coins.append([h + side * 1e-9, 1 - 2**-53, 0.5])
+    assert len(chosen) > 3
+    cut = [tensor[chosen] for tensor in given[:3]]
+    return (*cut, torch.tensor(coins, dtype=torch.float64, device=cut[0].device)), int(side < 0)
+
+
 def unexplained(rule, target, draft, tokens, coins, result, *, logits=False):
     """Blocks whose tokens do not follow from their uniforms, give or take the tolerance."""
     slack = TOLERANCE[target.dtype]

@@ -11,7 +11,7 @@ import pytest
 from false_alarms import ALPHA
 
 torch = pytest.importorskip("torch")
-from backend_batches import DEVICE, batch, unexplained  # noqa: E402
+from backend_batches import DEVICE, batch, beside_thresholds, unexplained  # noqa: E402
 
 from simverify.audit.callables import sample_callable  # noqa: E402
 from simverify.audit.callables_tables import default_instances  # noqa: E402
@@ -68,6 +68,13 @@ def test_every_token_is_within_the_tolerance(small_tiles, rule, logits, dtype):
     other = "block" if rule == "token" else "token"
     wrong = rules.verify(other, *given, logits=logits, check=False)
     assert unexplained(rule, *given, wrong, logits=logits) != []
+
+
+@pytest.mark.parametrize("side", [-1, 1])
+@BOTH
+def test_thresholds_are_where_they_should_be(rule, side):
+    given, due = beside_thresholds(rule, batch(24, 2, 40, seed=8, device=DEVICE), side)
+    assert fused.verify(rule, *given).tau.eq(due).all()
 
 
 @BOTH

@@ -4,7 +4,7 @@ from naive import Pair, draw_alias
 
 torch = pytest.importorskip("torch")
 
-from backend_batches import batch, unexplained  # noqa: E402
+from backend_batches import batch, beside_thresholds, unexplained  # noqa: E402
 
 from simverify.audit.law import compare_verify  # noqa: E402
 from simverify.backends import RULES, draft_uniforms, rules, uniforms, verify  # noqa: E402
@@ -100,6 +100,13 @@ def test_every_token_is_within_the_tolerance(rule, logits, dtype):
     # The control: the other rule is explained only where both do the same.
     other = "block" if rule == "token" else "token"
     assert len(unexplained(other, *given, result, logits=logits)) > 5
+
+
+@pytest.mark.parametrize("side", [-1, 1])
+@pytest.mark.parametrize("rule", ["token", "block"])
+def test_thresholds_are_where_they_should_be(rule, side):
+    given, due = beside_thresholds(rule, batch(24, 2, 40, seed=8), side)
+    assert rules.verify(rule, *given).tau.eq(due).all()
 
 
 @pytest.mark.parametrize("rule", RULES)
