@@ -8,7 +8,7 @@ import pytest
 
 import simverify
 
-HEAVY = {"numba", "torch", "scipy", "statsmodels", "simverify.simulators.kernels"}
+HEAVY = {"numba", "torch", "triton", "scipy", "statsmodels", "simverify.simulators.kernels"}
 
 
 def imported(code):

@@ -25,8 +25,8 @@ TOLERANCE = {
 }
 """By how much a threshold or a running sum may differ from the exact one, by the rows' dtype.
 
-Rows of lower precision are exact numbers, computed with in float32. What is not within it is a
-fault; not an estimate of the error, which is a tenth of it on the rows of the tests.
+Rows of lower precision are exact numbers, computed with in float32. A bound for tests, not an
+estimate: the running sums of a row at V = 152,064 were found to be off by 2e-7 in float32.
 """
 
 

@@ -16,6 +16,7 @@ from backend_batches import DEVICE, batch, beside_thresholds, unexplained  # noq
 from simverify.audit.callables import sample_callable  # noqa: E402
 from simverify.audit.callables_tables import default_instances  # noqa: E402
 from simverify.audit.coin_blocks import compare_coins  # noqa: E402
+from simverify.audit.enumerate import CannotEnumerate, enumerate_verify  # noqa: E402
 from simverify.backends import fused, rules, uniforms, verify  # noqa: E402
 from simverify.backends.contract import fused_coins, fused_rule  # noqa: E402
 from simverify.engines import get_engine  # noqa: E402
@@ -31,6 +32,9 @@ try:
     load_triton(lambda: importlib.import_module("simverify.backends.kernels"))
 except SimverifyError as error:
     pytest.skip(str(error), allow_module_level=True)
+
+COMPACT_P = np.array([compact().target(()), compact().target((0,))])
+COMPACT_Q = np.array([compact().draft(())])
 
 BOTH = pytest.mark.parametrize("rule", ["token", "block"])
 needs_gpu = pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")
@@ -167,6 +171,11 @@ def test_kernels_on_a_wrong_draft_are_caught():
 
     result = compare_coins(on_scaled_draft, toy(), 1, probes=1)
     assert result.max_abs_deviation > 0.001
+
+
+def test_kernels_are_sampled_where_their_randomness_is_symbolic():
+    with pytest.raises(CannotEnumerate):
+        enumerate_verify(fused_rule("token", device=DEVICE), COMPACT_P, COMPACT_Q, np.array([0]))
 
 
 COMPILE = Path(__file__).with_name("compile_kernels.py")

@@ -102,6 +102,14 @@ def test_every_token_is_within_the_tolerance(rule, logits, dtype):
     assert len(unexplained(other, *given, result, logits=logits)) > 5
 
 
+def test_long_rows_of_logits_are_normalised_to_float32():
+    made = torch.Generator().manual_seed(0)
+    logits = 4 * torch.randn(1, 8, 152_064, generator=made)
+    p, exact = rules._probabilities(logits, True), logits.double().softmax(-1)
+    worst = (p.double().cumsum(-1) - exact.cumsum(-1)).abs().max()
+    assert 1e-9 < worst < 1e-6
+
+
 @pytest.mark.parametrize("side", [-1, 1])
 @pytest.mark.parametrize("rule", ["token", "block"])
 def test_thresholds_are_where_they_should_be(rule, side):
