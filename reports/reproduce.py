@@ -36,6 +36,9 @@ def reproduce_blocks(run: CompareRun) -> Iterator[Block]:
 
 def _decoding_blocks(run: CompareRun, found: Decoding) -> Iterator[Block]:
     """The command of a run on real models; lanes and their lengths are its defaults."""
+    if found.trace is not None:
+        yield from _trace_blocks(run, found)
+        return
     bundled = found.target == "tiny-llama"
     if found.prompts is None and not bundled:
         yield Prose("No command line gives this run again: its prompts were given in Python.")
@@ -62,6 +65,25 @@ def _decoding_blocks(run: CompareRun, found: Decoding) -> Iterator[Block]:
     yield Prose(
         f"The prompts together have sha256 {found.prompts_sha256}. Another machine or torch may "
         f"round logits otherwise and emit other tokens; the verdict stands on those that it does."
+    )
+
+
+def _trace_blocks(run: CompareRun, found: Decoding) -> Iterator[Block]:
+    """The command of a run on a trace."""
+    options = {
+        "--gamma": str(run.gamma),
+        "--trace": found.trace or "",
+        "--verifiers": ",".join(row.verifier for row in run.results),
+        "--cost-ratio": _number(run.results[0].speedup.cost_ratio),
+        "--alpha": _number(run.alpha),
+        "--detect": _number(run.detect),
+        "--seed": str(run.seed),
+    }
+    words = [word for name, value in options.items() for word in _words(name, value)]
+    yield Command(shlex.join(["simverify", "compare", *words]))
+    yield Prose(
+        f"The trace has sha256 {found.trace_sha256}; it gives the same document, but for the "
+        f"object meta."
     )
 
 

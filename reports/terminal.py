@@ -92,6 +92,7 @@ def _model_table(rows: list[CompareResult], speeds: dict[tuple[str, str], Timing
         table.add_column(Text(header), justify="right", no_wrap=True)
     for row in rows:
         verdict = row.lossless.verdict
+        speed = speeds[row.model, row.verifier].blocks_per_second / per
         tier = "" if verdict == "INCONCLUSIVE" else f" {row.lossless.tier}"
         table.add_row(
             line(row.verifier),
@@ -102,7 +103,8 @@ def _model_table(rows: list[CompareResult], speeds: dict[tuple[str, str], Timing
             _fixed(row.block_efficiency, 3),
             f"{row.optimality:.1%}",
             _fixed(row.speedup.predicted, 2) + "x",
-            _fixed(speeds[row.model, row.verifier].blocks_per_second / per, 1),
+            # The sums of a trace were made while it was recorded.
+            _fixed(speed, 1) if speed > 0.0 or not _decoded(rows) else "-",
         )
     return table
 

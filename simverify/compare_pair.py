@@ -1,46 +1,25 @@
 """A comparison on a pair of real models: every verifier decodes, is judged and timed."""
 
-import hashlib
 from collections.abc import Callable, Sequence
 
 import msgspec
-import numpy as np
 
 from simverify import results as doc
-from simverify import stats
-from simverify.audit.documents import (
-    certificate_document,
-    faults_document,
-    finite,
-    stamped,
-    suspect_document,
-    test_document,
-)
-from simverify.audit.output import certify_output, judge_output, output_tokens
-from simverify.audit.shares import output_shares
+from simverify.audit.documents import stamped
+from simverify.audit.output import output_tokens
 from simverify.errors import UsageError
 from simverify.models.transformer import TransformerPair
-from simverify.simulators.decoding.emitted import Emitted
-from simverify.simulators.decoding.expected import RULES, Interval
+from simverify.pair_job import decoding_document, make_job
+from simverify.pair_rows import DETECT, POWER, expected_accepted, pair_row
+from simverify.simulators.decoding.emitted import Decoded, Emitted
+from simverify.simulators.decoding.expected import RULES
 from simverify.simulators.decoding.judges import judges
-from simverify.simulators.decoding.loop import Clock, Job, decode, plain
+from simverify.simulators.decoding.loop import Clock, decode, plain
 from simverify.simulators.latency import predicted_speedup
 from simverify.verifiers import Verifier, get_verifier
 
-CONFIDENCE = 0.999
-POWER = 0.9
-DETECT = 0.04
-"""Deviation that a run on real models is to find: they are too slow for a simulation's .01."""
-
 TOKENS = 20_000
 """Fewest emitted tokens a verifier by default: enough for the acceptance test as well."""
-
-_DELTA = 1e-3
-_WORDS: dict[doc.Verdict, str] = {
-    "PASS": "accepts as the declared rule does",
-    "FAIL": "not the declared rule",
-    "INCONCLUSIVE": "too few blocks to tell it from other rules",
-}
 
 
 def compare_pair(
@@ -92,30 +71,29 @@ def compare_pair(
     UsageError
         If a value is out of range, a verifier is unknown, or a prompt is too long.
     """
-    if not prompts:
-        raise UsageError("there is no prompt: give one or more")
     rules = [_rule_iv(get_verifier(name)) for name in verifiers]
     share = alpha / len(rules)
     wanted = max(output_tokens(detect, share), TOKENS) if tokens is None else tokens
-    _numbers_iv(gamma, wanted, lanes, request_tokens)
-    texts = tuple(tuple(pair.encode(text)) for text in prompts)
-    job = Job(
-        prompts=texts, gamma=gamma, lanes=lanes, lane_tokens=-(-wanted // lanes),
-        request_tokens=min(request_tokens, _room(pair, texts, gamma)), seed=seed,
+    job = make_job(
+        pair, prompts, gamma=gamma, tokens=wanted, lanes=lanes, request_tokens=request_tokens,
+        seed=seed,
     )  # fmt: skip
     say, stamp = progress or (lambda _: None), stamped()
     say(f"{pair.name}: the target alone")
     alone = plain(pair, job)
     rows, timings, latencies, coupling = [], [], [], None
-    runs: dict[str, Emitted] = {}
+    runs: dict[str, Decoded] = {}
     for rule in rules:
         say(f"{pair.name}: {rule.name}")
-        seen = runs[rule.name] = Emitted(job, rule)
-        clock = decode(pair, job, judges(rule), seen)
-        baseline = runs.get("token")
-        row = _row(pair, rule, job, seen, share, detect, cost_ratio, baseline)
+        emitted = Emitted(job, rule)
+        clock = decode(pair, job, judges(rule), emitted)
+        seen = runs[rule.name] = emitted.decoded
+        row = pair_row(
+            pair.name, pair.vocab_size, rule, seen, share=share, detect=detect,
+            cost_ratio=cost_ratio, baseline=runs.get("token"),
+        )  # fmt: skip
         rows.append(row)
-        coupling = coupling or _expected(_worth(seen, job, "greedy"))
+        coupling = coupling or expected_accepted(seen, "greedy")
         timings.append(_timing(row, clock))
         latencies.append(_latency(row, clock, alone, gamma))
     assert coupling is not None
@@ -136,148 +114,9 @@ def compare_pair(
         verdict=doc.overall([row.verdict for row in rows]),
         results=tuple(rows),
         models=(info,),
-        decoding=doc.Decoding(
-            target=pair.target_name,
-            draft=pair.draft_name,
-            prompts=prompts_file,
-            prompts_sha256=hashlib.sha256("\0".join(prompts).encode()).hexdigest(),
-            tokens=job.lanes * job.lane_tokens,
-            lanes=lanes,
-            request_tokens=job.request_tokens,
-            temperature=pair.sampling.temperature,
-            top_k=pair.sampling.top_k,
-            top_p=pair.sampling.top_p,
-            device=str(pair.target_model.device),
-            dtype=str(pair.target_model.dtype).removeprefix("torch."),
-        ),
+        decoding=decoding_document(pair, job, prompts, prompts_file),
         meta=msgspec.structs.replace(stamp(), timings=tuple(timings), latencies=tuple(latencies)),
     )
-
-
-def _row(
-    pair: TransformerPair,
-    rule: Verifier,
-    job: Job,
-    seen: Emitted,
-    share: float,
-    detect: float,
-    cost_ratio: float,
-    baseline: Emitted | None,
-) -> doc.CompareResult:
-    """Judge one verifier's tokens and acceptance."""
-    found = seen.features
-    judged = judge_output(found, share)
-    lossless = doc.Lossless(
-        verdict=judged.verdict(detect),
-        tier="output",
-        max_abs_deviation=None,
-        tv=None,
-        exact=None,
-        tests=tuple(test_document(test) for test in judged.tests),
-        detectable=finite(judged.detectable),
-        deviation=judged.deviation,
-        beside=(),
-        certificate=certificate_document(certify_output(found, _DELTA)),
-        faults=faults_document(judged.named),
-        localisation=suspect_document(judged.located),
-        findings=judged.findings,
-    )
-    acceptance = _acceptance(seen, job.gamma, output_shares(share)["acceptance"], detect)
-    expected = _expected(_worth(seen, job, rule.name))
-    coupling = rule.contract == "step"
-    optimum = _worth(seen, job, "greedy" if coupling else "block").mean
-    tau = seen.worth.interval(_picked(job, None), CONFIDENCE)
-    curve = [
-        seen.worth.interval(_picked(job, rule.name, level), CONFIDENCE)
-        for level in range(job.gamma)
-    ]
-    # The debt of a rule with state is paid in later calls, so its whole generation counts.
-    kept = tau.mean if coupling else _worth(seen, job, rule.name).mean
-    return doc.CompareResult(
-        model=pair.name,
-        verifier=rule.name,
-        gamma=job.gamma,
-        vocab_size=pair.vocab_size,
-        verdict=doc.overall([lossless.verdict, acceptance.verdict]),
-        expected_accepted=expected,
-        measured=doc.Measured(
-            mean=tau.mean, ci_low=tau.low, ci_high=tau.high, confidence=CONFIDENCE,
-            blocks=seen.worth.blocks,
-        ),
-        block_efficiency=kept + 1.0,
-        optimum=doc.Optimum(name="coupling" if coupling else "block", expected_accepted=optimum),
-        optimality=_worth(seen, job, rule.name).mean / optimum if optimum > 0 else 1.0,
-        lossless=lossless,
-        acceptance=acceptance,
-        acceptance_ccdf=doc.Curve(
-            exact=None,
-            lower=tuple(max(level.low, 0.0) for level in curve),
-            upper=tuple(min(level.high, 1.0) for level in curve),
-            measured=tuple((seen.tails / seen.worth.blocks).tolist()),
-        ),
-        speedup=doc.Speedup(
-            cost_ratio=cost_ratio, predicted=predicted_speedup(kept, job.gamma, cost_ratio)
-        ),
-        calls=(),
-        paired=None if baseline is None or rule.name == "token" else _paired(baseline, job, rule),
-    )  # fmt: skip
-
-
-def _acceptance(seen: Emitted, gamma: int, alpha: float, detect: float) -> doc.Acceptance:
-    """Test the tau of every block against its law, which coins alone leave open."""
-    values = np.arange(gamma + 1)
-    laws = np.array(seen.laws)
-    sums = stats.score_sums_of_contexts(
-        (values == np.array(seen.taus)[:, None]).astype(np.int64),
-        laws / laws.sum(axis=1, keepdims=True),
-        np.broadcast_to(values.astype(np.float64), laws.shape),
-    )
-    test = stats.score_test(sums, alpha=alpha, name="accepted tokens of a first call")
-    each = test.min_detectable / gamma
-    verdict: doc.Verdict = "FAIL" if test.rejected else "PASS" if each <= detect else "INCONCLUSIVE"
-    finding = f"accepts {test.statistic:+.3g} tokens a call more than it should, {test.n:,} blocks"
-    return doc.Acceptance(
-        verdict=verdict,
-        words=_WORDS[verdict],
-        tests=(test_document(test),),
-        detectable=finite(each),
-        deviation="shift of E[tau] / gamma",
-        findings=(finding,) if test.rejected else (),
-    )
-
-
-def _picked(job: Job, rule: str | None, level: int | None = None) -> list[float]:
-    """Weights of what :class:`Emitted` keeps: a rule's curve, one level of it, or tau (None)."""
-    weights = np.zeros(len(RULES) * job.gamma + 1)
-    if rule is None:
-        weights[-1] = 1.0
-        return weights.tolist()
-    first = RULES.index(rule) * job.gamma
-    weights[first : first + job.gamma] = 1.0
-    if level is not None:
-        weights[first : first + job.gamma] = np.arange(job.gamma) == level
-    return weights.tolist()
-
-
-def _worth(seen: Emitted, job: Job, rule: str) -> Interval:
-    """E[tau] of a rule on the blocks of a run."""
-    return seen.worth.interval(_picked(job, rule), CONFIDENCE)
-
-
-def _paired(baseline: Emitted, job: Job, rule: Verifier) -> doc.Paired:
-    weights = np.subtract(_picked(job, rule.name), _picked(job, "token"))
-    found = baseline.worth.interval(weights, CONFIDENCE)
-    return doc.Paired(
-        baseline="token", difference=found.mean, ci_low=found.low, ci_high=found.high,
-        confidence=CONFIDENCE, blocks=baseline.worth.blocks,
-    )  # fmt: skip
-
-
-def _expected(found: Interval) -> doc.Expected:
-    return doc.Expected(
-        exact=None, fraction=None, lower=found.low, upper=found.high, method="rao-blackwell",
-        confidence=CONFIDENCE,
-    )  # fmt: skip
 
 
 def _timing(row: doc.CompareResult, clock: Clock) -> doc.Timing:
@@ -301,18 +140,6 @@ def _latency(row: doc.CompareResult, clock: Clock, alone: Clock, gamma: int) -> 
     )  # fmt: skip
 
 
-def _room(pair: TransformerPair, prompts: Sequence[Sequence[int]], gamma: int) -> int:
-    """Tokens that every prompt leaves room for in the context, drafts included."""
-    longest = max(range(len(prompts)), key=lambda i: len(prompts[i]))
-    room = pair.context - gamma - 1 - len(prompts[longest])
-    if room < 1:
-        raise UsageError(
-            f"prompt {longest + 1} has {len(prompts[longest])} tokens: the context holds "
-            f"{pair.context}, {gamma + 1} of them for a block; shorten it"
-        )
-    return room
-
-
 def _rule_iv(rule: Verifier) -> Verifier:
     if rule.name not in RULES:
         raise UsageError(
@@ -320,13 +147,3 @@ def _rule_iv(rule: Verifier) -> Verifier:
             f"{', '.join(RULES)} (for temperature 0, set the temperature)"
         )
     return rule
-
-
-def _numbers_iv(gamma: int, tokens: int, lanes: int, request_tokens: int) -> None:
-    rules = (
-        ("gamma", gamma, 1), ("tokens", tokens, 1), ("lanes", lanes, 2),
-        ("tokens of a request", request_tokens, 1),
-    )  # fmt: skip
-    for name, value, least in rules:
-        if value < least:
-            raise UsageError(f"{name} is {value}: expected {least} or more")

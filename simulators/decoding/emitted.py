@@ -1,69 +1,42 @@
 """What a decoding run keeps of its blocks: features of its tokens, what its rule accepted."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
 from simverify.simulators.decoding.expected import RULES, LaneMeans, curves, law_of_tau
 from simverify.simulators.decoding.judges import judges
 from simverify.simulators.decoding.loop import Block, Job
-from simverify.simulators.features import Features, features
+from simverify.simulators.decoding.token_sums import TokenSums
+from simverify.simulators.features import Features
 from simverify.simulators.kernels.philox import PIT
 from simverify.verifiers.base import Verifier
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-_ENTRIES = 1 << 22
-"""Entries of target rows kept before they are summed up, 32 MB; draft rows are as many."""
 
+@dataclass(frozen=True, eq=False)
+class Decoded:
+    """All that is judged of a rule's run: no rows.
 
-class Emitted:
-    """Observer of :func:`~simverify.simulators.decoding.loop.decode`, constant in memory.
-
-    ``accepted``: int64 (gamma+1,), how often tau was each value. ``worth``: per lane, the
-    curves of :data:`RULES` on all blocks, then tau. ``taus``, ``laws``: for each block the
-    tau of a first call, and its law float64 (gamma+1,) given the rows and the drafts.
-
-    Parameters
-    ----------
-    job
-        What is decoded.
-    verifier
-        A verifier of :data:`RULES`. Slots of a call follow the target if it is without state;
-        of one with state only absolute positions do: no slot counts as one that judged a
-        draft, and its first call is made again on every block, by a judge of its own.
+    ``features``: of the emitted tokens. ``accepted``: int64 (gamma+1,), how often tau was each
+    value. ``worth``: per lane, the curves of :data:`RULES` on all blocks, then tau. ``taus``
+    int64 (blocks,), ``laws`` float64 (blocks, gamma+1): for each block the tau of a first
+    call, and its law given the rows and the drafts.
     """
 
-    def __init__(self, job: Job, verifier: Verifier) -> None:
-        self._rule = verifier.name
-        self._first_call = judges(verifier) if verifier.contract == "step" else None
-        by_slot = verifier.contract == "verify"
-        self.accepted: Ints = np.zeros(job.gamma + 1, np.int64)
-        self.worth = LaneMeans(job.lanes, len(RULES) * job.gamma + 1)
-        self.taus: list[int] = []
-        self.laws: list[Floats] = []
-        self._by_slot, self._gamma = by_slot, job.gamma
-        self._features: Features | None = None
-        self._kept: list[Block] = []
-        self._entries = 0
-        self._uniforms = [_uniforms(job.seed, lane) for lane in range(job.lanes)]
+    features: Features
+    accepted: Ints
+    worth: LaneMeans
+    taus: Ints
+    laws: Floats
 
-    def __call__(self, block: Block) -> None:
-        """Count a block."""
-        self.accepted[block.tau] += 1
-        kept = curves(block)
-        tau = block.tau
-        if self._first_call is not None:
-            rng = self._uniforms[block.lane]
-            judge, drafts = self._first_call(), np.asarray(block.drafts)
-            tau = len(judge.judge(0, block.p, block.q[:-1], drafts, rng)) - 1
-        self.taus.append(tau)
-        self.laws.append(law_of_tau(block, self._rule))
-        self.worth.add(block.lane, [*kept.ravel(), block.tau])
-        self._kept.append(block)
-        self._entries += block.p.size
-        if self._entries >= _ENTRIES:
-            self._sum_up()
+    @property
+    def gamma(self) -> int:
+        """Draft length."""
+        return len(self.accepted) - 1
 
     @property
     def tails(self) -> Ints:
@@ -71,35 +44,65 @@ class Emitted:
         tails: Ints = np.cumsum(self.accepted[::-1])[::-1][1:]
         return tails
 
+
+class Emitted:
+    """Observer of :func:`~simverify.simulators.decoding.loop.decode`, constant in memory.
+
+    Parameters
+    ----------
+    job
+        What is decoded.
+    verifier
+        A verifier of :data:`RULES`. Slots of a call follow the target if it is without state;
+        of one with state only absolute positions do, and its first call is made again on every
+        block, by a judge of its own.
+    """
+
+    def __init__(self, job: Job, verifier: Verifier) -> None:
+        self._rule = verifier.name
+        self._first_call = judges(verifier) if verifier.contract == "step" else None
+        self._tokens = TokenSums(
+            gamma=job.gamma, lanes=job.lanes, seed=job.seed,
+            by_slot=verifier.contract == "verify",
+        )  # fmt: skip
+        self._coins = [_coins(job.seed, lane) for lane in range(job.lanes)]
+        self._accepted: Ints = np.zeros(job.gamma + 1, np.int64)
+        self._worth = LaneMeans(job.lanes, len(RULES) * job.gamma + 1)
+        self._taus: list[int] = []
+        self._laws: list[Floats] = []
+
+    def __call__(self, block: Block) -> None:
+        """Count a block."""
+        self._accepted[block.tau] += 1
+        tau = block.tau
+        if self._first_call is not None:
+            judge, drafts = self._first_call(), np.asarray(block.drafts)
+            tau = len(judge.judge(0, block.p, block.q[:-1], drafts, self._coins[block.lane])) - 1
+        self._taus.append(tau)
+        self._laws.append(law_of_tau(block, self._rule))
+        self._worth.add(block.lane, [*curves(block).ravel(), block.tau])
+        self._tokens.add(block)
+
+    def complete(self, block: Block) -> None:
+        """Count the tokens of ``block`` alone: a target's samples that stand for missing ones."""
+        self._tokens.add(block)
+
     @property
     def features(self) -> Features:
         """Features of all tokens emitted so far."""
-        self._sum_up()
-        assert self._features is not None
-        return self._features
+        return self._tokens.features
 
-    def _sum_up(self) -> None:
-        if not self._kept:
-            return
-        lengths = [len(block.emitted) for block in self._kept]
-        slots = np.concatenate([np.arange(n) for n in lengths])
-        follows = np.ones(len(slots), bool)
-        if not self._by_slot:
-            # Which token comes next in this order depends on what was accepted.
-            follows[:] = False
-        found = features(
-            np.concatenate([b.p[:n] for b, n in zip(self._kept, lengths, strict=True)]),
-            np.concatenate([b.q[:n] for b, n in zip(self._kept, lengths, strict=True)]),
-            np.concatenate([b.emitted for b in self._kept]),
-            np.concatenate(
-                [self._uniforms[b.lane].random(n) for b, n in zip(self._kept, lengths, strict=True)]
-            ),
-            judged=(slots < self._gamma) & self._by_slot,
-            follows=follows,
+    @property
+    def decoded(self) -> Decoded:
+        """What there is so far."""
+        return Decoded(
+            features=self.features,
+            accepted=self._accepted,
+            worth=self._worth,
+            taus=np.array(self._taus, np.int64),
+            laws=np.array(self._laws),
         )
-        self._features = found if self._features is None else self._features + found
-        self._kept, self._entries = [], 0
 
 
-def _uniforms(seed: int, lane: int) -> np.random.Generator:
-    return np.random.Generator(np.random.Philox(key=[seed, PIT], counter=[0, 0, 0, lane]))
+def _coins(seed: int, lane: int) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(key=[seed, PIT], counter=[0, 0, 1, lane]))

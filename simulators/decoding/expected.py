@@ -93,31 +93,38 @@ class LaneMeans:
     """
 
     def __init__(self, lanes: int, quantities: int) -> None:
-        self._sums = np.zeros((lanes, quantities))
-        self._blocks = np.zeros(lanes)
+        self.sums = np.zeros((lanes, quantities))
+        self.counts = np.zeros(lanes)
+
+    @classmethod
+    def of(cls, sums: Floats, counts: Floats) -> "LaneMeans":
+        """Return the means of sums (lanes, quantities) over ``counts`` (lanes,) blocks."""
+        found = cls(*sums.shape)
+        found.sums, found.counts = sums, counts
+        return found
 
     def add(self, lane: int, values: npt.ArrayLike) -> None:
         """Count one block."""
-        self._sums[lane] += values
-        self._blocks[lane] += 1
+        self.sums[lane] += values
+        self.counts[lane] += 1
 
     @property
     def blocks(self) -> int:
         """Blocks counted."""
-        return int(self._blocks.sum())
+        return int(self.counts.sum())
 
     @property
     def means(self) -> Floats:
         """Mean of each quantity over all blocks, float64 (quantities,)."""
-        means: Floats = self._sums.sum(axis=0) / self._blocks.sum()
+        means: Floats = self.sums.sum(axis=0) / self.counts.sum()
         return means
 
     def interval(self, weights: npt.ArrayLike, confidence: float) -> Interval:
         """Interval of a weighted sum of the quantities' means, such as a difference."""
-        sums = self._sums @ np.asarray(weights, dtype=np.float64)
-        mean = float(sums.sum() / self._blocks.sum())
+        sums = self.sums @ np.asarray(weights, dtype=np.float64)
+        mean = float(sums.sum() / self.counts.sum())
         lanes = len(sums)
-        off = (sums - mean * self._blocks) / self._blocks.mean()
+        off = (sums - mean * self.counts) / self.counts.mean()
         spread = float(np.sqrt((off**2).sum() / (lanes * (lanes - 1))))
         half = float(special.stdtrit(lanes - 1, (1.0 + confidence) / 2.0)) * spread
         return Interval(mean, mean - half, mean + half)

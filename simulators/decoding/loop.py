@@ -10,17 +10,21 @@ the end of a sequence chooses nothing.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from simverify.models.kv_cache import CachedModel
 from simverify.models.sampling import Sampling
 from simverify.models.transformer import TransformerPair
 from simverify.simulators.decoding.judges import Judge
 from simverify.simulators.kernels.philox import ACCEPT, DRAFT, fill_tile
 
+if TYPE_CHECKING:  # it needs torch, and blocks of a trace do not
+    from simverify.models.kv_cache import CachedModel
+
 Floats = npt.NDArray[np.float64]
+Logits = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 
 
@@ -114,8 +118,12 @@ def decode(
     job: Job,
     make_judge: Callable[[], Judge],
     observe: Callable[[Block], None] = lambda block: None,
+    record: Callable[[Block, Logits, Logits], None] | None = None,
 ) -> Clock:
     """Decode ``job`` with a verifier; hand every block to ``observe``.
+
+    ``record`` is handed it too, with the target's and the draft's logits (gamma+1, V) of which
+    its rows were made.
 
     Drafts of call c in lane r come from the addresses (trial r, stream DRAFT), the verifier's
     draws from a generator of their own for each lane and call: so rules see the same drafts
@@ -134,11 +142,11 @@ def decode(
         fill_tile(np.uint64(job.seed), 0, DRAFT, call * (even // 2), uniforms)
         numbers = [lane.number for lane in lanes]
         begun = time.perf_counter()
-        q, drafts = _draft(draft, lanes, gamma, uniforms[:, numbers], pair.sampling)
+        q, drafts, heads = _draft(draft, lanes, gamma, uniforms[:, numbers], pair.sampling)
         drafted = time.perf_counter()
         logits = draft.feed(drafts[:, -1:].tolist())  # for who observes: no part of decoding
-        after = pair.sampling.rows(np.stack([own[-1] for own in logits]))
-        q = np.concatenate([q, after[:, None]], axis=1)
+        heads.append(np.stack([own[-1] for own in logits]))
+        q = np.concatenate([q, pair.sampling.rows(heads[-1])[:, None]], axis=1)
         looked = time.perf_counter()
         logits = target.feed(
             [lane.for_target + own for lane, own in zip(lanes, drafts.tolist(), strict=True)]
@@ -159,8 +167,10 @@ def decode(
         clock.calls += len(lanes)
         clock.drafted += gamma * len(lanes)
         clock.tokens += sum(len(block.emitted) for block in blocks)
-        for block in blocks:
+        for i, block in enumerate(blocks):
             observe(block)
+            if record is not None:
+                record(block, logits[i][-gamma - 1 :], np.stack([head[i] for head in heads]))
         lanes = _settle(lanes, blocks, found, job, pair.eos, target, draft)
         call += 1
     return clock
@@ -195,18 +205,19 @@ def plain(pair: TransformerPair, job: Job) -> Clock:
 
 
 def _draft(
-    draft: CachedModel, lanes: list[_Lane], gamma: int, uniforms: Floats, sampling: Sampling
-) -> tuple[Floats, Ints]:
-    """Draft gamma tokens for each lane: rows (lanes, gamma, V) and tokens (lanes, gamma)."""
+    draft: "CachedModel", lanes: list[_Lane], gamma: int, uniforms: Floats, sampling: Sampling
+) -> tuple[Floats, Ints, list[Logits]]:
+    """Draft gamma tokens for each lane: rows (lanes, gamma, V), tokens (lanes, gamma), logits."""
     logits = draft.feed([lane.for_draft for lane in lanes])
     tokens = np.empty((len(lanes), gamma), np.int64)
-    rows = []
+    rows, heads = [], []
     for i in range(gamma):
-        rows.append(sampling.rows(np.stack([own[-1] for own in logits])))
+        heads.append(np.stack([own[-1] for own in logits]))
+        rows.append(sampling.rows(heads[i]))
         tokens[:, i] = _draw(rows[i], uniforms[i])
         if i + 1 < gamma:
             logits = draft.feed(tokens[:, i, None].tolist())
-    return np.stack(rows, axis=1), tokens
+    return np.stack(rows, axis=1), tokens, heads
 
 
 def _draw(rows: Floats, uniforms: Floats) -> Ints:
@@ -233,8 +244,8 @@ def _settle(
     found: list[list[int]],
     job: Job,
     eos: frozenset[int],
-    target: CachedModel,
-    draft: CachedModel | None = None,
+    target: "CachedModel",
+    draft: "CachedModel | None" = None,
 ) -> list[_Lane]:
     """Count what was emitted, take back what was rejected; return the lanes that go on."""
     lengths = target.lengths, draft.lengths if draft else target.lengths

@@ -4,6 +4,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from simverify import results
@@ -33,12 +34,14 @@ def supervised_audit(
     *,
     spec: str,
     reproduce: str | None = None,
+    trace: Path | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> results.AuditRun:
     """As :func:`~simverify.audit.run.audit` of what ``load`` returns, in a child process.
 
-    A child that dies is a FAIL that says how and where. Raises ``SimverifyError`` if it dies
-    while ``load`` runs, and as ``load`` and the audit do.
+    On a ``trace``, as :func:`~simverify.audit.recorded.audit_recorded`. A child that dies is a
+    FAIL that says how and where. Raises ``SimverifyError`` if it dies while ``load`` runs, and
+    as ``load`` and the audit do.
     """
     say = progress or (lambda _line: None)
     stamp = stamped()
@@ -47,6 +50,10 @@ def supervised_audit(
         shared = Shared()
         subject = load()
         try:
+            if trace is not None:
+                from simverify.audit.recorded import audit_recorded
+
+                return audit_recorded(subject, trace, settings, progress=told)
             return audit(subject, contract, settings, reproduce=reproduce, progress=told)
         except SimverifyError:
             raise

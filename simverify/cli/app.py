@@ -9,6 +9,7 @@ from simverify.cli.settings import sources
 _COMMANDS = {
     "compare": ("compare:compare", "Compare verifiers on models."),
     "audit": ("audit:audit", "Put any verifier on trial."),
+    "capture": ("capture:capture", "Record the blocks of two real models, to be replayed."),
     "plan": ("plan:plan", "Say what a claim costs, or what a budget detects."),
     "report": ("report:report", "Render a run file: HTML, Markdown, JUnit, GitHub."),
     "figure": ("figure:figure", "Draw a figure for a paper from run files."),
@@ -34,6 +35,11 @@ _EXAMPLES = {
         "simverify audit package.module:Rule --contract step",
         "simverify audit transformers --json run.json",
         "simverify audit --self-test",
+    ),
+    "capture": (
+        "simverify capture --models tiny-llama --gamma 4 --tokens 2000 --out trace",
+        "simverify compare --gamma 4 --trace trace",
+        "simverify audit my_sampler.py:verify --trace trace",
     ),
     "plan": (
         "simverify plan --deviation 0.005 --vocab 1024 --gamma 4",

@@ -39,13 +39,14 @@ def audit(
     strict_probes: Annotated[bool, Parameter(negative=())] = False,
     batch: OptionalWhole = None,
     eos: OptionalWhole = None,
+    trace: Path | None = None,
     engine_path: Path | None = None,
     tolerance: float | None = None,
     max_paths: OptionalWhole = None,
     max_samples: OptionalWhole = None,
     seconds: float = 60.0,
     alpha: float = 1e-6,
-    detect: float = 0.01,
+    detect: float | None = None,
     seed: Whole = 0,
     json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     report: Path | None = None,
@@ -72,6 +73,8 @@ def audit(
         A catalogued fault of whole batches has its own.
     eos
         Id that the code takes for end of sequence; what a call emits after it is dropped.
+    trace
+        Call the code on the blocks of this trace instead, as simverify capture wrote it.
     engine_path
         Checkout of an engine, in the place of the installed package.
     tolerance
@@ -86,7 +89,8 @@ def audit(
     alpha
         False-alarm rate of the sampled tier.
     detect
-        Deviation (mean one-token TV) that the sampled tier finds with power .9.
+        Deviation (mean one-token TV) that the sampled tier finds with power .9: .01, on a
+        trace .04.
     seed
         Seed of instances, search and samples.
     json
@@ -109,7 +113,7 @@ def audit(
         tolerance=tolerance,
         seconds=seconds,
         alpha=alpha,
-        detect=detect,
+        detect=(0.01 if trace is None else 0.04) if detect is None else detect,
         seed=seed,
         strict_probes=strict_probes,
         batch=batch,
@@ -123,6 +127,7 @@ def audit(
             ("--contract", contract is not None),
             ("--batch", batch is not None),
             ("--eos", eos is not None),
+            ("--trace", trace is not None),
             ("--engine-path", engine_path is not None),
             ("--tolerance", tolerance is not None),
             ("--strict-probes", strict_probes),
@@ -135,6 +140,17 @@ def audit(
         return _self_test(settings, json, report, quiet)
     if spec is None:
         raise UsageError("name what to audit, such as my_sampler.py:verify; see audit --help")
+    if trace is not None:
+        for option, given in (
+            ("--contract step", contract == "step"),
+            ("--batch", batch is not None),
+            ("--eos", eos is not None),
+            ("--tolerance", tolerance is not None),
+            ("--max-paths", max_paths is not None),
+            ("--max-samples", max_samples is not None),
+        ):
+            if given:
+                raise UsageError(f"--trace takes no {option}: its blocks are drafted already")
     check_output(json, report)
     if json is not None:
         json_text_iv(spec)
@@ -147,6 +163,7 @@ def audit(
             settings,
             spec=spec,
             reproduce=again,
+            trace=trace,
             progress=say,
         )
     if deliver(run, json, report):

@@ -42,9 +42,10 @@ def compare(
     top_p: float | None = None,
     device: str | None = None,
     dtype: Literal["float32", "bfloat16"] | None = None,
+    trace: Path | None = None,
     alpha: float = 1e-6,
     detect: float | None = None,
-    seed: Whole = 0,
+    seed: OptionalWhole = None,
     threads: OptionalWhole = None,
     json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     report: Path | None = None,
@@ -58,7 +59,7 @@ def compare(
         Draft length: tokens proposed per target call.
     verifiers
         Comma-separated: token, block, greedy, match, temperature-0; by default the first
-        four, of real models the first three.
+        four, of real models the first three, on a trace those of them without state.
     models
         Comma-separated: toy, compact, markov-V for any V, ngram, or files (.json, .npz).
         Or one real pair: tiny-llama, or tiny-llama-deep with a draft of eight layers.
@@ -84,12 +85,15 @@ def compare(
         Real models: tokens that are kept, of target and draft.
     device, dtype
         Real models: where and in what they compute; cpu and float32 by default.
+    trace
+        Replay this trace instead, as simverify capture wrote it.
     alpha
         False-alarm rate of the whole run.
     detect
         Deviation (mean one-token TV) to be found with power .9: .01, for real models .04.
     seed
-        Seed of the run: same seed, same results, whatever the threads.
+        Seed of the run: same seed, same results, whatever the threads. By default 0, or that
+        of the trace.
     threads
         Threads; all processors by default.
     json
@@ -109,7 +113,7 @@ def compare(
         "gamma": gamma,
         "cost_ratio": cost_ratio,
         "alpha": alpha,
-        "seed": seed,
+        "seed": seed or 0,
     }
     real = {
         "target": target, "draft": draft, "prompts": prompts, "tokens": tokens, "top-k": top_k,
@@ -118,7 +122,10 @@ def compare(
     simulated = {"blocks": blocks, "calls": calls or None, "eos": eos}
     with progress(quiet) as say:
         shared |= {"progress": say}
-        if target is not None or draft is not None or models in REAL:
+        if trace is not None:
+            _refuse({**real, **simulated}, "a trace, which has its own")
+            run = _trace(trace, verifiers, detect, shared | {"seed": seed})
+        elif target is not None or draft is not None or models in REAL:
             _refuse(simulated, "real models")
             if target is None and draft is None:
                 real["target"], real["draft"] = "tiny-llama", models
@@ -158,10 +165,11 @@ def _real(
     bundled = given["target"] == "tiny-llama"
     if given["prompts"] is None and not bundled:
         raise UsageError("--prompts is missing: name a file of prompts, JSONL or text")
-    from simverify.compare_pair import DETECT, compare_pair
+    from simverify.compare_pair import compare_pair
     from simverify.models.prompts import read_prompts
     from simverify.models.sampling import Sampling
     from simverify.models.transformer import BUNDLED, load_pair, use_threads
+    from simverify.pair_rows import DETECT
 
     sampling = Sampling(temperature, given["top-k"], given["top-p"])
     texts = read_prompts(given["prompts"] or BUNDLED / "prompts.jsonl")
@@ -175,6 +183,17 @@ def _real(
         pair, texts, names, tokens=given["tokens"], detect=DETECT if detect is None else detect,
         prompts_file=None if given["prompts"] is None else str(given["prompts"]), **shared,
     )  # fmt: skip
+
+
+def _trace(
+    folder: Path, verifiers: str | None, detect: float | None, shared: Any
+) -> "CompareRun":  # fmt: skip
+    from simverify.compare_trace import compare_trace
+    from simverify.pair_rows import DETECT
+    from simverify.replay_rules import STATELESS
+
+    names = STATELESS if verifiers is None else _names("--verifiers", verifiers)
+    return compare_trace(folder, names, detect=DETECT if detect is None else detect, **shared)
 
 
 def _refuse(options: dict[str, Any], what: str) -> None:

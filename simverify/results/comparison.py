@@ -213,7 +213,9 @@ class Decoding(Struct, frozen=True):
 
     ``prompts``: path, null for the bundled ones or for texts from Python; ``prompts_sha256``:
     of all prompts. ``tokens``: emitted by each verifier, over ``lanes`` side by side, at most
-    ``request_tokens`` a request. ``top_k``, ``top_p``: null keeps all tokens.
+    ``request_tokens`` a request. ``top_k``, ``top_p``: null keeps all tokens. ``trace``: the
+    folder of a recording whose blocks every verifier was called on, and the hash of its
+    manifest; null where every verifier decoded by itself.
     """
 
     target: str
@@ -228,6 +230,8 @@ class Decoding(Struct, frozen=True):
     top_p: float | None
     device: str
     dtype: str
+    trace: str | None = None
+    trace_sha256: str | None = None
 
 
 class CompareRun(Struct, frozen=True, tag_field="command", tag="compare"):

@@ -1,0 +1,104 @@
+"""Verifiers on blocks that were drafted before: the rows are given, the coins are fresh."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from simverify.errors import UsageError
+from simverify.simulators.decoding.loop import Block
+
+_REPLAY = 5
+"""Key of these coins; a run's own streams are in ``kernels.philox``."""
+
+PILOT = 1 / 8
+"""Part of the recorded tokens whose blocks only say how many tokens a call emits."""
+
+MARGIN = 0.95
+
+Judge = Callable[[Block, np.random.Generator], list[int]]
+
+
+class Replayed:
+    """A rule without state, called on one recorded block after the other.
+
+    What a call emits follows the target whatever the rule that recorded the block had made of
+    it, as its coins are its own. How many tokens are judged is fixed by a pilot, the first
+    :data:`PILOT` of the recording, whose tokens are not judged: from its tokens a call to 95%
+    of what the other blocks will give. If they give less, samples of the target's row after
+    the last prefix make up for it.
+
+    Parameters
+    ----------
+    judge
+        Returns the tokens of a block: some first drafts and one more token.
+    see
+        Is given every block, with ``tau`` and the judged of the ``emitted`` tokens.
+    complete
+        Is given blocks of a target's sample each, as many as are missing.
+    lanes, tokens
+        Of the recording: lanes, and tokens that were emitted in it.
+    seed
+        Of the coins.
+    """
+
+    def __init__(
+        self,
+        judge: Judge,
+        see: Callable[[Block], None],
+        complete: Callable[[Block], None],
+        *,
+        lanes: int,
+        tokens: int,
+        seed: int,
+    ) -> None:
+        self._judge, self._see, self._complete = judge, see, complete
+        self._tokens, self._seed = tokens, seed
+        self._coins = [_coins(seed, lane) for lane in range(lanes)]
+        self._recorded = self._emitted = self._judged = 0
+        self._planned: int | None = None
+        self._last: Block | None = None
+        self.calls, self.seconds = 0, 0.0
+
+    def __call__(self, block: Block) -> None:
+        """Call the rule on a block."""
+        begun = time.perf_counter()
+        found = self._judge(block, self._coins[block.lane])
+        self.seconds += time.perf_counter() - begun
+        self.calls += 1
+        judged = tuple(found[: self._due(block, len(found))])
+        self._see(replace(block, tau=len(found) - 1, emitted=judged))
+        self._last = block
+
+    def finish(self) -> int:
+        """Complete the tokens to the planned number and return it; all blocks are through.
+
+        Raises ``UsageError`` if there are too few for a pilot and a run.
+        """
+        if not self._planned or self._last is None:
+            raise UsageError(
+                f"the trace holds {self.calls} blocks: too few to be judged; record more tokens"
+            )
+        missing, block = self._planned - self._judged, self._last
+        rng = _coins(self._seed, len(self._coins))
+        for token in rng.choice(len(block.p[0]), size=missing, p=block.p[0]).tolist():
+            self._complete(replace(block, emitted=(token,)))
+        return self._planned
+
+    def _due(self, block: Block, found: int) -> int:
+        """How many of a call's tokens are judged."""
+        if self._planned is not None:
+            due = min(found, self._planned - self._judged)
+            self._judged += due
+            return due
+        self._recorded += len(block.emitted)
+        self._emitted += found
+        if self._recorded >= PILOT * self._tokens:
+            rest = (self._tokens - self._recorded) / self._recorded
+            self._planned = int(MARGIN * rest * self._emitted)
+        return 0
+
+
+def _coins(seed: int, lane: int) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(key=[seed, _REPLAY], counter=[0, 0, 0, lane]))

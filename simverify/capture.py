@@ -1,0 +1,107 @@
+"""Recording a trace: real models decode once, verifiers are replayed on it as often as wanted."""
+
+import platform
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from simverify.errors import UsageError
+from simverify.models.trace import VERSION, Manifest, needs_safetensors
+from simverify.models.trace_writer import Logits, TraceWriter, room_iv
+from simverify.models.transformer import TransformerPair
+from simverify.pair_job import decoding_document, make_job
+from simverify.replay_rules import STATELESS, finish, replays
+from simverify.simulators.decoding.arrays import to_arrays
+from simverify.simulators.decoding.judges import judges
+from simverify.simulators.decoding.loop import Block, decode
+from simverify.verifiers import get_verifier
+
+MAX_BYTES = 2_000_000_000
+
+LANES = 32
+
+
+def capture(
+    pair: TransformerPair,
+    prompts: Sequence[str],
+    folder: Path,
+    *,
+    gamma: int,
+    tokens: int,
+    request_tokens: int = 128,
+    seed: int = 0,
+    statistics: bool = False,
+    max_bytes: int = MAX_BYTES,
+    prompts_file: str | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Manifest:
+    """Decode the prompts with token verification and record every block that it drafts.
+
+    Parameters
+    ----------
+    pair, prompts, prompts_file
+        As in :func:`~simverify.compare_pair.compare_pair`.
+    folder
+        A new or empty one.
+    gamma, tokens
+        Draft length; emitted tokens, some blocks more than that many over gamma + 1.
+    request_tokens
+        Most new tokens of one request; fewer where the context is short.
+    seed
+        Of all draws.
+    statistics
+        Record no rows, but the sums of a run of every rule without state: a few bytes a token
+        at any vocabulary. The tests of a comparison need no more; code under audit needs rows.
+    max_bytes
+        Most bytes of rows.
+    progress
+        Receives lines.
+
+    Raises
+    ------
+    UsageError
+        If a value is out of range, rows may not fit, or the folder is taken.
+    """
+    needs_safetensors()
+    if max_bytes < 1:
+        raise UsageError(f"max bytes is {max_bytes}, expected 1 or more")
+    lanes = max(2, min(LANES, tokens // 8))
+    job = make_job(
+        pair, prompts, gamma=gamma, tokens=tokens, lanes=lanes, request_tokens=request_tokens,
+        seed=seed,
+    )  # fmt: skip
+    all_tokens = job.lanes * job.lane_tokens
+    if not statistics:
+        room_iv(folder, all_tokens, gamma, pair.vocab_size, max_bytes)
+    rules = [get_verifier(name) for name in STATELESS] if statistics else []
+    plan = Manifest(
+        version=VERSION, kind="statistics" if statistics else "rows", name=pair.name,
+        gamma=gamma, vocab_size=pair.vocab_size, seed=seed, rules=tuple(r.name for r in rules),
+        decoding=decoding_document(pair, job, prompts, prompts_file), versions=_versions(),
+        shards=(),
+    )  # fmt: skip
+    runs = replays(rules, gamma=gamma, lanes=job.lanes, tokens=all_tokens, seed=seed)
+    (progress or (lambda _: None))(f"{pair.name}: decoding {all_tokens:,} tokens")
+    with TraceWriter(folder, plan) as writer:
+
+        def record(block: Block, target_logits: Logits, draft_logits: Logits) -> None:
+            if not statistics:
+                writer.add(block.lane, block.drafts, block.emitted, target_logits, draft_logits)
+            for run in runs.values():
+                run.replayed(block)
+
+        clock = decode(pair, job, judges(get_verifier("token")), record=record)
+        if statistics:
+            found = finish(runs)
+            arrays = {
+                f"{rule}.{name}": array
+                for rule, seen in found.items()
+                for name, array in to_arrays(seen).items()
+            }
+            writer.statistics(arrays, clock.calls)
+        return writer.finish()
+
+
+def _versions() -> dict[str, str]:
+    packages = ("simverify", "numpy", "torch", "transformers", "safetensors")
+    return {"python": platform.python_version()} | {name: version(name) for name in packages}

@@ -1,0 +1,93 @@
+"""``simverify capture``."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from simverify.cli.common import OptionalWhole, Whole, progress
+from simverify.errors import UsageError
+
+
+def capture(
+    *,
+    gamma: Whole,
+    tokens: Whole,
+    out: Path,
+    models: Literal["tiny-llama", "tiny-llama-deep"] | None = None,
+    target: str | None = None,
+    draft: str | None = None,
+    prompts: Path | None = None,
+    temperature: float = 1.0,
+    top_k: OptionalWhole = None,
+    top_p: float | None = None,
+    device: str = "cpu",
+    dtype: Literal["float32", "bfloat16"] = "float32",
+    statistics: Annotated[bool, Parameter(negative=())] = False,
+    max_bytes: Whole = 2_000_000_000,
+    seed: Whole = 0,
+    threads: OptionalWhole = None,
+    quiet: Annotated[bool, Parameter(negative=())] = False,
+) -> int:
+    """Decode with two real models and record drafts and logits, to be replayed without them.
+
+    Parameters
+    ----------
+    gamma
+        Draft length.
+    tokens
+        Tokens that are emitted meanwhile, by token verification.
+    out
+        A new folder.
+    models
+        The bundled pair; or name --target and --draft.
+    target, draft
+        Folders or names that Transformers loads.
+    prompts
+        Prompts, JSONL or a text file with one a paragraph.
+    temperature, top_k, top_p
+        The law that is sampled, of target and draft.
+    device, dtype
+        Where and in what the models compute.
+    statistics
+        No rows, which are large: sums for compare alone, of every rule without state.
+    max_bytes
+        Most bytes of rows.
+    seed
+        Seed of all draws.
+    threads
+        Threads of torch; all processors by default.
+    quiet
+        No progress on standard error.
+    """
+    if models is not None:
+        if target is not None or draft is not None:
+            raise UsageError("--models is the bundled pair: got --target or --draft too")
+        target, draft = "tiny-llama", models
+    if target is None or draft is None:
+        missing = "target" if target is None else "draft"
+        raise UsageError(f"--{missing} is missing: name two models, or --models tiny-llama")
+    if prompts is None and target != "tiny-llama":
+        raise UsageError("--prompts is missing: name a file of prompts, JSONL or text")
+    from simverify.capture import capture as record
+    from simverify.models.prompts import read_prompts
+    from simverify.models.sampling import Sampling
+    from simverify.models.transformer import BUNDLED, load_pair, use_threads
+
+    sampling = Sampling(temperature, top_k, top_p)
+    texts = read_prompts(prompts or BUNDLED / "prompts.jsonl")
+    with progress(quiet) as say:
+        say(f"loading {target} and {draft}")
+        pair = load_pair(target, draft, sampling=sampling, device=device, dtype=dtype)
+        use_threads(threads)
+        made = record(
+            pair, texts, out, gamma=gamma, tokens=tokens, seed=seed, statistics=statistics,
+            max_bytes=max_bytes, prompts_file=None if prompts is None else str(prompts),
+            progress=say,
+        )  # fmt: skip
+    size = sum(shard.bytes for shard in made.shards)
+    print(
+        f"{out}: {made.kind} of {made.blocks:,} blocks of {made.name}, {size:,} bytes, "
+        f"sha256 {made.sha256}"
+    )
+    return 0

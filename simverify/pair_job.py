@@ -1,0 +1,75 @@
+"""What is decoded of a pair of real models, checked, and what documents say of it."""
+
+import hashlib
+from collections.abc import Sequence
+
+from simverify.errors import UsageError
+from simverify.models.transformer import TransformerPair
+from simverify.results import Decoding
+from simverify.simulators.decoding.loop import Job
+
+
+def make_job(
+    pair: TransformerPair,
+    prompts: Sequence[str],
+    *,
+    gamma: int,
+    tokens: int,
+    lanes: int,
+    request_tokens: int,
+    seed: int,
+) -> Job:
+    """Return the job of ``tokens`` or a few more tokens, so that all lanes emit as many.
+
+    Raises ``UsageError`` if a number is out of range, or a prompt is missing or too long.
+    """
+    if not prompts:
+        raise UsageError("there is no prompt: give one or more")
+    _numbers_iv(gamma, tokens, lanes, request_tokens)
+    texts = tuple(tuple(pair.encode(text)) for text in prompts)
+    return Job(
+        prompts=texts, gamma=gamma, lanes=lanes, lane_tokens=-(-tokens // lanes),
+        request_tokens=min(request_tokens, _room(pair, texts, gamma)), seed=seed,
+    )  # fmt: skip
+
+
+def decoding_document(
+    pair: TransformerPair, job: Job, prompts: Sequence[str], prompts_file: str | None
+) -> Decoding:
+    """Return the document's entry of how ``job`` was run."""
+    return Decoding(
+        target=pair.target_name,
+        draft=pair.draft_name,
+        prompts=prompts_file,
+        prompts_sha256=hashlib.sha256("\0".join(prompts).encode()).hexdigest(),
+        tokens=job.lanes * job.lane_tokens,
+        lanes=job.lanes,
+        request_tokens=job.request_tokens,
+        temperature=pair.sampling.temperature,
+        top_k=pair.sampling.top_k,
+        top_p=pair.sampling.top_p,
+        device=str(pair.target_model.device),
+        dtype=str(pair.target_model.dtype).removeprefix("torch."),
+    )
+
+
+def _room(pair: TransformerPair, prompts: Sequence[Sequence[int]], gamma: int) -> int:
+    """Tokens that every prompt leaves room for in the context, drafts included."""
+    longest = max(range(len(prompts)), key=lambda i: len(prompts[i]))
+    room = pair.context - gamma - 1 - len(prompts[longest])
+    if room < 1:
+        raise UsageError(
+            f"prompt {longest + 1} has {len(prompts[longest])} tokens: the context holds "
+            f"{pair.context}, {gamma + 1} of them for a block; shorten it"
+        )
+    return room
+
+
+def _numbers_iv(gamma: int, tokens: int, lanes: int, request_tokens: int) -> None:
+    rules = (
+        ("gamma", gamma, 1), ("tokens", tokens, 1), ("lanes", lanes, 2),
+        ("tokens of a request", request_tokens, 1),
+    )  # fmt: skip
+    for name, value, least in rules:
+        if value < least:
+            raise UsageError(f"{name} is {value}: expected {least} or more")
