@@ -9,7 +9,8 @@ import numpy as np
 
 from simverify import results as doc
 from simverify.audit.board import doing
-from simverify.audit.callables_run import Misuse, global_generators
+from simverify.audit.callables_emissions import Misuse
+from simverify.audit.callables_quiet import global_generators
 from simverify.audit.containment import contained, from_user
 from simverify.audit.documents import (
     certificate_document,
