@@ -12,7 +12,7 @@ from simverify.errors import UsageError
 from simverify.reports.consistent import check_consistent
 from simverify.reports.not_json import not_finite
 from simverify.reports.words import clean
-from simverify.results import AuditRun, CompareRun, Document, PlanRun, SelfTestRun
+from simverify.results import AuditRun, CompareRun, Document, OutputRun, PlanRun, SelfTestRun
 
 
 def document_text(run: Document) -> str:
@@ -44,9 +44,12 @@ def read_audit(path: Path) -> AuditRun:
     """
     document = read_document(path)
     if not isinstance(document, AuditRun):
-        kinds = {CompareRun: "comparison", SelfTestRun: "self-test", PlanRun: "plan"}
+        kinds = {
+            CompareRun: "a comparison", SelfTestRun: "a self-test", PlanRun: "a plan",
+            OutputRun: "an audit of emitted tokens, which has no path to replay",
+        }  # fmt: skip
         kind = kinds[type(document)]
-        raise UsageError(f"{path} holds a {kind}: expected an audit")
+        raise UsageError(f"{path} holds {kind}: expected an audit")
     return document
 
 

@@ -3,8 +3,9 @@
 from simverify.reports.audit_view import audit_report
 from simverify.reports.compare_view import compare_report
 from simverify.reports.other_views import plan_report, self_test_report
+from simverify.reports.output_view import output_report
 from simverify.reports.view import Report
-from simverify.results import AuditRun, CompareRun, Document, PlanRun
+from simverify.results import AuditRun, CompareRun, Document, OutputRun, PlanRun
 
 
 def report_of(run: Document) -> Report:
@@ -13,6 +14,8 @@ def report_of(run: Document) -> Report:
         return compare_report(run)
     if isinstance(run, AuditRun):
         return audit_report(run)
+    if isinstance(run, OutputRun):
+        return output_report(run)
     if isinstance(run, PlanRun):
         return plan_report(run)
     return self_test_report(run)

@@ -13,6 +13,7 @@ from simverify.results import (
     CompareRun,
     Document,
     Lossless,
+    OutputRun,
     SelfTestRun,
     Test,
     Verdict,
@@ -26,6 +27,8 @@ def verdict_complaints(run: Document) -> Iterator[str]:
         yield from _comparison(run)
     elif isinstance(run, AuditRun):
         yield from _audit(run)
+    elif isinstance(run, OutputRun):
+        yield from _outputs(run)
     elif isinstance(run, SelfTestRun):
         yield from _self_test(run)
 
@@ -78,6 +81,21 @@ def _against(run: AuditRun) -> Iterator[tuple[str, bool]]:
         yield f"instances[{i}].failed", instance.failed
     for i, probe in enumerate(run.probes):
         yield f"probes[{i}].outcome, a violation", probe.outcome == "violation"
+
+
+def _outputs(run: OutputRun) -> Iterator[str]:
+    yield from _tests(run.tests, run.findings, "outputs")
+    unread = run.text is not None and run.text.not_round_tripping > 0
+    due: Verdict = "FAIL" if run.findings else "PASS"
+    if unread or (due == "PASS" and run.detectable > run.detect):
+        due = "INCONCLUSIVE"
+    yield from _verdict("verdict", run.verdict, due, "by findings, text, detectable and detect")
+    if (run.inconclusive is None) == (run.verdict == "INCONCLUSIVE"):
+        yield f"inconclusive is {run.inconclusive!r} with the verdict {run.verdict}"
+    if run.certificate is not None and run.verdict != "PASS":
+        yield f"certificate stands beside the verdict {run.verdict}: expected null"
+    if run.unsupported and not run.findings:
+        yield "unsupported tokens without a finding: expected one"
 
 
 def _self_test(run: SelfTestRun) -> Iterator[str]:

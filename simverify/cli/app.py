@@ -35,6 +35,7 @@ _EXAMPLES = {
         "simverify audit package.module:Rule --contract step",
         "simverify audit transformers --json run.json",
         "simverify audit --self-test",
+        "simverify audit --outputs served.jsonl --target DIR",
     ),
     "capture": (
         "simverify capture --models tiny-llama --gamma 4 --tokens 2000 --out trace",

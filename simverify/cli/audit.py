@@ -21,6 +21,7 @@ from simverify.cli.common import (
     output_console,
     progress,
 )
+from simverify.cli.outputs import OutputOptions, audit_emitted
 from simverify.errors import UsageError
 
 if TYPE_CHECKING:
@@ -48,6 +49,22 @@ def audit(
     alpha: float = 1e-6,
     detect: float | None = None,
     seed: Whole = 0,
+    outputs: Path | None = None,
+    endpoint: str | None = None,
+    target: str | None = None,
+    draft: str | None = None,
+    prompts: Path | None = None,
+    samples: OptionalWhole = None,
+    tokens: OptionalWhole = None,
+    max_tokens: OptionalWhole = None,
+    served_model: str | None = None,
+    ball: float | None = None,
+    temperature: float | None = None,
+    top_k: OptionalWhole = None,
+    top_p: float | None = None,
+    device: str | None = None,
+    dtype: Literal["float32", "bfloat16"] | None = None,
+    threads: OptionalWhole = None,
     json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     report: Path | None = None,
     quiet: Annotated[bool, Parameter(negative=())] = False,
@@ -93,6 +110,35 @@ def audit(
         trace .04.
     seed
         Seed of instances, search and samples.
+    outputs
+        Instead of SPEC: tokens that another engine emitted, a JSONL file with prompt, and
+        tokens (ids) or text, a line.
+    endpoint
+        Instead of SPEC: a server that speaks /v1/completions, such as http://localhost:8000.
+    target
+        Emitted tokens: the model whose law they should follow, a folder or a name that
+        Transformers loads, or tiny-llama.
+    draft
+        Emitted tokens: a proxy for the engine's draft, for a third order of PITs.
+    prompts
+        Endpoint: prompts, JSONL or a text file with one a paragraph.
+    samples
+        Endpoint: completions of each prompt at most; by default until N tokens are there.
+    tokens
+        Emitted tokens: N, fixed beforehand; by default what the promised power needs.
+    max_tokens
+        Endpoint: limit of one completion, 128 if not given.
+    served_model
+        Endpoint: name of the model there; by default the first that it lists.
+    ball
+        Emitted tokens: TV of the engine's own rows from the rescored ones, on average; by
+        default twice what computing rows again shows.
+    temperature, top_k, top_p
+        Emitted tokens: the law that the engine was asked to sample; temperature 1 if not given.
+    device, dtype
+        Emitted tokens: where and in what rows are computed; cpu and float32 by default.
+    threads
+        Emitted tokens: threads of torch.
     json
         Write the result document to this file, or to standard output for "-".
     report
@@ -100,6 +146,25 @@ def audit(
     quiet
         No progress on standard error.
     """
+    emitted = OutputOptions(
+        outputs=outputs, endpoint=endpoint, target=target, draft=draft, prompts=prompts,
+        samples=samples, tokens=tokens, max_tokens=max_tokens, served_model=served_model,
+        ball=ball, temperature=temperature, top_k=top_k, top_p=top_p, device=device, dtype=dtype,
+        threads=threads,
+    )  # fmt: skip
+    if emitted.asked:
+        others = {
+            "SPEC": spec, "--contract": contract, "--batch": batch, "--eos": eos, "--trace": trace,
+            "--engine-path": engine_path, "--tolerance": tolerance, "--max-paths": max_paths,
+            "--max-samples": max_samples, "--self-test": self_test or None,
+            "--strict-probes": strict_probes or None,
+        }  # fmt: skip
+        for option, value in others.items():
+            if value is not None:
+                raise UsageError(f"{option} is not for emitted tokens: name --outputs alone")
+        check_output(json, report)
+        return audit_emitted(emitted, alpha, detect, seed, json, report, quiet)
+    emitted.refuse()
     from simverify.audit.settings import AuditSettings
     from simverify.audit.spec import load_subject
     from simverify.audit.supervised import supervised_audit

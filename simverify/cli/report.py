@@ -69,15 +69,18 @@ def report(
 def print_run(run: "Document") -> None:
     """Print a run as the command that made it did."""
     from simverify.cli.audit import print_audit
+    from simverify.reports.output_view import print_outputs
     from simverify.reports.plan import print_plan
     from simverify.reports.self_test import print_self_test
     from simverify.reports.terminal import print_comparison
-    from simverify.results import AuditRun, CompareRun, PlanRun
+    from simverify.results import AuditRun, CompareRun, OutputRun, PlanRun
 
     if isinstance(run, CompareRun):
         print_comparison(run, output_console())
     elif isinstance(run, PlanRun):
         print_plan(run, output_console())
+    elif isinstance(run, OutputRun):
+        print_outputs(run, output_console())
     elif isinstance(run, AuditRun):
         print_audit(run)
     else:

@@ -85,7 +85,7 @@ class TransformerPair:
 
 def load_pair(
     target: str,
-    draft: str,
+    draft: str | None,
     *,
     sampling: Sampling | None = None,
     device: str = "cpu",
@@ -94,7 +94,7 @@ def load_pair(
     """Load two models that Transformers knows, by folder or name.
 
     ``tiny-llama`` is the bundled target, and ``tiny-llama`` or ``tiny-llama-deep`` a bundled
-    draft. A folder is read without network.
+    draft; None lets the target draft for itself, loaded once. A folder is read without network.
 
     Raises
     ------
@@ -111,9 +111,12 @@ def load_pair(
     folders = [
         str(BUNDLED / folder) if (folder := bundled.get(name)) else name
         for name, bundled in ((target, {"tiny-llama": "target"}), (draft, _DRAFTS))
+        if name is not None
     ]
     loaded = [_load(folder, device, dtype) for folder in folders]
     tokenizers = [_tokenizer(folder) for folder in folders]
+    if draft is None:
+        draft, loaded, tokenizers = target, loaded * 2, tokenizers * 2
     sizes = [model.config.vocab_size for model in loaded]
     if sizes[0] != sizes[1]:
         raise UsageError(

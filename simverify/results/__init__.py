@@ -50,10 +50,11 @@ from simverify.results.comparison import (
     Power,
     Speedup,
 )
+from simverify.results.outputs import OutputRun, Rescoring, Retokenised
 from simverify.results.plan import PlanLine, PlanMeta, PlanRun
 from simverify.results.self_test import SelfTestRun, Tried
 
-Document = CompareRun | AuditRun | SelfTestRun | PlanRun
+Document = CompareRun | AuditRun | OutputRun | SelfTestRun | PlanRun
 """What a result file holds; its field ``command`` says which."""
 
 __all__ = [
@@ -86,6 +87,7 @@ __all__ = [
     "ModelInfo",
     "NamedFaults",
     "Optimum",
+    "OutputRun",
     "Paired",
     "PitCurve",
     "PlanLine",
@@ -93,6 +95,8 @@ __all__ = [
     "PlanRun",
     "Power",
     "Probe",
+    "Rescoring",
+    "Retokenised",
     "SampledModel",
     "SampledTier",
     "SelfTestRun",

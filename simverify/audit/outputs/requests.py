@@ -1,0 +1,144 @@
+"""Requests as another engine answered them: JSONL with a prompt and token ids, or text."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from simverify.errors import UsageError
+from simverify.models.transformer import TransformerPair
+
+
+@dataclass(frozen=True)
+class Request:
+    """A prompt and what was emitted after it, as token ids.
+
+    ``tokens`` ends with the end-of-sequence token where the engine drew one; ``restored``:
+    whether it was put back because the engine said that it stopped there. ``from_text``: the
+    ids are the tokenizer's for a text; ``round_trips``: they give that text again.
+    ``unfinished``: neither an end-of-sequence token nor a reason why it ends.
+    """
+
+    prompt: tuple[int, ...]
+    tokens: tuple[int, ...]
+    restored: bool = False
+    from_text: bool = False
+    round_trips: bool = True
+    unfinished: bool = False
+
+
+def read_requests(path: Path, pair: TransformerPair) -> tuple[Request, ...]:
+    """Read a JSONL file, one object a request: ``prompt``, and ``tokens`` or ``text``.
+
+    ``prompt`` is text or a list of ids, ``tokens`` a list of ids, which are taken where a
+    ``text`` stands beside them. ``finish_reason`` "stop" says that the engine drew an
+    end-of-sequence token. Other fields are not looked at.
+
+    Raises
+    ------
+    UsageError
+        If the file cannot be read or holds no request, a line is no such object, an id is
+        outside the vocabulary, or a request does not fit into the context.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"outputs: cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"outputs: {path} is not UTF-8 text (byte {error.start})") from None
+    found = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"outputs: {where} is no JSON: {error}") from None
+        found.append(request_iv(value, f"outputs: {where}", pair))
+    if not found:
+        raise UsageError(f"outputs: {path} holds no request: expected one JSON object a line")
+    return tuple(found)
+
+
+def request_iv(value: Any, where: str, pair: TransformerPair) -> Request:
+    """Return the request of an object as :func:`read_requests` takes it; ``UsageError`` if none."""
+    if not isinstance(value, dict):
+        raise UsageError(f"{where} is no object: expected prompt, and tokens or text")
+    if "prompt" not in value:
+        raise UsageError(f"{where} has no prompt: expected the text or the token ids before it")
+    given = value["prompt"]
+    if isinstance(given, str):
+        prompt = tuple(pair.encode(_unicode_iv(given, f"{where}: prompt")))
+    else:
+        prompt = _ids_iv(given, f"{where}: prompt", pair)
+        if not prompt:
+            raise UsageError(f"{where}: prompt is empty: a causal model needs one token or more")
+    round_trips, from_text = True, value.get("tokens") is None
+    if not from_text:
+        tokens = _ids_iv(value["tokens"], f"{where}: tokens", pair)
+    elif isinstance(value.get("text"), str):
+        tokens, round_trips = _retokenised(_unicode_iv(value["text"], f"{where}: text"), pair)
+    else:
+        raise UsageError(f"{where} has neither tokens, a list of ids, nor text, a string")
+    reason = value.get("finish_reason")
+    ended = bool(tokens) and tokens[-1] in pair.eos
+    restored = reason == "stop" and not ended
+    if restored:
+        tokens = (*tokens, _end(where, pair))
+    if not tokens:
+        raise UsageError(
+            f'{where} emitted nothing: keep its end-of-sequence token, or finish_reason "stop"'
+        )
+    if len(prompt) + len(tokens) > pair.context:
+        raise UsageError(
+            f"{where} has {len(prompt)} + {len(tokens)} tokens: the context of "
+            f"{pair.target_name} holds {pair.context}"
+        )
+    return Request(
+        prompt, tokens, restored, from_text, round_trips,
+        unfinished=not ended and reason is None,
+    )  # fmt: skip
+
+
+def retokenise(text: str, pair: TransformerPair) -> tuple[int, ...]:
+    """Return the tokenizer's ids for a text that follows a prompt."""
+    return tuple(pair.tokenizer(text, add_special_tokens=False).input_ids)
+
+
+def _retokenised(text: str, pair: TransformerPair) -> tuple[tuple[int, ...], bool]:
+    tokens = retokenise(text, pair)
+    again = pair.tokenizer.decode(tokens, clean_up_tokenization_spaces=False)
+    return tokens, again == text
+
+
+def _unicode_iv(text: str, where: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"{where} is no Unicode text: half a surrogate pair at character {error.start}"
+        ) from None
+    return text
+
+
+def _end(where: str, pair: TransformerPair) -> int:
+    if len(pair.eos) != 1:
+        known = f"{len(pair.eos)} such tokens" if pair.eos else "no such token"
+        raise UsageError(
+            f"{where} stopped without its end-of-sequence token, and {pair.target_name} has "
+            f"{known}: write token ids that end with the one that was drawn"
+        )
+    return min(pair.eos)
+
+
+def _ids_iv(value: Any, where: str, pair: TransformerPair) -> tuple[int, ...]:
+    if not isinstance(value, list):
+        raise UsageError(f"{where} is {type(value).__name__}: expected a list of token ids")
+    for i, token in enumerate(value):
+        if type(token) is not int or not 0 <= token < pair.vocab_size:
+            raise UsageError(
+                f"{where}[{i}] is {json.dumps(token)[:40]}: expected an id of "
+                f"{pair.target_name}, 0 to {pair.vocab_size - 1}"
+            )
+    return tuple(value)

@@ -1,0 +1,90 @@
+"""The document of ``simverify audit --outputs`` and ``--endpoint``."""
+
+from typing import Literal
+
+from simverify.results.common import Certificate, Meta, Struct, Test, Verdict
+
+
+class Retokenised(Struct, frozen=True):
+    """What was measured on text, whose tokens are the tokenizer's and not the engine's.
+
+    ``requests``: those given as text; ``not_round_tripping``: of these, whose tokens give
+    another text. ``control_tokens``: tokens drawn from the target itself, written out and read
+    again; ``changed``: how many of them came back as others.
+    """
+
+    requests: int
+    not_round_tripping: int
+    control_tokens: int
+    changed: int
+
+
+class Rescoring(Struct, frozen=True):
+    """How far rescored rows move by rounding: TV of each row scored twice.
+
+    ``mean``, ``largest``: together with other requests against alone, over all tokens.
+    ``precision``: mean over ``precision_tokens`` tokens of a bfloat16 target against float32;
+    null for one in float32. ``margin``: how far below the least kept logit a token may lie and
+    still count as support.
+    """
+
+    mean: float
+    largest: float
+    precision: float | None
+    precision_tokens: int
+    margin: float
+
+
+class OutputRun(Struct, frozen=True, tag_field="command", tag="audit-outputs"):
+    """An audit of tokens that another engine emitted, against the target's rescored rows.
+
+    ``source``: the file or the address; ``sha256``: of the judged ids. ``requests``: those that
+    were judged, ``tokens`` of them in all, the first of ``planned``, which is N as fixed
+    beforehand; ``left_out``: tokens beyond N. ``ended``: requests that end with an
+    end-of-sequence token, of which ``restored`` had it put back; ``unfinished``: those that end
+    for a reason that nothing says. ``near``, ``unsupported``: tokens that truncation cuts off,
+    within the margin and beyond. ``ball``: TV of the engine's own rows from the rescored ones,
+    on average over contexts, that the tests allow for; ``ball_given``: whether it was named.
+    ``detectable``: of the kind ``deviation`` names, found with power ``power``.
+    ``certificate``: null unless the verdict is PASS. ``inconclusive``: why there is no verdict.
+    """
+
+    schema_version: Literal[1]
+    source: str
+    endpoint: bool
+    target: str
+    proxy: str | None
+    sha256: str
+    vocab_size: int
+    requests: int
+    tokens: int
+    planned: int
+    left_out: int
+    ended: int
+    restored: int
+    unfinished: int
+    near: int
+    unsupported: int
+    temperature: float
+    top_k: int | None
+    top_p: float | None
+    device: str
+    dtype: str
+    alpha: float
+    detect: float
+    power: float
+    ball: float
+    ball_given: bool
+    rescoring: Rescoring
+    text: Retokenised | None
+    seed: int
+    verdict: Verdict
+    tests: tuple[Test, ...]
+    detectable: float
+    deviation: str
+    certificate: Certificate | None
+    findings: tuple[str, ...]
+    inconclusive: str | None
+    notes: tuple[str, ...]
+    reproduce: str
+    meta: Meta

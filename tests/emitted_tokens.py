@@ -1,0 +1,94 @@
+"""Requests as an engine with a given verifier answers them, and a server that gives them out."""
+
+import json
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+
+from simverify.models.prompts import read_prompts
+from simverify.models.transformer import BUNDLED
+from simverify.simulators.decoding.judges import judges
+from simverify.simulators.decoding.loop import Job, decode
+
+PROMPTS = read_prompts(BUNDLED / "prompts.jsonl")
+
+
+class ArgmaxDraft:
+    """One drafted token, the draft's likeliest, judged as if it had been drawn from q."""
+
+    def reset(self):
+        pass
+
+    def judge(self, position, p, q, drafts, rng):
+        top = int(q[0].argmax())
+        if rng.random() < p[0][top] / q[0][top]:
+            return [top]
+        residual = np.maximum(p[0] - q[0], 0.0)
+        return [int(rng.choice(len(residual), p=residual / residual.sum()))]
+
+
+def emitted(pair, rule, tokens, *, gamma=4, lanes=64, length=64, seed=0, prompts=PROMPTS):
+    """Objects of a JSONL file, ``tokens`` tokens or a little more in all."""
+    ids = tuple(tuple(pair.encode(text)) for text in prompts)
+    found = [[] for _ in range(lanes)]
+
+    def see(block):
+        if block.first:
+            found[block.lane].append([])
+        found[block.lane][-1] += block.emitted
+
+    job = Job(ids, gamma, lanes, -(-tokens // lanes), length, seed)
+    decode(pair, job, rule if rule is ArgmaxDraft else judges(rule), see)
+    return [
+        {
+            "prompt": list(ids[(lane + k * lanes) % len(ids)]),
+            "tokens": own,
+            "finish_reason": "stop" if own[-1] in pair.eos else "length",
+        }
+        for lane, requests in enumerate(found)
+        for k, own in enumerate(requests)
+    ]
+
+
+def write_lines(path, objects):
+    """Write a JSONL file; return its path."""
+    path.write_text("".join(json.dumps(value) + "\n" for value in objects))
+    return path
+
+
+@contextmanager
+def serving(complete, *, status=200):
+    """Serve ``complete(body) -> choice`` (or bytes) on loopback; yield the address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self._send(200, b'{"data": [{"id": "served"}]}')
+
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            choice = complete(body)
+            if isinstance(choice, bytes):
+                self._send(status, choice)
+            else:
+                self._send(200, json.dumps({"choices": [choice]}).encode())
+
+        def _send(self, code, content):
+            self.send_response(code)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
