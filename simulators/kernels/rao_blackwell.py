@@ -42,7 +42,9 @@ def fill_target(long_orders: Any, draft_row: Any, context: Any, p: Any) -> None:
     (contexts, mask, starts, tokens, counts): a context that was seen with N followers of T
     kinds leaves T / (N + T) of the shorter one's row, and adds count / (N + T) to each.
     """
-    p[:] = draft_row
+    # Loops: numba takes a second and a half to compile array expressions.
+    for x in range(p.shape[0]):
+        p[x] = draft_row[x]
     for contexts, mask, starts, tokens, counts in long_orders:
         i = find(contexts, context & mask)
         if i >= 0:
@@ -50,7 +52,9 @@ def fill_target(long_orders: Any, draft_row: Any, context: Any, p: Any) -> None:
             total = end - first
             for e in range(first, end):
                 total += counts[e]
-            p *= (end - first) / total
+            share = (end - first) / total
+            for x in range(p.shape[0]):
+                p[x] *= share
             for e in range(first, end):
                 p[tokens[e]] += counts[e] / total
 
@@ -86,7 +90,10 @@ def estimate(rows: Any, context: Any, u: Any, p: Any, sums: Any, out: Any) -> No
         out[MATCH, i] = to_match
         if i + 1 == gamma or not greedy > 0.0:
             break
-        x = min(np.searchsorted(sums, u[i] * greedy, side="right"), p.shape[0] - 1)
+        x, above = 0, p.shape[0] - 1
+        while x < above:
+            middle = (x + above) // 2
+            x, above = (middle + 1, above) if sums[middle] <= u[i] * greedy else (x, middle)
         px, qx = p[x], q[x]
         share = min(b * px, m * qx) / greedy
         token *= min(px, qx) / share

@@ -107,13 +107,13 @@ def plan_trials(trial: Trial, *, calls: bool = False) -> int:
 
 
 def _enough(floor: int, detect: float, detectable: Callable[[int], float]) -> int:
-    """Return the first number, in steps of a fifth, whose detectable deviation is small enough.
+    """Return the first number, in steps of a twentieth, that detects small enough a deviation.
 
     ``floor`` if it is enough or if none up to ``MAX_BLOCKS`` is.
     """
     steps = [floor]
     while steps[-1] < MAX_BLOCKS:
-        steps.append(max(steps[-1] * 6 // 5, steps[-1] + 1))
+        steps.append(max(steps[-1] * 21 // 20, steps[-1] + 1))
     low, high = 0, len(steps) - 1
     if detectable(steps[low]) <= detect or detectable(steps[high]) > detect:
         return floor

@@ -22,14 +22,14 @@ That is V = 2016 for 64 states. Beyond it, refuting a TV of .01 takes hundreds o
 tokens; randomised PITs are used instead.
 """
 
-STREAMED = 1 << 17
+STREAMED = 1 << 15
 """Most tokens that are judged with their whole rows, 2 microseconds each at V = 256; of a rule
 with state twice as many, since its faults show in some positions alone."""
 
 MAX_STREAMED_ENTRIES = 1 << 30
 """Most entries of those rows: two seconds and 7,000 tokens at V = 152,064."""
 
-STREAMED_CALLS = 1 << 16
+STREAMED_CALLS = 1 << 15
 """Most tokens of single calls of a rule with state, which say what it is not."""
 
 
