@@ -2,6 +2,7 @@
 
 import ctypes
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -51,8 +52,27 @@ def deadline(seconds: float | None) -> Iterator[None]:
     if seconds is None:
         yield
         return
-    with board.until(seconds), _alarm(seconds):
+    with board.until(seconds), _swallowed(), _alarm(seconds):
         yield
+
+
+@contextmanager
+def _swallowed() -> Iterator[None]:
+    """Say nothing of an :class:`Expired` that struck in a destructor or a collector's callback.
+
+    Python lets no exception out of there, and tells of it; this one comes again.
+    """
+    before = sys.unraisablehook
+
+    def hook(unraisable: Any) -> None:
+        if unraisable.exc_type is not Expired:
+            before(unraisable)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 def _alarm(seconds: float) -> AbstractContextManager[None]:
