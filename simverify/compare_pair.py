@@ -8,6 +8,7 @@ from simverify import results as doc
 from simverify.audit.documents import stamped
 from simverify.audit.output import output_tokens
 from simverify.errors import UsageError
+from simverify.limits import comparison_iv
 from simverify.models.transformer import TransformerPair
 from simverify.pair_job import decoding_document, make_job
 from simverify.pair_rows import DETECT, POWER, expected_accepted, pair_row
@@ -71,6 +72,9 @@ def compare_pair(
     UsageError
         If a value is out of range, a verifier is unknown, or a prompt is too long.
     """
+    comparison_iv(
+        verifiers, gamma=gamma, cost_ratio=cost_ratio, alpha=alpha, detect=detect, seed=seed
+    )
     rules = [_rule_iv(get_verifier(name)) for name in verifiers]
     share = alpha / len(rules)
     wanted = max(output_tokens(detect, share), TOKENS) if tokens is None else tokens

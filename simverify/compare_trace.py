@@ -8,6 +8,7 @@ import msgspec
 from simverify import results as doc
 from simverify.audit.documents import stamped
 from simverify.errors import UsageError
+from simverify.limits import comparison_iv
 from simverify.models.trace import Manifest, Trace, open_trace
 from simverify.pair_rows import DETECT, POWER, expected_accepted, pair_row
 from simverify.replay_rules import STATELESS, finish, replays
@@ -56,6 +57,9 @@ def compare_trace(
         raise UsageError(f"gamma is {gamma}: {folder} was drafted with gamma {made.gamma}")
     rules = [_rule_iv(get_verifier(name)) for name in verifiers]
     seed = made.seed if seed is None else seed
+    comparison_iv(
+        verifiers, gamma=made.gamma, cost_ratio=cost_ratio, alpha=alpha, detect=detect, seed=seed
+    )
     say, stamp = progress or (lambda _: None), stamped()
     say(f"{made.name}: {made.blocks:,} recorded blocks")
     if made.kind == "rows":

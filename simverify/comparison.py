@@ -10,7 +10,7 @@ from importlib.metadata import version
 from simverify import results as doc
 from simverify.compare_model import ModelComparison, Settings
 from simverify.errors import UsageError
-from simverify.limits import MIN_ALPHA, MIN_DETECT
+from simverify.limits import comparison_iv
 from simverify.models import DEFAULT_DISTANCE, Model, get_model
 from simverify.simulators.kernels import compiled_before
 from simverify.simulators.run import default_threads
@@ -19,10 +19,8 @@ from simverify.verifiers import get_verifier
 DEFAULT_MODELS = ("toy", "compact", "markov-64", "ngram")
 DEFAULT_VERIFIERS = ("token", "block", "greedy", "match")
 POWER = 0.9
-MAX_GAMMA = 64
 MAX_CALLS = 1000
 MIN_BLOCKS, MAX_BLOCKS = 2, 10**10
-MAX_COST_RATIO = 1e6
 
 
 def compare(
@@ -75,6 +73,9 @@ def compare(
         Unknown names, names given twice, bad files, values out of range.
     """
     _lists_iv(models, verifiers)
+    comparison_iv(
+        verifiers, gamma=gamma, cost_ratio=cost_ratio, alpha=alpha, detect=detect, seed=seed
+    )
     _knobs_iv(distance, temperature)
     settings = _settings_iv(
         Settings(
@@ -140,28 +141,8 @@ def compare(
 def _settings_iv(settings: Settings) -> Settings:
     blocks = MIN_BLOCKS if settings.blocks is None else settings.blocks
     rules: list[tuple[str, float, bool, str]] = [
-        ("gamma", settings.gamma, 1 <= settings.gamma <= MAX_GAMMA, f"1 to {MAX_GAMMA}"),
         ("blocks", blocks, MIN_BLOCKS <= blocks <= MAX_BLOCKS, f"{MIN_BLOCKS} to {MAX_BLOCKS}"),
         ("calls", settings.calls, 0 <= settings.calls <= MAX_CALLS, f"0 to {MAX_CALLS}"),
-        (
-            "cost ratio",
-            settings.cost_ratio,
-            0 <= settings.cost_ratio <= MAX_COST_RATIO,
-            f"0 to {MAX_COST_RATIO:g}",
-        ),
-        (
-            "alpha",
-            settings.alpha,
-            MIN_ALPHA <= settings.alpha < 1,
-            f"{MIN_ALPHA:g} or more, below 1",
-        ),
-        (
-            "detect",
-            settings.detect,
-            MIN_DETECT <= settings.detect < 1,
-            f"{MIN_DETECT:g} or more, below 1",
-        ),
-        ("seed", settings.seed, 0 <= settings.seed < 2**64, "0 to 2^64 - 1"),
         ("threads", settings.threads, 1 <= settings.threads <= 1024, "1 to 1024"),
     ]
     for name, value, fits, expected in rules:
@@ -189,9 +170,6 @@ def _lists_iv(models: Sequence[str | Model], verifiers: Sequence[str]) -> None:
             raise UsageError(f"{name} is the text {given!r}: expected a list, such as [{given!r}]")
         if not given:
             raise UsageError("nothing to compare: name at least one model and one verifier")
-    for verifier in verifiers:
-        if list(verifiers).count(verifier) > 1:
-            raise UsageError(f"verifier {verifier!r} is named twice: name each once")
 
 
 def _models_iv(models: Sequence[Model], eos: int | None) -> None:

@@ -114,7 +114,11 @@ def _acceptance(seen: Decoded, alpha: float, detect: float) -> doc.Acceptance:
     test = stats.score_test(sums, alpha=alpha, name="accepted tokens of a first call")
     each = test.min_detectable / seen.gamma
     verdict: doc.Verdict = "FAIL" if test.rejected else "PASS" if each <= detect else "INCONCLUSIVE"
-    finding = f"accepts {test.statistic:+.3g} tokens a call more than it should, {test.n:,} blocks"
+    way = "more" if test.statistic > 0.0 else "fewer"
+    finding = (
+        f"accepts {abs(test.statistic):.3g} tokens a call {way} than its rule would, on "
+        f"{test.n:,} blocks"
+    )
     return doc.Acceptance(
         verdict=verdict,
         words=_WORDS[verdict],

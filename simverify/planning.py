@@ -13,9 +13,8 @@ from simverify import results as doc
 from simverify import stats
 from simverify.audit.cells import fine_cells, token_cells
 from simverify.audit.trial import MAX_CONTEXT_CELLS
-from simverify.comparison import MAX_GAMMA
 from simverify.errors import UsageError
-from simverify.limits import MAX_SECONDS, MIN_ALPHA
+from simverify.limits import MAX_GAMMA, MAX_SECONDS, MIN_ALPHA
 from simverify.models.markov import MAX_STATES, MAX_VOCAB, markov
 from simverify.simulators.kernels import compiled_before
 from simverify.simulators.run import Counts, default_threads, simulate

@@ -105,7 +105,12 @@ class Words:
 @pytest.mark.parametrize(
     ("how", "says"),
     [
-        ({"gamma": 0}, "gamma is 0: expected 1 or more"),
+        ({"gamma": 0}, "gamma is 0: expected 1 to 64"),
+        ({"alpha": 5.0}, "alpha is 5.0: expected 1e-300 or more, below 1"),
+        ({"detect": 0.0}, "detect is 0.0: expected 1e-06 or more, below 1"),
+        ({"seed": -1}, "seed is -1: expected 0 to"),
+        ({"cost_ratio": -1.0}, "cost ratio is -1.0: expected 0 to"),
+        ({"verifiers": ("token", "token")}, "'token' is named twice"),
         ({"lanes": 1}, "lanes is 1: expected 2 or more"),
         ({"tokens": 0}, "tokens is 0: expected 1 or more"),
         ({"request_tokens": 0}, "tokens of a request is 0"),

@@ -46,7 +46,7 @@ class Decoded:
 
 
 class Emitted:
-    """Observer of :func:`~simverify.simulators.decoding.loop.decode`, constant in memory.
+    """Observer of :func:`~simverify.simulators.decoding.loop.decode`; it keeps no rows.
 
     Parameters
     ----------

@@ -52,10 +52,10 @@ def law_of_tau(block: Block, rule: str) -> Floats:
     For a first call of ``rule``, one of :data:`RULES`: the coins alone are left to chance.
     """
     if rule in ("token", "match"):
-        kept, (x, rows) = [1.0], (block.drafts, zip(block.p, block.q, strict=True))
-        for token, (p, q) in zip(x, rows, strict=False):
-            each = p[token] if rule == "match" else min(p[token] / q[token], 1.0)
-            kept.append(kept[-1] * each)
+        kept = [1.0]
+        for i, token in enumerate(block.drafts):
+            p, q = block.p[i][token], block.q[i][token]
+            kept.append(kept[-1] * (p if rule == "match" else min(p / q, 1.0)))
         return -np.diff([*kept, 0.0])
     thresholds, weight = [], 1.0
     for i, token in enumerate(block.drafts):

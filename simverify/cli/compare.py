@@ -32,7 +32,7 @@ def compare(
     calls: Whole = 0,
     eos: OptionalWhole = None,
     cost_ratio: float = 0.1,
-    draft_distance: float = 0.4,
+    draft_distance: float | None = None,
     temperature: float = 1.0,
     target: str | None = None,
     draft: str | None = None,
@@ -72,7 +72,7 @@ def compare(
     cost_ratio
         Time of one draft token over time of one target call.
     draft_distance
-        markov-V: share of noise in the draft's rows, 0 to 1.
+        markov-V: share of noise in the draft's rows, 0 to 1; .4 by default.
     temperature
         markov-V and real models: temperature of target and draft; 0 is one-hot.
     target, draft
@@ -103,7 +103,7 @@ def compare(
     quiet
         No progress on standard error.
     """
-    from simverify.models import REAL
+    from simverify.models import DEFAULT_DISTANCE, REAL
     from simverify.reports.terminal import print_comparison
 
     check_output(json, report)
@@ -119,7 +119,9 @@ def compare(
         "target": target, "draft": draft, "prompts": prompts, "tokens": tokens, "top-k": top_k,
         "top-p": top_p, "device": device, "dtype": dtype,
     }  # fmt: skip
-    simulated = {"blocks": blocks, "calls": calls or None, "eos": eos}
+    simulated = {
+        "blocks": blocks, "calls": calls or None, "eos": eos, "draft-distance": draft_distance,
+    }  # fmt: skip
     with progress(quiet) as say:
         shared |= {"progress": say}
         if trace is not None:
@@ -135,9 +137,9 @@ def compare(
             _refuse(real, "simulated ones: name --target and --draft, or --models tiny-llama")
             chosen = "token,block,greedy,match" if verifiers is None else verifiers
             run = _simulated(
-                models, chosen, shared, **simulated | {"calls": calls},
-                detect=DETECT if detect is None else detect, threads=threads,
-                distance=draft_distance, temperature=temperature,
+                models, chosen, shared, blocks=blocks, calls=calls, eos=eos, threads=threads,
+                detect=DETECT if detect is None else detect, temperature=temperature,
+                distance=DEFAULT_DISTANCE if draft_distance is None else draft_distance,
             )  # fmt: skip
     if deliver(run, json, report):
         print_comparison(run, output_console())
