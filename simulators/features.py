@@ -97,7 +97,8 @@ def features(
     Two passes over each row and no copy of them; memory beside the rows is 400 bytes a token.
     Sums are float64 whatever the rows. float32 entries are rounded by up to 2^-25 of
     themselves: the PIT, scores and ratios are then those of a law within TV 3e-8 of the
-    unrounded one, and exact for the rows as given, each divided by its float64 sum.
+    unrounded one, and exact for the rows as given, each divided by its float64 sum. Powers of
+    float32 entries, in the laws of a wrong temperature, are good to 5e-6 of themselves.
 
     Parameters
     ----------
@@ -164,11 +165,11 @@ def features(
 def _in_parts(
     work: Callable[[int, int], Floats], n: int, size: int, threads: int
 ) -> list[Floats]:  # fmt: skip
-    """Run ``work`` on the ranges of 0..n-1, in order: the sum of what it gives is always one."""
-    begins = range(0, n, size)
-    ends = [min(begin + size, n) for begin in begins]
+    """Run ``work`` on even ranges of 0..n-1, in order: the sum of what it gives is always one."""
+    count = -(-n // size)
+    bounds = [n * k // count for k in range(count + 1)]
     with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(work, begins, ends))
+        return list(pool.map(work, bounds[:-1], bounds[1:]))
 
 
 def _histogram(pits: Floats) -> Ints:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from simverify.simulators.kernels.arithmetic import log2, power_of_two
+from simverify.simulators.kernels.logarithms import power_of_two
 
 CAP = 16.0
 """Nats at which the surprise is clipped."""
@@ -34,15 +34,15 @@ def contrast_of(p: Any, q: Any) -> Any:
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)
-def surprise_of(p: Any) -> Any:
-    """Return min(-log p, CAP)."""
-    return min(-_LN2 * log2(p), CAP)
+def surprise_of(log: Any) -> Any:
+    """Return min(-log p, CAP) from log2 p."""
+    return min(-_LN2 * np.float64(log), CAP)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)
-def warmth_of(p: Any) -> Any:
-    """Return p^WARMTH; a finite number where p = 0."""
-    return power_of_two(log2(p), WARMTH)
+def warmth_of(log: Any) -> Any:
+    """Return p^WARMTH from log2 p, in the precision of the latter."""
+    return power_of_two(log, WARMTH)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)

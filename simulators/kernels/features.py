@@ -19,6 +19,7 @@ from simverify.simulators.kernels.entry import (
     surprise_of,
     warmth_of,
 )
+from simverify.simulators.kernels.logarithms import log2
 from simverify.simulators.kernels.philox import fill_tile
 from simverify.simulators.kernels.row_sums import FACTORS, FLOOR, gather, reused, survey
 
@@ -71,20 +72,23 @@ def fill(
     """
     sums = np.empty(of.SUMS)
     centres = np.empty(3)
+    logs = np.empty((3, of.TILE), p.dtype)
     for i in range(tokens.shape[0]):
         token = tokens[i]
         a = np.float64(p[i, token])
         b = np.float64(q[i, token])
         centres[0] = min(ratio_of(a, b), 1.0)
         centres[1] = contrast_of(a, b)
-        centres[2] = surprise_of(a)
+        log = log2(p[i, token])
+        centres[2] = surprise_of(log)
         survey(p[i], q[i], token, sums)
-        gather(p[i], q[i], token, centres, sums)
+        gather(p[i], q[i], token, centres, logs, sums)
         _record(a, b, uniforms[i], centres, sums, records[i])
         ratios[i] = 1.0
         if judged[i]:
             _weigh(p[i], q[i], token, sums, ratios[i])
-        _relate(ratios[i], _WARM_TARGET, a * warmth_of(a), sums[of.WARM_P], a / sums[of.MASS_P])
+        warm = a * np.float64(warmth_of(log))
+        _relate(ratios[i], _WARM_TARGET, warm, sums[of.WARM_P], a / sums[of.MASS_P])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -114,9 +118,8 @@ def _record(a: Any, b: Any, v: Any, centres: Any, sums: Any, record: Any) -> Non
     low = 1.0 - 2.0 / (1.0 + least)
     high = 1.0 - 2.0 / (1.0 + most)
     _moments(record, CONTRAST, centres[1], sums, of.CONTRAST, low, high)
-    low = surprise_of(most_p)
-    high = surprise_of(sums[of.LEAST_P])
-    _moments(record, SURPRISE, centres[2], sums, of.SURPRISE, low, high)
+    low = sums[of.LEAST_SURPRISE]
+    _moments(record, SURPRISE, centres[2], sums, of.SURPRISE, low, sums[of.MOST_SURPRISE])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -190,7 +193,7 @@ def _weigh(p: Any, q: Any, token: Any, sums: Any, ratios: Any) -> None:
     _relate(ratios, 11, b, drafted, chance)
 
     # Wrong draft.
-    warmth = warmth_of(b)
+    warmth = np.float64(warmth_of(log2(q[token])))
     wrongly = max(sums[of.WARM_Q] - sums[of.WARM_KEPT], 0.0)
     _relate(ratios, 12, both * warmth + wrongly * residual, sums[of.WARM_Q], chance)
     mode = np.int64(sums[of.MODE])

@@ -1,7 +1,7 @@
 """Sums over a target row p and a draft row q, all that the features of one token ask for.
 
 The rows are read twice: ``survey`` finds the masses, then ``gather`` adds up the rest, tile
-by tile, so that its three loops find a tile in the nearest cache. Rows are float32 or float64,
+by tile, so that its loops find a tile in the nearest cache. Rows are float32 or float64,
 not copied; every sum is float64. They need not sum to 1 to the last digit: laws are divided
 by their own mass. Scores and the order q/p use the entries as they are, which any fixed
 function of them may.
@@ -21,6 +21,7 @@ from simverify.simulators.kernels.entry import (
     surprise_of,
     warmth_of,
 )
+from simverify.simulators.kernels.logarithms import log2
 
 TILE = 2048
 """Entries at a time: two tiles of float64 rows fit in 32 KB."""
@@ -34,11 +35,11 @@ FLOOR = 1e-5
 FACTORS = (1.1, 1.01, 1.0 / 0.9)
 """By what the scaled acceptances multiply p/q; the last is lenience 0.9."""
 
-SUMS = 41
+SUMS = 42
 (
     MASS_P, MASS_Q, RESIDUAL, IMPROPER, BEFORE, RESIDUAL_BEFORE, LEAD_BEFORE, LEAD, MODE,
     BELOW_RATIO, BELOW_DESCENDING, ABOVE, INVERTED, LEAST_RATIO, MOST_RATIO,
-    LEAST_P, MOST_P, RARE_0, RARE_1, WARM_P, WARM_Q, WARM_KEPT,
+    MOST_P, LEAST_SURPRISE, MOST_SURPRISE, RARE_0, RARE_1, WARM_P, WARM_Q, WARM_KEPT,
     KEPT, DOUBLE, FLOORED, SPREAD, KEPT_0, KEPT_1, KEPT_2,
     ACCEPT, _, _, _, CONTRAST, _, _, _, SURPRISE, _, _, _,
 ) = range(SUMS)  # fmt: skip
@@ -56,7 +57,8 @@ def survey(p: Any, q: Any, token: Any, sums: Any) -> None:
     """Masses and maxima of rows p, q (V,), before ``token`` and in all."""
     sums[:] = 0.0
     sums[LEAD_BEFORE] = sums[LEAD] = sums[MOST_RATIO] = -1.0
-    sums[LEAST_RATIO] = sums[LEAST_P] = _HUGE
+    sums[LEAST_RATIO] = sums[LEAST_SURPRISE] = _HUGE
+    sums[MOST_SURPRISE] = -_HUGE
     peak = -1.0
     tile = 0
     for begin, end in ((0, token), (token, p.shape[0])):
@@ -99,10 +101,11 @@ def _survey(p: Any, q: Any, first: Any, end: Any, sums: Any) -> Any:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def gather(p: Any, q: Any, token: Any, centres: Any, sums: Any) -> None:
+def gather(p: Any, q: Any, token: Any, centres: Any, logs: Any, sums: Any) -> None:
     """Add up what stands before ``token`` in each order, the scores and the kept masses.
 
-    ``centres`` float64 (3,): about what the moments of the scores are taken.
+    ``centres`` float64 (3,): about what the moments of the scores are taken. ``logs`` (3, TILE),
+    of the rows' dtype: room for a tile.
     """
     own = np.float64(p[token])
     key = ratio_of(own, np.float64(q[token])) if own > 0.0 else np.inf
@@ -114,7 +117,8 @@ def gather(p: Any, q: Any, token: Any, centres: Any, sums: Any) -> None:
         for first in range(begin, end, TILE):
             last = min(first + TILE, end)
             _orders(p, q, first, last, below, least, centres[0], centres[1], sums)
-            _logarithms(p, q, first, last, centres[2], sums)
+            _fill_logs(p, q, first, last, logs)
+            _logarithms(p, q, first, last, logs, centres[2], sums)
             _kept(p, q, first, last, sums)
 
 
@@ -161,14 +165,29 @@ def _orders(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _logarithms(p: Any, q: Any, first: Any, end: Any, centre: Any, sums: Any) -> None:
+def _fill_logs(p: Any, q: Any, first: Any, end: Any, logs: Any) -> None:
+    """Logarithms of p, warmths of p and of q: a pass of its own, that nothing waits for."""
+    for y in range(np.uintp(end - first)):
+        log = log2(p[np.uintp(first) + y])
+        logs[0, y] = log
+        logs[1, y] = warmth_of(log)
+        logs[2, y] = warmth_of(log2(q[np.uintp(first) + y]))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _logarithms(
+    p: Any, q: Any, first: Any, end: Any, logs: Any, centre: Any, sums: Any
+) -> None:  # fmt: skip
     m1 = m2 = m3 = m4 = rare_0 = rare_1 = warm_p = warm_q = warm_kept = 0.0
-    low = -_HUGE
-    high = 0.0
-    for y in range(np.uintp(first), np.uintp(end)):
-        a = np.float64(p[y])
-        b = np.float64(q[y])
-        s = surprise_of(a) - centre
+    low = high = -_HUGE
+    most = 0.0
+    for y in range(np.uintp(end - first)):
+        a = np.float64(p[np.uintp(first) + y])
+        b = np.float64(q[np.uintp(first) + y])
+        surprise = surprise_of(logs[0, y])
+        low = larger(choose(a > 0.0, -surprise, -_HUGE), low)
+        high = larger(choose(a > 0.0, surprise, -_HUGE), high)
+        s = surprise - centre
         square = s * s
         m1 = add_product(m1, a, s)
         m2 = add_product(m2, a, square)
@@ -176,16 +195,16 @@ def _logarithms(p: Any, q: Any, first: Any, end: Any, centre: Any, sums: Any) ->
         m4 = add_product(m4, a * square, square)
         rare_0 = add(rare_0, choose(a < _RARE_0, a, 0.0))
         rare_1 = add(rare_1, choose(a < _RARE_1, a, 0.0))
-        low = larger(choose(a > 0.0, -a, -_HUGE), low)
-        high = larger(a, high)
-        warm_p = add_product(warm_p, a, warmth_of(a))
-        warmth = warmth_of(b)
+        most = larger(a, most)
+        warm_p = add_product(warm_p, a, np.float64(logs[1, y]))
+        warmth = np.float64(logs[2, y])
         warm_q = add_product(warm_q, b, warmth)
         warm_kept = add_product(warm_kept, min(a, b), warmth)
     sums[RARE_0] += rare_0
     sums[RARE_1] += rare_1
-    sums[LEAST_P] = min(sums[LEAST_P], -low)
-    sums[MOST_P] = max(sums[MOST_P], high)
+    sums[MOST_P] = max(sums[MOST_P], most)
+    sums[LEAST_SURPRISE] = min(sums[LEAST_SURPRISE], -low)
+    sums[MOST_SURPRISE] = max(sums[MOST_SURPRISE], high)
     sums[WARM_P] += warm_p
     sums[WARM_Q] += warm_q
     sums[WARM_KEPT] += warm_kept
