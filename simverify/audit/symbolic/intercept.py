@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from simverify.audit.symbolic.bindings import replace_names
 from simverify.audit.symbolic.draws import Draw
 from simverify.audit.symbolic.floats import Float, Int, Twin, numpy_twins
 from simverify.audit.symbolic.lift import Lift, lift_strings, lifted_names, lifted_value
-from simverify.audit.symbolic.names import replace_names
 from simverify.audit.symbolic.numpy_rng import (
     Generator,
     RandomState,
@@ -139,7 +139,7 @@ def intercepted(
             if lift:
                 torch = sys.modules["torch"]
                 replace(torch, lifted_names(torch, torch.float64, lift))
-        replace_names(code, kept, stack)
+        replace_names(code, kept, stack, like=(frozenset(swaps), lift))
         if shadow_float:
             source.builtins.replace(code, "float", Float, stack)
         if shadow_int:

@@ -1,17 +1,14 @@
-"""Finds the names in the user's modules that are bound to sources of randomness."""
+"""Finds the modules that are the user's, among all that are loaded."""
 
 import functools
 import inspect
 import site
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
-
-Replacement = Callable[[Any], Any]
 
 _LIBRARY_FOLDERS = tuple(
     {*sysconfig.get_paths().values(), *site.getsitepackages(), site.getusersitepackages()}
@@ -24,93 +21,6 @@ _ADAPTER = "simverify.engines.adapt"
 _NEVER = ("numpy", "scipy", "torch", "simverify.audit", "numba", "_pytest", "pytest")
 
 
-def replace_names(code: Any, replacement: Replacement, stack: ExitStack) -> None:
-    """Rebind, until ``stack`` closes, every name for which ``replacement`` gives a value.
-
-    Looked at: globals, classes, defaults and closures of the modules that belong to
-    ``code`` (its own, its package's, and whatever is loaded from outside the library
-    folders), and the attributes of ``code`` itself if it is an object.
-    """
-    seen: set[int] = set()
-    for namespace in namespaces(code):
-        for name, value in list(namespace.items()):
-            new = replacement(value)
-            if new is not None:
-                namespace[name] = new
-                stack.callback(namespace.__setitem__, name, value)
-            else:
-                _inside(value, replacement, stack, seen, namespace.get("__name__"))
-    _inside(code, replacement, stack, seen, None)
-
-
-def _inside(
-    value: Any, replacement: Replacement, stack: ExitStack, seen: set[int], module: str | None
-) -> None:
-    if id(value) in seen:
-        return
-    seen.add(id(value))
-    if isinstance(value, functools.partial):
-        for part in (value.func, *value.args, *value.keywords.values()):
-            _inside(part, replacement, stack, seen, None)
-    elif inspect.ismethod(value):
-        _inside(value.__func__, replacement, stack, seen, None)
-        _inside(value.__self__, replacement, stack, seen, None)
-    elif isinstance(value, FunctionType):
-        if module is None or value.__module__ == module:
-            _function(value, replacement, stack, seen)
-    elif inspect.isclass(value):
-        if (module is None or value.__module__ == module) and value.__module__ != "builtins":
-            for name, item in list(vars(value).items()):
-                new = replacement(item)
-                if new is not None:
-                    setattr(value, name, new)
-                    stack.callback(setattr, value, name, item)
-                elif isinstance(item, FunctionType):
-                    _function(item, replacement, stack, seen)
-    elif module is None and isinstance(getattr(value, "__dict__", None), dict):
-        if isinstance(value, ModuleType):
-            return
-        for name, item in list(vars(value).items()):
-            new = replacement(item)
-            if new is not None:
-                vars(value)[name] = new
-                stack.callback(vars(value).__setitem__, name, item)
-        _inside(type(value), replacement, stack, seen, None)
-
-
-def _function(
-    function: FunctionType, replacement: Replacement, stack: ExitStack, seen: set[int]
-) -> None:
-    if function.__defaults__:
-        old = function.__defaults__
-        new = tuple(_or_itself(replacement, x) for x in old)
-        if any(x is not y for x, y in zip(old, new, strict=True)):
-            function.__defaults__ = new
-            stack.callback(setattr, function, "__defaults__", old)
-    keywords = function.__kwdefaults__ or {}
-    for name, value in list(keywords.items()):
-        other = replacement(value)
-        if other is not None:
-            keywords[name] = other
-            stack.callback(keywords.__setitem__, name, value)
-    for cell in function.__closure__ or ():
-        try:
-            value = cell.cell_contents
-        except ValueError:
-            continue
-        other = replacement(value)
-        if other is not None:
-            cell.cell_contents = other
-            stack.callback(setattr, cell, "cell_contents", value)
-        else:
-            _inside(value, replacement, stack, seen, None)
-
-
-def _or_itself(replacement: Replacement, value: Any) -> Any:
-    new = replacement(value)
-    return value if new is None else new
-
-
 def namespaces(code: Any) -> Iterator[dict[str, Any]]:
     """Yield the globals of the modules that belong to the code."""
     own = unwrapped(code)
@@ -119,18 +29,30 @@ def namespaces(code: Any) -> Iterator[dict[str, Any]]:
     if isinstance(spaces, dict):
         found.add(id(spaces))
         yield spaces
-    package = (getattr(own, "__module__", None) or type(own).__module__).split(".")[0]
+    home = getattr(own, "__module__", None)
+    package = (home or type(own).__module__).split(".")[0]
+    whole = package != "__main__" and not _is_huge(package)
     for name, module in list(sys.modules.items()):
-        if not isinstance(module, ModuleType) or name.split(".")[0] in sys.stdlib_module_names:
+        mine = name == home or (whole and name.split(".")[0] == package)
+        if _LIBRARIES.get(name) is module and not mine:
             continue
-        mine = name in (getattr(own, "__module__", None), _ADAPTER) or (
-            name.split(".")[0] == package and package != "__main__" and not _is_huge(package)
-        )
-        if (mine or _outside_libraries(module)) and not name.startswith(_NEVER):
+        if not isinstance(module, ModuleType) or not (mine or _may_be_users(name, module)):
+            _LIBRARIES[name] = module
+        elif not name.startswith(_NEVER) and name.split(".")[0] not in sys.stdlib_module_names:
             space = vars(module)
             if id(space) not in found:
                 found.add(id(space))
                 yield space
+
+
+_LIBRARIES: dict[str, Any] = {}
+"""Modules that belong to no code but their own: sessions load thousands."""
+
+
+def _may_be_users(name: str, module: ModuleType) -> bool:
+    if name.startswith(_NEVER) or name.split(".")[0] in sys.stdlib_module_names:
+        return False
+    return name == _ADAPTER or _outside_libraries(module)
 
 
 def unwrapped(code: Any) -> Any:
