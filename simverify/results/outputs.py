@@ -24,8 +24,8 @@ class Rescoring(Struct, frozen=True):
 
     ``mean``, ``largest``: together with other requests against alone, over all tokens.
     ``precision``: mean over ``precision_tokens`` tokens of a bfloat16 target against float32;
-    null for one in float32. ``margin``: how far below the least kept logit a token may lie and
-    still count as support.
+    null for one in float32. ``margin``: by how much two logits may be off from each other,
+    so that a token that truncation cuts off counts as support.
     """
 
     mean: float

@@ -60,7 +60,7 @@ class OutputEvidence:
 
     @property
     def margin(self) -> float:
-        """How far below the least kept logit a token may lie: twice the rounding seen, or more."""
+        """How far two logits may be off from each other: twice the rounding seen, or more."""
         return max(LOGIT_MARGIN, 2.0 * self._shift)
 
     @property

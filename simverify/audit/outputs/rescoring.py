@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify.audit.outputs.requests import Request
+from simverify.models.sampling import Sampling
 from simverify.models.transformer import TransformerPair
 
 Floats = npt.NDArray[np.float64]
@@ -20,7 +21,9 @@ BATCH = 16
 """Requests scored together at most."""
 
 LOGIT_MARGIN = 0.1
-"""How far below the least kept logit a token may lie and still count as support, at least."""
+"""How far two logits may be off from each other, so that a token counts as support, at least."""
+
+_TINY = float(np.finfo(np.float64).tiny)
 
 _ENTRIES = 1 << 26
 """Logits of a batch at most, 256 MB, one request excepted."""
@@ -31,9 +34,10 @@ class Scored:
     """Tokens of a request with their rows.
 
     ``p``: float64 (n, V), law of each token; ``p_again``: that of the second scoring; ``q``:
-    the proxy draft's, or None. ``gap``: float64 (n,), how far each token's logit lies below
-    the least one that is kept, 0 for a token that is; ``shift``: float64 (n,), by how much the
-    two scorings differ in the token's log-probability before anything is cut off.
+    the proxy draft's, or None. ``gap``: float64 (n,), by how much two logits have to be off from
+    each other for a token to be kept that is cut off (:func:`reach`), 0 for one that is kept;
+    ``shift``: float64 (n,), by how much the two scorings differ in the token's log-probability
+    before anything is cut off.
     """
 
     number: int
@@ -60,7 +64,7 @@ def rescore(requests: Sequence[Request], pair: TransformerPair, proxy: bool) -> 
             q = None if drafts is None else pair.sampling.rows(drafts[place])
             yield Scored(
                 i, requests[i], p, pair.sampling.rows(alone), q,
-                _gap(together[place], p, tokens),
+                _gap(together[place], p, tokens, pair.sampling),
                 np.abs(_log_probability(together[place], tokens) - _log_probability(alone, tokens)),
             )  # fmt: skip
 
@@ -106,11 +110,40 @@ def _logits(
     return [rows[-len(r.tokens) :] for rows, r in zip(found, requests, strict=True)]
 
 
-def _gap(logits: npt.NDArray[np.float32], p: Floats, tokens: npt.NDArray[np.int64]) -> Floats:
-    least = np.where(p > 0.0, logits, np.inf).min(axis=1)
-    own = logits[np.arange(len(tokens)), tokens]
-    kept = p[np.arange(len(tokens)), tokens] > 0.0
-    return np.where(kept, 0.0, np.maximum(least.astype(np.float64) - own, 0.0))
+def _gap(
+    logits: npt.NDArray[np.float32], p: Floats, tokens: npt.NDArray[np.int64], law: Sampling
+) -> Floats:
+    found = np.zeros(len(tokens))
+    for i in np.flatnonzero(p[np.arange(len(tokens)), tokens] == 0.0):
+        found[i] = max(reach(logits[i].astype(np.float64), int(tokens[i]), law), _TINY)
+    return found
+
+
+def reach(x: Floats, token: int, law: Sampling) -> float:
+    """Return the least M with which ``law`` may keep ``token``, of logits x (V,).
+
+    Each logit may be off by M/2. So may be ahead of the token whatever is not more than M above
+    it, and every probability may be larger than it should be by exp(M / temperature).
+    """
+    above = np.sort((x - x[token])[x > x[token]])
+    if not len(above):
+        return 0.0
+    if law.temperature == 0.0:
+        return float(above[-1])
+    least, kept = 0.0, np.sort(x)
+    if law.top_k is not None:
+        kept = kept[kept >= kept[-min(law.top_k, len(kept))]]
+        least = float(above[-law.top_k]) if law.top_k <= len(above) else 0.0
+    if law.top_p is None:
+        return least
+    p = np.exp((kept - kept[-1]) / law.temperature)
+    places = kept[kept > x[token]] - x[token]
+    # Mass of the tokens that are ahead for sure at M = 0, and from the place of each above on.
+    ahead = np.append(np.cumsum(p[::-1])[::-1][-len(places) :], 0.0) / p.sum()
+    begins, ends = np.append(0.0, places), np.append(places, np.inf)
+    with np.errstate(divide="ignore"):
+        needed = np.maximum(begins, law.temperature * np.log(ahead / law.top_p))
+    return max(least, float(needed[needed < ends].min()))
 
 
 def _log_probability(logits: npt.NDArray[np.float32], tokens: npt.NDArray[np.int64]) -> Floats:

@@ -281,8 +281,8 @@ def _notes(
         )
     if found.near:
         notes.append(
-            f"{found.near:,} tokens lie just outside the rescored top-k or top-p, within a logit "
-            f"of {found.margin:.2g}: counted as support"
+            f"{found.near:,} tokens lie just outside the rescored top-k or top-p, within what "
+            f"logits off by {found.margin:.2g} allow: counted as support"
         )
     unfinished = sum(request.unfinished for request in kept)
     if unfinished and pair.eos:
