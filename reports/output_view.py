@@ -119,8 +119,8 @@ def _promise(run: OutputRun) -> Table:
         ("power", f"{run.power:g} against {run.deviation} of {run.detectable:.2g}"),
         ("N, fixed beforehand", f"{run.planned:,} tokens, request after request"),
         ("ball", f"the engine's own rows within TV {run.ball:.2g} of ours, on average"),
-        ("support", f"{run.near:,} tokens outside the rescored support, within "
-                    f"what logits off by {run.rescoring.margin:.2g} allow; {run.unsupported:,} beyond"),
+        ("support", f"{run.near:,} tokens outside the rescored support, within what "
+                    f"logits off by {run.rescoring.margin:.2g} allow; {run.unsupported:,} beyond"),
         ("ids judged", f"sha256 {run.sha256}"),
     ]  # fmt: skip
     if run.certificate is not None:
