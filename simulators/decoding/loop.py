@@ -66,8 +66,12 @@ class Block:
 
 @dataclass
 class Clock:
-    """Seconds of the wall clock by phase: drafting, the target's calls, the verifier."""
+    """Seconds of the wall clock by phase: drafting, the target's calls, the verifier.
 
+    ``prompt``: reading prompts, which costs as much without a draft and is no part of a token.
+    """
+
+    prompt: float = 0.0
     draft: float = 0.0
     score: float = 0.0
     verify: float = 0.0
@@ -77,7 +81,7 @@ class Clock:
 
     @property
     def seconds_per_token(self) -> float:
-        """Wall clock of all phases over emitted tokens, of all lanes together."""
+        """Wall clock of all phases but the prompts' over emitted tokens, of all lanes together."""
         return (self.draft + self.score + self.verify) / self.tokens
 
 
@@ -93,6 +97,7 @@ class _Lane:
     emitted: int = 0
     request: int = 0
     prefix: int = 0
+    to_read: Sequence[int] = ()
     for_target: list[int] = field(default_factory=list)
     for_draft: list[int] = field(default_factory=list)
 
@@ -108,7 +113,8 @@ class _Lane:
         prompt = list(self.prompts[self.next_prompt % len(self.prompts)])
         self.next_prompt += self.stride
         self.request, self.prefix = 0, len(prompt)
-        self.for_target, self.for_draft = list(prompt), list(prompt)
+        self.to_read = prompt[:-1]
+        self.for_target = self.for_draft = prompt[-1:]
         if self.judge is not None:
             self.judge.reset()
 
@@ -141,6 +147,7 @@ def decode(
     while lanes:
         fill_tile(np.uint64(job.seed), 0, DRAFT, call * (even // 2), uniforms)
         numbers = [lane.number for lane in lanes]
+        _read(lanes, clock, target, draft)
         begun = time.perf_counter()
         q, drafts, heads = _draft(draft, lanes, gamma, uniforms[:, numbers], pair.sampling)
         drafted = time.perf_counter()
@@ -187,6 +194,7 @@ def plain(pair: TransformerPair, job: Job) -> Clock:
     call = 0
     while lanes:
         fill_tile(np.uint64(job.seed), 0, ACCEPT, call, uniforms)
+        _read(lanes, clock, target)
         begun = time.perf_counter()
         logits = target.feed([lane.for_target for lane in lanes])
         rows = pair.sampling.rows(np.stack([own[-1] for own in logits]))
@@ -202,6 +210,16 @@ def plain(pair: TransformerPair, job: Job) -> Clock:
         lanes = _settle(lanes, blocks, found, job, pair.eos, target)
         call += 1
     return clock
+
+
+def _read(lanes: list[_Lane], clock: Clock, *models: "CachedModel") -> None:
+    """Let the models read the prompts of requests that begin, but for the last token."""
+    begun = time.perf_counter()
+    for i, lane in enumerate(lanes):
+        for model in models:
+            model.read(i, lane.to_read)
+        lane.to_read = ()
+    clock.prompt += time.perf_counter() - begun
 
 
 def _draft(

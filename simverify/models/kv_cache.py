@@ -26,10 +26,8 @@ class CachedModel:
     """
 
     def __init__(self, model: Any, requests: int) -> None:
-        from transformers import DynamicCache
-
         self._model, self._device = model, model.device
-        self._cache = DynamicCache(config=model.config)
+        self._cache = self._empty()
         self._used = torch.zeros((requests, 0), dtype=torch.bool, device=self._device)
 
     @property
@@ -64,6 +62,34 @@ class CachedModel:
         found = logits.float().cpu().numpy()
         return [found[r, :n] for r, n in enumerate(counts.tolist())]
 
+    @torch.no_grad()
+    def read(self, request: int, tokens: Sequence[int]) -> None:
+        """Append ``tokens`` to a request that holds none, without logits.
+
+        It is done alone: a prompt in :meth:`feed` would pad all others to its own length.
+        """
+        if not len(tokens):
+            return
+        assert not self._used[request].any()
+        alone = self._empty()
+        self._model.base_model(
+            torch.as_tensor(tokens, device=self._device)[None],
+            past_key_values=alone,
+            use_cache=True,
+        )
+        missing = max(len(tokens) - self._used.shape[1], 0)
+        for layer, own in zip(self._cache.layers, alone.layers, strict=True):
+            if missing:
+                shape = (len(self._used), own.keys.shape[1], missing)
+                layer.update(
+                    own.keys.new_zeros((*shape, own.keys.shape[3])),
+                    own.values.new_zeros((*shape, own.values.shape[3])),
+                )
+            layer.keys[request, :, : len(tokens)] = own.keys[0]
+            layer.values[request, :, : len(tokens)] = own.values[0]
+        self._used = torch.nn.functional.pad(self._used, (0, missing))
+        self._used[request, : len(tokens)] = True
+
     def take_back(self, counts: Sequence[int]) -> None:
         """Forget the last ``counts[r]`` tokens of each request r."""
         back = torch.as_tensor(np.asarray(counts), device=self._device)[:, None]
@@ -77,6 +103,11 @@ class CachedModel:
         index = torch.as_tensor(np.asarray(requests), device=self._device)
         self._used = self._used[index]
         self._cache.batch_select_indices(index)
+
+    def _empty(self) -> Any:
+        from transformers import DynamicCache
+
+        return DynamicCache(config=self._model.config)
 
     def _pack(self) -> None:
         """Move the used slots of each request to the front, and drop the rest."""

@@ -21,15 +21,23 @@ def test_logits_are_those_of_the_request_alone():
     requests = [[] for _ in range(5)]
     cached = CachedModel(model, 5)
     packed = 0
+    read = 0
     for turn in range(25):
+        for r, request in enumerate(requests):
+            if not request and turn != 8:
+                request += rng.integers(VOCAB_SIZE, size=rng.integers(0, 30)).tolist()
+                cached.read(r, request)
+                read += len(request)
         new = [rng.integers(VOCAB_SIZE, size=rng.integers(1, 5)).tolist() for _ in requests]
         found = cached.feed(new)
         for request, own, logits in zip(requests, new, found, strict=True):
             request += own
             np.testing.assert_allclose(logits, logits_of(model, request)[-len(own) :], atol=1e-4)
         # Sometimes all of a request goes, as when the next one begins; sometimes nothing.
-        back = [int(rng.integers(0, len(r) + 1 if turn % 4 == 3 else 3)) for r in requests]
-        back = [min(b, len(r)) for b, r in zip(back, requests, strict=True)]
+        back = [min(int(rng.integers(0, 3)), len(request)) for request in requests]
+        if turn % 4 == 3:
+            ends = turn % len(requests)
+            back[ends] = len(requests[ends])
         width = cached._used.shape[1]
         cached.take_back(back)
         packed += cached._used.shape[1] < width
@@ -39,6 +47,7 @@ def test_logits_are_those_of_the_request_alone():
             cached.select([3, 0, 4])
             requests = [requests[i] for i in (3, 0, 4)]
     assert packed > 1
+    assert read > 50
 
 
 def test_nothing_left_at_all():
