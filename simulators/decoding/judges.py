@@ -64,6 +64,7 @@ def judges(rule: Verifier | Callable[..., Any]) -> Callable[[], Judge]:
     if not (hasattr(made, "judge") and hasattr(made, "reset")):
         raise UsageError(
             f"{made.__name__} drafts for itself: give it a method judge(position, target_probs, "
-            f"draft_probs, draft_tokens, rng) -> tokens, and reset()"
+            f"draft_probs, draft_tokens, rng) -> tokens, and reset(); or let it draft: simverify "
+            f"audit SPEC --contract step --target DIR"
         )
     return made

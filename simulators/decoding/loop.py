@@ -163,9 +163,10 @@ def decode(
         found, blocks = [], []
         for i, lane in enumerate(lanes):
             assert lane.judge is not None
-            rng = _generator(job.seed, lane.number, call)
+            rng = call_generator(job.seed, lane.number, call)
             found.append(lane.judge.judge(lane.prefix, rows[i], q[i, :-1], drafts[i], rng))
-            emitted = _cut(found[i], lane, job, pair.eos)
+            room = min(job.lane_tokens - lane.emitted, job.request_tokens - lane.request)
+            emitted = cut(found[i], room, pair.eos)
             blocks.append(lane.block(rows[i], q[i], drafts[i], len(found[i]) - 1, emitted))
         judged = time.perf_counter()
         clock.draft += drafted - begun
@@ -245,13 +246,13 @@ def _draw(rows: Floats, uniforms: Floats) -> Ints:
     return tokens
 
 
-def _generator(seed: int, lane: int, call: int) -> np.random.Generator:
+def call_generator(seed: int, lane: int, call: int) -> np.random.Generator:
+    """Return the generator of a lane's call, which no other call shares."""
     return np.random.Generator(np.random.Philox(key=[seed, ACCEPT], counter=[0, 0, call, lane]))
 
 
-def _cut(found: list[int], lane: _Lane, job: Job, eos: frozenset[int]) -> tuple[int, ...]:
-    """Return the tokens up to the first that ends the sequence, the request or the lane."""
-    room = min(job.lane_tokens - lane.emitted, job.request_tokens - lane.request)
+def cut(found: list[int], room: int, eos: frozenset[int]) -> tuple[int, ...]:
+    """Return the tokens up to the first that ends the sequence, ``room`` at most."""
     ends = (i + 1 for i, token in enumerate(found[:room]) if token in eos)
     return tuple(found[: next(ends, room)])
 
