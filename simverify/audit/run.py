@@ -1,6 +1,5 @@
 """An audit: probes, the exact tier, the sampled tier where it must, and one verdict."""
 
-import inspect
 from collections.abc import Callable
 
 import msgspec
@@ -21,12 +20,11 @@ from simverify.audit.exact_documents import (
 from simverify.audit.exact_tier import ExactTier, examine
 from simverify.audit.instances import instances_for
 from simverify.audit.precision import TOLERANCE
-from simverify.audit.probes import run_probes
+from simverify.audit.probed import contract_iv, hangs, probes_of
 from simverify.audit.settings import AuditSettings
 from simverify.audit.shared import Shared
 from simverify.audit.spec import Contract, Subject
 from simverify.audit.verdict import findings_of, is_whole, notes_of, reason, verdict_of, why_open
-from simverify.errors import UsageError
 
 
 def audit(
@@ -48,7 +46,7 @@ def audit(
     """
     settings = (settings or AuditSettings()).for_subject(subject)
     say = progress or (lambda _line: None)
-    chosen = _contract_iv(subject, contract, settings.batch)
+    chosen = contract_iv(subject, contract, settings.batch)
     stamp, shared = stamped(), Shared()
     with contained() as noise:
         try:
@@ -119,13 +117,13 @@ def _audit(
         subject = subject.ended_by(settings.eos)
     stamp = stamped()
     say("edge probes")
-    probes = _probes(whole, subject, chosen, settings)
+    probes = probes_of(whole, subject, chosen, settings)
     say("exact tier")
     tolerance = settings.tolerance
     if tolerance is None:
         tolerance = subject.tolerance  # None: by the precision that is met
     models = instances_for(chosen, settings.gamma, settings.vocab_size, settings.seed, settings.eos)
-    hung = any(probe.outcome == "violation" and "not return" in probe.message for probe in probes)
+    hung = hangs(probes)
     tier = ExactTier()
     if not hung:  # more of it would only hang again
         tier = examine(
@@ -184,60 +182,6 @@ def _audit(
         breach=broken,
         engine_path=settings.engine_path,
     )
-
-
-def _contract_iv(subject: Subject, contract: Contract | None, batch: int | None) -> Contract:
-    if batch and "step" in (subject.contract, contract):
-        raise UsageError("--batch is for the verify contract: code that drafts itself has none")
-    if subject.contract is None:
-        return contract or "verify"
-    if contract not in (None, subject.contract):
-        raise UsageError(
-            f"{subject.name} has the {subject.contract} contract: got --contract {contract}"
-        )
-    return subject.contract
-
-
-def _probes(
-    whole: Subject, subject: Subject, contract: Contract, settings: AuditSettings
-) -> tuple[doc.Probe, ...]:
-    if subject.coin_bits is not None:
-        message = "the code takes its coins as arguments: no random source to force"
-        return (doc.Probe(name="edges", outcome="not run", message=message),)
-    if contract == "verify":
-        _signature_iv(subject)
-    try:
-        return run_probes(
-            subject.rule,
-            contract,
-            eos=settings.eos,
-            batched=whole.rule if settings.batch else None,
-            rows=settings.batch,
-        )
-    except ValueError as error:
-        raise UsageError(f"{subject.name}: {error}") from None
-
-
-def _signature_iv(subject: Subject) -> None:
-    """Refuse code that cannot take the four arguments of ``verify``."""
-    try:
-        signature = inspect.signature(subject.rule)
-    except (TypeError, ValueError):
-        return
-    if not _takes(signature, 4):
-        hint = "; it looks like a step rule: --contract step" if _takes(signature, 5) else ""
-        raise UsageError(
-            f"{subject.name}{signature} cannot be called as verify(target_probs, draft_probs, "
-            f"draft_tokens, rng){hint}"
-        )
-
-
-def _takes(signature: inspect.Signature, count: int) -> bool:
-    try:
-        signature.bind(*range(count))
-    except TypeError:
-        return False
-    return True
 
 
 def _sample(
