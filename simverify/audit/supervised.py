@@ -4,8 +4,9 @@ import sys
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from simverify import results
 from simverify.audit.board import doing
@@ -26,6 +27,9 @@ from simverify.errors import SimverifyError
 
 _TRIAL_SECONDS = 2.0
 
+Conduct = Callable[..., results.AuditRun]
+"""An audit of a subject, with a keyword ``progress``."""
+
 
 def supervised_audit(
     load: Callable[[], Subject],
@@ -34,14 +38,14 @@ def supervised_audit(
     *,
     spec: str,
     reproduce: str | None = None,
-    trace: Path | None = None,
+    conduct: Conduct | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> results.AuditRun:
     """As :func:`~simverify.audit.run.audit` of what ``load`` returns, in a child process.
 
-    On a ``trace``, as :func:`~simverify.audit.recorded.audit_recorded`. A child that dies is a
-    FAIL that says how and where. Raises ``SimverifyError`` if it dies while ``load`` runs, and
-    as ``load`` and the audit do.
+    ``conduct`` takes the place of that audit, and then ``reproduce`` is the command that
+    repeats it. A child that dies is a FAIL that says how and where. Raises ``SimverifyError``
+    if it dies while ``load`` runs, and as ``load`` and the audit do.
     """
     say = progress or (lambda _line: None)
     stamp = stamped()
@@ -50,10 +54,8 @@ def supervised_audit(
         shared = Shared()
         subject = load()
         try:
-            if trace is not None:
-                from simverify.audit.recorded import audit_recorded
-
-                return audit_recorded(subject, trace, settings, progress=told)
+            if conduct is not None:
+                return conduct(subject, progress=told)
             return audit(subject, contract, settings, reproduce=reproduce, progress=told)
         except SimverifyError:
             raise
@@ -62,14 +64,20 @@ def supervised_audit(
             changed = shared.restore()
             if not changed:
                 raise
-            return broken_document(changed, spec, contract or "verify", settings, stamp())
+            return again(broken_document(changed, spec, contract or "verify", settings, stamp()))
+
+    def again(run: results.AuditRun) -> results.AuditRun:
+        if conduct is None or reproduce is None:
+            return run
+        return msgspec.structs.replace(run, reproduce=reproduce)
 
     run: results.AuditRun | Died = in_child(work, say)
     if not isinstance(run, Died):
         return run
     if not run.place:
-        raise SimverifyError(f"{spec} fails to load: {run.how}")
-    return _crashed(run, spec, contract or "verify", settings, stamp())
+        what = spec if conduct is None else f"{spec}, or what it runs on,"
+        raise SimverifyError(f"{what} fails to load: {run.how}")
+    return again(_crashed(run, spec, contract or "verify", settings, stamp()))
 
 
 def supervised_explain(

@@ -13,7 +13,7 @@ _COMMANDS = {
     "plan": ("plan:plan", "Say what a claim costs, or what a budget detects."),
     "report": ("report:report", "Render a run file: HTML, Markdown, JUnit, GitHub."),
     "figure": ("figure:figure", "Draw a figure for a paper from run files."),
-    "replay": ("audit:replay", "Show one failing path of an audit again."),
+    "replay": ("replay:replay", "Show one failing path of an audit again."),
     "verifiers": ("info:verifiers", "List the built-in verifiers."),
     "models": ("info:models", "List the built-in models."),
     "faults": ("info:faults", "List the catalogue of faulty verifiers."),
@@ -35,6 +35,7 @@ _EXAMPLES = {
         "simverify audit package.module:Rule --contract step",
         "simverify audit transformers --json run.json",
         "simverify audit --self-test",
+        "simverify audit my_sampler.py:verify --target DIR --draft DIR --prompts prompts.txt",
         "simverify audit --outputs served.jsonl --target DIR",
     ),
     "capture": (

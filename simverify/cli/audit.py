@@ -1,10 +1,9 @@
-"""``simverify audit`` and ``simverify replay``."""
+"""``simverify audit``."""
 
-import re
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from textwrap import fill
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 from rich.text import Text
@@ -12,7 +11,6 @@ from rich.text import Text
 from simverify.cli.common import (
     EXIT_CODES,
     VERDICT_STYLE,
-    WIDTH,
     OptionalWhole,
     Whole,
     check_output,
@@ -21,8 +19,9 @@ from simverify.cli.common import (
     output_console,
     progress,
 )
+from simverify.cli.live import live_of
 from simverify.cli.outputs import OutputOptions, audit_emitted
-from simverify.errors import UsageError
+from simverify.cli.ways import chosen_way
 
 if TYPE_CHECKING:
     from simverify.audit.settings import AuditSettings
@@ -34,8 +33,8 @@ def audit(
     /,
     *,
     contract: Literal["verify", "step"] | None = None,
-    gamma: Whole = 4,
-    vocab: Whole = 12,
+    gamma: OptionalWhole = None,
+    vocab: OptionalWhole = None,
     self_test: Annotated[bool, Parameter(negative=())] = False,
     strict_probes: Annotated[bool, Parameter(negative=())] = False,
     batch: OptionalWhole = None,
@@ -45,7 +44,7 @@ def audit(
     tolerance: float | None = None,
     max_paths: OptionalWhole = None,
     max_samples: OptionalWhole = None,
-    seconds: float = 60.0,
+    seconds: float | None = None,
     alpha: float = 1e-6,
     detect: float | None = None,
     seed: Whole = 0,
@@ -69,7 +68,7 @@ def audit(
     report: Path | None = None,
     quiet: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
-    """Put a verifier on trial: exactly where its paths can be followed.
+    """Put a verifier on trial: exactly where its paths can be followed, or on real models.
 
     Parameters
     ----------
@@ -78,9 +77,10 @@ def audit(
     contract
         verify (a drafted block is given; the default) or step (the code drafts itself).
     gamma
-        Largest draft length of the instances, 1 to 4.
+        Largest draft length of the instances, 1 to 4; 4 if not given. Of real models the draft
+        length, 1 to 64.
     vocab
-        Largest vocabulary of the instances, 2 to 12.
+        Largest vocabulary of the instances, 2 to 12; 12 if not given.
     self_test
         Turn the audit on every catalogued fault and every must-pass control instead.
     strict_probes
@@ -102,30 +102,34 @@ def audit(
         Budget of the sampled tier.
     seconds
         Limit of each tier, which only aborts, to INCONCLUSIVE. Processor seconds in the exact
-        tier (the wall clock where the code waits), the wall clock in the sampled one.
+        tier (the wall clock where the code waits), the wall clock in the sampled one; 60 if
+        not given.
     alpha
         False-alarm rate of the sampled tier.
     detect
         Deviation (mean one-token TV) that the sampled tier finds with power .9: .01, on a
-        trace .04.
+        trace, on real models and of emitted tokens .04.
     seed
-        Seed of instances, search and samples.
+        Seed of all draws.
     outputs
         Instead of SPEC: tokens that another engine emitted, a JSONL file with prompt, and
         tokens (ids) or text, a line.
     endpoint
         Instead of SPEC: a server that speaks /v1/completions, such as http://localhost:8000.
     target
-        Emitted tokens: the model whose law they should follow, a folder or a name that
-        Transformers loads, or tiny-llama.
+        SPEC decodes on real models: the target, a folder or a name that Transformers loads, or
+        tiny-llama, which ships. Emitted tokens: the model whose law they should follow.
     draft
-        Emitted tokens: a proxy for the engine's draft, for a third order of PITs.
+        Real models: the draft; of tiny-llama its own if not given. Emitted tokens: a proxy for
+        the engine's draft, for a third order of PITs.
     prompts
-        Endpoint: prompts, JSONL or a text file with one a paragraph.
+        Real models and endpoint: prompts, JSONL or a text file with one a paragraph; of
+        tiny-llama its own if not given.
     samples
         Endpoint: completions of each prompt at most; by default until N tokens are there.
     tokens
-        Emitted tokens: N, fixed beforehand; by default what the promised power needs.
+        Emitted tokens that are judged, fixed beforehand; by default what the promised power
+        needs.
     max_tokens
         Endpoint: limit of one completion, 128 if not given.
     served_model
@@ -133,12 +137,18 @@ def audit(
     ball
         Emitted tokens: TV of the engine's own rows from the rescored ones, on average; by
         default twice what computing rows again shows.
-    temperature, top_k, top_p
-        Emitted tokens: the law that the engine was asked to sample; temperature 1 if not given.
-    device, dtype
-        Emitted tokens: where and in what rows are computed; cpu and float32 by default.
+    temperature
+        Of the law that real models sample, or that the engine was asked for; 1 if not given.
+    top_k
+        Tokens that this law keeps; all by default.
+    top_p
+        Share of its probability that is kept; all by default.
+    device
+        Where real models compute; cpu by default.
+    dtype
+        In what real models compute; float32 by default.
     threads
-        Emitted tokens: threads of torch.
+        Threads of torch; with SPEC one by default.
     json
         Write the result document to this file, or to standard output for "-".
     report
@@ -146,94 +156,72 @@ def audit(
     quiet
         No progress on standard error.
     """
-    emitted = OutputOptions(
-        outputs=outputs, endpoint=endpoint, target=target, draft=draft, prompts=prompts,
-        samples=samples, tokens=tokens, max_tokens=max_tokens, served_model=served_model,
-        ball=ball, temperature=temperature, top_k=top_k, top_p=top_p, device=device, dtype=dtype,
-        threads=threads,
-    )  # fmt: skip
-    if emitted.asked:
-        others = {
-            "SPEC": spec, "--contract": contract, "--batch": batch, "--eos": eos, "--trace": trace,
-            "--engine-path": engine_path, "--tolerance": tolerance, "--max-paths": max_paths,
-            "--max-samples": max_samples, "--self-test": self_test or None,
-            "--strict-probes": strict_probes or None,
-        }  # fmt: skip
-        for option, value in others.items():
-            if value is not None:
-                raise UsageError(f"{option} is not for emitted tokens: name --outputs alone")
-        check_output(json, report)
+    given = locals()  # every option by its name
+    way = chosen_way(given)
+    check_output(json, report)
+    if way == "emitted":
+        emitted = OutputOptions(**{own.name: given[own.name] for own in fields(OutputOptions)})
         return audit_emitted(emitted, alpha, detect, seed, json, report, quiet)
-    emitted.refuse()
     from simverify.audit.settings import AuditSettings
-    from simverify.audit.spec import load_subject
-    from simverify.audit.supervised import supervised_audit
-    from simverify.reports.write import RUN_FILE
 
-    budgets = {"max_paths": max_paths, "max_samples": max_samples}
+    wide = {"gamma": gamma, "vocab_size": vocab} if way in ("small", "self-test") else {}
+    limits = {"max_paths": max_paths, "max_samples": max_samples, "seconds": seconds}
+    sizes: dict[str, Any] = {k: v for k, v in (wide | limits).items() if v is not None}
     settings = AuditSettings(
-        gamma=gamma,
-        vocab_size=vocab,
+        **sizes,
         engine_path=None if engine_path is None else str(engine_path),
         tolerance=tolerance,
-        seconds=seconds,
         alpha=alpha,
-        detect=(0.01 if trace is None else 0.04) if detect is None else detect,
+        detect=(0.04 if way in ("trace", "live") else 0.01) if detect is None else detect,
         seed=seed,
         strict_probes=strict_probes,
         batch=batch,
         eos=eos,
-        **{name: value for name, value in budgets.items() if value is not None},
     )
-    if self_test:
-        if spec is not None:
-            raise UsageError(f"--self-test audits the catalogue: got SPEC {spec!r} too")
-        for option, given in (
-            ("--contract", contract is not None),
-            ("--batch", batch is not None),
-            ("--eos", eos is not None),
-            ("--trace", trace is not None),
-            ("--engine-path", engine_path is not None),
-            ("--tolerance", tolerance is not None),
-            ("--strict-probes", strict_probes),
-        ):
-            if given:
-                raise UsageError(
-                    f"--self-test takes no {option}: every entry of the catalogue has its own"
-                )
-        check_output(json, report)
+    if way == "self-test":
         return _self_test(settings, json, report, quiet)
-    if spec is None:
-        raise UsageError("name what to audit, such as my_sampler.py:verify; see audit --help")
-    if trace is not None:
-        for option, given in (
-            ("--contract step", contract == "step"),
-            ("--batch", batch is not None),
-            ("--eos", eos is not None),
-            ("--tolerance", tolerance is not None),
-            ("--max-paths", max_paths is not None),
-            ("--max-samples", max_samples is not None),
-        ):
-            if given:
-                raise UsageError(f"--trace takes no {option}: its blocks are drafted already")
-    check_output(json, report)
+    assert spec is not None
     if json is not None:
         json_text_iv(spec)
-    kept = report / RUN_FILE if report is not None and json in (None, "-") else json
-    again = None if kept in (None, "-") else f"simverify replay {kept}#0"
-    with progress(quiet) as say:
-        run = supervised_audit(
-            partial(load_subject, spec, settings.engine_path, seconds=settings.seconds),
-            contract,
-            settings,
-            spec=spec,
-            reproduce=again,
-            trace=trace,
-            progress=say,
-        )
+    run = _run(spec, given, settings)
     if deliver(run, json, report):
         print_audit(run)
     return EXIT_CODES[run.verdict]
+
+
+def _run(spec: str, given: dict[str, Any], settings: "AuditSettings") -> "AuditRun":
+    """Audit ``spec`` in a child process, on a trace, on real models or on small instances."""
+    from simverify.audit.spec import load_subject
+    from simverify.audit.supervised import Conduct, supervised_audit
+    from simverify.reports.write import RUN_FILE
+
+    conduct: Conduct | None = None
+    again: str | None
+    if (trace := given["trace"]) is not None:
+        from simverify.audit.recorded import audit_recorded, recorded_command
+
+        again = recorded_command(spec, trace, settings)
+        conduct = partial(audit_recorded, folder=trace, settings=settings)
+    elif given["target"] is not None:
+        live = live_of(given)
+        from simverify.audit.live import audit_live
+
+        again = live.command(spec, settings)
+        conduct = partial(audit_live, live=live, settings=settings)
+    else:
+        json, report = given["json"], given["report"]
+        kept = report / RUN_FILE if report is not None and json in (None, "-") else json
+        again = None if kept in (None, "-") else f"simverify replay {kept}#0"
+    with progress(given["quiet"]) as say:
+        return supervised_audit(
+            partial(load_subject, spec, settings.engine_path, seconds=settings.seconds),
+            given["contract"],
+            settings,
+            spec=spec,
+            reproduce=again,
+            conduct=conduct,
+            progress=say,
+        )
 
 
 def print_audit(run: "AuditRun") -> None:
@@ -245,64 +233,6 @@ def print_audit(run: "AuditRun") -> None:
     console.print(Text(verdict, style=VERDICT_STYLE[run.verdict]))
     for line in lines:
         console.print(Text(line), soft_wrap=True)
-
-
-def replay(run: Annotated[str, Parameter(show_env_var=False)], /) -> int:
-    """Run one failing path or trial of an audit again, alone, and show every draw and branch.
-
-    Parameters
-    ----------
-    run
-        RUN.json#n: the n-th heaviest path to the output that deviates, from 0; or, where
-        sampled calls failed, #0, the trial that shows it.
-    """
-    from simverify.audit.replay_text import render
-    from simverify.audit.spec import load_subject
-    from simverify.audit.supervised import (
-        supervised_breach,
-        supervised_explain,
-        supervised_trial,
-    )
-    from simverify.reports.document import read_audit
-
-    name, hash_sign, number = run.rpartition("#")
-    if not (name and hash_sign) or not re.fullmatch("[0-9]{1,18}", number):
-        raise UsageError(f"{run!r}: expected RUN.json#n, such as run.json#0")
-    document = read_audit(Path(name))
-    load = partial(load_subject, document.spec, document.engine_path)
-    if document.counterexample is not None:
-        explanation = supervised_explain(
-            load,
-            document.contract,
-            document.counterexample,
-            spec=document.spec,
-            batch=document.batch,
-        )
-        if int(number) >= len(explanation.trails):
-            raise UsageError(
-                f"{name} has {len(explanation.trails)} paths to the output, "
-                f"numbered from 0: got {number}"
-            )
-        text = render(explanation, only=int(number))
-    elif document.breach is not None:
-        texts = supervised_breach(load, document)
-        if int(number) >= len(texts):
-            raise UsageError(
-                f"{name} has {len(texts)} paths that break the contract, numbered from 0: "
-                f"got {number}"
-            )
-        text = texts[int(number)]
-    elif document.trial is not None:
-        if int(number) != 0:
-            raise UsageError(f"{name} has one failing trial, number 0: got {number}")
-        text = supervised_trial(load, document)
-    else:
-        raise UsageError(
-            f"{name}: the audit found no counterexample and no failing trial to replay"
-        )
-    for line in text.splitlines():
-        print(fill(line, WIDTH, subsequent_indent=" " * 6))
-    return 0
 
 
 def _self_test(

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import fill
@@ -90,6 +90,17 @@ def progress(quiet: bool) -> Iterator[Callable[[str], None]]:
             yield lambda line: status.update(Text(line))  # a name may look like markup
     else:
         yield lambda line: say_error(fill(printable(line), WIDTH, subsequent_indent="  "))
+
+
+def refuse(options: Mapping[str, object], why: str) -> None:
+    """Raise ``UsageError`` for the first of ``options`` that was given.
+
+    By parameter name; None, and False of a switch, is what was not. ``why``: the line, with
+    the option's name for ``{}``.
+    """
+    for name, value in options.items():
+        if value is not None and value is not False:
+            raise UsageError(why.format(f"--{name.replace('_', '-')}"))
 
 
 def check_output(json: str | None, report: Path | None = None) -> None:

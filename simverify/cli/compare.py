@@ -14,6 +14,7 @@ from simverify.cli.common import (
     json_text_iv,
     output_console,
     progress,
+    refuse,
 )
 from simverify.errors import UsageError
 
@@ -125,16 +126,19 @@ def compare(
     with progress(quiet) as say:
         shared |= {"progress": say}
         if trace is not None:
-            _refuse({**real, **simulated}, "a trace, which has its own")
+            refuse({**real, **simulated}, "{} is not for a trace, which has its own")
             run = _trace(trace, verifiers, detect, shared | {"seed": seed})
         elif target is not None or draft is not None or models in REAL:
-            _refuse(simulated, "real models")
+            refuse(simulated, "{} is not for real models")
             if target is None and draft is None:
                 real["target"], real["draft"] = "tiny-llama", models
             chosen = "token,block,greedy" if verifiers is None else verifiers
             run = _real(real, chosen, detect, temperature, threads, shared)
         else:
-            _refuse(real, "simulated ones: name --target and --draft, or --models tiny-llama")
+            refuse(
+                real,
+                "{} is not for simulated ones: name --target and --draft, or --models tiny-llama",
+            )
             chosen = "token,block,greedy,match" if verifiers is None else verifiers
             run = _simulated(
                 models, chosen, shared, blocks=blocks, calls=calls, eos=eos, threads=threads,
@@ -196,12 +200,6 @@ def _trace(
 
     names = STATELESS if verifiers is None else _names("--verifiers", verifiers)
     return compare_trace(folder, names, detect=DETECT if detect is None else detect, **shared)
-
-
-def _refuse(options: dict[str, Any], what: str) -> None:
-    for name, value in options.items():
-        if value is not None:
-            raise UsageError(f"--{name} is not for {what}")
 
 
 def _names(option: str, text: str) -> list[str]:

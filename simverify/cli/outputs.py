@@ -29,16 +29,6 @@ class OutputOptions:
     dtype: str | None = None
     threads: int | None = None
 
-    @property
-    def asked(self) -> bool:
-        """Whether the output tier was asked for."""
-        return self.outputs is not None or self.endpoint is not None
-
-    def refuse(self) -> None:
-        """Raise ``UsageError`` if an option was given without what it belongs to."""
-        for name in _given(self):
-            raise UsageError(f"{name} is for tokens already emitted: name --outputs or --endpoint")
-
 
 def audit_emitted(
     options: OutputOptions,

@@ -158,7 +158,6 @@ def test_the_command_line_asks_and_exits_by_the_verdict(pair, tmp_path, capfd):
         (["--outputs", "o", "--target", "t", "--self-test"], "--self-test is not for"),
         (["--outputs", "o", "--target", "t", "--trace", "d"], "--trace is not for"),
         (["token", "--outputs", "o", "--target", "t"], "SPEC is not for"),
-        (["token", "--target", "t"], "--target is for tokens already emitted"),
         (["--outputs", "o", "--target", "t", "--ball", "1"], "ball is 1.0"),
     ],
 )
