@@ -1,11 +1,14 @@
 """A causal model with its key/value cache, for a batch of requests of different lengths."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+
+from simverify.errors import SimverifyError
 
 Floats = npt.NDArray[np.float32]
 
@@ -52,14 +55,15 @@ class CachedModel:
         fresh = (torch.arange(width) < counts[:, None]).to(self._device)
         self._used = torch.cat([self._used, fresh], dim=1)
         positions = (self._used.cumsum(dim=1) - 1)[:, -width:]
-        logits = self._model(
-            padded.to(self._device),
-            attention_mask=self._used.long(),
-            position_ids=positions,
-            past_key_values=self._cache,
-            use_cache=True,
-        ).logits
-        found = logits.float().cpu().numpy()
+        with self._memory():
+            logits = self._model(
+                padded.to(self._device),
+                attention_mask=self._used.long(),
+                position_ids=positions,
+                past_key_values=self._cache,
+                use_cache=True,
+            ).logits
+            found = logits.float().cpu().numpy()
         return [found[r, :n] for r, n in enumerate(counts.tolist())]
 
     @torch.no_grad()
@@ -71,24 +75,22 @@ class CachedModel:
         if not len(tokens):
             return
         assert not self._used[request].any()
-        alone = self._empty()
-        self._model.base_model(
-            torch.as_tensor(tokens, device=self._device)[None],
-            past_key_values=alone,
-            use_cache=True,
-        )
-        missing = max(len(tokens) - self._used.shape[1], 0)
-        for layer, own in zip(self._cache.layers, alone.layers, strict=True):
-            if missing:
-                shape = (len(self._used), own.keys.shape[1], missing)
-                layer.update(
-                    own.keys.new_zeros((*shape, own.keys.shape[3])),
-                    own.values.new_zeros((*shape, own.values.shape[3])),
-                )
-            layer.keys[request, :, : len(tokens)] = own.keys[0]
-            layer.values[request, :, : len(tokens)] = own.values[0]
+        ids = torch.as_tensor(tokens, device=self._device)[None]
+        alone, end = self._empty(), len(tokens)
+        missing = max(end - self._used.shape[1], 0)
+        with self._memory():
+            self._model.base_model(ids, past_key_values=alone, use_cache=True)
+            for layer, own in zip(self._cache.layers, alone.layers, strict=True):
+                if missing:
+                    room = [
+                        x.new_zeros((len(self._used), x.shape[1], missing, x.shape[3]))
+                        for x in (own.keys, own.values)
+                    ]
+                    layer.update(*room)
+                layer.keys[request, :, :end] = own.keys[0]
+                layer.values[request, :, :end] = own.values[0]
         self._used = torch.nn.functional.pad(self._used, (0, missing))
-        self._used[request, : len(tokens)] = True
+        self._used[request, :end] = True
 
     def take_back(self, counts: Sequence[int]) -> None:
         """Forget the last ``counts[r]`` tokens of each request r."""
@@ -103,6 +105,21 @@ class CachedModel:
         index = torch.as_tensor(np.asarray(requests), device=self._device)
         self._used = self._used[index]
         self._cache.batch_select_indices(index)
+
+    @contextmanager
+    def _memory(self) -> Iterator[None]:
+        """Say in one line that memory is short; torch has no one error for it."""
+        try:
+            yield
+        except (MemoryError, RuntimeError) as error:
+            short = isinstance(error, MemoryError | torch.OutOfMemoryError)
+            if not (short or "allocate memory" in str(error)):
+                raise
+            requests, width = self._used.shape
+            raise SimverifyError(
+                f"out of memory on {self._device} with {requests} requests of up to {width} tokens "
+                f"side by side: take fewer (--lanes), shorter prompts or a smaller model"
+            ) from None
 
     def _empty(self) -> Any:
         from transformers import DynamicCache

@@ -4,6 +4,7 @@ torch and transformers are needed here and nowhere else among the models.
 """
 
 import importlib.util
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,7 +71,8 @@ class TransformerPair:
 
     def encode(self, prompt: str) -> list[int]:
         """Return a prompt's token ids, one or more."""
-        ids: list[int] = self.tokenizer(prompt).input_ids
+        # Prompts that are too long are refused where the context is known.
+        ids: list[int] = self.tokenizer(prompt, verbose=False).input_ids
         if not ids:
             start = self.tokenizer.bos_token_id
             ids = [min(self.eos) if start is None and self.eos else start or 0]
@@ -107,6 +109,8 @@ def load_pair(
     for package in ("torch", "transformers"):
         if importlib.util.find_spec(package) is None:
             raise UsageError(f"real models need {package}: pip install 'simverify[models]'")
+    from simverify.models.cache_check import cache_iv
+
     _device_iv(device)
     folders = [
         str(BUNDLED / folder) if (folder := bundled.get(name)) else name
@@ -130,13 +134,16 @@ def load_pair(
             f"the tokenizers of {target} and {draft} differ in {max(differing, 1)} words: both "
             f"need the same"
         )
-    for model, given in zip(loaded, (target, draft), strict=True):
-        kinds = set(getattr(model.config, "layer_types", None) or ["full_attention"])
-        if kinds != {"full_attention"}:
-            raise UsageError(
-                f"{given} has layers of {', '.join(sorted(kinds))}: rejected tokens can be taken "
-                f"back from full attention alone"
-            )
+    largest = max(words[0].values(), default=0)
+    if largest >= sizes[0]:
+        raise UsageError(
+            f"the tokenizer of {target} goes up to token {largest} and the model holds {sizes[0]} "
+            f"tokens: expected those of one model"
+        )
+    for model, given in {
+        id(m): (m, g) for m, g in zip(loaded, (target, draft), strict=True)
+    }.values():
+        cache_iv(model, given)
     limits = [getattr(model.config, "max_position_embeddings", None) for model in loaded]
     eos = loaded[0].generation_config.eos_token_id
     ends = eos if isinstance(eos, list) else [] if eos is None else [eos]
@@ -147,7 +154,7 @@ def load_pair(
         draft_model=loaded[1],
         tokenizer=tokenizers[0],
         vocab_size=sizes[0],
-        context=min([limit for limit in limits if limit] or [1 << 20]),
+        context=min([limit for limit in limits if limit and limit > 0] or [1 << 20]),
         eos=frozenset(ends),
         sampling=sampling or Sampling(),
     )
@@ -172,6 +179,9 @@ def _device_iv(device: str) -> None:
         raise UsageError(f"device is {device!r}, expected one such as cpu or cuda") from None
     if kind == "cuda" and not torch.cuda.is_available():
         raise UsageError(f"device is {device!r}, and torch sees no GPU here: use --device cpu")
+    here = torch.accelerator.current_accelerator()
+    if kind != "cpu" and (here is None or here.type != kind):
+        raise UsageError(f"device is {device!r}, and torch computes on none here: use --device cpu")
 
 
 def _load(name: str, device: str, dtype: Dtype) -> Any:
@@ -179,8 +189,10 @@ def _load(name: str, device: str, dtype: Dtype) -> Any:
     import transformers
 
     load: Any = transformers.AutoModelForCausalLM.from_pretrained
-    logging: Any = transformers.utils.logging
-    logging.disable_progress_bar()
+    hub: Any = transformers.utils.logging
+    hub.disable_progress_bar()
+    hub.set_verbosity_error()
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # one line is ours to say
     _there_iv(name)
     try:
         model = load(name, dtype=getattr(torch, dtype))
