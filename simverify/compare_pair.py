@@ -85,22 +85,25 @@ def compare_pair(
     say, stamp = progress or (lambda _: None), stamped()
     say(f"{pair.name}: the target alone")
     alone = plain(pair, job)
-    rows, timings, latencies, coupling = [], [], [], None
     runs: dict[str, Decoded] = {}
+    clocks = []
     for rule in rules:
         say(f"{pair.name}: {rule.name}")
         emitted = Emitted(job, rule)
-        clock = decode(pair, job, judges(rule), emitted)
-        seen = runs[rule.name] = emitted.decoded
-        row = pair_row(
-            pair.name, pair.vocab_size, rule, seen, share=share, detect=detect,
+        clocks.append(decode(pair, job, judges(rule), emitted))
+        runs[rule.name] = emitted.decoded
+    rows = [
+        pair_row(
+            pair.name, pair.vocab_size, rule, runs[rule.name], share=share, detect=detect,
             cost_ratio=cost_ratio, baseline=runs.get("token"),
-        )  # fmt: skip
-        rows.append(row)
-        coupling = coupling or expected_accepted(seen, "greedy")
-        timings.append(_timing(row, clock))
-        latencies.append(_latency(row, clock, alone, gamma))
-    assert coupling is not None
+        )
+        for rule in rules
+    ]  # fmt: skip
+    coupling = expected_accepted(runs[rules[0].name], "greedy")
+    timings = [_timing(row, clock) for row, clock in zip(rows, clocks, strict=True)]
+    latencies = [
+        _latency(row, clock, alone, gamma) for row, clock in zip(rows, clocks, strict=True)
+    ]
     info = doc.ModelInfo(
         name=pair.name, given=None, vocab_size=pair.vocab_size,
         bounds=doc.Bounds(coupling=coupling), file_sha256=None, draft_distance=None,

@@ -24,6 +24,7 @@ DETECT = 0.04
 """Deviation that a run on real models is to find: they are too slow for a simulation's .01."""
 
 _DELTA = 1e-3
+_REFUTED = float(np.log(1.0 / (1.0 - POWER)))
 _WORDS: dict[doc.Verdict, str] = {
     "PASS": "accepts as the declared rule does",
     "FAIL": "not the declared rule",
@@ -113,19 +114,26 @@ def _acceptance(seen: Decoded, alpha: float, detect: float) -> doc.Acceptance:
     )
     test = stats.score_test(sums, alpha=alpha, name="accepted tokens of a first call")
     each = test.min_detectable / seen.gamma
-    verdict: doc.Verdict = "FAIL" if test.rejected else "PASS" if each <= detect else "INCONCLUSIVE"
-    way = "more" if test.statistic > 0.0 else "fewer"
-    finding = (
-        f"accepts {abs(test.statistic):.3g} tokens a call {way} than its rule would, on "
-        f"{test.n:,} blocks"
-    )
+    if sums.variance == 0.0:
+        # No coin decides, as at temperature 0: one call that is off shows it.
+        each = _REFUTED / test.n
+    findings = []
+    if wrong := int((laws[np.arange(test.n), seen.taus] == 0.0).sum()):
+        findings.append(f"accepts what its rule cannot accept, in {wrong:,} of {test.n:,} blocks")
+    if test.rejected:
+        way = "more" if test.statistic > 0.0 else "fewer"
+        findings.append(
+            f"accepts {abs(test.statistic):.3g} tokens a call {way} than its rule would, on "
+            f"{test.n:,} blocks"
+        )
+    verdict: doc.Verdict = "FAIL" if findings else "PASS" if each <= detect else "INCONCLUSIVE"
     return doc.Acceptance(
         verdict=verdict,
         words=_WORDS[verdict],
         tests=(test_document(test),),
         detectable=finite(each),
         deviation="shift of E[tau] / gamma",
-        findings=(finding,) if test.rejected else (),
+        findings=tuple(findings),
     )
 
 

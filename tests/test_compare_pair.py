@@ -19,6 +19,7 @@ from simverify.faults.lossy import lenient  # noqa: E402
 from simverify.models.prompts import read_prompts  # noqa: E402
 from simverify.models.sampling import Sampling  # noqa: E402
 from simverify.models.transformer import BUNDLED, load_pair  # noqa: E402
+from simverify.pair_rows import pair_row  # noqa: E402
 from simverify.reports.document import read_document  # noqa: E402
 from simverify.reports.html import html_report  # noqa: E402
 from simverify.simulators.decoding import loop  # noqa: E402
@@ -26,6 +27,7 @@ from simverify.simulators.decoding.emitted import Emitted  # noqa: E402
 from simverify.simulators.decoding.judges import judges  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
+JOB = loop.Job(((1, 2), (3,)), gamma=3, lanes=8, lane_tokens=50, request_tokens=20, seed=1)
 PROMPTS = read_prompts(BUNDLED / "prompts.jsonl")
 
 
@@ -98,7 +100,7 @@ class Words:
 
     bos_token_id = 0
 
-    def __call__(self, text, **_):
+    def __call__(self, text):
         return type("Encoded", (), {"input_ids": [int(word) for word in text.split()]})
 
 
@@ -176,3 +178,27 @@ def test_rows_with_zeros_are_judged_on_their_support(sampling):
     )  # fmt: skip
     assert not any(row.lossless.findings for row in found.results)
     assert np.isfinite([row.block_efficiency for row in found.results]).all()
+
+
+def test_without_a_coin_one_call_decides():
+    """At temperature 0 laws are point masses: right rules pass, one that keeps fewer fails."""
+    pair = replace(little_pair(sampling=Sampling(0.0)), tokenizer=Words())
+    run = compare_pair(
+        pair, ["1 2", "3"], ("block", "token"), gamma=3, tokens=400, lanes=8, detect=0.3
+    )
+    assert [row.verdict for row in run.results] == ["PASS", "PASS"]
+    assert [row.acceptance.verdict for row in run.results] == ["PASS", "PASS"]
+    assert 0.0 < run.results[0].acceptance.detectable < 0.04
+    timid = replace(VERIFIERS["token"], rule=lambda p, q, x, rng: [int(p[0].argmax())])
+    seen = Emitted(job := JOB, timid)
+    loop.decode(pair, job, judges(timid), seen)
+    row = pair_row("m", pair.vocab_size, timid, seen.decoded, share=1e-6, detect=0.04,
+                   cost_ratio=0.1, baseline=None)  # fmt: skip
+    assert (row.lossless.verdict, row.acceptance.verdict) == ("PASS", "FAIL")
+    assert "cannot accept" in row.acceptance.findings[0]
+
+
+def test_pairs_do_not_depend_on_the_order_of_the_rules():
+    pair = replace(little_pair(), tokenizer=Words())
+    run = compare_pair(pair, ["1 2", "3"], ("block", "token"), gamma=3, tokens=200, lanes=4)
+    assert [row.paired is None for row in run.results] == [False, True]

@@ -13,7 +13,8 @@ from simverify.errors import UsageError
 from simverify.models.kv_cache import CachedModel
 
 _TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 0.1}
-"""Of the logits' spread. Right models of two to eight layers are off by 2e-7 and .005, wrong ones by one or so."""
+"""Of the logits' spread. Right models of two to eight layers are off by 2e-7 and .005, wrong
+ones by one or so."""
 
 _SEED = 20250808
 

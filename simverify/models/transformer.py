@@ -71,8 +71,7 @@ class TransformerPair:
 
     def encode(self, prompt: str) -> list[int]:
         """Return a prompt's token ids, one or more."""
-        # Prompts that are too long are refused where the context is known.
-        ids: list[int] = self.tokenizer(prompt, verbose=False).input_ids
+        ids: list[int] = self.tokenizer(prompt).input_ids
         if not ids:
             start = self.tokenizer.bos_token_id
             ids = [min(self.eos) if start is None and self.eos else start or 0]
