@@ -190,9 +190,9 @@ def test_without_a_coin_one_call_decides():
     assert [row.acceptance.verdict for row in run.results] == ["PASS", "PASS"]
     assert 0.0 < run.results[0].acceptance.detectable < 0.04
     timid = replace(VERIFIERS["token"], rule=lambda p, q, x, rng: [int(p[0].argmax())])
-    seen = Emitted(job := JOB, timid)
-    loop.decode(pair, job, judges(timid), seen)
-    row = pair_row("m", pair.vocab_size, timid, seen.decoded, share=1e-6, detect=0.04,
+    seen = Emitted(JOB, timid)
+    loop.decode(pair, JOB, judges(timid), seen)
+    row = pair_row("m", pair.vocab_size, timid, seen.decoded, share=1e-6, detect=0.3,
                    cost_ratio=0.1, baseline=None)  # fmt: skip
     assert (row.lossless.verdict, row.acceptance.verdict) == ("PASS", "FAIL")
     assert "cannot accept" in row.acceptance.findings[0]
