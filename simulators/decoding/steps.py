@@ -97,7 +97,7 @@ class Oracle:
                 self._model.take_back([len(self._fed) - kept])
             self._fed = tokens
             (logits,) = self._model.feed([tokens[kept:]])
-        except (RuntimeError, MemoryError) as error:  # torch says that its memory is short
+        except (SimverifyError, RuntimeError, MemoryError) as error:  # as where memory is short
             line = " ".join(str(error).split())[:200]
             raise ModelFailed(f"a model fails after {len(tokens)} tokens: {line}") from error
         # Those of the prompt nobody asks for, and they are many.

@@ -12,6 +12,7 @@ pytest.importorskip("transformers")
 from real_models import CONTEXT, VOCAB_SIZE, little_pair
 from traces import spelled_pair
 
+from simverify.errors import SimverifyError
 from simverify.models.sampling import Sampling
 from simverify.pair_job import make_job
 from simverify.simulators.decoding.loop import Job
@@ -201,11 +202,12 @@ def test_a_prefix_that_has_no_row(prefix, error, says):
     np.testing.assert_allclose(rows((1, 2)), little_pair().target((1, 2)), atol=1e-6)
 
 
-def test_a_model_that_fails_is_told(monkeypatch):
+@pytest.mark.parametrize("kind", [RuntimeError, MemoryError, SimverifyError])
+def test_a_model_that_fails_is_told(monkeypatch, kind):
     from simverify.models.kv_cache import CachedModel
 
     def short(self, tokens):
-        raise RuntimeError("out of\nmemory")
+        raise kind("out of\nmemory")
 
     monkeypatch.setattr(CachedModel, "feed", short)
     with pytest.raises(ModelFailed, match="after 2 tokens: out of memory"):
