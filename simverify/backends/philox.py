@@ -48,9 +48,10 @@ def uniforms(
     _address_iv(batch, gamma, seed, first_trial, call)
     place = torch.device(device)
     if place.type == "cuda":
-        from simverify.backends.fused import fused_uniforms
+        from simverify.backends import fused
 
-        return fused_uniforms(batch, gamma, seed, first_trial, call, place)
+        if fused.installed():
+            return fused.fused_uniforms(batch, gamma, seed, first_trial, call, place)
     accept = _draws(ACCEPT, batch, gamma, seed, first_trial, call * calls_for(gamma), place)
     correction = _draws(CORRECTION, batch, 1, seed, first_trial, call, place)
     return torch.cat([accept, correction], dim=1)
