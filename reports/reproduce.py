@@ -35,7 +35,7 @@ def reproduce_blocks(run: CompareRun) -> Iterator[Block]:
 
 
 def _decoding_blocks(run: CompareRun, found: Decoding) -> Iterator[Block]:
-    """The command of a run on real models; lanes and their lengths are its defaults."""
+    """The command of a run on real models; the length of its requests is the default."""
     if found.trace is not None:
         yield from _trace_blocks(run, found)
         return
@@ -50,6 +50,7 @@ def _decoding_blocks(run: CompareRun, found: Decoding) -> Iterator[Block]:
         "--prompts": found.prompts or "",
         "--verifiers": ",".join(row.verifier for row in run.results),
         "--tokens": str(found.tokens),
+        "--lanes": str(found.lanes),
         "--temperature": _number(found.temperature),
         "--top-k": "" if found.top_k is None else str(found.top_k),
         "--top-p": _number(found.top_p),
@@ -71,7 +72,6 @@ def _decoding_blocks(run: CompareRun, found: Decoding) -> Iterator[Block]:
 def _trace_blocks(run: CompareRun, found: Decoding) -> Iterator[Block]:
     """The command of a run on a trace."""
     options = {
-        "--gamma": str(run.gamma),
         "--trace": found.trace or "",
         "--verifiers": ",".join(row.verifier for row in run.results),
         "--cost-ratio": _number(run.results[0].speedup.cost_ratio),

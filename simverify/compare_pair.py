@@ -22,6 +22,9 @@ from simverify.verifiers import Verifier, get_verifier
 TOKENS = 20_000
 """Fewest emitted tokens a verifier by default: enough for the acceptance test as well."""
 
+LANES = 32
+"""Requests side by side by default."""
+
 
 def compare_pair(
     pair: TransformerPair,
@@ -30,7 +33,7 @@ def compare_pair(
     *,
     gamma: int,
     tokens: int | None = None,
-    lanes: int = 32,
+    lanes: int = LANES,
     request_tokens: int = 128,
     cost_ratio: float = 0.1,
     alpha: float = 1e-6,

@@ -26,7 +26,7 @@ DETECT = 0.01
 
 def compare(
     *,
-    gamma: Whole,
+    gamma: OptionalWhole = None,
     verifiers: str | None = None,
     models: str = "toy,compact,markov-64,ngram",
     blocks: OptionalWhole = None,
@@ -34,11 +34,12 @@ def compare(
     eos: OptionalWhole = None,
     cost_ratio: float = 0.1,
     draft_distance: float | None = None,
-    temperature: float = 1.0,
+    temperature: float | None = None,
     target: str | None = None,
     draft: str | None = None,
     prompts: Path | None = None,
     tokens: OptionalWhole = None,
+    lanes: OptionalWhole = None,
     top_k: OptionalWhole = None,
     top_p: float | None = None,
     device: str | None = None,
@@ -57,7 +58,7 @@ def compare(
     Parameters
     ----------
     gamma
-        Draft length: tokens proposed per target call.
+        Draft length: tokens proposed per target call; a trace has its own.
     verifiers
         Comma-separated: token, block, greedy, match, temperature-0; by default the first
         four, of real models the first three, on a trace those of them without state.
@@ -75,13 +76,15 @@ def compare(
     draft_distance
         markov-V: share of noise in the draft's rows, 0 to 1; .4 by default.
     temperature
-        markov-V and real models: temperature of target and draft; 0 is one-hot.
+        markov-V and real models: temperature of target and draft, 1 by default; 0 is one-hot.
     target, draft
         Real models instead of --models: folders or names that Transformers loads.
     prompts
         Real models: prompts, JSONL or a text file with one a paragraph.
     tokens
         Real models: emitted tokens per verifier; by default what the promised power needs.
+    lanes
+        Real models: requests decoded side by side, 32 by default; fewer take less memory.
     top_k, top_p
         Real models: tokens that are kept, of target and draft.
     device, dtype
@@ -107,6 +110,8 @@ def compare(
     from simverify.models import DEFAULT_DISTANCE, REAL
     from simverify.reports.terminal import print_comparison
 
+    if gamma is None and trace is None:
+        raise UsageError("--gamma requires an argument: the draft length, such as --gamma 8")
     check_output(json, report)
     if json is not None or report is not None:
         json_text_iv(models)  # the document holds the paths
@@ -117,8 +122,8 @@ def compare(
         "seed": seed or 0,
     }
     real = {
-        "target": target, "draft": draft, "prompts": prompts, "tokens": tokens, "top-k": top_k,
-        "top-p": top_p, "device": device, "dtype": dtype,
+        "target": target, "draft": draft, "prompts": prompts, "tokens": tokens, "lanes": lanes,
+        "top-k": top_k, "top-p": top_p, "device": device, "dtype": dtype,
     }  # fmt: skip
     simulated = {
         "blocks": blocks, "calls": calls or None, "eos": eos, "draft-distance": draft_distance,
@@ -126,14 +131,16 @@ def compare(
     with progress(quiet) as say:
         shared |= {"progress": say}
         if trace is not None:
-            refuse({**real, **simulated}, "{} is not for a trace, which has its own")
+            own = {**real, **simulated, "temperature": temperature}
+            refuse(own, "{} is not for a trace, which has its own")
             run = _trace(trace, verifiers, detect, shared | {"seed": seed})
         elif target is not None or draft is not None or models in REAL:
             refuse(simulated, "{} is not for real models")
             if target is None and draft is None:
                 real["target"], real["draft"] = "tiny-llama", models
             chosen = "token,block,greedy" if verifiers is None else verifiers
-            run = _real(real, chosen, detect, temperature, threads, shared)
+            warmth = 1.0 if temperature is None else temperature
+            run = _real(real, chosen, detect, warmth, threads, shared)
         else:
             refuse(
                 real,
@@ -142,7 +149,8 @@ def compare(
             chosen = "token,block,greedy,match" if verifiers is None else verifiers
             run = _simulated(
                 models, chosen, shared, blocks=blocks, calls=calls, eos=eos, threads=threads,
-                detect=DETECT if detect is None else detect, temperature=temperature,
+                detect=DETECT if detect is None else detect,
+                temperature=1.0 if temperature is None else temperature,
                 distance=DEFAULT_DISTANCE if draft_distance is None else draft_distance,
             )  # fmt: skip
     if deliver(run, json, report):
@@ -171,7 +179,7 @@ def _real(
     bundled = given["target"] == "tiny-llama"
     if given["prompts"] is None and not bundled:
         raise UsageError("--prompts is missing: name a file of prompts, JSONL or text")
-    from simverify.compare_pair import compare_pair
+    from simverify.compare_pair import LANES, compare_pair
     from simverify.models.prompts import read_prompts
     from simverify.models.sampling import Sampling
     from simverify.models.transformer import BUNDLED, load_pair, use_threads
@@ -187,6 +195,7 @@ def _real(
     use_threads(threads)
     return compare_pair(
         pair, texts, names, tokens=given["tokens"], detect=DETECT if detect is None else detect,
+        lanes=LANES if given["lanes"] is None else given["lanes"],
         prompts_file=None if given["prompts"] is None else str(given["prompts"]), **shared,
     )  # fmt: skip
 

@@ -39,7 +39,7 @@ def test_statistics(command, tmp_path):
     assert command.out.startswith("t: statistics of ")
     names = sorted(path.name for path in (tmp_path / "t").iterdir())
     assert names == [MANIFEST, "statistics.safetensors"]
-    assert command("compare", "--gamma", "2", "--trace", "t", "--quiet") == 3
+    assert command("compare", "--trace", "t", "--quiet") == 3  # gamma is the trace's
     # Its rules ran while it was recorded, so their speed is not known.
     assert [line.split()[-1] for line in command.out.splitlines()[3:6]] == ["-"] * 3
 
@@ -60,6 +60,8 @@ def test_statistics(command, tmp_path):
          "--tokens is not for a trace"),
         (("compare", "--gamma", "3", "--trace", "little", "--blocks", "9"),
          "--blocks is not for a trace"),
+        (("compare", "--trace", "little", "--temperature", ".5"),
+         "--temperature is not for a trace"),
         (("audit", "token", "--trace", "none"), "there is no such folder"),
         (("audit", "token", "--trace", "little", "--batch", "2"), "--trace takes no --batch"),
         (("audit", "--self-test", "--trace", "little"), "--self-test takes no --trace"),

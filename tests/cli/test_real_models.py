@@ -10,6 +10,8 @@ pytest.importorskip("transformers")
 from real_models import little_pair  # noqa: E402
 
 from simverify.models.transformer import BUNDLED  # noqa: E402
+from simverify.reports.document import read_document  # noqa: E402
+from simverify.reports.html import html_report  # noqa: E402
 
 
 @pytest.fixture
@@ -27,7 +29,7 @@ def folders(tmp_path):
 def test_the_bundled_pair_from_the_command_line(command, tmp_path):
     code = command("compare", "--gamma", "4", "--models", "tiny-llama", "--verifiers",
                    "token,block", "--tokens", "320", "--detect", ".9", "--threads", "1",
-                   "--json", "run.json")  # fmt: skip
+                   "--lanes", "16", "--json", "run.json")  # fmt: skip
     assert code == 0, command.err
     text = " ".join(command.out.split())
     assert "tiny-llama: V = 1024, gamma = 4" in text
@@ -37,7 +39,10 @@ def test_the_bundled_pair_from_the_command_line(command, tmp_path):
     assert command.err.splitlines() == [
         "tiny-llama: the target alone", "tiny-llama: token", "tiny-llama: block"
     ]  # fmt: skip
-    assert json.loads((tmp_path / "run.json").read_text())["decoding"]["tokens"] == 320
+    decoding = json.loads((tmp_path / "run.json").read_text())["decoding"]
+    assert (decoding["tokens"], decoding["lanes"]) == (320, 16)
+    again = " ".join(html_report(read_document(tmp_path / "run.json")).split())
+    assert "--tokens 320 --lanes 16" in again
 
 
 @pytest.mark.parametrize(
