@@ -21,13 +21,13 @@ def read_prompts(path: Path) -> tuple[str, ...]:
         If the file cannot be read, is not UTF-8, a line is no such object, or none is there.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise UsageError(f"prompts: cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise UsageError(f"prompts: {path} is not UTF-8 text (byte {error.start})") from None
     if path.suffix == ".jsonl":
-        lines = enumerate(text.splitlines(), 1)
+        lines = enumerate(text.split("\n"), 1)
         prompts = [_prompt(f"{path}, line {n}", line) for n, line in lines if line.strip()]
     else:
         prompts = [part.strip() for part in text.replace("\r\n", "\n").split("\n\n")]
@@ -37,10 +37,21 @@ def read_prompts(path: Path) -> tuple[str, ...]:
     return tuple(prompts)
 
 
+def unicode_iv(text: str, where: str) -> str:
+    """Return ``text`` from JSON if a tokenizer can take it; ``UsageError`` otherwise."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"{where} is no Unicode text: half a surrogate pair at character {error.start}"
+        ) from None
+    return text
+
+
 def _prompt(where: str, line: str) -> str:
     try:
         value = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"prompts: {where} is no JSON: {error}") from None
     for field in _FIELDS:
         if isinstance(value, dict) and field in value:
@@ -48,6 +59,6 @@ def _prompt(where: str, line: str) -> str:
             if field == "turns" and isinstance(found, list) and found:
                 found = found[0]
             if isinstance(found, str):
-                return found
+                return unicode_iv(found, f"prompts: {where}: {field!r}")
             raise UsageError(f"prompts: {where}: {field!r} holds no string")
     raise UsageError(f"prompts: {where} is no object with one of {', '.join(_FIELDS)}")

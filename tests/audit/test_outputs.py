@@ -165,6 +165,24 @@ def test_a_dropped_end_of_sequence_is_put_back_where_the_engine_says_so(pair):
         request_iv(dropped, "outputs", two)
 
 
+@pytest.mark.parametrize(
+    ("says", "tokens", "left_out"),
+    [
+        ({"stop_reason": "\n\n"}, (5, 6), False),  # a stop string: no token is missing
+        ({"matched_stop": "\n\n"}, (5, 6), False),
+        ({"stop_reason": 9}, (5, 6, 9), True),  # a token that stops, left out
+        ({"stop_reason": 6}, (5, 6), False),  # and one that is there
+        ({"stop_reason": None, "matched_stop": 0}, (5, 6, 0), True),
+        ({"stop_reason": None}, (5, 6, 0), True),
+    ],
+)
+def test_what_stopped_a_request_is_taken_where_it_is_said(pair, says, tokens, left_out):
+    request = request_iv(GOOD | {"finish_reason": "stop"} | says, "", pair)
+    assert (request.tokens, request.restored) == (tokens, left_out)
+    cut = request_iv(GOOD | {"finish_reason": "length"} | says, "", pair)
+    assert cut.tokens == (5, 6)
+
+
 def test_n_is_fixed_beforehand_whatever_the_requests_say(pair, lossless):
     few = lossless[:3]
     there = sum(len(value["tokens"]) for value in few)
@@ -239,6 +257,11 @@ def test_the_document_renders_and_reads_back(pair, lossless, tmp_path):
         ('{"prompt": "a", "text": ""}', "emitted nothing"),
         ('{"prompt": "a", "text": "\\ud800"}', "text is no Unicode"),
         ('{"prompt": "\\ud800", "text": "a"}', "prompt is no Unicode"),
+        (json.dumps(GOOD | {"finish_reason": "abort"}), 'ended by "abort": expected stop or'),
+        (json.dumps(GOOD | {"finish_reason": "stop", "stop_reason": 1024}),
+         r"stop_reason\[0\] is 1024"),
+        ('{"prompt": "a", "text": "b", "finish_reason": "stop", "stop_reason": "c"}',
+         'at the stop string "c", whose tokens its text does not tell'),
         (json.dumps(GOOD | {"tokens": [5] * 600}), "the context of tiny-llama holds 512"),
         ("", "holds no request"),
     ],
@@ -253,6 +276,7 @@ def test_a_bad_file_costs_a_line(pair, tmp_path, line, says):
 
 def test_a_good_file_is_read_whole(pair, tmp_path):
     path = write_lines(tmp_path / "o.jsonl", [GOOD, GOOD | {"finish_reason": "stop", "x": 1}])
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())  # as some editors begin a file
     first, second = read_requests(path, pair)
     prompt = tuple(pair.encode("def f("))
     assert first == Request(prompt, (5, 6), unfinished=True)

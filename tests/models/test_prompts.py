@@ -12,11 +12,13 @@ from simverify.models.transformer import BUNDLED
     [
         ("p.txt", "one\ntwo\n\n\n three\r\n\r\nfour", ("one\ntwo", "three", "four")),
         ("p.jsonl", '{"prompt": "a"}\n\n{"text": "b"}\n', ("a", "b")),
+        ("p.txt", "\ufeffone\n\ntwo", ("one", "two")),
+        ("p.jsonl", '\ufeff{"prompt": "a\u2028b"}\n', ("a\u2028b",)),
         ("question.jsonl", '{"question_id": 1, "category": "x", "turns": ["a", "b"]}', ("a",)),
     ],
 )
 def test_layouts(tmp_path, name, text, prompts):
-    (tmp_path / name).write_text(text)
+    (tmp_path / name).write_text(text, encoding="utf-8")
     assert read_prompts(tmp_path / name) == prompts
 
 
@@ -32,6 +34,12 @@ def test_the_bundled_ones():
         ("p.jsonl", '{"prompt": "a"}\n{', "line 2 is no JSON"),
         ("p.jsonl", '["a"]', "line 1 is no object with one of prompt, text, turns"),
         ("p.jsonl", '{"prompt": 3}', "'prompt' holds no string"),
+        (
+            "p.jsonl",
+            '{"turns": ["a\\ud800"]}',
+            "'turns' is no Unicode text: .* character 1",
+        ),
+        ("p.jsonl", "[" * 100_000, "line 1 is no JSON"),
         ("p.jsonl", '{"turns": []}', "'turns' holds no string"),
     ],
 )

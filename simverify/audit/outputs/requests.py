@@ -6,7 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from simverify.errors import UsageError
+from simverify.models.prompts import unicode_iv
 from simverify.models.transformer import TransformerPair
+
+_REASONS = (None, "stop", "length")
+_STOPS = ("stop_reason", "matched_stop")
+"""What stopped a request: vLLM's name for it and SGLang's; a string, or the token's id."""
 
 
 @dataclass(frozen=True)
@@ -14,7 +19,8 @@ class Request:
     """A prompt and what was emitted after it, as token ids.
 
     ``tokens`` ends with the end-of-sequence token where the engine drew one; ``restored``:
-    whether it was put back because the engine said that it stopped there. ``from_text``: the
+    whether it, or another token that ended the request, was put back because the engine said
+    that it stopped there. ``from_text``: the
     ids are the tokenizer's for a text; ``round_trips``: they give that text again.
     ``unfinished``: neither an end-of-sequence token nor a reason why it ends.
     """
@@ -32,16 +38,18 @@ def read_requests(path: Path, pair: TransformerPair) -> tuple[Request, ...]:
 
     ``prompt`` is text or a list of ids, ``tokens`` a list of ids, which are taken where a
     ``text`` stands beside them. ``finish_reason`` "stop" says that the engine drew an
-    end-of-sequence token. Other fields are not looked at.
+    end-of-sequence token, unless ``stop_reason`` (or ``matched_stop``) is a string, or the id
+    of the token that it drew. Other fields are not looked at; a byte order mark is none.
 
     Raises
     ------
     UsageError
         If the file cannot be read or holds no request, a line is no such object, an id is
-        outside the vocabulary, or a request does not fit into the context.
+        outside the vocabulary, a request does not fit into the context, or ended by anything
+        but a stop or the limit of its length.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise UsageError(f"outputs: cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
@@ -69,7 +77,7 @@ def request_iv(value: Any, where: str, pair: TransformerPair) -> Request:
         raise UsageError(f"{where} has no prompt: expected the text or the token ids before it")
     given = value["prompt"]
     if isinstance(given, str):
-        prompt = tuple(pair.encode(_unicode_iv(given, f"{where}: prompt")))
+        prompt = tuple(pair.encode(unicode_iv(given, f"{where}: prompt")))
     else:
         prompt = _ids_iv(given, f"{where}: prompt", pair)
         if not prompt:
@@ -78,14 +86,11 @@ def request_iv(value: Any, where: str, pair: TransformerPair) -> Request:
     if not from_text:
         tokens = _ids_iv(value["tokens"], f"{where}: tokens", pair)
     elif isinstance(value.get("text"), str):
-        tokens, round_trips = _retokenised(_unicode_iv(value["text"], f"{where}: text"), pair)
+        tokens, round_trips = _retokenised(unicode_iv(value["text"], f"{where}: text"), pair)
     else:
         raise UsageError(f"{where} has neither tokens, a list of ids, nor text, a string")
-    reason = value.get("finish_reason")
-    ended = bool(tokens) and tokens[-1] in pair.eos
-    restored = reason == "stop" and not ended
-    if restored:
-        tokens = (*tokens, _end(where, pair))
+    left_out = _left_out(value, tokens, from_text, where, pair)
+    tokens += left_out
     if not tokens:
         raise UsageError(
             f'{where} emitted nothing: keep its end-of-sequence token, or finish_reason "stop"'
@@ -96,8 +101,8 @@ def request_iv(value: Any, where: str, pair: TransformerPair) -> Request:
             f"{pair.target_name} holds {pair.context}"
         )
     return Request(
-        prompt, tokens, restored, from_text, round_trips,
-        unfinished=not ended and reason is None,
+        prompt, tokens, bool(left_out), from_text, round_trips,
+        unfinished=tokens[-1] not in pair.eos and value.get("finish_reason") is None,
     )  # fmt: skip
 
 
@@ -112,14 +117,31 @@ def _retokenised(text: str, pair: TransformerPair) -> tuple[tuple[int, ...], boo
     return tokens, again == text
 
 
-def _unicode_iv(text: str, where: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
+def _left_out(
+    value: dict[str, Any], tokens: tuple[int, ...], from_text: bool, where: str,
+    pair: TransformerPair,
+) -> tuple[int, ...]:  # fmt: skip
+    """Return the token that ended a request and is not among its tokens, if there is one."""
+    reason = value.get("finish_reason")
+    if reason not in _REASONS:
         raise UsageError(
-            f"{where} is no Unicode text: half a surrogate pair at character {error.start}"
-        ) from None
-    return text
+            f"{where} ended by {json.dumps(reason)[:40]}: expected stop or length, as otherwise "
+            f"what it holds may depend on what was drawn"
+        )
+    if reason != "stop" or (tokens and tokens[-1] in pair.eos):
+        return ()
+    stop = next((value[name] for name in _STOPS if value.get(name) is not None), None)
+    if stop is None:
+        return (_end(where, pair),)
+    if not isinstance(stop, str):
+        (token,) = _ids_iv([stop], f"{where}: stop_reason", pair)
+        return () if tokens and tokens[-1] == token else (token,)
+    if from_text:
+        raise UsageError(
+            f"{where} ended at the stop string {json.dumps(stop)[:40]}, whose tokens its text "
+            f"does not tell: give token ids, or ask without stop strings"
+        )
+    return ()
 
 
 def _end(where: str, pair: TransformerPair) -> int:
