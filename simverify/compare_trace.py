@@ -15,6 +15,7 @@ from simverify.replay_rules import STATELESS, finish, replays
 from simverify.simulators.decoding.arrays import from_arrays
 from simverify.simulators.decoding.emitted import Decoded
 from simverify.simulators.decoding.loop import Block
+from simverify.trace_drafts import drafts_checked
 from simverify.verifiers import Verifier, get_verifier
 
 
@@ -106,12 +107,15 @@ def compare_trace(
 
 
 def blocks_of(trace: Trace) -> Iterator[Block]:
-    """Yield the blocks of a trace as a decoding loop hands them out."""
-    for found in trace.blocks():
-        yield Block(
-            lane=found.lane, position=0, first=False, p=found.p, q=found.q,
-            drafts=found.drafts, tau=len(found.emitted) - 1, emitted=found.emitted,
-        )  # fmt: skip
+    """Yield the blocks of a trace as a decoding loop hands them out; its drafts are checked."""
+    found = (
+        Block(
+            lane=own.lane, position=0, first=False, p=own.p, q=own.q,
+            drafts=own.drafts, tau=len(own.emitted) - 1, emitted=own.emitted,
+        )
+        for own in trace.blocks()
+    )  # fmt: skip
+    return drafts_checked(found, trace.manifest)
 
 
 def _replayed(

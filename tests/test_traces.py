@@ -1,5 +1,7 @@
 """Verifiers on a recorded trace: verdicts of built-in rules, of code under audit, and limits."""
 
+import shutil
+
 import msgspec
 import numpy as np
 import pytest
@@ -67,6 +69,21 @@ def test_rules_are_paired_on_the_same_blocks(compared, bundled):
     gain = block.expected_accepted.lower + block.expected_accepted.upper
     gain -= token.expected_accepted.lower + token.expected_accepted.upper
     assert block.paired.difference == pytest.approx(gain / 2)
+
+
+def argmax(arrays):
+    arrays["drafts"] = arrays["draft"][:, :-1].argmax(axis=2)
+
+
+@pytest.mark.distribution
+def test_drafts_that_do_not_follow_their_rows_are_refused(bundled, tmp_path):
+    folder = tmp_path / "t"
+    shutil.copytree(bundled, folder)
+    rewrite(folder, argmax)
+    with pytest.raises(UsageError, match="drafts do not follow the draft's rows"):
+        compare_trace(folder, ["token"], detect=0.5)
+    with pytest.raises(UsageError, match="drafts do not follow the draft's rows"):
+        audit_recorded(load_subject("token"), folder, SETTINGS)
 
 
 def test_the_document_is_read_again_and_drawn(compared, bundled, tmp_path):

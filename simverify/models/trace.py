@@ -182,6 +182,13 @@ def open_trace(folder: Path) -> Trace:
         raise UsageError(f"trace: {path} is no manifest of a trace: {error}") from None
     if manifest != manifest.sealed():
         raise UsageError(f"trace: {path} does not match its own sha256: it was changed or damaged")
+    files = [shard.file for shard in manifest.shards]
+    if len(set(files)) < len(files) or not files or (manifest.kind != "rows" and len(files) > 1):
+        expected = "one or more" if manifest.kind == "rows" else "one"
+        raise UsageError(
+            f"trace: {path} names {len(files)} files of {manifest.kind}, expected {expected}, each "
+            f"once"
+        )
     for shard in manifest.shards:
         _there_iv(folder / shard.file, shard.bytes)
     return Trace(folder, manifest)

@@ -157,6 +157,13 @@ DAMAGE = {
         r"shard-00000.safetensors: target is \('float32', \(\d+, 4, 12\)\), expected .* 13",
     ),
     "other gamma": (lambda f: reseal(f, gamma=4), r"target is .*, 4, 12\)\), expected .*, 5, 12"),
+    "a shard twice": (
+        lambda f: reseal(f, shards=open_trace(f).manifest.shards[:1] * 2), "expected one or more, "
+    ),
+    "no shard": (lambda f: reseal(f, shards=()), "names 0 files of rows, expected one or more"),
+    "statistics of no file": (
+        lambda f: reseal(f, kind="statistics", shards=()), "names 0 files of statistics, expected"
+    ),
     "missing array": (
         lambda f: rewrite(f, lambda arrays: arrays.pop("emitted")), "emitted is None, expected"
     ),
