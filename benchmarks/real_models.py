@@ -73,6 +73,7 @@ class Warmer:
     def __init__(self, model: Any) -> None:
         self._model = model
         self.device, self.config = model.device, model.config
+        self.base_model = model.base_model
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         found = self._model(*arguments, **options)
