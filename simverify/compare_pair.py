@@ -92,7 +92,7 @@ def compare_pair(
     clocks = []
     for rule in rules:
         say(f"{pair.name}: {rule.name}")
-        emitted = Emitted(job, rule)
+        emitted = Emitted(job, rule, calls=-(-job.lane_tokens // (gamma + 1)))
         clocks.append(decode(pair, job, judges(rule), emitted))
         runs[rule.name] = emitted.decoded
     rows = [

@@ -23,8 +23,8 @@ class Decoded:
 
     ``features``: of the emitted tokens. ``accepted``: int64 (gamma+1,), how often tau was each
     value. ``worth``: per lane, the curves of :data:`RULES` on all blocks, then tau. ``taus``
-    int64 (blocks,), ``laws`` float64 (blocks, gamma+1): for each block the tau of a first
-    call, and its law given the rows and the drafts.
+    int64 (calls,), ``laws`` float64 (calls, gamma+1): for each judged block the tau of a
+    first call, and its law given the rows and the drafts.
     """
 
     features: Features
@@ -56,10 +56,13 @@ class Emitted:
         A verifier of :data:`RULES`. Slots of a call follow the target if it is without state;
         of one with state only absolute positions do, and its first call is made again on every
         block, by a judge of its own.
+    calls
+        So many first calls of each lane have their tau judged, a number to be fixed beforehand:
+        lanes that accept little call more often. None: all, where the rule has no say in it.
     """
 
-    def __init__(self, job: Job, verifier: Verifier) -> None:
-        self._rule = verifier.name
+    def __init__(self, job: Job, verifier: Verifier, calls: int | None = None) -> None:
+        self._rule, self._calls = verifier.name, calls
         self._first_call = judges(verifier) if verifier.contract == "step" else None
         self._tokens = TokenSums(
             gamma=job.gamma, lanes=job.lanes, seed=job.seed,
@@ -74,14 +77,18 @@ class Emitted:
     def __call__(self, block: Block) -> None:
         """Count a block."""
         self._accepted[block.tau] += 1
+        if self._calls is None or self._worth.counts[block.lane] < self._calls:
+            self._judge(block)
+        self._worth.add(block.lane, [*curves(block).ravel(), block.tau])
+        self._tokens.add(block)
+
+    def _judge(self, block: Block) -> None:
         tau = block.tau
         if self._first_call is not None:
             judge, drafts = self._first_call(), np.asarray(block.drafts)
             tau = len(judge.judge(0, block.p, block.q[:-1], drafts, self._coins[block.lane])) - 1
         self._taus.append(tau)
         self._laws.append(law_of_tau(block, self._rule))
-        self._worth.add(block.lane, [*curves(block).ravel(), block.tau])
-        self._tokens.add(block)
 
     def complete(self, block: Block) -> None:
         """Count the tokens of ``block`` alone: a target's samples that stand for missing ones."""
