@@ -46,6 +46,25 @@
     rows.sort((a, b) => (up ? 1 : -1) * compare(key(a, i), key(b, i)));
     table.tBodies[0].append(...rows);
   };
+  const hint = (table) => {
+    const wide = table.parentElement;
+    const made = document.createElement("p");
+    made.className = "beyond";
+    made.hidden = true;
+    wide.before(made);
+    const look = () => {
+      const heads = [...table.tHead.rows[0].cells];
+      const { left, right } = wide.getBoundingClientRect();
+      const hidden = heads.filter((head) => {
+        const box = head.getBoundingClientRect();
+        return box.right > right + 1 || box.left < left - 1;
+      }).length;
+      made.hidden = wide.scrollWidth <= wide.clientWidth;
+      made.textContent = `\u2194 Scroll the table sideways: ${hidden} of ${heads.length} columns are not in full view.`;
+    };
+    new ResizeObserver(look).observe(wide);
+    wide.addEventListener("scroll", look, { passive: true });
+  };
   for (const table of document.querySelectorAll("table")) {
     [...table.tHead.rows[0].cells].forEach((head, i) => {
       const made = document.createElement("button");
@@ -58,6 +77,7 @@
     });
     const text = () => [...table.rows].map(cells).join("\n") + "\n";
     table.parentElement.before(button("Copy table", text));
+    hint(table);
   }
   for (const pre of document.querySelectorAll("pre.command")) {
     pre.before(button("Copy command", () => pre.textContent));

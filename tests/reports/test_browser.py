@@ -160,6 +160,34 @@ def test_long_names_push_no_verdict_off_the_screen(browser, tmp_path, width):
     assert browser.value("document.querySelector('.ruling').getBoundingClientRect().bottom") < 600
 
 
+HINTS = """[...document.querySelectorAll('.wide')].filter(wide => wide.offsetParent).map(wide => [
+  wide.scrollWidth > wide.clientWidth,
+  wide.previousElementSibling.checkVisibility() && wide.previousElementSibling.textContent])"""
+
+
+@pytest.mark.parametrize("width", [360, 800, 1600])
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
+def test_a_table_that_goes_on_beyond_the_screen_says_so(browser, page, width):
+    browser.open(page, width=width)
+    browser.value("document.querySelectorAll('details').forEach(d => d.open = true)")
+    browser.value("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
+    hints = browser.value(HINTS)
+    assert all(bool(said) == goes_on for goes_on, said in hints)
+    assert any(goes_on for goes_on, _ in hints) or width > 360
+
+
+def test_the_hint_counts_the_columns_that_are_off_the_screen(browser):
+    browser.open(FOLDER / "compare" / "report.html", width=360)
+    columns = browser.value("document.querySelector('table').tHead.rows[0].cells.length")
+    first, wide = browser.value(HINTS)[0], "document.querySelector('.wide')"
+    inside = browser.value(
+        "[...document.querySelector('table').tHead.rows[0].cells].filter(cell => "
+        f"cell.getBoundingClientRect().right <= {wide}.getBoundingClientRect().right + 1).length"
+    )
+    assert 2 <= inside < columns
+    assert f": {columns - inside} of {columns} columns are not in full view" in first[1]
+
+
 def test_a_print_has_a_light_page_and_no_buttons(browser):
     browser.open(PAGES[0], width=800, scheme="dark", media="print")
     assert (
