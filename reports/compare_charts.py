@@ -1,4 +1,7 @@
-"""The charts of a comparison: E[tau], acceptance, block efficiency, speed-up, PITs."""
+"""The charts of a comparison: E[tau], acceptance, block efficiency, speed-up, PITs.
+
+On real models what is expected are intervals too, of what the drafted blocks were worth.
+"""
 
 from collections.abc import Sequence
 
@@ -6,18 +9,25 @@ from markupsafe import Markup
 
 from simverify.reports.by_gamma import Shorter, by_gamma, curve
 from simverify.reports.chart import STYLES, Axis, Series, line_chart
+from simverify.reports.decoded import bound_words
 from simverify.reports.view import Picture
 from simverify.reports.words import clean, listed
-from simverify.results import CompareResult, ModelInfo, PitCurve
+from simverify.results import CompareResult, Latency, ModelInfo, PitCurve
 
 
-def charts(ident: str, model: ModelInfo, rows: Sequence[CompareResult]) -> tuple[Picture, ...]:
-    """Return the charts of one model; ``rows`` are at most as many as there are styles."""
+def charts(
+    ident: str, model: ModelInfo, rows: Sequence[CompareResult], timed: Sequence[Latency] = ()
+) -> tuple[Picture, ...]:
+    """Return the charts of one model; ``timed``: what the wall clock said of its verifiers.
+
+    As many ``rows`` are drawn as there are styles.
+    """
     rows = rows[:STYLES]
     pictures = [_expected(f"{ident}-e", model, rows), _acceptance(f"{ident}-a", model, rows)]
     drawn = [(i, row, by_gamma(row)) for i, row in enumerate(rows) if by_gamma(row)]
     if drawn and drawn[0][1].gamma > 1:
-        pictures += [_efficiency(f"{ident}-b", model, drawn), _speedup(f"{ident}-s", model, drawn)]
+        pictures.append(_efficiency(f"{ident}-b", model, drawn))
+        pictures.append(_speedup(f"{ident}-s", model, drawn, timed))
     orders = dict.fromkeys(pit.order for row in rows for pit in row.lossless.pits)
     for k, order in enumerate(orders):
         found = [
@@ -32,9 +42,14 @@ def charts(ident: str, model: ModelInfo, rows: Sequence[CompareResult]) -> tuple
 
 def _expected(ident: str, model: ModelInfo, rows: Sequence[CompareResult]) -> Picture:
     """E[tau] of every verifier, exact beside measured, under the bound that none beats."""
-    bound = model.bounds.coupling.upper
-    high = max([bound, *(row.measured.ci_high for row in rows), 1e-9]) * 1.06
+    coupling = model.bounds.coupling
+    real = model.bounds.blocks_of is not None
+    bound = (coupling.lower + coupling.upper) / 2 if real else coupling.upper
+    high = max([coupling.upper, *(row.measured.ci_high for row in rows), 1e-9]) * 1.06
     series = [Series("coupling bound", 7, ((0.5, bound), (len(rows) + 0.5, bound)))]
+    if real:
+        ends = tuple((x, coupling.lower, coupling.upper) for x in (0.5, len(rows) + 0.5))
+        series.append(Series("", 7, ends, "band"))
     said = []
     for i, row in enumerate(rows):
         expected, measured, place = row.expected_accepted, row.measured, i + 1.0
@@ -51,8 +66,8 @@ def _expected(ident: str, model: ModelInfo, rows: Sequence[CompareResult]) -> Pi
             Series(row.verifier, i, ((place + 0.2, measured.mean),), "dots"),
         ]  # fmt: skip
         said.append(
-            f"{clean(row.verifier, 40)}: exact {middle:.6g}, measured {measured.mean:.4g} "
-            f"({measured.ci_low:.4g} to {measured.ci_high:.4g})"
+            f"{clean(row.verifier, 40)}: {'expected' if real else 'exact'} {middle:.6g}, "
+            f"measured {measured.mean:.4g} ({measured.ci_low:.4g} to {measured.ci_high:.4g})"
         )
     title = f"E[tau] on {clean(model.name, 60)}"
     svg = line_chart(
@@ -65,6 +80,11 @@ def _expected(ident: str, model: ModelInfo, rows: Sequence[CompareResult]) -> Pi
         f"Bar: exact, or its bounds. Mark: measured, with a {confidence:.1%} interval. "
         "No rule beats the coupling bound in one call."
     )
+    if real:
+        caption = (
+            "Bar: what the drafted blocks let expect of a first call. Mark: measured. Dotted: the "
+            f"coupling bound{bound_words(model.bounds)}. With {confidence:.1%} intervals."
+        )
     return Picture(title, svg, caption)
 
 
@@ -88,8 +108,11 @@ def _acceptance(ident: str, model: ModelInfo, rows: Sequence[CompareResult]) -> 
         Axis("l, draft tokens", 1 if gamma > 1 else 0, gamma, whole=True),
         Axis("Pr(tau \N{GREATER-THAN OR EQUAL TO} l)", 0.0, 1.0), series,
     )  # fmt: skip
-    return Picture(title, svg, "Line: the rule's own law, or the middle of its bounds. "
-                   "Marks: measured.")  # fmt: skip
+    if model.bounds.blocks_of is not None:
+        law_words = "what the drafted blocks let expect of a first call, with intervals"
+    else:
+        law_words = "the rule's own law, or the middle of its bounds"
+    return Picture(title, svg, f"Line: {law_words}. Marks: measured.")
 
 
 def _efficiency(
@@ -109,21 +132,36 @@ def _efficiency(
 
 
 def _speedup(
-    ident: str, model: ModelInfo, drawn: Sequence[tuple[int, CompareResult, tuple[Shorter, ...]]]
+    ident: str,
+    model: ModelInfo,
+    drawn: Sequence[tuple[int, CompareResult, tuple[Shorter, ...]]],
+    timed: Sequence[Latency],
 ) -> Picture:
+    """The latency model's lines, and where the wall clock was read, its marks in their place."""
+    clock = {found.verifier: found.measured for found in timed}
     series, said = [], []
     for i, row, points in drawn:
+        marks = tuple((p.gamma, p.measured_speedup) for p in points)
+        best = max(points, key=lambda p: p.speedup)
+        words = f"predicted at best {best.speedup:.3g}, at gamma {best.gamma}"
+        if row.verifier in clock:
+            marks = ((row.gamma, clock[row.verifier]),)
+            words += f"; measured {clock[row.verifier]:.3g} at gamma {row.gamma}"
         series += [
             Series(row.verifier, i, tuple((p.gamma, p.speedup) for p in points)),
-            Series("", i, tuple((p.gamma, p.measured_speedup) for p in points), "dots"),
+            Series("", i, marks, "dots"),
         ]
-        best = max(points, key=lambda p: p.speedup)
-        said.append(f"{clean(row.verifier, 40)}: best {best.speedup:.3g} at gamma {best.gamma}")
+        said.append(f"{clean(row.verifier, 40)}: {words}")
     costs = {row.speedup.cost_ratio for _, row, _ in drawn}
-    title = f"Speed-up on {clean(model.name, 60)}"
+    title = f"Speed-up on {clean(model.name, 60)}, predicted"
+    title += " and measured" if clock else ""
     svg = _over_gamma(ident, title, "times plain decoding", said, series, 0.0)
     cost = listed(f"{cost:g}" for cost in sorted(costs))
-    return Picture(title, svg, f"(E[tau] + 1) / (gamma c + 1), c = {cost}. {_FIRST_CALL}")
+    marks_are = "by the wall clock" if clock else "the same of measured frequencies"
+    return Picture(
+        title, svg, f"Line: the latency model's (E[tau] + 1) / (gamma c + 1), c = {cost}. "
+        f"Mark: {marks_are}. {_FIRST_CALL}",
+    )  # fmt: skip
 
 
 _FIRST_CALL = (

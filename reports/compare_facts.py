@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from simverify.reports.compare_words import model_words
+from simverify.reports.compare_words import counted, model_words
+from simverify.reports.decoded import law_words, rests_on
 from simverify.reports.found import count
 from simverify.reports.view import Fact
 from simverify.reports.words import listed, shortened
@@ -12,16 +13,23 @@ from simverify.results import CompareRun
 def compare_facts(run: CompareRun) -> Iterator[Fact]:
     """Yield what was judged, how many passed, and the error rates of the run."""
     total = count(len(run.results), "result")
-    for name, verdicts in (
-        ("Lossless", [row.lossless.verdict for row in run.results]),
-        ("Accepts as the declared rule", [row.acceptance.verdict for row in run.results]),
+    for name, things, verdicts in (
+        ("Lossless", counted(run), [row.lossless.verdict for row in run.results]),
+        (
+            "Accepts as the declared rule",
+            "blocks",
+            [row.acceptance.verdict for row in run.results],
+        ),
     ):
         told = [f"{verdicts.count('PASS')} of {total} passed"]
         told += [f"{n} failed"] if (n := verdicts.count("FAIL")) else []
-        told += [f"{n} with too few blocks"] if (n := verdicts.count("INCONCLUSIVE")) else []
+        told += [f"{n} with too few {things}"] if (n := verdicts.count("INCONCLUSIVE")) else []
         yield Fact(name, ", ".join(told))
     models = listed(map(model_words, run.models), 4, 120)
-    yield Fact("Judged", f"gamma {run.gamma}, on {models}")
+    law = ""
+    if (real := run.decoding) is not None:
+        law = f", at {law_words(real.temperature, real.top_k, real.top_p)}"
+    yield Fact("Judged", f"gamma {run.gamma}, on {models}{law}")
     yield Fact("Rests on", _basis(run))
     yield Fact(
         "False alarms",
@@ -47,6 +55,8 @@ def compare_facts(run: CompareRun) -> Iterator[Fact]:
 
 
 def _basis(run: CompareRun) -> str:
+    if run.decoding is not None:
+        return rests_on(run.decoding)
     exact = sum(row.lossless.tier == "exact" for row in run.results)
     both = "the rule's exact law and sampled tests of its kernel"
     if exact == len(run.results):

@@ -18,23 +18,24 @@ def ruling(run: CompareRun) -> str:
     open_ = _those(run, lossless="INCONCLUSIVE")
     unsure = _those(run, lossless="PASS", acceptance="INCONCLUSIVE")
     parts = []
+    runs, few = _runner(run), f"too few {counted(run)}"
     if lossy:
         those = _named(lossy, run, "any of the")
         parts.append(f"Do not ship {those}: the output does not follow the target.")
     if strange:
         parts.append(
-            f"Look at {_named(strange, run)}: the kernel accepts otherwise than the declared rule, "
+            f"Look at {_named(strange, run)}: the {runs} accepts otherwise than the declared rule, "
             "which by itself says nothing against losslessness."
         )
     if open_:
         parts.append(
-            f"Do not decide on this run about {_named(open_, run, 'any of the')}: too few blocks "
+            f"Do not decide on this run about {_named(open_, run, 'any of the')}: {few} "
             "to say that the output follows the target."
         )
     if unsure:
         parts.append(
-            f"Lossless passed for {_named(unsure, run)}; too few blocks to say that the kernel "
-            "accepts as the declared rule: raise --blocks or --detect."
+            f"Lossless passed for {_named(unsure, run)}; too few blocks to say that the {runs} "
+            f"accepts as the declared rule: {_remedy(run)}."
         )
     return " ".join(parts) or _passed(run)
 
@@ -46,6 +47,8 @@ def _passed(run: CompareRun) -> str:
             "Every rule's own law is its target's, exactly, and no deviation of a kernel was "
             f"found, with the error rates below: {ship}"
         )
+    if run.decoding is not None:
+        return f"No deviation was found in the emitted tokens, with the error rates below: {ship}"
     return f"No deviation was found on the models tried, with the error rates below: {ship}"
 
 
@@ -56,7 +59,7 @@ def verdict_line(run: CompareRun) -> str:
     if failed := len(_those(run, lossless="FAIL")):
         parts.append(f"failed for {failed}")
     if undecided := len(_those(run, lossless="INCONCLUSIVE")):
-        parts.append(f"too few blocks to decide it for {undecided}")
+        parts.append(f"too few {counted(run)} to decide it for {undecided}")
     if strange := len(_those(run, acceptance="FAIL")):
         parts.append(f"{_accept(strange, total)} otherwise than the declared rule")
     if unsure := len(_those(run, acceptance="INCONCLUSIVE")):
@@ -70,14 +73,33 @@ def _accept(n: int, total: int) -> str:
     return f"{n} of {total} accept{'s' if n == 1 else ''}"
 
 
-def reason(row: CompareResult, detect: float) -> str:
+def counted(run: CompareRun) -> str:
+    """Return what losslessness is judged by, and what there may be too few of."""
+    return "blocks" if run.decoding is None else "tokens"
+
+
+def reason(run: CompareRun, row: CompareResult) -> str:
     """Return why a result that did not fail did not pass either."""
     if row.lossless.verdict == "INCONCLUSIVE":
-        return f"too few blocks to decide on losslessness: {_reached(row.lossless, detect)}"
+        reached = _reached(row.lossless, run.detect)
+        return f"too few {counted(run)} to decide on losslessness: {reached}"
     return (
-        "lossless passed; too few blocks to say that the kernel accepts as the declared rule: "
-        f"{_reached(row.acceptance, detect)}"
+        f"lossless passed; too few blocks to say that the {_runner(run)} accepts as the declared "
+        f"rule: {_reached(row.acceptance, run.detect)}"
     )
+
+
+def _runner(run: CompareRun) -> str:
+    """What accepts: on real models no kernel runs, but the verifier's own function."""
+    return "kernel" if run.decoding is None else "verifier"
+
+
+def _remedy(run: CompareRun) -> str:
+    if run.decoding is None:
+        return "raise --blocks or --detect"
+    if run.decoding.trace is None:
+        return "raise --tokens or --detect"
+    return "record more, or raise --detect"
 
 
 def _reached(part: Lossless | Acceptance, detect: float) -> str:

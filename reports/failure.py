@@ -100,7 +100,7 @@ def _sampled(run: AuditRun) -> str:
     for sizes, found, bound in promises(tier):
         line += f"; on {sizes}: power {tier.power:g} against {found}"
         line += f", {bound}" if bound else ""
-    line += "; nothing beyond"
+    line += "; nothing is promised beyond"
     if tier.certificate is not None:
         line += f"; the bounds hold but for {tier.certificate.delta:g}"
     if tier.faults is not None:

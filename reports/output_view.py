@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
+from simverify.reports.decoded import law_words
 from simverify.reports.found import count
 from simverify.reports.view import Block, Case, Cell, Command, Fact, Items, Report, Section, Table
 from simverify.reports.words import MOST_ITEMS, certified, clean, first, shell, tests_table
@@ -69,7 +70,8 @@ def _facts(run: OutputRun) -> Iterator[Fact]:
         f"{run.ended:,} end with an end-of-sequence token"
         + (f", {run.restored:,} of them put back by their finish_reason" if run.restored else ""),
     )
-    yield Fact("Target", f"{run.target}, {run.dtype} on {run.device}, {_law(run)}")
+    law = law_words(run.temperature, run.top_k, run.top_p)
+    yield Fact("Target", f"{run.target}, {run.dtype} on {run.device}, {law}")
     if run.proxy is not None:
         yield Fact("Proxy for the draft", run.proxy)
     seen = run.rescoring
@@ -94,13 +96,6 @@ def _facts(run: OutputRun) -> Iterator[Fact]:
     )
     if run.certificate is not None:
         yield Fact("Certificate", certified(run.certificate))
-
-
-def _law(run: OutputRun) -> str:
-    words = [f"temperature {run.temperature:g}"]
-    words += [] if run.top_k is None else [f"top-k {run.top_k}"]
-    words += [] if run.top_p is None else [f"top-p {run.top_p:g}"]
-    return ", ".join(words)
 
 
 def _sections(run: OutputRun) -> Iterator[Section]:

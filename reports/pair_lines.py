@@ -1,8 +1,18 @@
-"""What a comparison on real models adds to its table: pairs of rules, acceptance, time."""
+"""What a comparison on real models adds to its table in a terminal: pairs, acceptance, time."""
 
 from collections.abc import Iterator, Sequence
 
+from rich.table import Table
+from rich.text import Text
+
+from simverify.reports.console import line
+from simverify.reports.speedups import speedup_table
 from simverify.results import CompareResult, CompareRun
+
+_HEADERS = (
+    "\nverifier", "\nmeasured", "predicted\nc={:g}", "predicted\nown c", "own\nc", "block\ncost",
+    "a\ntoken", "\ndraft", "\ntarget", "\nverify",
+)  # fmt: skip
 
 
 def pair_lines(run: CompareRun, rows: Sequence[CompareResult]) -> Iterator[str]:
@@ -15,25 +25,21 @@ def pair_lines(run: CompareRun, rows: Sequence[CompareResult]) -> Iterator[str]:
                 f"{row.verifier} less {paired.baseline}'s: {paired.difference:+.4f}"
                 f"\N{PLUS-MINUS SIGN}{half:.4f}"
             )
-    if any(row.lossless.tier == "output" for row in rows):
+    if run.decoding is not None:
         for row in rows:
             kept = " ".join(f"{share:.2f}" for share in row.acceptance_ccdf.measured)
             yield f"{row.verifier} keeps l tokens or more, l = 1 to {run.gamma}: {kept}"
-    for found in run.meta.latencies:
-        if found.model == rows[0].model:
-            parts = (found.draft, found.score, found.verify)
-            shares = ", ".join(
-                f"{name} {part / found.speculative:.0%}"
-                for name, part in zip(("draft", "target", "verifier"), parts, strict=True)
-            )
-            yield (
-                f"{found.verifier}: {_time(found.speculative)} a token, {_time(found.plain)} "
-                f"without a draft: {found.measured:.2f}x ({shares}). The latency model says "
-                f"{found.predicted:.2f}x at the measured cost ratio {found.cost_ratio:.2f}, if a "
-                f"target call on {run.gamma + 1} tokens takes as long as one on one; it took "
-                f"{found.block_cost:.1f} times as long"
-            )
 
 
-def _time(seconds: float) -> str:
-    return f"{seconds * 1e3:.2f} ms" if seconds >= 1e-4 else f"{seconds * 1e6:.0f} us"
+def times(run: CompareRun, model: str) -> tuple[str, Table] | None:
+    """Return the caption and the table of the speed-ups on a model, if it was timed."""
+    found = speedup_table(run, model)
+    if found is None:
+        return None
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    for i, header in enumerate(_HEADERS):
+        words = header.format(run.results[0].speedup.cost_ratio)
+        table.add_column(Text(words), justify="right" if i else "left", no_wrap=True)
+    for row in found.rows:
+        table.add_row(*(line(cell.text) for cell in row))
+    return found.caption, table

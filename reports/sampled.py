@@ -15,7 +15,10 @@ def scope(run: AuditRun) -> str:
 
 def looked_on(tier: SampledTier) -> str:
     """Return the sizes of all instances, in the order in which they were run."""
-    return f"{_sizes(tier.instances)}, nothing beyond"
+    sizes = _sizes(tier.instances)
+    if len(tier.instances) == 1:
+        return f"{tier.instances[0].name} alone ({sizes})"
+    return f"{sizes} only"
 
 
 def promises(tier: SampledTier) -> Iterator[tuple[str, str, str | None]]:

@@ -9,7 +9,9 @@ from rich.text import Text
 from simverify.models import DEFAULT_DISTANCE
 from simverify.reports.compare_words import verdict_line
 from simverify.reports.console import line
-from simverify.reports.pair_lines import pair_lines
+from simverify.reports.decoded import bound_words, decoded_line, optimum_words
+from simverify.reports.pair_lines import pair_lines, times
+from simverify.reports.speedups import speedup_words
 from simverify.reports.suspicion import suspicion
 from simverify.reports.terminal_basis import LONG_FRACTION, METHODS, basis, methods, promise
 from simverify.reports.words import MOST_ITEMS, first
@@ -35,14 +37,25 @@ def print_comparison(run: CompareRun, console: Console) -> None:
         console.print(_model_table(rows, speeds))
         for words in [*methods(rows), *basis(rows)]:
             console.print(line(words, "dim"))
-        console.print(line(f"coupling bound on one iteration: {_number(model.bounds.coupling)}"))
-        found, more = first([words for row in rows for words in _found(row)], MOST_ITEMS)
-        for words in found:
+        if run.decoding is not None:
+            console.print(line(decoded_line(run.decoding), "dim"))
+            console.print(line(optimum_words(run), "dim"))
+        where = bound_words(model.bounds)
+        bound = _number(model.bounds.coupling)
+        console.print(line(f"coupling bound on one iteration{where}: {bound}"))
+        failed, more = first([words for row in rows for words in _found(row)], MOST_ITEMS)
+        for words in failed:
             console.print(line(words, _STYLE["FAIL"]))
         if more:
             console.print(f"{more:,} lines more stand in the run file")
         for words in pair_lines(run, rows):
             console.print(line(words))
+        if (found := times(run, model.name)) is not None:
+            caption, table = found
+            console.print(line(caption))
+            console.print(table)
+        for words in speedup_words(run, model.name):
+            console.print(line(words, "dim"))
         if any(row.calls for row in rows):
             console.print(_calls_table(rows))
             if any(entry.exact is None for row in rows for entry in row.calls):

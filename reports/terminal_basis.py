@@ -71,7 +71,7 @@ def basis(rows: Sequence[CompareResult]) -> list[str]:
     tests = [len(row.lossless.tests) for row in rows]
     tokens = [max((test.n for test in row.lossless.tests), default=0) for row in rows]
     decoded = any(row.lossless.tier == "output" for row in rows)
-    what = "decoded tokens judged" if decoded else "kernels sampled"
+    what = "emitted tokens judged" if decoded else "kernels sampled"
     lines.append(f"{what}: {_range(tests, 'd')} tests on {_range(tokens, '.1e')} tokens each")
     lines += _refuted(rows)
     main = [(row.lossless.deviation, row.lossless.detectable) for row in rows]

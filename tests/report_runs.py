@@ -3,10 +3,11 @@
 import json
 
 import msgspec
+from msgspec.structs import replace
 
 from simverify.reports.document import read_document
 from simverify.reports.examples import FOLDER
-from simverify.results import Document
+from simverify.results import Bounds, Decoding, Document, Latency, Paired
 
 HOSTILE = (
     "<script>alert(1)</script>\x1b[31m\u202e\u0000\"'`|*_[x](http://a.example) @octo ]]> ${{x}}"
@@ -31,6 +32,46 @@ def compare_run(models=1, verifiers=4, name="model {}"):
         for row in rows
     ]
     return msgspec.convert(run, Document)
+
+
+def real_run(trace=False):
+    """A comparison on real models: token, block and greedy, timed unless on a trace."""
+    run = compare_run(1, 3, "little {}")
+    at = {"token": (0.5, 1.5, 2.75), "block": (0.625, 1.75, 2.25), "greedy": (0.75, 1.625, 2.0)}
+
+    def real(row):
+        interval = replace(row.expected_accepted, exact=None, lower=1.0, upper=1.5,
+                           method="rao-blackwell", confidence=0.999)  # fmt: skip
+        paired = Paired(baseline="token", difference=0.25, ci_low=0.125, ci_high=0.375,
+                        confidence=0.999, blocks=938)  # fmt: skip
+        lossless = replace(row.lossless, tier="output", exact=None, tv=None,
+                           max_abs_deviation=None, pits=())  # fmt: skip
+        return replace(row, expected_accepted=interval, lossless=lossless,
+                       paired=None if row.verifier == "token" else paired)  # fmt: skip
+
+    results = tuple(map(real, run.results))
+    bounds = Bounds(coupling=results[2].expected_accepted,
+                    blocks_of="trace" if trace else "greedy")  # fmt: skip
+    latencies = tuple(
+        Latency(
+            model="little 0", verifier=name, plain=1e-3, speculative=1e-3 / measured,
+            draft=0.25e-3 / measured, score=0.5e-3 / measured, verify=0.25e-3 / measured,
+            cost_ratio=0.0625, predicted=predicted, measured=measured, block_cost=cost,
+        )
+        for name, (measured, predicted, cost) in at.items()
+    )  # fmt: skip
+    return replace(
+        run,
+        results=results,
+        models=(replace(run.models[0], bounds=bounds),),
+        decoding=Decoding(
+            target="big", draft="small", prompts="prompts.jsonl", prompts_sha256="ab12",
+            tokens=2016, lanes=32, request_tokens=128, temperature=0.75, top_k=40, top_p=0.95,
+            device="cuda", dtype="bfloat16", trace="recording" if trace else None,
+            trace_sha256="cd34" if trace else None,
+        ),
+        meta=replace(run.meta, latencies=() if trace else latencies),
+    )  # fmt: skip
 
 
 def hostile_runs():

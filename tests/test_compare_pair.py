@@ -81,6 +81,13 @@ def test_what_was_measured_is_what_the_rows_let_expect(run):
         assert parts == pytest.approx(latency.speculative)
 
 
+def test_the_coupling_bound_is_of_greedys_blocks_which_attain_it(run):
+    (model,) = run.models
+    assert model.bounds.blocks_of == "greedy"
+    assert model.bounds.coupling == run.results[2].expected_accepted
+    assert run.results[2].optimality == 1.0
+
+
 def test_the_document_is_read_again_and_drawn(run, tmp_path):
     path = tmp_path / "run.json"
     path.write_bytes(msgspec.json.encode(run))

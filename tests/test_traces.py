@@ -58,6 +58,7 @@ def test_lossless_rules_pass(compared):
     assert [row.verifier for row in compared.results] == ["token", "block", "match"]
     assert {row.lossless.verdict for row in compared.results} == {"PASS"}
     assert {row.acceptance.verdict for row in compared.results} == {"PASS"}
+    assert compared.models[0].bounds.blocks_of == "trace"
 
 
 def test_rules_are_paired_on_the_same_blocks(compared, bundled):

@@ -102,9 +102,10 @@ class Latency(Struct, frozen=True):
     """Wall clock of one verifier on a pair of real models, against decoding without a draft.
 
     Seconds over all emitted tokens, batched requests together: ``draft``, ``score`` (the
-    target's calls) and ``verify`` add up to ``speculative``. ``cost_ratio``: seconds of a
-    drafted token over those of a target call; ``predicted``: speed-up by the latency model at
-    that ratio; ``measured``: ``plain`` over ``speculative``. ``block_cost``: seconds of a
+    target's calls) and ``verify`` add up to ``speculative``; reading prompts, which costs the
+    same without a draft, is in neither it nor ``plain``. ``cost_ratio``: seconds of a drafted
+    token over those of a target call on gamma+1; ``predicted``: speed-up by the latency model
+    at that ratio; ``measured``: ``plain`` over ``speculative``. ``block_cost``: seconds of a
     target call on gamma+1 tokens over those of a call on one, which the model takes for 1.
     """
 

@@ -183,9 +183,14 @@ class CompareResult(Struct, frozen=True):
 
 
 class Bounds(Struct, frozen=True):
-    """Bounds no rule beats. ``coupling``: ideal full information, one iteration."""
+    """Bounds no rule beats. ``coupling``: ideal full information, one iteration.
+
+    ``blocks_of``: whose blocks of real models it is the mean over, a verifier's or ``trace``;
+    null where it is the model's own.
+    """
 
     coupling: Expected
+    blocks_of: str | None = None
 
 
 class ModelInfo(Struct, frozen=True):

@@ -29,10 +29,18 @@ def test_a_sampled_verdict_claims_no_size_that_was_not_sampled():
     tier = replace(STARVED.sampled, instances=models, certificate=bound)
     text = words(replace(STARVED, verdict="PASS", sampled=tier))
     head, rest = text.split("not followed exactly", 1)
-    assert head.endswith("sampled on V=3 gamma=3, V=12 gamma=1, nothing beyond, seed 7 ")
+    assert head.endswith("sampled on V=3 gamma=3, V=12 gamma=1 only, seed 7 ")
     assert "gamma up to" not in text
     assert "asked against 0.01, TV at most 0.0081; on V=12 gamma=1: " in rest
-    assert "TV at most 0.024; nothing beyond; the bounds hold but for 0.001" in rest
+    assert "TV at most 0.024; nothing is promised beyond; the bounds hold but for 0.001" in rest
+
+
+def test_one_instance_is_named():
+    (only, *_) = SAMPLED_ON
+    tier = replace(STARVED.sampled, instances=[replace(only, name="trace of a pair")])
+    assert "sampled on trace of a pair alone (V=3 gamma=3), seed 7" in words(
+        replace(STARVED, sampled=tier)
+    )
 
 
 def test_whole_batches_of_code_that_was_followed_keep_the_sizes_of_the_exact_tier():

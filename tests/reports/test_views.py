@@ -170,9 +170,9 @@ def test_a_sampled_pass_says_its_error_rates_certificate_and_what_it_refutes(sam
     for part in (
         "No deviation was found, with the error rates below",
         "1,000 calls",
-        "false-alarm rate 1e-06, on V=3 gamma=3, V=12 gamma=1, nothing beyond",
+        "false-alarm rate 1e-06, on V=3 gamma=3, V=12 gamma=1 only",
         "power 0.9 against TV 0.024 or more, asked against 0.03, TV at most 0.004",
-        "on V=3 gamma=3, V=12 gamma=1, nothing beyond: mean one-token TV at most 0.004",
+        "on V=3 gamma=3, V=12 gamma=1 only: mean one-token TV at most 0.004",
         "at most 0.004, but for a probability of 0.001 (plug-in), if N fixed",
         "cannot follow f() at x.py:3",
         "inverted-ratio",
