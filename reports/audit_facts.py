@@ -23,9 +23,11 @@ def audit_ruling(run: AuditRun) -> str:
             "What was not tried (larger vocabularies, other precisions) is not covered."
         )
     else:
+        tried = run.sampled.instances if run.sampled is not None else ()
+        where = tried[0].name if len(tried) == 1 else "the sizes sampled"
         what = (
-            "No deviation was found, with the error rates below, on the sizes sampled: nothing "
-            "here speaks against shipping it."
+            f"No deviation was found, with the error rates below, on {where}: nothing here speaks "
+            "against shipping it."
         )
     if not warnings:
         return what

@@ -2,7 +2,8 @@
 
 import pytest
 from browser import CHROMIUM, Browser
-from report_runs import compare_run
+from msgspec.structs import replace
+from report_runs import compare_run, real_run
 
 from simverify.reports.examples import FOLDER
 from simverify.reports.html import html_report
@@ -174,6 +175,19 @@ def test_a_table_that_goes_on_beyond_the_screen_says_so(browser, page, width):
     hints = browser.value(HINTS)
     assert all(bool(said) == goes_on for goes_on, said in hints)
     assert any(goes_on for goes_on, _ in hints) or width > 360
+
+
+def test_settings_with_a_hash_need_no_scrolling(browser, tmp_path):
+    run = real_run()
+    decoding = replace(run.decoding, prompts_sha256="0123456789abcdef" * 4)
+    (tmp_path / "real.html").write_text(html_report(replace(run, decoding=decoding)))
+    browser.open(tmp_path / "real.html", width=360)
+    narrow = browser.value(
+        "[...document.querySelectorAll('.wide')].filter(wide => wide.offsetParent && "
+        "wide.querySelectorAll('th').length === 2)"
+        ".map(wide => [wide.ariaLabel, wide.scrollWidth <= wide.clientWidth])"
+    )
+    assert narrow == [["How it was decoded", True]]
 
 
 def test_the_hint_counts_the_columns_that_are_off_the_screen(browser):

@@ -38,9 +38,9 @@ def test_a_sampled_verdict_claims_no_size_that_was_not_sampled():
 def test_one_instance_is_named():
     (only, *_) = SAMPLED_ON
     tier = replace(STARVED.sampled, instances=[replace(only, name="trace of a pair")])
-    assert "sampled on trace of a pair alone (V=3 gamma=3), seed 7" in words(
-        replace(STARVED, sampled=tier)
-    )
+    run = replace(STARVED, verdict="PASS", sampled=tier)
+    assert "sampled on trace of a pair alone (V=3 gamma=3), seed 7" in words(run)
+    assert "with the error rates below, on trace of a pair: nothing" in audit_ruling(run)
 
 
 def test_whole_batches_of_code_that_was_followed_keep_the_sizes_of_the_exact_tier():
