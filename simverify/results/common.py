@@ -14,7 +14,7 @@ class Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class Test(Struct, frozen=True):
-    """One test of the compiled kernel, with its share of the run's alpha.
+    """One test of a kernel or of emitted tokens, with its share of the run's alpha.
 
     ``min_detectable``: smallest deviation, of the kind named in ``deviation``, that is found
     with the run's power; null where this many tokens promise nothing. ``log_pvalue``: null

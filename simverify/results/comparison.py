@@ -30,7 +30,11 @@ class Expected(Struct, frozen=True):
 
 
 class Measured(Struct, frozen=True):
-    """A mean over simulated blocks with a two-sided confidence interval valid at any n."""
+    """A mean over blocks with a two-sided confidence interval.
+
+    Of simulated blocks it is valid at any n; of real models' by Student's t over lanes,
+    approximate.
+    """
 
     mean: float
     ci_low: float
@@ -81,12 +85,12 @@ class PitCurve(Struct, frozen=True):
 class Lossless(Struct, frozen=True):
     """How losslessness was judged. ``tier`` is the strongest that the verdict rests on.
 
-    ``exact``: null where the rule's law is too large to write out. ``tests``: always of the
-    compiled kernel. ``detectable``: smallest deviation, of the kind named in ``deviation``,
-    found with the run's power; the verdict is INCONCLUSIVE if it exceeds the run's
-    ``detect``. ``beside``: what is found of further kinds; no verdict waits for it.
-    ``findings``: what failed, in words. ``pits``: empty where contexts repeat and are counted.
-    Tier ``output``: tokens that real models emitted, each against its own target row.
+    ``exact``: null where the rule's law is too large to write out, and of real models.
+    ``tests``: of the compiled kernel, or of the tokens that real models emitted. ``detectable``:
+    smallest deviation, of the kind named in ``deviation``, found with the run's power; the
+    verdict is INCONCLUSIVE if it exceeds the run's ``detect``. ``beside``: what is found of further kinds; no verdict waits for it.
+    ``findings``: what failed, in words. ``pits``: empty where contexts repeat and are counted,
+    and in tier ``output``: tokens that real models emitted, each against its own target row.
     """
 
     verdict: Verdict
@@ -107,6 +111,8 @@ class Lossless(Struct, frozen=True):
 
 class Acceptance(Struct, frozen=True):
     """Whether the kernel accepts as the declared rule does; says nothing about losslessness.
+
+    On real models no kernel runs, but the verifier itself.
 
     ``tests``: tau of the first call against the rule's own law, and the tokens after calls
     where they are known exactly. ``detectable``, ``deviation``, ``findings`` as in
@@ -131,7 +137,10 @@ class Curve(Struct, frozen=True):
 
 
 class Speedup(Struct, frozen=True):
-    """Latency model: (E[tau] + 1) / (gamma cost_ratio + 1), target calls costing 1."""
+    """Latency model: (E[tau] + 1) / (gamma cost_ratio + 1), target calls costing 1.
+
+    ``cost_ratio``: as given. What was measured on real models is :class:`Latency`.
+    """
 
     cost_ratio: float
     predicted: float
