@@ -12,13 +12,14 @@ from simverify import stats
 from simverify.errors import UsageError
 from simverify.models.trace import Manifest
 from simverify.simulators.decoding.loop import Block
+from simverify.stats.pit_orders import Order
 
 Floats = npt.NDArray[np.float64]
 
 ALPHA = 1e-9
 """Chance that a sound trace is refused."""
 
-_ORDERS = ("index", "descending")
+_ORDERS: tuple[Order, ...] = ("index", "descending")
 _STREAM = 6
 """Second word of the key; verifiers' coins on a trace have 5."""
 
