@@ -3,6 +3,7 @@
 import json
 import threading
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
@@ -58,33 +59,56 @@ def write_lines(path, objects):
     return path
 
 
+@dataclass
+class Reply:
+    """What a server answers, when it is not a choice; no ``content``: it hangs up."""
+
+    content: bytes | None = None
+    status: int = 200
+    headers: dict = field(default_factory=dict)
+
+
 @contextmanager
-def serving(complete, *, status=200):
-    """Serve ``complete(body) -> choice`` (or bytes) on loopback; yield the address."""
+def serving(complete, *, status=200, owner=None, seen=None):
+    """Serve ``complete(body) -> choice`` (or bytes, or a Reply) on loopback; yield the address.
+
+    ``owner``: by whom the model is said to be. ``seen``: list that takes every request's headers.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
-            self._send(200, b'{"data": [{"id": "served"}]}')
+            self._note()
+            model = {"id": "served"} | ({} if owner is None else {"owned_by": owner})
+            self._send(Reply(json.dumps({"data": [model]}).encode()))
 
         def do_POST(self):
+            self._note()
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             choice = complete(body)
             if isinstance(choice, bytes):
-                self._send(status, choice)
-            else:
-                self._send(200, json.dumps({"choices": [choice]}).encode())
+                choice = Reply(choice, status)
+            if isinstance(choice, dict):
+                choice = Reply(json.dumps({"choices": [choice]}).encode())
+            if choice.content is not None:
+                self._send(choice)
 
-        def _send(self, code, content):
-            self.send_response(code)
-            self.send_header("Content-Length", str(len(content)))
+        def _note(self):
+            if seen is not None:
+                seen.append(dict(self.headers))
+
+        def _send(self, reply):
+            self.send_response(reply.status)
+            for name, value in reply.headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(reply.content)))
             self.end_headers()
-            self.wfile.write(content)
+            self.wfile.write(reply.content)
 
         def log_message(self, *_):
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"

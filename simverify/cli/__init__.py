@@ -42,8 +42,9 @@ def run(arguments: list[str]) -> int:
         return _run(arguments)
     except SimverifyError as error:
         return _complain(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        say_error(MESSAGE.rstrip())
+    except KeyboardInterrupt as interrupt:
+        # One with words was raised again by a command that has written something.
+        say_error(f"simverify: {interrupt}" if interrupt.args else MESSAGE.rstrip())
         return INTERRUPTED
     except MemoryError:
         return _complain("out of memory: take a smaller vocabulary, gamma or --blocks", 4)

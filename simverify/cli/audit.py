@@ -57,6 +57,7 @@ def audit(
     tokens: OptionalWhole = None,
     max_tokens: OptionalWhole = None,
     served_model: str | None = None,
+    keep: Path | None = None,
     ball: float | None = None,
     temperature: float | None = None,
     top_k: OptionalWhole = None,
@@ -134,6 +135,9 @@ def audit(
         Endpoint: limit of one completion, 128 if not given.
     served_model
         Endpoint: name of the model there; by default the first that it lists.
+    keep
+        Endpoint: write every answer to this file, as --outputs reads it; one that an earlier
+        run began is gone on with.
     ball
         Emitted tokens: TV of the engine's own rows from the rescored ones, on average; by
         default twice what computing rows again shows.

@@ -1,7 +1,9 @@
 """``simverify audit --outputs`` and ``--endpoint``: tokens that another engine emitted."""
 
 import shlex
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from simverify.cli.common import EXIT_CODES, deliver, json_text_iv, output_console, progress
@@ -21,6 +23,7 @@ class OutputOptions:
     tokens: int | None = None
     max_tokens: int | None = None
     served_model: str | None = None
+    keep: Path | None = None
     ball: float | None = None
     temperature: float | None = None
     top_k: int | None = None
@@ -40,7 +43,7 @@ def audit_emitted(
     quiet: bool,
 ) -> int:
     """Judge the tokens of a file or of a server; return the exit code."""
-    _options_iv(options)
+    _options_iv(options, json)
     from simverify.audit.outputs import (
         Endpoint,
         OutputSettings,
@@ -59,6 +62,7 @@ def audit_emitted(
     assert options.target is not None
     if json is not None or report is not None:
         json_text_iv(name)
+        json_text_iv(str(options.keep))
     settings = OutputSettings(
         tokens=options.tokens, alpha=alpha, ball=options.ball, seed=seed,
         detect=OutputSettings.detect if detect is None else detect,
@@ -73,28 +77,45 @@ def audit_emitted(
         server = Endpoint(options.endpoint, options.served_model, limit)
         assert options.prompts is not None
         prompts = read_prompts(options.prompts)
-    with progress(quiet) as say:
+    with _interrupted(options.keep), progress(quiet) as say:
         say(plan)
         pair = load_pair(
             options.target, options.draft, sampling=sampling, device=options.device or "cpu",
             dtype="bfloat16" if options.dtype == "bfloat16" else "float32",
         )  # fmt: skip
         use_threads(options.threads)
+        planned = settings.planned(proxy)
+        notes: tuple[str, ...] = ()
         if server is None:
             assert options.outputs is not None
             requests = read_requests(options.outputs, pair)
         else:
-            planned = settings.planned(proxy)
-            requests = ask(server, prompts, pair, planned, options.samples, say)
-        again = _command(options, alpha, settings.detect, seed)
-        source = Source(name, again, endpoint=server is not None)
+            found = ask(
+                server, prompts, pair, planned, options.samples, keep=options.keep, progress=say
+            )
+            requests, notes = found.requests, found.notes
+        again = _command(options, planned, alpha, settings.detect, seed)
+        source = Source(name, again, endpoint=server is not None, notes=notes)
         run = audit_outputs(requests, pair, source, settings, proxy=proxy, progress=say)
     if deliver(run, json, report):
         print_outputs(run, output_console())
     return EXIT_CODES[run.verdict]
 
 
-def _options_iv(options: OutputOptions) -> None:
+@contextmanager
+def _interrupted(keep: Path | None) -> Iterator[None]:
+    """Let an interrupt say where answers are, not that nothing was written."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if keep is None or not keep.exists():
+            raise
+        raise KeyboardInterrupt(
+            f"interrupted; answers are kept in {keep}: the same command goes on from there"
+        ) from None
+
+
+def _options_iv(options: OutputOptions, json: str | None) -> None:
     if options.outputs is not None and options.endpoint is not None:
         raise UsageError("--outputs and --endpoint are two sources: name one")
     if options.target is None:
@@ -102,12 +123,19 @@ def _options_iv(options: OutputOptions) -> None:
     asking = {
         "--prompts": options.prompts, "--samples": options.samples,
         "--max-tokens": options.max_tokens, "--served-model": options.served_model,
+        "--keep": options.keep,
     }  # fmt: skip
     if options.endpoint is not None and options.prompts is None:
         raise UsageError("--prompts is missing: an endpoint is asked to answer them")
     for name, value in asking.items():
         if options.outputs is not None and value is not None:
             raise UsageError(f"{name} is for --endpoint: a file of outputs holds its prompts")
+    if (keep := options.keep) is not None:
+        from simverify.reports.document import check_writable
+
+        if json is not None and keep.resolve() == Path(json).resolve():
+            raise UsageError(f"--keep and --json are both {keep}: name two files")
+        check_writable(keep)
 
 
 def _given(options: OutputOptions) -> dict[str, str]:
@@ -120,9 +148,14 @@ def _given(options: OutputOptions) -> dict[str, str]:
     }
 
 
-def _command(options: OutputOptions, alpha: float, detect: float, seed: int) -> str:
-    """Return the command that judges the same source again."""
+def _command(options: OutputOptions, planned: int, alpha: float, detect: float, seed: int) -> str:
+    """Return the command that judges the same answers again; where none are kept, asks anew."""
     words = ["simverify", "audit"]
+    if options.keep is not None:
+        options = replace(
+            options, outputs=options.keep, tokens=planned, endpoint=None, prompts=None,
+            samples=None, max_tokens=None, served_model=None, keep=None,
+        )  # fmt: skip
     given = _given(options)
     given.pop("--threads", None)
     given |= {"--alpha": repr(alpha), "--detect": repr(detect), "--seed": str(seed)}

@@ -17,7 +17,7 @@ _MODELS = (
     "target", "draft", "prompts", "tokens", "temperature", "top_k", "top_p", "device", "dtype",
     "threads",
 )  # fmt: skip
-_EMITTED = ("samples", "max_tokens", "served_model", "ball")
+_EMITTED = ("samples", "max_tokens", "served_model", "keep", "ball")
 _OWN = ("contract", "trace", "engine_path", "strict_probes")
 
 _NOT_EMITTED = "{} is for tokens already emitted: name --outputs or --endpoint"

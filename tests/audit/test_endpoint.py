@@ -73,7 +73,7 @@ class Engine:
 def test_a_server_is_judged_by_its_answers(pair, rule, verdict):
     engine = Engine(pair, rule)
     with serving(engine) as address:
-        requests = ask(Endpoint(address, max_tokens=100), PROMPTS, pair, N)
+        requests = ask(Endpoint(address, max_tokens=100), PROMPTS, pair, N).requests
     settings = OutputSettings(tokens=N, alpha=ALPHA, detect=0.3)
     run = audit_outputs(requests, pair, Source(address, "simverify audit", True), settings)
     assert run.verdict == verdict
@@ -86,7 +86,8 @@ def test_a_server_is_judged_by_its_answers(pair, rule, verdict):
 def test_ids_are_taken_as_the_server_gives_them(pair, style):
     engine = Engine(pair, VERIFIERS["token"], style)
     with serving(engine, status=400) as address:
-        requests = ask(Endpoint(address, max_tokens=6), PROMPTS[:1], pair, 10_000, samples=2)
+        found = ask(Endpoint(address, max_tokens=6), PROMPTS[:1], pair, 10_000, samples=2)
+    requests = found.requests
     assert len(requests) == 2
     assert {request.from_text for request in requests} == {style == "plain"}
     assert all(r.prompt == tuple(pair.encode(PROMPTS[0])) for r in requests)

@@ -1,14 +1,18 @@
 """Audit of tokens that some other engine emitted: a file or an endpoint, and the target alone.
 
-``requests`` reads them, ``endpoint`` asks a server for them; ``rescoring`` gives each token its
-target row, ``evidence`` keeps the sums and ``judge`` tests them; ``run`` is the whole.
+``requests`` reads them; ``endpoint`` asks a ``server`` for them over a ``transport``, and has
+them ``kept``. ``rescoring`` gives tokens their target rows, ``evidence`` keeps sums and ``judge``
+tests them as ``settings`` say; ``run`` is the whole.
 """
 
-from simverify.audit.outputs.endpoint import Endpoint, ask
+from simverify.audit.outputs.endpoint import Asked, ask
 from simverify.audit.outputs.requests import Request, read_requests, request_iv
-from simverify.audit.outputs.run import OutputSettings, Source, audit_outputs
+from simverify.audit.outputs.run import Source, audit_outputs
+from simverify.audit.outputs.server import Endpoint
+from simverify.audit.outputs.settings import OutputSettings
 
 __all__ = [
+    "Asked",
     "Endpoint",
     "OutputSettings",
     "Request",

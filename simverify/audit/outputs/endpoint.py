@@ -1,60 +1,31 @@
 """Completions from a server that speaks OpenAI's ``/v1/completions``."""
 
-import json
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import cache
-from http.client import HTTPException
-from itertools import count, islice
-from typing import Any
-from urllib.parse import urlsplit
+from pathlib import Path
+from threading import Thread
+from typing import TypeVar
 
-from simverify.audit.outputs.requests import Request, request_iv
+from simverify.audit.outputs.kept import Answers
+from simverify.audit.outputs.requests import Request
+from simverify.audit.outputs.server import Endpoint, Server
+from simverify.audit.outputs.transport import Failure, Transport, key_of_environment
 from simverify.errors import UsageError
 from simverify.models.transformer import TransformerPair
 
 TOGETHER = 8
 """Requests under way at a time: requests that share a stream must meet to show it."""
 
-MAX_TOKENS = 128
-
-_EXTRAS = {"logprobs": 1, "return_token_ids": True, "return_tokens_as_token_ids": True}
-"""What gets token ids from servers that have them; one that refuses it is asked without."""
-
-_ID = "token_id:"
-_SECONDS = 300.0
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Endpoint:
-    """A server: ``url`` up to or without ``/v1/completions``; ``model`` None asks for its first.
+class Asked:
+    """What a server answered, in the order in which it was asked, and remarks on it."""
 
-    ``max_tokens``: limit of one completion.
-    """
-
-    url: str
-    model: str | None = None
-    max_tokens: int = MAX_TOKENS
-
-    def __post_init__(self) -> None:
-        try:
-            parts = urlsplit(self.url)
-            whole = parts.scheme in ("http", "https") and bool(parts.hostname)
-            _ = parts.port
-        except ValueError:
-            whole = False
-        if not whole:
-            raise UsageError(f"endpoint is {self.url!r}: expected http://HOST:PORT")
-        if self.max_tokens < 1:
-            raise UsageError(f"max tokens is {self.max_tokens}: expected 1 or more")
-
-    def at(self, path: str) -> str:
-        """Return the address of ``path``, such as completions."""
-        base = self.url.rstrip("/").removesuffix("/completions").removesuffix("/v1")
-        return f"{base}/v1/{path}"
+    requests: tuple[Request, ...]
+    notes: tuple[str, ...]
 
 
 def ask(
@@ -63,149 +34,90 @@ def ask(
     pair: TransformerPair,
     tokens: int,
     samples: int | None = None,
+    *,
+    keep: Path | None = None,
     progress: Callable[[str], None] | None = None,
-) -> tuple[Request, ...]:
+) -> Asked:
     """Ask for completions, the prompts in turn, until ``tokens`` are there.
 
-    ``samples``: completions of each prompt at most. Token ids are taken where the server gives
-    them, then the tokens of its logprobs, then the text.
+    ``samples``: completions of each prompt at most. ``keep``: file that each answer is written
+    to as soon as those before it are there, and that a later call goes on with. Token ids are
+    taken where the server gives them, then the tokens of its logprobs, then the text. The key
+    of SIMVERIFY_API_KEY or OPENAI_API_KEY is sent along. An interrupt waits for no request.
 
     Raises
     ------
     UsageError
-        If the server does not answer, answers with an error, or with no such completion.
+        If the server does not answer, answers with an error, or with no such completion; if
+        ``keep`` holds other than answers to these requests.
     """
     if samples is not None and samples < 1:
         raise UsageError(f"samples is {samples}: expected 1 or more")
-    server = _Server(endpoint, pair)
+    most = None if samples is None else samples * len(prompts)
     say = progress or (lambda _: None)
-    numbers = count() if samples is None else iter(range(samples * len(prompts)))
-    found: list[Request] = []
-    got = 0
-    with ThreadPoolExecutor(TOGETHER) as pool:
-        while got < tokens:
-            batch = list(islice(numbers, TOGETHER))
-            if not batch:
-                break
-            answers = pool.map(lambda i: server.complete(i, prompts[i % len(prompts)]), batch)
-            for request in answers:
-                found.append(request)
-                got += len(request.tokens)
-            say(f"asked {len(found):,} requests: {got:,} of {tokens:,} tokens")
-    return tuple(found)
-
-
-class _Server:
-    """One server, and what it was found to understand."""
-
-    def __init__(self, endpoint: Endpoint, pair: TransformerPair) -> None:
-        self._endpoint, self._pair = endpoint, pair
-        self._model = endpoint.model or self._first_model()
-        self._extras = True
-        self._pieces = cache(self._vocabulary)
-
-    def complete(self, number: int, prompt: str) -> Request:
-        """Return the completion of one prompt."""
-        address, where = self._endpoint.at("completions"), f"{self._endpoint.url}: answer {number}"
+    transport = Transport(key_of_environment(), say)
+    try:
+        server = Server(endpoint, pair, transport)
+    except Failure as failure:
+        raise UsageError(str(failure)) from None
+    with Answers(keep, prompts, server.asked, pair) as answers:
+        if answers.requests:
+            say(f"kept: {len(answers.requests):,} answers of {answers.tokens:,} tokens")
         try:
-            answer = _call(address, self._body(prompt, extras=self._extras))
-        except _Refused as refused:
-            if not self._extras or refused.code not in (400, 422):
-                raise UsageError(str(refused)) from None
-            try:
-                answer = _call(address, self._body(prompt, extras=False))
-            except _Refused as again:
-                raise UsageError(str(again)) from None
-            self._extras = False
-        choices = answer.get("choices") if isinstance(answer, dict) else None
-        if not (isinstance(choices, list) and choices and isinstance(choices[0], dict)):
-            raise UsageError(f"{where} has no choices: expected those of OpenAI's completions")
-        choice = choices[0]
-        value = {"prompt": prompt, "finish_reason": choice.get("finish_reason")}
-        ids = self._ids(choice)
-        value |= {"text": choice.get("text")} if ids is None else {"tokens": ids}
-        return request_iv(value, where, self._pair)
+            while answers.tokens < tokens and (batch := _next(len(answers.requests), most)):
+                found = _side_by_side(
+                    lambda i: server.complete(i, prompts[i % len(prompts)]), batch
+                )
+                for number, value in zip(batch, found, strict=True):
+                    answers.add(value, f"{endpoint.url}: answer {number}")
+                say(f"asked {batch.stop:,} requests: {answers.tokens:,} of {tokens:,} tokens")
+        except Failure as failure:
+            fate = f"; {answers.fate}" if answers.fate else ""
+            raise UsageError(f"{failure}{fate}") from None
+        finally:
+            transport.leave()
+    return Asked(tuple(answers.requests), tuple(_notes(server.known, answers.overlong, keep)))
 
-    def _body(self, prompt: str, *, extras: bool) -> dict[str, Any]:
-        law = self._pair.sampling
-        body: dict[str, Any] = {
-            "prompt": self._pair.encode(prompt) if extras else prompt,
-            "max_tokens": self._endpoint.max_tokens,
-            "temperature": law.temperature,
-            "top_p": 1.0 if law.top_p is None else law.top_p,
-        }
-        if law.top_k is not None:
-            body["top_k"] = law.top_k
-        if self._model is not None:
-            body["model"] = self._model
-        return body | _EXTRAS if extras else body
 
-    def _ids(self, choice: dict[str, Any]) -> Any:
-        """Token ids of a choice, however the server gives them; None where it does not."""
-        if choice.get("token_ids") is not None:
-            return choice["token_ids"]
-        logprobs = choice.get("logprobs")
-        pieces = logprobs.get("tokens") if isinstance(logprobs, dict) else None
-        if not (isinstance(pieces, list) and all(isinstance(piece, str) for piece in pieces)):
-            return None
-        if all(piece.startswith(_ID) and piece[len(_ID) :].isdigit() for piece in pieces):
-            return [int(piece[len(_ID) :]) for piece in pieces]
-        known = self._pieces()
-        ids = [known.get(piece) for piece in pieces]
-        return None if None in ids else ids
+def _next(first: int, most: int | None) -> range:
+    last = first + TOGETHER
+    return range(first, last if most is None else min(last, most))
 
-    def _vocabulary(self) -> dict[str, int | None]:
-        """Each token's own text; those of which two have the same tell nothing."""
-        found: dict[str, int | None] = {}
-        for token in range(self._pair.vocab_size):
-            text = self._pair.tokenizer.decode([token], clean_up_tokenization_spaces=False)
-            found[text] = None if text in found else token
-        return found
 
-    def _first_model(self) -> str | None:
-        """Name of the first model that the server lists; None where it lists none."""
+def _side_by_side(work: Callable[[int], T], numbers: Sequence[int]) -> Iterator[T]:
+    """Do ``work`` on all numbers at once; yield what it comes to, in their order.
+
+    The threads are nobody's to wait for: whoever stops listening, or is interrupted, leaves at
+    once, however long a server takes.
+    """
+    futures: list[Future[T]] = [Future() for _ in numbers]
+
+    def do(number: int, future: Future[T]) -> None:
         try:
-            listed = _call(self._endpoint.at("models"), None)
-        except _Refused:
-            return None
-        entries = listed.get("data") if isinstance(listed, dict) else None
-        first = entries[0] if isinstance(entries, list) and entries else None
-        name = first.get("id") if isinstance(first, dict) else None
-        return name if isinstance(name, str) else None
+            future.set_result(work(number))
+        except BaseException as error:
+            future.set_exception(error)
+
+    for given in zip(numbers, futures, strict=True):
+        Thread(target=do, args=given, daemon=True).start()
+    for future in futures:
+        yield future.result()
 
 
-class _Refused(Exception):
-    """The server answered with an error: its status and its words."""
-
-    def __init__(self, address: str, code: int, words: str) -> None:
-        super().__init__(f"{address} answers {code}: {words}")
-        self.code = code
-
-
-def _call(address: str, body: dict[str, Any] | None) -> Any:
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(address, data, {"Content-Type": "application/json"})
-    try:
-        with urllib.request.urlopen(request, timeout=_SECONDS) as answer:
-            content = answer.read()
-    except urllib.error.HTTPError as error:
-        with error:
-            raise _Refused(address, error.code, _words(error)) from None
-    except urllib.error.URLError as error:
-        raise UsageError(f"{address} cannot be reached: {error.reason}") from None
-    except (OSError, HTTPException) as error:
-        raise UsageError(f"{address} breaks off: {error or type(error).__name__}") from None
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
-        start = content[:60].decode(errors="replace")
-        raise UsageError(f"{address} answers no JSON, but {start!r}: is it right?") from None
-
-
-def _words(error: urllib.error.HTTPError) -> str:
-    """What a server says of its error, on a line."""
-    try:
-        text = error.read(2000).decode(errors="replace")
-    except (OSError, HTTPException):
-        text = ""
-    return " ".join(text.split())[:200] or str(error.reason)
+def _notes(known: bool, overlong: int, keep: Path | None) -> Iterator[str]:
+    if not known:
+        yield (
+            "the server does not say what it is: what was not asked for, such as top-k, min-p or "
+            "penalties, is as its own defaults or the model's generation_config have it, and a "
+            "deviation may come from there"
+        )
+    if overlong:
+        yield (
+            f"{overlong:,} answers are longer than the limit that was asked for, and were cut "
+            f"there: the server may not heed the temperature and top-p of a request either"
+        )
+    if keep is None:
+        yield (
+            "asked again the server answers otherwise: --keep FILE keeps its answers, for a "
+            "command that reproduces this run"
+        )

@@ -71,7 +71,11 @@ class OutputEvidence:
     @property
     def unsupported(self) -> int:
         """Tokens that truncation cuts off, beyond the margin."""
-        return sum(int((gaps > self.margin).sum()) for gaps in self._gaps)
+        return self.beyond(self.margin)
+
+    def beyond(self, margin: float) -> int:
+        """Return how many tokens are cut off where two logits may be off by ``margin``."""
+        return sum(int((gaps > margin).sum()) for gaps in self._gaps)
 
     def _ordered(self, scored: Scored, tokens: npt.NDArray[np.int64]) -> Floats:
         again = scored.p_again

@@ -19,6 +19,7 @@ from simverify.stats.correlation import MIN_PAIRS
 Floats = npt.NDArray[np.float64]
 
 _LAGS = {"in a request": None, "neighbouring requests": 1, "requests two apart": 2}
+_DELTA = 1e-3
 _STAKE = 1e-3
 """What is bet on each pair of neighbours being a copy."""
 
@@ -48,13 +49,18 @@ def detectable(planned: int, judged: int, alpha: float, ball: float, proxy: bool
 
 
 def judge_evidence(
-    found: OutputEvidence, planned: int, alpha: float, ball: float, seed: int, delta: float
+    found: OutputEvidence,
+    planned: int,
+    alpha: float,
+    ball: float,
+    seed: int,
+    ball_from: str = "",
 ) -> Judged:
-    """Judge the tokens at level ``alpha``.
+    """Judge the tokens at level ``alpha``; the certificate holds at 1 - ``_DELTA``.
 
     ``planned``: N as fixed beforehand. Where requests ended before, the PITs are filled up
     with fresh uniforms: the whole is N independent uniforms if the tokens are the target's,
-    whenever they ended.
+    whenever they ended. ``ball_from``: what the certificate says of where the ball is from.
     """
     shares = _shares(alpha)
     pits = np.concatenate(found.pits, axis=1)
@@ -82,7 +88,7 @@ def judge_evidence(
         findings=tuple(findings),
         detectable=detectable(planned, found.n, alpha, ball, proxy),
         deviation=f"mean one-token TV, monotone {words}, in the same direction in every context",
-        certificate=_certificate(bins[-1], found, planned, ball, delta),
+        certificate=_certificate(bins[-1], found, planned, ball, ball_from),
     )
 
 
@@ -167,16 +173,20 @@ def _copies_test(found: OutputEvidence, alpha: float, ball: float) -> stats.Test
 
 
 def _certificate(
-    histogram: npt.NDArray[np.int64], found: OutputEvidence, planned: int, ball: float, delta: float
+    histogram: npt.NDArray[np.int64],
+    found: OutputEvidence,
+    planned: int,
+    ball: float,
+    ball_from: str,
 ) -> stats.Certificate:
     """Bound the TV from the rescored rows; fresh uniforms dilute it, the ball widens it."""
-    bound = stats.monotone_certificate(histogram, delta=delta)
+    bound = stats.monotone_certificate(histogram, delta=_DELTA)
     order = "q/p, q the proxy's" if len(found.orders) == 3 else "descending P"
     return replace(
         bound,
         bound=min(1.0, bound.bound * planned / found.n + ball),
         method=f"N/n 2 (K + sqrt(ln(2/delta) / 2N)) + ball, N = {planned}, n = {found.n}",
         assumption=f"P'/P is monotone in {order}, in the same direction in every context, and "
-        f"the engine's own P lies within TV {ball:.2g} of the rescored rows on average; N fixed "
-        "beforehand, requests in an order fixed before they were answered, none left out",
+        f"the engine's own P lies within TV {ball:.2g} of the rescored rows on average{ball_from}; "
+        "N fixed beforehand, requests in an order fixed before they were answered, none left out",
     )

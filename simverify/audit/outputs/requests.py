@@ -1,6 +1,7 @@
 """Requests as another engine answered them: JSONL with a prompt and token ids, or text."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,25 +49,27 @@ def read_requests(path: Path, pair: TransformerPair) -> tuple[Request, ...]:
         outside the vocabulary, a request does not fit into the context, or ended by anything
         but a stop or the limit of its length.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise UsageError(f"outputs: cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise UsageError(f"outputs: {path} is not UTF-8 text (byte {error.start})") from None
-    found = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        where = f"{path}, line {number}"
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise UsageError(f"outputs: {where} is no JSON: {error}") from None
-        found.append(request_iv(value, f"outputs: {where}", pair))
+    found = [request_iv(value, where, pair) for where, value in read_objects(path, "outputs")]
     if not found:
         raise UsageError(f"outputs: {path} holds no request: expected one JSON object a line")
     return tuple(found)
+
+
+def read_objects(path: Path, kind: str) -> Iterator[tuple[str, Any]]:
+    """Yield what the lines of a JSONL file hold, each with words for where it stands."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"{kind}: cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{kind}: {path} is not UTF-8 text (byte {error.start})") from None
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            where = f"{kind}: {path}, line {number}"
+            try:
+                yield where, json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise UsageError(f"{where} is no JSON: {error}") from None
 
 
 def request_iv(value: Any, where: str, pair: TransformerPair) -> Request:

@@ -6,7 +6,7 @@ the noise, and its distance from the first is what the declared ball is measured
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -79,6 +79,21 @@ def other_precision(requests: Sequence[Request], pair: TransformerPair) -> list[
         return [pair.sampling.rows(_logits(pair, model, [request])[0]) for request in requests]
     finally:
         model.bfloat16()  # the same weights: each is a float32 number
+
+
+def in_bfloat16(requests: Sequence[Request], pair: TransformerPair) -> list[Scored]:
+    """Score requests with a float32 target, and again as one in bfloat16 rounds."""
+    import torch
+
+    found = []
+    for scored in rescore(requests, pair, False):
+        (own,) = _logits(pair, pair.target_model, [scored.request])
+        with torch.autocast(pair.target_model.device.type, torch.bfloat16):
+            (coarse,) = _logits(pair, pair.target_model, [scored.request])
+        tokens = np.array(scored.request.tokens)
+        shift = np.abs(_log_probability(own, tokens) - _log_probability(coarse, tokens))
+        found.append(replace(scored, p_again=pair.sampling.rows(coarse), shift=shift))
+    return found
 
 
 def distances(p: Floats, other: Floats) -> Floats:

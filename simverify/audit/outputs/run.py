@@ -9,92 +9,34 @@ import numpy as np
 from simverify import results as doc
 from simverify.audit.documents import certificate_document, stamped, test_document
 from simverify.audit.outputs.evidence import OutputEvidence
-from simverify.audit.outputs.judge import Judged, detectable, judge_evidence, plan_tokens
+from simverify.audit.outputs.judge import Judged, judge_evidence
+from simverify.audit.outputs.notes import remarks
 from simverify.audit.outputs.requests import Request
 from simverify.audit.outputs.rescoring import distances, other_precision, rescore
+from simverify.audit.outputs.settings import POWER, OutputSettings
 from simverify.audit.outputs.textual import changed_tokens
 from simverify.errors import UsageError
-from simverify.limits import MIN_ALPHA, MIN_DETECT
 from simverify.models.transformer import TransformerPair
 
-POWER = 0.9
-TOKENS = 20_000
-"""N by default, at least."""
-
-MOST_TOKENS = 100_000_000
-
-_DELTA = 1e-3
 _LEAST_BALL = 1e-6
 """A ball below which nobody's float32 logits stay."""
 
 _PRECISION_REQUESTS = 8
 
-
-@dataclass(frozen=True)
-class OutputSettings:
-    """How emitted tokens are judged.
-
-    ``tokens``: N, fixed beforehand; None: what ``detect`` needs, ``TOKENS`` or more. ``ball``:
-    TV of the engine's own rows from the rescored ones, on average over contexts; None: twice
-    what repeated rescoring shows.
-    """
-
-    tokens: int | None = None
-    alpha: float = 1e-6
-    detect: float = 0.04
-    ball: float | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        rules = (
-            ("tokens", self.tokens, self.tokens is None or 1 <= self.tokens <= MOST_TOKENS,
-             f"1 to {MOST_TOKENS}"),
-            ("alpha", self.alpha, MIN_ALPHA <= self.alpha < 1, f"{MIN_ALPHA:g} or more, below 1"),
-            ("detect", self.detect, MIN_DETECT <= self.detect < 1,
-             f"{MIN_DETECT:g} or more, below 1"),
-            ("ball", self.ball, self.ball is None or 0 <= self.ball < 1, "0 or more, below 1"),
-            ("seed", self.seed, 0 <= self.seed < 2**64, "0 to 2^64 - 1"),
-        )  # fmt: skip
-        for name, value, fits, expected in rules:
-            if not fits:
-                raise UsageError(f"{name} is {value}: expected {expected}")
-
-    def planned(self, proxy: bool) -> int:
-        """N: the tokens that are judged, and no more, whatever they say."""
-        if self.tokens is not None:
-            return self.tokens
-        radius = self.ball or 0.0
-        if self.detect <= 2 * radius + 1e-4:
-            raise UsageError(
-                f"detect is {self.detect:g} with a ball of {radius:g}: expected more than twice "
-                f"the ball, and 1e-4"
-            )
-        wanted = max(plan_tokens(self.detect, self.alpha, radius, proxy), TOKENS)
-        if wanted > MOST_TOKENS:
-            raise UsageError(
-                f"detect is {self.detect:g}: that takes {wanted:,} tokens, more than "
-                f"{MOST_TOKENS:,}; ask for a larger deviation"
-            )
-        return wanted
-
-    def plan(self, proxy: bool) -> str:
-        """Say before anything is scored what will be judged, and what it can find."""
-        n = self.planned(proxy)
-        found = detectable(n, n, self.alpha, self.ball or 0.0, proxy)
-        beside = "" if self.ball else ", and the ball that rescoring shows"
-        return (
-            f"plan: the first {n:,} tokens, request after request; false-alarm rate "
-            f"{self.alpha:g}; power {POWER:g} against TV {found:.2g}{beside}"
-        )
+_OWN = ", which is what computing them again here shows: it takes the engine to round alike"
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where requests come from: its ``name``, and the command that judges them again."""
+    """Where requests come from: its ``name``, and the command that judges them again.
+
+    ``endpoint``: whether a server was asked; ``notes``: remarks on what it answered.
+    """
 
     name: str
     reproduce: str
     endpoint: bool = False
+    notes: tuple[str, ...] = ()
 
 
 def audit_outputs(
@@ -143,7 +85,10 @@ def audit_outputs(
             f"ball is {ball:g}: the same rows differ by {shown:.2g} on average when they are "
             f"computed again: name more, or none"
         )
-    judged = judge_evidence(found, planned, settings.alpha, min(ball, 0.999), settings.seed, _DELTA)
+    judged = judge_evidence(
+        found, planned, settings.alpha, min(ball, 0.999), settings.seed,
+        _OWN if settings.ball is None else ", as declared",
+    )  # fmt: skip
     open_ = _open(judged, found, planned, text, settings)
     verdict: doc.Verdict = "FAIL" if judged.findings else "INCONCLUSIVE" if open_ else "PASS"
     if text is not None and text.not_round_tripping:
@@ -185,7 +130,7 @@ def audit_outputs(
         certificate=certificate_document(judged.certificate) if verdict == "PASS" else None,
         findings=judged.findings,
         inconclusive=open_ if verdict == "INCONCLUSIVE" else None,
-        notes=tuple(_notes(judged, found, kept, pair)),
+        notes=(*remarks(judged, found, kept, pair, planned, settings), *source.notes),
         reproduce=source.reproduce,
         meta=stamp(),
     )
@@ -266,31 +211,6 @@ def _open(
         f"{short}power {POWER:g} against TV {judged.detectable:.2g} alone, asked was "
         f"{settings.detect:g}"
     )
-
-
-def _notes(
-    judged: Judged, found: OutputEvidence, kept: Sequence[Request], pair: TransformerPair
-) -> list[str]:
-    notes = []
-    surprise = next((test for test in judged.tests if test.name == "score -log p"), None)
-    if judged.findings and surprise is not None and surprise.rejected:
-        side = "likelier" if surprise.statistic < 0 else "less likely"
-        notes.append(
-            f"the emitted tokens are {side} under the target than its own: -log p is off by "
-            f"{surprise.statistic:+.3g} on average"
-        )
-    if found.near:
-        notes.append(
-            f"{found.near:,} tokens lie just outside the rescored top-k or top-p, within what "
-            f"logits off by {found.margin:.2g} allow: counted as support"
-        )
-    unfinished = sum(request.unfinished for request in kept)
-    if unfinished and pair.eos:
-        notes.append(
-            f"{unfinished:,} requests end without an end-of-sequence token and say no "
-            f"finish_reason: taken as cut off by a limit"
-        )
-    return notes
 
 
 def _sha256(kept: Sequence[Request]) -> str:
