@@ -25,7 +25,7 @@ FOLDER = Path(__file__).parent / "examples"
 def compare_verifiers() -> Document:
     """Compare the project's verifiers where contexts repeat, and where they do not."""
     return simverify.compare(
-        ["compact", "markov-64", "markov-5000"],
+        ["compact", "markov-64", "markov-2048"],
         ["token", "block", "greedy", "match"],
         gamma=4,
         detect=0.02,

@@ -21,8 +21,8 @@ def example(name):
 def compare_run(models=1, verifiers=4, name="model {}"):
     """A comparison of so many models, each a copy of the one whose contexts do not repeat."""
     run = msgspec.to_builtins(example("compare"))
-    rows = [row for row in run["results"] if row["model"] == "markov-5000"][:verifiers]
-    info = next(model for model in run["models"] if model["name"] == "markov-5000")
+    rows = [row for row in run["results"] if row["model"] == "markov-2048"][:verifiers]
+    info = next(model for model in run["models"] if model["name"] == "markov-2048")
     names = [name.format(i) for i in range(models)]
     run["models"] = [info | {"name": model} for model in names]
     run["results"] = [row | {"model": model} for model in names for row in rows]

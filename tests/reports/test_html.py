@@ -102,8 +102,8 @@ def test_a_comparison_shows_curves_bands_and_gaps():
     for part in (
         "Acceptance on compact",
         "Block efficiency on markov-64",
-        "Speed-up on markov-5000",
-        "PITs in q/p order on markov-5000",
+        "Speed-up on markov-2048",
+        "PITs in q/p order on markov-2048",
         "Simultaneous 99.9% band",
         "Contexts repeat here",
         "gap to optimum",
