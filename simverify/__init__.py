@@ -9,7 +9,7 @@ import importlib
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from simverify.comparison import compare
+    from simverify.comparing.comparison import compare
     from simverify.errors import SimverifyError, UsageError
     from simverify.models import get_model, load_model
     from simverify.results import CompareRun
@@ -33,7 +33,7 @@ _HOME = {
     "SimverifyError": "errors",
     "UsageError": "errors",
     "Verifier": "verifiers",
-    "compare": "comparison",
+    "compare": "comparing.comparison",
     "get_model": "models",
     "get_verifier": "verifiers",
     "load_model": "models",

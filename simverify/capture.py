@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+from simverify.comparing.pair_job import decoding_document, make_job
+from simverify.comparing.replay_rules import STATELESS, finish, replays
 from simverify.errors import UsageError
 from simverify.models.trace import VERSION, Manifest, needs_safetensors
 from simverify.models.trace_writer import Logits, TraceWriter, room_iv
 from simverify.models.transformer import TransformerPair
-from simverify.pair_job import decoding_document, make_job
-from simverify.replay_rules import STATELESS, finish, replays
 from simverify.simulators.decoding.arrays import to_arrays
 from simverify.simulators.decoding.judges import judges
 from simverify.simulators.decoding.loop import Block, decode
@@ -40,7 +40,7 @@ def capture(
     Parameters
     ----------
     pair, prompts, prompts_file
-        As in :func:`~simverify.compare_pair.compare_pair`.
+        As in :func:`~simverify.comparing.pair.compare_pair`.
     folder
         A new or empty one.
     gamma, tokens

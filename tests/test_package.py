@@ -61,7 +61,7 @@ def test_no_module_hides_a_function_of_its_name():
         "        importlib.import_module('simverify.' + name)\n"
         "assert callable(simverify.compare)"
     )
-    assert "simverify.comparison" in imported(code)
+    assert "simverify.comparing.comparison" in imported(code)
 
 
 def test_an_unknown_name_is_an_attribute_error():

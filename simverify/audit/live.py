@@ -11,12 +11,12 @@ from simverify.audit.real_calls import BlockCaller, Kept, StepCaller
 from simverify.audit.real_rows import Ground, audit_on, repeated
 from simverify.audit.settings import AuditSettings
 from simverify.audit.spec import Contract, Subject
+from simverify.comparing.pair_job import make_job
 from simverify.errors import UsageError
 from simverify.limits import MAX_GAMMA
 from simverify.models.prompts import read_prompts
 from simverify.models.sampling import Sampling
 from simverify.models.transformer import BUNDLED, Dtype, TransformerPair, load_pair, use_threads
-from simverify.pair_job import make_job
 from simverify.simulators.decoding.loop import decode
 from simverify.simulators.decoding.steps import decode_steps
 

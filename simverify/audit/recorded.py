@@ -10,7 +10,7 @@ from simverify.audit.real_calls import BlockCaller, Kept
 from simverify.audit.real_rows import Ground, audit_on, repeated
 from simverify.audit.settings import AuditSettings
 from simverify.audit.spec import Subject
-from simverify.compare_trace import blocks_of
+from simverify.comparing.trace import blocks_of
 from simverify.errors import UsageError
 from simverify.models.trace import open_trace
 from simverify.simulators.decoding.loop import Block

@@ -159,7 +159,7 @@ def compare(
 
 
 def _simulated(models: str, verifiers: str, shared: Any, **options: Any) -> "CompareRun":
-    from simverify.comparison import compare as run_comparison
+    from simverify.comparing.comparison import compare as run_comparison
 
     names = _names("--models", models), _names("--verifiers", verifiers)
     return run_comparison(*names, **(shared | options))
@@ -179,11 +179,11 @@ def _real(
     bundled = given["target"] == "tiny-llama"
     if given["prompts"] is None and not bundled:
         raise UsageError("--prompts is missing: name a file of prompts, JSONL or text")
-    from simverify.compare_pair import LANES, compare_pair
+    from simverify.comparing.pair import LANES, compare_pair
+    from simverify.comparing.pair_rows import DETECT
     from simverify.models.prompts import read_prompts
     from simverify.models.sampling import Sampling
     from simverify.models.transformer import BUNDLED, load_pair, use_threads
-    from simverify.pair_rows import DETECT
 
     sampling = Sampling(temperature, given["top-k"], given["top-p"])
     texts = read_prompts(given["prompts"] or BUNDLED / "prompts.jsonl")
@@ -203,9 +203,9 @@ def _real(
 def _trace(
     folder: Path, verifiers: str | None, detect: float | None, shared: Any
 ) -> "CompareRun":  # fmt: skip
-    from simverify.compare_trace import compare_trace
-    from simverify.pair_rows import DETECT
-    from simverify.replay_rules import STATELESS
+    from simverify.comparing.pair_rows import DETECT
+    from simverify.comparing.replay_rules import STATELESS
+    from simverify.comparing.trace import compare_trace
 
     names = STATELESS if verifiers is None else _names("--verifiers", verifiers)
     return compare_trace(folder, names, detect=DETECT if detect is None else detect, **shared)

@@ -48,7 +48,7 @@ class Command:
 def command(capfd, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # Whether this process is the first to compile is not what these tests are about.
-    monkeypatch.setattr("simverify.comparison.compiled_before", lambda: True)
+    monkeypatch.setattr("simverify.comparing.comparison.compiled_before", lambda: True)
     for name in os.environ:
         if name.startswith("SIMVERIFY_") and name != "SIMVERIFY_CACHE_DIR":
             monkeypatch.delenv(name)

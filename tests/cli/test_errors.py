@@ -255,7 +255,7 @@ def test_an_internal_error_is_4_with_what_a_report_needs(command, monkeypatch):
     def broken(*_, **__):
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr("simverify.comparison.compare", broken)
+    monkeypatch.setattr("simverify.comparing.comparison.compare", broken)
     assert command.compare() == 4
     assert "Traceback" in command.err
     assert command.err.endswith("simverify: internal error: ZeroDivisionError: a bug\n")
@@ -265,6 +265,6 @@ def test_out_of_memory_is_4(command, monkeypatch):
     def broken(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr("simverify.comparison.compare", broken)
+    monkeypatch.setattr("simverify.comparing.comparison.compare", broken)
     assert command.compare() == 4
     assert "out of memory" in command.complaint()

@@ -12,9 +12,9 @@ pytest.importorskip("transformers")
 from real_models import CONTEXT, VOCAB_SIZE, little_pair
 from traces import spelled_pair
 
+from simverify.comparing.pair_job import make_job
 from simverify.errors import SimverifyError
 from simverify.models.sampling import Sampling
-from simverify.pair_job import make_job
 from simverify.simulators.decoding.loop import Job
 from simverify.simulators.decoding.steps import BeyondContext, ModelFailed, Oracle, decode_steps
 

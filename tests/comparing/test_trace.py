@@ -16,7 +16,7 @@ from simverify.audit.recorded import audit_recorded  # noqa: E402
 from simverify.audit.settings import AuditSettings  # noqa: E402
 from simverify.audit.spec import Subject, load_subject  # noqa: E402
 from simverify.capture import capture  # noqa: E402
-from simverify.compare_trace import compare_trace  # noqa: E402
+from simverify.comparing.trace import compare_trace  # noqa: E402
 from simverify.errors import UsageError  # noqa: E402
 from simverify.models.prompts import read_prompts  # noqa: E402
 from simverify.models.trace import open_trace  # noqa: E402

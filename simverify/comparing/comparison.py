@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 
 from simverify import results as doc
-from simverify.compare_model import ModelComparison, Settings
+from simverify.comparing.model import ModelComparison, Settings
 from simverify.errors import UsageError
 from simverify.limits import comparison_iv
 from simverify.models import DEFAULT_DISTANCE, Model, get_model

@@ -7,11 +7,11 @@ import msgspec
 from simverify import results as doc
 from simverify.audit.documents import stamped
 from simverify.audit.output import output_tokens
+from simverify.comparing.pair_job import decoding_document, make_job
+from simverify.comparing.pair_rows import DETECT, POWER, expected_accepted, pair_row
 from simverify.errors import UsageError
 from simverify.limits import comparison_iv
 from simverify.models.transformer import TransformerPair
-from simverify.pair_job import decoding_document, make_job
-from simverify.pair_rows import DETECT, POWER, expected_accepted, pair_row
 from simverify.simulators.decoding.emitted import Decoded, Emitted
 from simverify.simulators.decoding.expected import RULES
 from simverify.simulators.decoding.judges import judges

@@ -12,14 +12,14 @@ pytest.importorskip("transformers")
 from real_models import CONTEXT, little_pair  # noqa: E402
 
 from simverify.audit.output import judge_output  # noqa: E402
-from simverify.compare_pair import compare_pair  # noqa: E402
+from simverify.comparing.pair import compare_pair  # noqa: E402
+from simverify.comparing.pair_rows import pair_row  # noqa: E402
 from simverify.errors import UsageError  # noqa: E402
 from simverify.faults import FAULTS  # noqa: E402
 from simverify.faults.lossy import lenient  # noqa: E402
 from simverify.models.prompts import read_prompts  # noqa: E402
 from simverify.models.sampling import Sampling  # noqa: E402
 from simverify.models.transformer import BUNDLED, load_pair  # noqa: E402
-from simverify.pair_rows import pair_row  # noqa: E402
 from simverify.reports.document import read_document  # noqa: E402
 from simverify.reports.html import html_report  # noqa: E402
 from simverify.simulators.decoding import loop  # noqa: E402

@@ -7,15 +7,15 @@ import msgspec
 
 from simverify import results as doc
 from simverify.audit.documents import stamped
+from simverify.comparing.pair_rows import DETECT, POWER, expected_accepted, pair_row
+from simverify.comparing.replay_rules import STATELESS, finish, replays
+from simverify.comparing.trace_drafts import drafts_checked
 from simverify.errors import UsageError
 from simverify.limits import comparison_iv
 from simverify.models.trace import Manifest, Trace, open_trace
-from simverify.pair_rows import DETECT, POWER, expected_accepted, pair_row
-from simverify.replay_rules import STATELESS, finish, replays
 from simverify.simulators.decoding.arrays import from_arrays
 from simverify.simulators.decoding.emitted import Decoded
 from simverify.simulators.decoding.loop import Block
-from simverify.trace_drafts import drafts_checked
 from simverify.verifiers import Verifier, get_verifier
 
 

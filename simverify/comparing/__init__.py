@@ -1,0 +1,1 @@
+"""Comparisons of verifiers: on simulated models, on a pair of real ones, on a trace of such."""
