@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 
 import msgspec
 import numpy as np
@@ -127,7 +128,8 @@ def test_an_engine_in_another_precision_is_told_how_to_be_judged(pair):
     run = judged(fine, objects, 1500, detect=0.5)
     assert run.verdict == "FAIL"
     (note,) = [note for note in run.notes if "--dtype bfloat16" in note]
-    ball = float(note.rpartition("--ball ")[2])
+    ball, seen = float(note.rpartition("--ball ")[2]), re.search(r"by TV ([\d.]+)", note)
+    assert ball == pytest.approx(2 * float(seen[1]), abs=2e-4)
     assert judged(coarse, objects, 1500, detect=0.5).verdict == "PASS"
     declared = judged(fine, objects, 1500, detect=0.5, ball=ball)
     assert declared.verdict == "PASS"
@@ -198,6 +200,17 @@ def test_what_stopped_a_request_is_taken_where_it_is_said(pair, says, tokens, le
     assert (request.tokens, request.restored) == (tokens, left_out)
     cut = request_iv(GOOD | {"finish_reason": "length"} | says, "", pair)
     assert cut.tokens == (5, 6)
+
+
+@pytest.mark.distribution
+def test_an_end_that_nobody_drew_fails_with_a_word_on_it(pair, lossless):
+    cut = [value | {"tokens": value["tokens"][:9], "finish_reason": "stop"} for value in lossless]
+    run = judged(pair, cut, 300)
+    assert run.verdict == "FAIL"
+    assert any("put back by finish_reason stop" in note for note in run.notes)
+    told = judged(pair, [value | {"stop_reason": "\n"} for value in cut], 300)
+    assert told.verdict != "FAIL"
+    assert not any("put back" in note for note in told.notes)
 
 
 def test_n_is_fixed_beforehand_whatever_the_requests_say(pair, lossless):

@@ -43,6 +43,12 @@ def remarks(
             f"{found.near:,} tokens lie just outside the rescored top-k or top-p, within what "
             f"logits off by {found.margin:.2g} allow: counted as support"
         )
+    put_back = sum(request.restored and request.tokens[-1] in pair.eos for request in kept)
+    if judged.findings and put_back:
+        notes.append(
+            f"{put_back:,} end-of-sequence tokens were put back by finish_reason stop: where the "
+            f"engine stopped at a string instead, nobody drew them: give its stop_reason"
+        )
     unfinished = sum(request.unfinished for request in kept)
     if unfinished and pair.eos:
         notes.append(

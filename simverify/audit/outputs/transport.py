@@ -144,7 +144,10 @@ class Transport:
             )  # fmt: skip
         if error.code in (301, 302, 303, 307, 308):
             words += f"; name the address that it names, {error.headers.get('Location')}"
-        return Refused(address, error.code, words, _retry_after(error.headers.get("Retry-After")))
+        wait = _retry_after(error.headers.get("Retry-After"))
+        if wait > _PATIENCE:
+            words += f"; come back in {wait:.0f} s"
+        return Refused(address, error.code, words, wait)
 
     def _words(self, content: bytes) -> str:
         """What a server says of its error, on a line."""
