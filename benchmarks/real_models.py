@@ -1,6 +1,6 @@
 """Block efficiency on the bundled pair, over draft lengths, temperatures and drafts.
 
-``python benchmarks/real_models.py`` takes some twenty minutes of one processor; ``--quick``
+``python benchmarks/real_models.py`` takes ten to fifteen minutes of one processor; ``--quick``
 takes a minute and shows only that everything runs. In kind, tables 1, 2 and 4 and figures 4
 and 5 of Sun et al. 2025, with small models in the place of PALM-2. See ``benchmarks/README.md``.
 """
@@ -119,7 +119,7 @@ def main() -> None:
     """Decode every cell, print and write."""
     parser = argparse.ArgumentParser(description="Block efficiency on the bundled pair.")
     parser.add_argument("--quick", action="store_true", help="a minute: shows that it runs")
-    parser.add_argument("--tokens", type=int, default=2400, help="emitted tokens a run")
+    parser.add_argument("--tokens", type=int, default=4800, help="emitted tokens a run")
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="default: results/real_models.json, or none"
     )

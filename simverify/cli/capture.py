@@ -78,8 +78,8 @@ def capture(
     texts = read_prompts(prompts or BUNDLED / "prompts.jsonl")
     with progress(quiet) as say:
         say(f"loading {target} and {draft}")
-        pair = load_pair(target, draft, sampling=sampling, device=device, dtype=dtype)
         use_threads(threads)
+        pair = load_pair(target, draft, sampling=sampling, device=device, dtype=dtype)
         made = record(
             pair, texts, out, gamma=gamma, tokens=tokens, seed=seed, statistics=statistics,
             max_bytes=max_bytes, prompts_file=None if prompts is None else str(prompts),

@@ -188,11 +188,11 @@ def _real(
     sampling = Sampling(temperature, given["top-k"], given["top-p"])
     texts = read_prompts(given["prompts"] or BUNDLED / "prompts.jsonl")
     names = _names("--verifiers", verifiers)
+    use_threads(threads)
     pair = load_pair(
         given["target"], given["draft"], sampling=sampling, device=given["device"] or "cpu",
         dtype=given["dtype"] or "float32",
     )  # fmt: skip
-    use_threads(threads)
     return compare_pair(
         pair, texts, names, tokens=given["tokens"], detect=DETECT if detect is None else detect,
         lanes=LANES if given["lanes"] is None else given["lanes"],

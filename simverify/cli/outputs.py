@@ -79,11 +79,11 @@ def audit_emitted(
         prompts = read_prompts(options.prompts)
     with _interrupted(options.keep), progress(quiet) as say:
         say(plan)
+        use_threads(options.threads)
         pair = load_pair(
             options.target, options.draft, sampling=sampling, device=options.device or "cpu",
             dtype="bfloat16" if options.dtype == "bfloat16" else "float32",
         )  # fmt: skip
-        use_threads(options.threads)
         planned = settings.planned(proxy)
         notes: tuple[str, ...] = ()
         if server is None:

@@ -105,9 +105,7 @@ def load_pair(
     SimverifyError
         If a model does not load, or does not fit into memory.
     """
-    for package in ("torch", "transformers"):
-        if importlib.util.find_spec(package) is None:
-            raise UsageError(f"real models need {package}: pip install 'simverify[models]'")
+    _packages_iv()
     from simverify.models.cache_check import cache_iv
 
     _device_iv(device)
@@ -160,13 +158,20 @@ def load_pair(
 
 
 def use_threads(threads: int | None) -> None:
-    """Let torch compute on so many threads; None leaves it as it is."""
-    import torch
-
+    """Let torch compute on so many threads from here on; None leaves it as it is."""
     if threads is not None:
+        _packages_iv()
+        import torch
+
         if threads < 1:
             raise UsageError(f"threads is {threads}, expected 1 or more")
         torch.set_num_threads(threads)
+
+
+def _packages_iv() -> None:
+    for package in ("torch", "transformers"):
+        if importlib.util.find_spec(package) is None:
+            raise UsageError(f"real models need {package}: pip install 'simverify[models]'")
 
 
 def _device_iv(device: str) -> None:

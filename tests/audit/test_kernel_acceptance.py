@@ -9,7 +9,6 @@ from false_alarms import ALPHA
 from kernel_trials import trial
 
 import simverify
-from simverify import compare_model
 from simverify.audit.acceptance import Generations, acceptance_detectable
 from simverify.audit.sampled import sampled_check
 from simverify.audit.shares import (
@@ -18,6 +17,7 @@ from simverify.audit.shares import (
     kernel_shares,
     pit_shares,
 )
+from simverify.comparing import model as compare_model
 from simverify.models.small import compact, toy
 from simverify.simulators.exact.calls import laws_by_tree, tokens_after_calls
 from simverify.simulators.exact.rows import markov_rows
