@@ -35,7 +35,7 @@ GOALS = {"counted": 10.0, "streamed": 20.0}
 MEMORY_GOAL = 500
 """Most mebibytes of the counted case, the simulator included."""
 
-BATCH_BYTES = 64 * MEBIBYTE
+BATCH_BYTES = 128 * MEBIBYTE
 RESULTS = Path(__file__).parent / "results" / "battery_speed.json"
 
 

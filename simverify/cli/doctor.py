@@ -51,6 +51,10 @@ def _packages() -> Iterator[tuple[str, str]]:
         _version("transformers")
         or "not installed; to audit its sampler: pip install torch transformers",
     )
+    yield (
+        "triton",
+        _version("triton") or "not installed; for kernels on a GPU: pip install triton",
+    )
     yield "GPU", _gpu()
 
 

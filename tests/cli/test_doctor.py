@@ -30,8 +30,11 @@ def test_what_a_report_needs(command):
     assert command.err == ""
 
 
-@pytest.mark.parametrize("package", ["torch", "transformers"])
-def test_what_to_do_about_a_missing_package(command, monkeypatch, package):
+@pytest.mark.parametrize(
+    ("package", "install"),
+    [("torch", "torch"), ("transformers", "torch transformers"), ("triton", "triton")],
+)
+def test_what_to_do_about_a_missing_package(command, monkeypatch, package, install):
     version, find = importlib.metadata.version, importlib.util.find_spec
 
     def without(name):
@@ -46,7 +49,7 @@ def test_what_to_do_about_a_missing_package(command, monkeypatch, package):
     assert command("doctor") == 0
     (line,) = [line for line in command.out.splitlines() if line.startswith(package)]
     assert "not installed" in line
-    assert "pip install torch" in line
+    assert line.endswith(f"pip install {install}")
 
 
 def test_a_cache_that_cannot_be_written(command, tmp_path, monkeypatch):
