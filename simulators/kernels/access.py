@@ -62,8 +62,8 @@ def target_prob(tables: Any, state: Any, token: Any) -> Any:
     raise NotImplementedError
 
 
-def pit(tables: Any, state: Any, token: Any, v: Any, by_ratio: Any) -> Any:
-    """Randomised PIT F(token-) + v p(token) in ascending q/p, or in token order."""
+def pits(tables: Any, state: Any, token: Any, v: Any) -> Any:
+    """Randomised PITs F(token-) + v p(token): in ascending q/p, and in token order."""
     raise NotImplementedError
 
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from simverify.simulators.kernels import access
 from simverify.simulators.kernels.access import (
     advance,
     correct,
     draft,
-    pit,
     start,
     target_prob,
 )
@@ -46,9 +46,9 @@ def _count(
         bins = pits.shape[2]
         if target_prob(tables, state, token) <= 0.0:
             unsupported[0] += 1
-        for order in range(2):
-            u = pit(tables, state, token, v[position, t], order == 0)
-            pits[order, position, min(np.int64(u * bins), bins - 1)] += 1
+        by_ratio, by_token = access.pits(tables, state, token, v[position, t])
+        pits[0, position, min(np.int64(by_ratio * bins), bins - 1)] += 1
+        pits[1, position, min(np.int64(by_token * bins), bins - 1)] += 1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -144,7 +144,7 @@ def generate(
                     for j in range(tops[t]):
                         path[0, j] = factors[j, t]
                     for i in range(gamma):
-                        alpha[i], beta[i], _ = carry(
+                        alpha[i], beta[i], here = carry(
                             tables,
                             states[i, t],
                             tokens[i, t],
@@ -155,6 +155,8 @@ def generate(
                             path,
                             i,
                         )
+                        if here == 0.0:  # all later weights are 0, whatever their targets
+                            break
                     passed[t] = weigh(
                         tables, rule, states, tokens, u_accept, t, alpha, beta, weight
                     )

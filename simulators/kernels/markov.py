@@ -152,13 +152,12 @@ def target_prob(tables: Any, state: Any, token: Any) -> Any:
     return tables.target[state, token]
 
 
-@implements(access.pit, MarkovTables)
-def pit(tables: Any, state: Any, token: Any, v: Any, by_ratio: Any) -> Any:
-    if by_ratio:
-        below = tables.sums[_P, state, tables.rank[state, token]]
-    else:
-        cell = token // INDEX_STEP
-        below = tables.index_sums[state, cell]
-        for x in range(cell * INDEX_STEP, token):
-            below += tables.target[state, x]
-    return below + v * tables.target[state, token]
+@implements(access.pits, MarkovTables)
+def pits(tables: Any, state: Any, token: Any, v: Any) -> Any:
+    larger = tables.sums[_P, state, tables.rank[state, token]]
+    cell = token // INDEX_STEP
+    lower = tables.index_sums[state, cell]
+    for x in range(cell * INDEX_STEP, token):
+        lower += tables.target[state, x]
+    own = v * tables.target[state, token]
+    return larger + own, lower + own

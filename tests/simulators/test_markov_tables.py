@@ -37,8 +37,7 @@ def every_token(tables, state, v):
     for x in range(size):
         out[0, x] = access.ratio(tables, state, x)
         out[1, x] = access.target_prob(tables, state, x)
-        out[2, x] = access.pit(tables, state, x, v, True)
-        out[3, x] = access.pit(tables, state, x, v, False)
+        out[2, x], out[3, x] = access.pits(tables, state, x, v)
         out[4, x] = access.advance(tables, state, x)
     return out
 
