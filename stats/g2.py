@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, special, stats
+from scipy import special
 
 from simverify.stats import coupling
 from simverify.stats._checks import (
@@ -246,7 +246,7 @@ def g2_min_detectable(
         alpha, power = open_unit("alpha", alpha), open_unit("power", power)
         moved = coupling.most_moves(n, radius, alpha=alpha) / n
         noise = max(float(special.ndtri(power)), 0.0) / (2.0 * math.sqrt(n))
-        tv = math.sqrt(float(stats.chi2.isf(alpha / 2.0, df)) / (4.0 * n)) + moved + noise
+        tv = math.sqrt(float(special.chdtri(df, alpha / 2.0)) / (4.0 * n)) + moved + noise
     return tv if tv <= 1.0 else math.inf
 
 
@@ -273,14 +273,6 @@ def g2_samples(
 
 def _noncentrality(df: int, alpha: float, power: float) -> float:
     alpha, power = open_unit("alpha", alpha), open_unit("power", power)
-    critical = float(stats.chi2.isf(alpha, df))
-
-    def missing(noncentrality: float) -> float:
-        return float(stats.ncx2.sf(critical, df, noncentrality)) - power
-
-    if missing(0.0) >= 0.0:
+    if power <= alpha:
         return 0.0
-    high = 1.0
-    while missing(high) < 0.0:
-        high *= 2.0
-    return float(optimize.brentq(missing, 0.0, high, rtol=1e-10))
+    return float(special.chndtrinc(special.chdtri(df, alpha), df, 1.0 - power))

@@ -20,6 +20,9 @@ from simverify.stats.indicators import INDICATOR_BINS, RARE_EDGES, IndicatorSums
 from simverify.stats.poisson_binomial import log_upper
 from simverify.stats.results import TestResult
 
+_NEWTON_STEPS = 8
+"""Steps of Newton's method before the search for a critical number goes on by halves."""
+
 
 def indicator_test(
     sums: IndicatorSums, *, alpha: float, ball: float = 0.0, name: str = "indicator"
@@ -103,15 +106,17 @@ def indicator_min_detectable(
         If alpha or power is outside (0, 1) or ball outside [0, 1).
     """
     alpha, power, radius = open_unit("alpha", alpha), open_unit("power", power), tv_ball(ball)
-    z = float(special.ndtri(power))
+    z, deviation = float(special.ndtri(power)), math.sqrt(sums.variance)
+    far = -float(special.ndtri(alpha / 2.0))
+    steep = far / deviation if deviation > 0.0 else math.inf
     sides = (
         (sums.mean, sums.bits, sums.rare),
         (sums.n - sums.mean, sums.bits[::-1], sums.rare[::-1]),
     )
     found = []
     for mean, bits, rare in sides:
-        likely = mean + sums.n * radius - math.sqrt(sums.variance) * special.ndtri(alpha / 2.0)
-        critical = _critical(mean, bits, rare, math.log(alpha / 2.0), radius, likely)
+        likely = mean + sums.n * radius + far * deviation
+        critical = _critical(mean, bits, rare, math.log(alpha / 2.0), radius, likely, steep)
         # A shift y adds no more than y to the variance: y - z sqrt(variance + y) = off.
         off = critical - mean
         root = (z + math.sqrt(z * z + 4.0 * (off + sums.variance))) / 2.0
@@ -122,27 +127,29 @@ def indicator_min_detectable(
 
 
 def _critical(
-    mean: float, bits: Ints, rare: Floats, log_tail: float, radius: float, likely: float
+    mean: float,
+    bits: Ints,
+    rare: Floats,
+    log_tail: float,
+    radius: float,
+    likely: float,
+    steep: float,
 ) -> int:
     """Fewest hits whose upper tail is below ``log_tail``, n + 1 if there are none.
 
-    The search starts at ``likely``.
+    The search starts at ``likely``, where the log tail falls by about ``steep`` a hit.
     """
-
-    def rejected(hits: int) -> bool:
-        return _log_at_least(hits, bits, rare, radius) < log_tail
-
     least, most = math.floor(mean), int(bits.sum()) + 1
-    step, middle = 1 + int(likely - mean) // 32, int(likely)
-    while least < middle < most:
-        if rejected(middle):
-            most, middle = middle, middle - step
-        else:
-            least, middle = middle, middle + step
-        step *= 2
+    middle, steps = math.ceil(likely), 0
     while most - least > 1:
-        middle = (least + most) // 2
-        least, most = (least, middle) if rejected(middle) else (middle, most)
+        if steps == _NEWTON_STEPS:
+            middle = (least + most) // 2
+        else:
+            steps += 1
+        middle = min(max(middle, least + 1), most - 1)
+        gap = _log_at_least(middle, bits, rare, radius) - log_tail
+        least, most = (least, middle) if gap < 0.0 else (middle, most)
+        middle = math.ceil(max(0.0, middle + gap / steep))
     return most
 
 

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
 
 from simverify.stats._checks import Floats
 from simverify.stats.score_totals import ScoreTable
@@ -88,21 +88,21 @@ class SumLaw:
         """Smallest x whose log tail is ``log_tail``, inf if the sum does not reach it."""
         deviation = math.sqrt(self.at(0.0)[2])
         least = 0.05 / deviation
-        # Near a normal sum's tilt, and from there down or up.
-        low = high = max(-float(special.ndtri_exp(log_tail)) / deviation, least)
-        if self._log_tail(high) > log_tail:
-            while self._log_tail(high) > log_tail:
-                low, high = high, 1.25 * high
-                if self.at(low)[1] > self.reach * (1.0 - 1e-9):
-                    return math.inf
-        else:
-            while low > least and self._log_tail(low) <= log_tail:
-                low, high = max(0.8 * low, least), low
-        if self._log_tail(low) > log_tail:
-            high = optimize.brentq(
-                lambda t: self._log_tail(t) - log_tail, low, high, xtol=1e-300, rtol=1e-4
-            )
-        return self.at(high)[1] + self.half_step
+        tilt = max(-float(special.ndtri_exp(log_tail)) / deviation, least)  # a normal sum's
+        low, high = least, math.inf
+        while True:
+            value, mean, variance = self.at(tilt)
+            gap = lugannani_rice(tilt, value, mean, variance) - log_tail
+            if gap > 0.0 and mean > self.reach * (1.0 - 1e-9):
+                return math.inf
+            low, high = (tilt, high) if gap > 0.0 else (low, tilt)
+            # Newton's method: the exponent K(t) - t K'(t) falls by t K''(t).
+            following = tilt + gap / (tilt * variance) if variance > 0.0 else math.inf
+            if not low < following < high:
+                following = 1.25 * tilt if math.isinf(high) else (low + high) / 2.0
+            if abs(following - tilt) <= 1e-4 * tilt:
+                return mean + (following - tilt) * variance + self.half_step
+            tilt = following
 
     def _tilt(self, x: float, deviation: float) -> float:
         """Tilt at which the mean is x, by Newton's method kept in its bracket."""

@@ -1,6 +1,7 @@
 """The test of a score: whether its mean under the emitted law is the one under P."""
 
 import math
+from functools import cached_property
 
 import numpy as np
 from scipy import optimize, special
@@ -90,12 +91,13 @@ class _Tail:
         if self.exact is not None:
             return self.exact.log_sf(x * self.shrink), "Lugannani-Rice from the exact law"
         # A tail falls: where the normal law ends, its last value still bounds what is beyond.
-        z, last = x / math.sqrt(self.variance), self._normal_end()
+        z, last = x / math.sqrt(self.variance), self._normal_end
         normal = NORMAL_MARGIN + log_normal_sf(min(z, last))
         if z <= last:
             return min(math.log(0.5), normal), "normal law"
         return min(normal, self._log_bound(x)), "martingale bound"
 
+    @cached_property
     def _normal_end(self) -> float:
         """Standard deviations up to which the expansion's next two terms are small enough."""
         # What each token's squared variance takes off the fourth cumulant is left out.
