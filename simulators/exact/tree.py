@@ -4,13 +4,13 @@ For gamma up to 4 the tests find it equal to running the rule itself on every pa
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from simverify.simulators.exact.rows import START, Array, Rows
+from simverify.simulators.exact.rows import Array, Rows
 from simverify.verifiers.base import Verifier
 
 MAX_LEAVES = 20_000
@@ -33,7 +33,7 @@ class Tree:
     target: tuple[Array, ...]
     certain: int
 
-    @property
+    @cached_property
     def curve(self) -> list[Any]:
         """Pr(tau >= l) for l = 1..gamma."""
         return [level.sum() for level in self.accepted[1:]]
@@ -47,7 +47,8 @@ class Tree:
     def max_abs_deviation(self) -> Any:
         """Largest |Pr(output begins with x^l) - Mb(x^l)| over all prefixes."""
         pairs = zip(self.completed, self.target, strict=True)
-        return max(abs(got - due).max() for got, due in pairs)
+        # To tell that fractions are equal takes a tenth of the time of subtracting them.
+        return max(abs(got - due).max() if (got != due).any() else 0 for got, due in pairs)
 
     @property
     def total_variation(self) -> Any:
@@ -66,11 +67,12 @@ def grow(verifier: Verifier, rows: Rows, gamma: int) -> Tree:
     f = g = drafted[0].b
     accepted, completed = [f], [g]
     certain = 0
-    for (last, m, b), (_, next_m, _) in pairwise(drafted):
-        p, q = rows.target[last], rows.draft[last]
-        children, exits = verifier.tree_step(m[:, None], b[:, None], f[:, None], p, q)
+    for depth, ((m, b), (next_m, _)) in enumerate(pairwise(drafted)):
+        p, q = _rows_after(rows, depth)
+        here = _by_last(f, p)
+        children, exits = verifier.tree_step(_by_last(m, p), _by_last(b, p), here, p, q)
         # A call that ended earlier, at a prefix of x^l, goes on with the plain target.
-        g = (children + exits + (g - f)[:, None] * p).ravel()
+        g = (children + exits + (_by_last(g, p) - here) * p).ravel()
         f = children.ravel()
         if certain == len(accepted) - 1 and (f == next_m).all():
             certain += 1
@@ -78,33 +80,38 @@ def grow(verifier: Verifier, rows: Rows, gamma: int) -> Tree:
         completed.append(g)
     target = [level.b for level in drafted]
     if verifier.bonus is not None:
-        p, b = rows.target[drafted[-1].last], target[-1]
-        completed.append((f[:, None] * verifier.bonus(p) + (g - f)[:, None] * p).ravel())
-        target.append((b[:, None] * p).ravel())
+        p, _ = _rows_after(rows, gamma)
+        here = _by_last(f, p)
+        completed.append((here * verifier.bonus(p) + (_by_last(g, p) - here) * p).ravel())
+        target.append((_by_last(target[-1], p) * p).ravel())
     return Tree(tuple(accepted), tuple(completed), tuple(target), certain)
 
 
 class _Level(NamedTuple):
-    """All prefixes x^l of a level: their last token, Ms(x^l) and Mb(x^l), each (V^l,)."""
+    """Ms(x^l) and Mb(x^l) of all prefixes x^l of a level, each (V^l,)."""
 
-    last: Array
     m: Array
     b: Array
+
+
+def _rows_after(rows: Rows, depth: int) -> tuple[Array, Array]:
+    """Target and draft rows (V, V) after each last token of a prefix; (1, V) at depth 0."""
+    last = slice(0, -1) if depth else slice(-1, None)
+    return rows.target[last], rows.draft[last]
+
+
+def _by_last(level: Array, p: Array) -> Array:
+    """Values of a level's prefixes (V^l,) as (..., last token, 1), to meet the rows ``p``."""
+    return level.reshape(-1, len(p), 1)
 
 
 @lru_cache(maxsize=4)
 def _drafted(rows: Rows, gamma: int) -> list[_Level]:
     """Levels 0..gamma, which all rules share."""
     one = np.ones(1, dtype=rows.target.dtype)
-    levels = [_Level(np.array([START]), one, one)]
-    for _ in range(gamma):
-        last, m, b = levels[-1]
-        q, p = rows.draft[last], rows.target[last]
-        levels.append(
-            _Level(
-                np.tile(np.arange(rows.vocab_size), len(last)),
-                (m[:, None] * q).ravel(),
-                (b[:, None] * p).ravel(),
-            )
-        )
+    levels = [_Level(one, one)]
+    for depth in range(gamma):
+        m, b = levels[-1]
+        p, q = _rows_after(rows, depth)
+        levels.append(_Level((_by_last(m, p) * q).ravel(), (_by_last(b, p) * p).ravel()))
     return levels

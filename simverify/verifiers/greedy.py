@@ -143,7 +143,7 @@ def tree_step(m: Array, b: Array, f: Array, p: Array, q: Array) -> tuple[Array, 
     due, drafted = b * p, m * q
     children = np.minimum(due, drafted)
     leaving = excess(due, drafted)
-    kept = children.sum(axis=1, keepdims=True)
+    kept = children.sum(axis=-1, keepdims=True)
     owed = b - kept
     return children, leaving * (f - kept) / np.where(owed > 0, owed, 1)
 

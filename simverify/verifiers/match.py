@@ -27,7 +27,8 @@ def verify(target_probs: Array, draft_probs: Array, draft_tokens: Array, rng: An
 
 def tree_step(m: Array, b: Array, f: Array, p: Array, q: Array) -> tuple[Array, Array]:
     """f(x^l) = f(x^(l-1)) p q; the target's token y differs from the draft's with 1 - q(y)."""
-    return f * p * q, f * p * (1 - q)
+    own = f * p
+    return own * q, own * (1 - q)
 
 
 MATCH = Verifier(

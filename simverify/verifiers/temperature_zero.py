@@ -37,7 +37,8 @@ def mode(p: Array) -> Array:
 
 def tree_step(m: Array, b: Array, f: Array, p: Array, q: Array) -> tuple[Array, Array]:
     """f(x^l) = f(x^(l-1)) q where x_l is the mode; the mode is emitted otherwise."""
-    return f * mode(p) * q, f * mode(p) * (1 - q)
+    own = f * mode(p)
+    return own * q, own * (1 - q)
 
 
 TEMPERATURE_ZERO = Verifier(
