@@ -7,7 +7,10 @@ target row, given all before it, whatever the rule accepted.
 """
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -56,9 +59,9 @@ def sample(
     """
     parts, found, first = [], 0, 0
     nothing = np.zeros((0, 1, 1), np.int64), np.zeros((2, 0, PIT_BINS), np.int64)
+    each = positions if calls >= positions else 1  # the fewest tokens of a trial
     while found < n:
-        # Every trial emits a token at least.
-        trials = min(_CHUNK, n - found)
+        trials = min(_CHUNK, -(-(n - found) // each))
         trail = np.full((trials, positions, 2), -1, np.int64)
         generate(
             tables, RULES[rule], gamma, np.uint64(seed), first, first + trials, calls, -1,
@@ -97,13 +100,10 @@ class Rows:
 
         return cls(model.vocab_size, lookup)
 
-    def batches(self, found: Sample) -> Iterator[tuple[slice, Floats, Floats]]:
-        """Give the rows of a sample, in parts that fit in memory."""
-        n = len(found.states)
+    def parts(self, n: int) -> Iterator[slice]:
+        """Parts of ``n`` tokens whose rows fit in memory."""
         size = max(1, _ENTRIES // self.vocab_size)
-        for begin in range(0, n, size):
-            part = slice(begin, min(begin + size, n))
-            yield part, *self.lookup(found.states[part])
+        return (slice(begin, min(begin + size, n)) for begin in range(0, n, size))
 
 
 def sample_features(
@@ -114,15 +114,17 @@ def sample_features(
     Tokens that follow each other in the sample are its pairs, from one trial to the next too:
     those within trials alone would be chosen by whether the first of them ended its trial.
     """
-    total, follows = None, np.ones(len(found.tokens), bool)
-    for part, p, q in rows.batches(found):
-        more = features(
-            p, q, found.tokens[part], found.uniforms[part], judged=judged[part],
-            follows=follows[part], threads=threads,
+    n = len(found.tokens)
+    follows = np.ones(n, bool)
+
+    def work(part: slice) -> Features:
+        return features(
+            *rows.lookup(found.states[part]), found.tokens[part], found.uniforms[part],
+            judged=judged[part], follows=follows[part],
         )  # fmt: skip
-        total = more if total is None else total + more
-    assert total is not None
-    return total
+
+    with ThreadPoolExecutor(threads) as pool:
+        return reduce(add, pool.map(work, rows.parts(n)))
 
 
 def pits_and_ratios(
@@ -131,10 +133,10 @@ def pits_and_ratios(
     """PITs (3, n) in the orders of ``features.ORDERS``, and P_m/P (M, n) of its faults."""
     records = np.empty((len(found.tokens), kernel.RECORD))
     ratios = np.empty((len(found.tokens), len(kernel.FAULTS)))
-    for part, p, q in rows.batches(found):
+    for part in rows.parts(len(found.tokens)):
         kernel.fill(
-            p, q, found.tokens[part], found.uniforms[part], judged[part],
-            records[part], ratios[part],
+            *rows.lookup(found.states[part]), found.tokens[part], found.uniforms[part],
+            judged[part], records[part], ratios[part],
         )  # fmt: skip
     columns = [kernel.PIT_RATIO, kernel.PIT_INDEX, kernel.PIT_DESCENDING]
     return records.T[columns], ratios.T

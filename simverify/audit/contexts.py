@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -20,7 +21,10 @@ from simverify.audit.localise import Evidence, locate
 from simverify.audit.naming import name_faults
 from simverify.audit.shares import context_shares
 from simverify.audit.trial import Trial
+from simverify.faults.base import Fault
+from simverify.models.base import MarkovModel
 from simverify.simulators.run import Counts
+from simverify.simulators.tables import stacked
 
 
 def judge_contexts(
@@ -87,17 +91,36 @@ def _by_slot(trial: Trial, counts: Counts) -> FaultCounts:
     A context is the last token: the slot's own rows follow from it, and the first slot's are
     those of the empty prefix. Judged slots after the first share their contexts.
     """
-    faults = known_faults(prefix=False, first_row=True)
-    p, q, gamma = trial.rows, trial.draft_rows, trial.gamma
-    tables = counts.transitions
-    start = p[-1:], q[-1:]
-    later = _after(start[0], p), _after(start[1], q)
-    prefixes = [(0,)] * len(p)
-    parts = [(tables[0][-1:], start[0], judged_rows(faults, *start))]
+    assert isinstance(trial.model, MarkovModel)
+    first, later, bonus = _rows_by_slot(trial.model)
+    p, gamma, tables = trial.rows, trial.gamma, counts.transitions
+    parts = [(tables[0][-1:], p[-1:], first)]
     if gamma > 1:
-        parts.append((tables[1:gamma].sum(axis=0), p, slot_rows(faults, *later, prefixes)))
-    parts.append((tables[gamma], p, slot_rows(faults, later[0], later[1][:, :1], prefixes)))
-    return fault_counts(faults, parts)
+        parts.append((tables[1:gamma].sum(axis=0), p, later))
+    return fault_counts(_known(), [*parts, (tables[gamma], p, bonus)])
+
+
+def _known() -> tuple[Fault, ...]:
+    return known_faults(prefix=False, first_row=True)
+
+
+@lru_cache(maxsize=1)
+def _rows_by_slot(model: MarkovModel) -> tuple[Floats, Floats, Floats]:
+    """Rows of the known faults in the first slot of a call, in a later judged one, in the bonus.
+
+    All rules of a comparison share them.
+    """
+    faults = _known()
+    p = stacked(model.target_rows, model.target_start)
+    q = stacked(model.draft_rows, model.draft_start)
+    start = p[-1:], q[-1:]
+    target, draft = _after(start[0], p), _after(start[1], q)
+    prefixes = [(0,)] * len(p)
+    return (
+        judged_rows(faults, *start),
+        slot_rows(faults, target, draft, prefixes),
+        slot_rows(faults, target, draft[:, :1], prefixes),
+    )
 
 
 def _by_position(trial: Trial, counts: Counts) -> FaultCounts:

@@ -1,5 +1,6 @@
 """``simverify compare``."""
 
+import gc
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -161,6 +162,7 @@ def compare(
 def _simulated(models: str, verifiers: str, shared: Any, **options: Any) -> "CompareRun":
     from simverify.comparing.comparison import compare as run_comparison
 
+    gc.freeze()  # or every collection goes through all that was imported, for half a second
     names = _names("--models", models), _names("--verifiers", verifiers)
     return run_comparison(*names, **(shared | options))
 
