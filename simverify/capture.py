@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from simverify.comparing.pair_job import decoding_document, make_job
+from simverify.comparing.pair_job import REQUEST_TOKENS, decoding_document, make_job
 from simverify.comparing.replay_rules import STATELESS, finish, replays
 from simverify.errors import UsageError
 from simverify.models.trace import VERSION, Manifest, needs_safetensors
@@ -18,8 +18,6 @@ from simverify.verifiers import get_verifier
 
 MAX_BYTES = 2_000_000_000
 
-LANES = 32
-
 
 def capture(
     pair: TransformerPair,
@@ -28,7 +26,7 @@ def capture(
     *,
     gamma: int,
     tokens: int,
-    request_tokens: int = 128,
+    request_tokens: int = REQUEST_TOKENS,
     seed: int = 0,
     statistics: bool = False,
     max_bytes: int = MAX_BYTES,
@@ -65,11 +63,9 @@ def capture(
     needs_safetensors()
     if max_bytes < 1:
         raise UsageError(f"max bytes is {max_bytes}, expected 1 or more")
-    lanes = max(2, min(LANES, tokens // 8))
     job = make_job(
-        pair, prompts, gamma=gamma, tokens=tokens, lanes=lanes, request_tokens=request_tokens,
-        seed=seed,
-    )  # fmt: skip
+        pair, prompts, gamma=gamma, tokens=tokens, request_tokens=request_tokens, seed=seed
+    )
     all_tokens = job.lanes * job.lane_tokens
     if not statistics:
         room_iv(folder, all_tokens, gamma, pair.vocab_size, max_bytes)

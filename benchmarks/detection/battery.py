@@ -17,6 +17,7 @@ from scipy import interpolate, special
 
 from simverify import stats
 from simverify.stats.budget import BATTERY
+from simverify.stats.pit_orders import Order
 from simverify.stats.plans import CELLS, SCORES
 from simverify.stats.ratio_factors import log_ratios, mixed_ratios
 from simverify.stats.saddlepoint import SumLaw
@@ -25,7 +26,7 @@ from simverify.stats.sum_tails import log_sum_sf
 
 ALPHA, POWER = 1e-6, 0.9
 NORMAL = float(special.ndtri(POWER))
-ORDERS = ("ratio", "index", "descending")
+ORDERS: tuple[Order, ...] = ("ratio", "index", "descending")
 NODES = 5
 """Points at which the tail of a sum is computed; in between it is interpolated."""
 
@@ -171,9 +172,9 @@ def linear_samples(setting: Setting, values: Rows, tail: float) -> float:
     return (hurdle / shift) ** 2 if shift > 1e-12 else math.inf
 
 
-def pit_keys(setting: Setting, order: str) -> Rows:
+def pit_keys(setting: Setting, order: Order) -> Rows:
     """Mass (contexts, V) of the tokens before each in an order of the vocabulary."""
-    keys = stats.order_key(order, setting.target, setting.draft)  # type: ignore[arg-type]
+    keys = stats.order_key(order, setting.target, setting.draft)
     by = np.argsort(keys, axis=1, kind="stable")
     sorted_mass = np.take_along_axis(setting.target, by, axis=1)
     below = np.cumsum(sorted_mass, axis=1) - sorted_mass
@@ -182,9 +183,9 @@ def pit_keys(setting: Setting, order: str) -> Rows:
     return found
 
 
-def ks_samples(setting: Setting, order: str, level: float) -> float:
+def ks_samples(setting: Setting, order: Order, level: float) -> float:
     """Tokens by the sup distance of the PITs' law from uniform."""
-    keys = stats.order_key(order, setting.target, setting.draft)  # type: ignore[arg-type]
+    keys = stats.order_key(order, setting.target, setting.draft)
     by = np.argsort(keys, axis=1, kind="stable")
     grid = np.linspace(0.0, 1.0, 4097)
     mean = np.zeros_like(grid)

@@ -20,9 +20,6 @@ from simverify.models.transformer import BUNDLED, Dtype, TransformerPair, load_p
 from simverify.simulators.decoding.loop import decode
 from simverify.simulators.decoding.steps import decode_steps
 
-LANES = 32
-REQUEST_TOKENS = 128
-
 
 @dataclass(frozen=True)
 class Live:
@@ -106,10 +103,7 @@ def audit_live(
         say(f"loading {live.target} and {live.draft}")
         loaded = live.load()
     pair, texts = loaded
-    job = make_job(
-        pair, texts, gamma=live.gamma, tokens=tokens, lanes=max(2, min(LANES, tokens // 8)),
-        request_tokens=REQUEST_TOKENS, seed=settings.seed,
-    )  # fmt: skip
+    job = make_job(pair, texts, gamma=live.gamma, tokens=tokens, seed=settings.seed)
     total = job.lanes * job.lane_tokens
     found = output_detectable(total, settings.alpha)
     ground = Ground(

@@ -181,7 +181,8 @@ def _real(
     bundled = given["target"] == "tiny-llama"
     if given["prompts"] is None and not bundled:
         raise UsageError("--prompts is missing: name a file of prompts, JSONL or text")
-    from simverify.comparing.pair import LANES, compare_pair
+    from simverify.comparing.pair import compare_pair
+    from simverify.comparing.pair_job import LANES
     from simverify.comparing.pair_rows import DETECT
     from simverify.models.prompts import read_prompts
     from simverify.models.sampling import Sampling

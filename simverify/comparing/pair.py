@@ -7,7 +7,12 @@ import msgspec
 from simverify import results as doc
 from simverify.audit.documents import stamped
 from simverify.audit.output import output_tokens
-from simverify.comparing.pair_job import decoding_document, make_job
+from simverify.comparing.pair_job import (
+    LANES,
+    REQUEST_TOKENS,
+    decoding_document,
+    make_job,
+)
 from simverify.comparing.pair_rows import DETECT, POWER, expected_accepted, pair_row
 from simverify.errors import UsageError
 from simverify.limits import comparison_iv
@@ -22,9 +27,6 @@ from simverify.verifiers import Verifier, get_verifier
 TOKENS = 20_000
 """Fewest emitted tokens a verifier by default: enough for the acceptance test as well."""
 
-LANES = 32
-"""Requests side by side by default."""
-
 
 def compare_pair(
     pair: TransformerPair,
@@ -34,7 +36,7 @@ def compare_pair(
     gamma: int,
     tokens: int | None = None,
     lanes: int = LANES,
-    request_tokens: int = 128,
+    request_tokens: int = REQUEST_TOKENS,
     cost_ratio: float = 0.1,
     alpha: float = 1e-6,
     detect: float = DETECT,

@@ -8,6 +8,12 @@ from simverify.models.transformer import TransformerPair
 from simverify.results import Decoding
 from simverify.simulators.decoding.loop import Job
 
+LANES = 32
+"""Requests side by side by default."""
+
+REQUEST_TOKENS = 128
+"""Most new tokens of a request by default."""
+
 
 def make_job(
     pair: TransformerPair,
@@ -15,16 +21,20 @@ def make_job(
     *,
     gamma: int,
     tokens: int,
-    lanes: int,
-    request_tokens: int,
+    lanes: int | None = None,
+    request_tokens: int = REQUEST_TOKENS,
     seed: int,
 ) -> Job:
     """Return the job of ``tokens`` or a few more tokens, so that all lanes emit as many.
+
+    Without ``lanes`` there are ``LANES``, or fewer of eight tokens each.
 
     Raises ``UsageError`` if a number is out of range, or a prompt is missing or too long.
     """
     if not prompts:
         raise UsageError("there is no prompt: give one or more")
+    if lanes is None:
+        lanes = max(2, min(LANES, tokens // 8))
     _numbers_iv(gamma, tokens, lanes, request_tokens)
     texts = tuple(tuple(pair.encode(text)) for text in prompts)
     return Job(

@@ -118,7 +118,7 @@ class CachedModel:
             requests, width = self._used.shape
             raise SimverifyError(
                 f"out of memory on {self._device} with {requests} requests of up to {width} tokens "
-                f"side by side: take fewer (--lanes), shorter prompts or a smaller model"
+                f"side by side: take shorter prompts, a smaller model, or in compare fewer --lanes"
             ) from None
 
     def _empty(self) -> Any:
