@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
+from simverify.audit.endings import Tokens
 from simverify.audit.law import Row
-from simverify.audit.symbolic.engine import Tokens
 from simverify.results import Branch
 
 

@@ -17,9 +17,9 @@ from simverify.audit.callables_emissions import Emissions, Misuse, TimeUp
 from simverify.audit.callables_quiet import quiet
 from simverify.audit.callables_tables import Floats, SampledInstance, Tables
 from simverify.audit.containment import from_user
+from simverify.audit.endings import BadTokens, Tokens, one_line, user_line
 from simverify.audit.enumerate import check_ids, read_tokens, takes_step_arguments
 from simverify.audit.generation import decode, until
-from simverify.audit.symbolic.engine import BadTokens, Tokens, one_line, user_line
 from simverify.audit.symbolic.watchdog import Expired, deadline
 
 Contract = Literal["verify", "step"]

@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from simverify.audit.coins import MAX_CALLS, PROBES, CoinLaw, law_from_coins
 from simverify.audit.containment import from_user
+from simverify.audit.endings import BadTokens, Tokens
 from simverify.audit.enumerate import check_ids, read_tokens
 from simverify.audit.law import Comparison, Rows, compare_laws
 from simverify.audit.symbolic import ExactLaw, Finding
-from simverify.audit.symbolic.engine import BadTokens, Tokens
 from simverify.audit.symbolic.watchdog import Expired
 
 Row = npt.NDArray[np.float64]

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from simverify.audit.symbolic.engine import Tokens
+from simverify.audit.endings import Tokens
 
 Point = tuple[int, ...]
 """One grid point: coin i is ``point[i]`` * 2^-bits."""

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify.audit.coin_boxes import Box, Point, kronecker, moved
-from simverify.audit.symbolic.engine import Tokens
+from simverify.audit.endings import Tokens
 
 Coins = npt.NDArray[np.float64]
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from simverify.audit.endings import BadTokens, Tokens
 from simverify.audit.generation import decode
 from simverify.audit.symbolic import (
     CannotEnumerate,
@@ -18,7 +19,6 @@ from simverify.audit.symbolic import (
     OutOfTime,
 )
 from simverify.audit.symbolic.draws import Draw
-from simverify.audit.symbolic.engine import BadTokens, Tokens
 from simverify.simulators.exact.paths import TooManyPaths
 
 __all__ = [

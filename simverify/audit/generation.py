@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from simverify.audit.symbolic.engine import Tokens
+from simverify.audit.endings import Tokens
 from simverify.models.base import Row
 
 

@@ -8,10 +8,10 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from simverify.audit.endings import Tokens
 from simverify.audit.enumerate import MAX_PATHS, SECONDS, law_of_block
 from simverify.audit.precision import TOLERANCE, coarsest
 from simverify.audit.symbolic import Enumeration, ExactLaw, Finding
-from simverify.audit.symbolic.engine import Tokens
 from simverify.audit.symbolic.errors import OutOfTime
 from simverify.audit.symbolic.watchdog import Stopwatch
 from simverify.simulators.exact.paths import TooManyPaths

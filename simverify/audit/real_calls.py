@@ -9,9 +9,9 @@ from simverify.audit.board import doing
 from simverify.audit.callables_emissions import Misuse
 from simverify.audit.callables_run import HANG_SECONDS
 from simverify.audit.containment import from_user
+from simverify.audit.endings import BadTokens, Tokens, one_line, user_line
 from simverify.audit.enumerate import check_ids
 from simverify.audit.probes.calls import built, read
-from simverify.audit.symbolic.engine import BadTokens, Tokens, one_line, user_line
 from simverify.audit.symbolic.watchdog import Expired, deadline
 from simverify.simulators.decoding.expected import RULES, Interval, LaneMeans, curves
 from simverify.simulators.decoding.loop import Block

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from simverify.audit.endings import Tokens
 from simverify.audit.symbolic.draws import Uniform
-from simverify.audit.symbolic.engine import Tokens
 from simverify.audit.symbolic.errors import users_line
 from simverify.audit.symbolic.numpy_rng import SymbolicGenerator
 from simverify.audit.symbolic.source import Source

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from simverify.audit.endings import Tokens
 from simverify.audit.enumerate import MAX_PATHS, SECONDS, check_ids, law_of_block
 from simverify.audit.generation import decode
 from simverify.audit.probes.calls import Contract, Rule, built, read
 from simverify.audit.recorder import Branch, Recorder
 from simverify.audit.symbolic import Enumeration
-from simverify.audit.symbolic.engine import Tokens
 from simverify.audit.symbolic.errors import OutOfTime
 from simverify.audit.symbolic.watchdog import now
 from simverify.models.base import Row

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from simverify.audit.endings import BadTokens, Tokens
 from simverify.audit.enumerate import MAX_PATHS, SECONDS, check_ids
 from simverify.audit.generation import decode
 from simverify.audit.probes.calls import Contract, Outcome, Rule, attempt, built, caller, read
@@ -13,7 +14,6 @@ from simverify.audit.recorder import Leaf, Recorder
 from simverify.audit.replay import InstanceRows
 from simverify.audit.replay_text import branch_line
 from simverify.audit.symbolic import Enumeration
-from simverify.audit.symbolic.engine import BadTokens, Tokens
 from simverify.results import Breach
 
 

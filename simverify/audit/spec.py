@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from simverify.audit.containment import contained, from_user
+from simverify.audit.endings import user_line
 from simverify.audit.generation import until
 from simverify.audit.probes.calls import read
-from simverify.audit.symbolic.engine import user_line
 from simverify.audit.symbolic.watchdog import Expired, deadline
 from simverify.errors import SimverifyError, UsageError
 from simverify.names import pick

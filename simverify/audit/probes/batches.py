@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from simverify.audit.endings import one_line, user_line
 from simverify.audit.probes.calls import Rule
 from simverify.audit.probes.line import Line
-from simverify.audit.symbolic.engine import one_line, user_line
 
 CALLS = 24
 VOCAB, GAMMA = 5, 3

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify.audit.containment import from_user
+from simverify.audit.endings import BadTokens, Tokens, one_line, user_line
 from simverify.audit.enumerate import check_ids, read_tokens, takes_step_arguments
 from simverify.audit.generation import decode
 from simverify.audit.probes.cases import Case
-from simverify.audit.symbolic.engine import BadTokens, Tokens, one_line, user_line
 from simverify.audit.symbolic.errors import CannotEnumerate
 from simverify.audit.symbolic.source import PathCut
 from simverify.audit.symbolic.watchdog import Expired

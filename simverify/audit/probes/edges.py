@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from simverify.audit.endings import Tokens
 from simverify.audit.probes.calls import Caller, Contract, Outcome
 from simverify.audit.probes.cases import EQUAL, MIXED, OTHER, PLAIN, SHORT, Case
 from simverify.audit.probes.forced import Edge, ForcedSource
 from simverify.audit.probes.line import Line
-from simverify.audit.symbolic.engine import Tokens
 
 LIKELY = 1e-6
 """An event of more probability a draw is no edge: what it shows is a violation."""

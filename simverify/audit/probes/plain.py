@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from simverify.audit.endings import Tokens
 from simverify.audit.probes import cases
 from simverify.audit.probes.calls import Caller, Contract, Outcome
 from simverify.audit.probes.cases import Case
 from simverify.audit.probes.line import Line
-from simverify.audit.symbolic.engine import Tokens
 
 CALLS = 48
 """Calls a case; both ids of a fair first token miss with probability 2^-47."""

@@ -1,52 +1,30 @@
-"""Depth-first re-execution of code under audit, with checks that it was really followed."""
+"""Depth-first re-execution of code under audit: the exact law of what it emits."""
 
-import random
-import sys
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-from simverify.audit.containment import from_user
+from simverify.audit.endings import Outcome, Tokens
+from simverify.audit.symbolic.attempts import Call, attempt, repeat, replay, replays
 from simverify.audit.symbolic.compiled import compiled_calls
 from simverify.audit.symbolic.errors import UNTRACKED, CannotEnumerate, Finding, OutOfTime
 from simverify.audit.symbolic.floats import REFUSALS
 from simverify.audit.symbolic.integers import MANY_VALUES
-from simverify.audit.symbolic.intercept import intercepted, real_states
+from simverify.audit.symbolic.intercept import global_states_kept, intercepted, real_states
 from simverify.audit.symbolic.lift import Lift
 from simverify.audit.symbolic.source import Source
 from simverify.audit.symbolic.watchdog import Expired, Stopwatch, deadline, now
 from simverify.simulators.exact.paths import Path, explore
-
-Tokens = tuple[int, ...]
-
-
-REPLAYS = ((8, 8), (32, 2))
-"""(n, k): of the leaves up to the n-th of an enumeration, each is run again k times."""
-
-REPLAY_EVERY = 64
-"""Beyond those, one leaf in this many is run again, once."""
 
 RARE = 1e-6
 """Up to this probability what goes wrong is an event at the edge of a draw: a warning."""
 
 HANG_SECONDS = 1.0
 """A path that was cut off sooner than this had too little time to be called a hang."""
-
-REPEATS = 16
-"""Runs of code that never forked."""
-
-
-class BadTokens(Exception):
-    """What the code returned is not a sequence of tokens; carries the finding's text."""
-
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(message)
-        self.kind = kind
 
 
 @dataclass(frozen=True)
@@ -67,15 +45,6 @@ class ExactLaw:
     findings: tuple[Finding, ...]
     complete: bool = True
     dtypes: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True)
-class _Outcome:
-    """One path's end: the tokens, or what went wrong."""
-
-    tokens: Tokens | None
-    kind: str = ""
-    message: str = ""
 
 
 class Enumeration:
@@ -111,7 +80,7 @@ class Enumeration:
     def __enter__(self) -> "Enumeration":
         return self
 
-    def _intercept(self, call: Callable[[], Tokens]) -> None:
+    def _intercept(self, call: Call) -> None:
         """Intercept from now on, after a plain run in which the code may import things.
 
         An import under interception would take its own random numbers from us, and torch can
@@ -122,8 +91,8 @@ class Enumeration:
             warnings.simplefilter("ignore")
             stack.enter_context(np.errstate(all="ignore"))
             self.source.begin(Path())
-            with _global_states_kept():
-                self._attempt(call)
+            with global_states_kept():
+                attempt(self.source, call)
             self.rng = stack.enter_context(
                 intercepted(
                     self.source,
@@ -150,9 +119,7 @@ class Enumeration:
         self._intercepting = False
         self.rng = np.random.Generator(np.random.PCG64(20250))
 
-    def run(
-        self, call: Callable[[], Tokens], *, max_paths: int | None, seconds: float | None
-    ) -> ExactLaw:
+    def run(self, call: Call, *, max_paths: int | None, seconds: float | None) -> ExactLaw:
         """Enumerate ``call``, which runs the code once and returns canonical tokens.
 
         ``call`` raises :class:`BadTokens` for an unusable result. Raises
@@ -198,25 +165,23 @@ class Enumeration:
         call = f"{error.call}. Compiled code cannot be followed: {kernel}"
         return CannotEnumerate(call, where, error.findings)
 
-    def _run(
-        self, call: Callable[[], Tokens], max_paths: int | None, seconds: float | None
-    ) -> ExactLaw:
+    def _run(self, call: Call, max_paths: int | None, seconds: float | None) -> ExactLaw:
         source = self.source
         law: dict[Tokens, float] = {}
         lost = slack = 0.0
         paths = 0
         watch, path_started = Stopwatch(), now()
 
-        def one(path: Path) -> _Outcome:
+        def one(path: Path) -> Outcome:
             nonlocal path_started
             path_started = now()
             source.begin(path)
-            outcome = self._attempt(call)
+            outcome = attempt(source, call)
             if not path.choices and not source.draws:
-                self._repeat(call, outcome)
+                repeat(source, call, outcome)
             self.leaves += 1
-            for _ in range(_replays(self.leaves, outcome)):
-                self._replay(call, outcome)
+            for _ in range(replays(self.leaves, outcome)):
+                replay(source, call, outcome, self._replay_rng)
             return outcome
 
         by_kind: dict[str, float] = {}
@@ -261,103 +226,3 @@ class Enumeration:
         pruned = self.source.pruned + slack
         dtypes = frozenset(self.source.dtypes)
         return ExactLaw(law, paths, pruned, lost, findings, complete, dtypes)
-
-    def _attempt(self, call: Callable[[], Tokens]) -> _Outcome:
-        source = self.source
-        outcome: _Outcome
-        try:
-            outcome = _Outcome(call())
-        except Expired:
-            raise
-        except CannotEnumerate:
-            outcome = _Outcome(None)
-        except BadTokens as error:
-            outcome = _Outcome(None, error.kind, str(error))
-        except BaseException as error:  # the user's code may raise anything, SystemExit too
-            if from_user(error):
-                raise
-            message = f"raised {type(error).__name__}: {one_line(error)}{user_line(error)}"
-            outcome = _Outcome(None, "raises", message)
-        if source.cut:
-            return _Outcome(None, "cut")
-        if source.failure is not None:
-            # The code may have swallowed it; the path was wrong from there on.
-            raise source.failure
-        return outcome
-
-    def _repeat(self, call: Callable[[], Tokens], outcome: _Outcome) -> None:
-        """Run code that drew nothing again: it may draw from something not intercepted."""
-        for _ in range(REPEATS):
-            again = self._attempt(call)
-            if (again.tokens, again.kind) != (outcome.tokens, outcome.kind):
-                self.source.refuse(f"{UNTRACKED}: the result changed")
-
-    def _replay(self, call: Callable[[], Tokens], outcome: _Outcome) -> None:
-        """Run the path again on plain numbers; it must end the same way."""
-        source = self.source
-        kept = source.snapshot()
-        plan = source.plan_like_this_path(self._replay_rng)
-        if plan is None:
-            if outcome.tokens is None:
-                source.refuse(f"code that {outcome.message}, where no numbers confirm it")
-            return
-        source.begin(Path(), plan)
-        try:
-            with source.builtins.plain():
-                again = self._attempt(call)
-        except CannotEnumerate:
-            if outcome.kind == "raises":
-                source.failure = None
-                source.refuse(f"code that {outcome.message} on a symbolic draw")
-            raise
-        source.restore(kept)
-        if (again.tokens, again.kind) == (outcome.tokens, outcome.kind):
-            return
-        if outcome.tokens is None:
-            source.refuse(f"code that {outcome.message} on a symbolic draw")
-        source.refuse(
-            f"{UNTRACKED}: a repeated path emitted "
-            f"{again.tokens or again.kind} instead of {outcome.tokens or outcome.kind}"
-        )
-
-
-@contextmanager
-def _global_states_kept() -> Iterator[None]:
-    """Put the process's own generators back: a run of the user's code moves or seeds them."""
-    legacy, python = np.random.get_state(), random.getstate()  # noqa: NPY002
-    try:
-        yield
-    finally:
-        np.random.set_state(legacy)  # noqa: NPY002
-        random.setstate(python)
-
-
-def _replays(leaf: int, outcome: _Outcome) -> int:
-    if outcome.kind == "cut":
-        return 0
-    for last, times in REPLAYS:
-        if leaf <= last:
-            return times
-    return int(outcome.tokens is None or leaf % REPLAY_EVERY == 0)
-
-
-def one_line(error: BaseException) -> str:
-    """First line of an error's message, cut to a readable length."""
-    try:
-        return str(error).splitlines()[0][:200] if str(error) else ""
-    except Exception:
-        return "(its message cannot be printed)"
-
-
-def user_line(error: BaseException) -> str:
-    """`` (file:line)`` of the innermost user code in the traceback, or nothing."""
-    trace = error.__traceback__
-    found = ""
-    while trace is not None:
-        file = trace.tb_frame.f_code.co_filename
-        library = trace.tb_frame.f_globals.get("__name__", "").split(".")[0]
-        ours = "simverify/audit" in file or "site-packages" in file
-        if not ours and library not in sys.stdlib_module_names:
-            found = f" ({file}:{trace.tb_lineno})"
-        trace = trace.tb_next
-    return found

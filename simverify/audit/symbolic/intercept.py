@@ -159,6 +159,17 @@ def real_states() -> tuple[object, ...]:
     return legacy[1].tobytes(), legacy[2], _PYTHON_STATE(random._inst), third
 
 
+@contextmanager
+def global_states_kept() -> Iterator[None]:
+    """Put the process's own generators back: a run of the user's code moves or seeds them."""
+    legacy, python = np.random.get_state(), random.getstate()  # noqa: NPY002
+    try:
+        yield
+    finally:
+        np.random.set_state(legacy)  # noqa: NPY002
+        random.setstate(python)
+
+
 def _patch(owner: Any, name: str, new: Any, stack: ExitStack) -> None:
     missing = object()
     old = vars(owner).get(name, missing)
