@@ -41,13 +41,13 @@ def empirical_bernstein(
 
 
 def stratified_bernstein(
-    mean: float, variance: float, n: int, *, low: float, high: float, confidence: float
+    mean: float, variance: float, n: int, *, low: float, high: float, error: float
 ) -> tuple[float, float]:
     """Two-sided Bernstein interval of a mean over strata, two observations in each.
 
     The observations X, X' of a stratum are independent and of one law; ``mean`` is that of
     all of them, and its error is made within the strata alone. With s = high - low and
-    L = ln(4 / (1 - confidence)) the half width is sqrt(variance L / n) + 4 s L / (3 n), valid
+    L = ln(4 / error) the half width is sqrt(variance L / n) + 4 s L / (3 n), valid
     at every n: Bernstein's inequality for the n pair means, whose mean variance is v / 2, and
     sqrt(v) <= sqrt(variance) + s sqrt(L / n), each with probability e^-L of failing. The
     latter is the lower tail of nonnegative summands [1]: (X - X')^2 / 2 has mean square at
@@ -63,12 +63,15 @@ def stratified_bernstein(
         Strata, 2 or more, all of equal weight.
     low, high : float
         Range that every observation lies in; the interval is clipped to it.
+    error : float
+        Probability of missing the mean, 1 less the confidence, which would round a small one
+        away.
 
     Raises
     ------
     ValueError
         If n < 2, the range is empty, the mean lies outside it, the variance is negative or
-        more than the range allows, or confidence is outside (0, 1).
+        more than the range allows, or error is outside (0, 1).
 
     References
     ----------
@@ -76,7 +79,7 @@ def stratified_bernstein(
            variables", JIPAM 4(1), 2003, theorem 1.
     """
     n, span = _empirical_bernstein_iv(mean, variance / 2.0, n, low, high)
-    log_term = math.log(4.0 / (1.0 - open_unit("confidence", confidence)))
+    log_term = math.log(4.0 / open_unit("error", error))
     half = math.sqrt(variance * log_term / n) + 4.0 * span * log_term / (3.0 * n)
     return max(low, mean - half), min(high, mean + half)
 

@@ -109,7 +109,7 @@ def _bounds(curve: AcceptanceCurve, gamma: int, alpha: float) -> tuple[Floats, F
     if curve.sample is None:
         return curve.lower, curve.upper, alpha
     # Statistical bounds: half of the share pays for them, split over the levels.
-    return *sample_bounds(curve.sample, 1 - alpha / 2 / gamma), alpha / 2
+    return *sample_bounds(curve.sample, alpha / 2 / gamma), alpha / 2
 
 
 def _lengths_test(

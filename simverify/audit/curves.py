@@ -170,26 +170,24 @@ def _modes(model: NgramModel, gamma: int) -> AcceptanceCurve:
 
 
 def _sampled(sample: RaoBlackwell, gamma: int) -> AcceptanceCurve:
-    lower, upper = sample_bounds(sample, CONFIDENCE)
-    low, high = _interval(sample, gamma, gamma, CONFIDENCE)
+    lower, upper = sample_bounds(sample, 1.0 - CONFIDENCE)
+    low, high = _interval(sample, gamma, gamma, 1.0 - CONFIDENCE)
     return AcceptanceCurve("rao-blackwell", lower, upper, low, high, None, sample)
 
 
-def sample_bounds(sample: RaoBlackwell, confidence: float) -> tuple[Floats, Floats]:
-    """Bounds on Pr(tau >= l), l = 1..gamma; each holds with probability ``confidence``."""
+def sample_bounds(sample: RaoBlackwell, error: float) -> tuple[Floats, Floats]:
+    """Bounds on Pr(tau >= l), l = 1..gamma; each fails with probability ``error``."""
     gamma = len(sample.mean) - 1
-    lower, upper = np.array([_interval(sample, level, 1, confidence) for level in range(gamma)]).T
+    lower, upper = np.array([_interval(sample, level, 1, error) for level in range(gamma)]).T
     return lower, upper
 
 
-def _interval(
-    sample: RaoBlackwell, entry: int, most: float, confidence: float
-) -> tuple[float, float]:
+def _interval(sample: RaoBlackwell, entry: int, most: float, error: float) -> tuple[float, float]:
     return stratified_bernstein(
         float(sample.mean[entry]),
         float(sample.variance[entry]),
         sample.strata,
         low=0,
         high=most,
-        confidence=confidence,
+        error=error,
     )

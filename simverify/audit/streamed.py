@@ -99,7 +99,7 @@ class Streamed:
                 total += ((np.bincount(row, weights, _CELLS) - due) ** 2 - variance).sum() / due
                 # The orders may have all their noise in common.
                 noise += np.sqrt(2.0 * (variance**2).sum()) / due
-            return total, noise
+            return float(total), float(noise)
 
         whole, (left, noise) = excess(np.ones(size))[0], excess(weights)
         # What two standard deviations of chance make is not left unexplained.

@@ -162,9 +162,12 @@ def compare(
 def _simulated(models: str, verifiers: str, shared: Any, **options: Any) -> "CompareRun":
     from simverify.comparing.comparison import compare as run_comparison
 
-    gc.freeze()  # or every collection goes through all that was imported, for half a second
     names = _names("--models", models), _names("--verifiers", verifiers)
-    return run_comparison(*names, **(shared | options))
+    gc.freeze()  # or full collections go through all that was imported, half a second in all
+    try:
+        return run_comparison(*names, **(shared | options))
+    finally:
+        gc.unfreeze()
 
 
 def _real(

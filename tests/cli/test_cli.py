@@ -1,3 +1,4 @@
+import gc
 import json
 import os
 import re
@@ -44,6 +45,24 @@ def test_a_fault(command):
     assert command.compare("--verifiers", "temperature-0") == 1
     assert "FAIL temperature-0: the rule's own law differs" in command.out
     assert "\nFAIL: lossless passed for 0 of 1 result; failed for 1; " in command.out
+
+
+def test_a_fault_where_contexts_are_too_many(command):
+    fault = ("--models", "ngram", "--verifiers", "temperature-0", "--json", "run.json")
+    assert command.compare(*fault) == 1
+    with open("run.json") as file:
+        named = json.load(file)["results"][0]["lossless"]["faults"]
+    assert 0.0 <= named["explains"] <= 1.0
+
+
+def test_the_smallest_alpha_where_the_optimum_is_sampled(command):
+    assert command.compare("--models", "ngram", "--alpha", "1e-300") == 3
+
+
+def test_a_comparison_leaves_the_collector_as_it_was(command):
+    before = gc.get_freeze_count()
+    command.compare()
+    assert gc.get_freeze_count() == before
 
 
 def test_a_fault_outweighs_what_is_inconclusive(command):

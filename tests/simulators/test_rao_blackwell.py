@@ -171,21 +171,21 @@ def test_temperature_zero_is_exact(small, exact):
         np.testing.assert_allclose(modes_curve(small, gamma), due, rtol=1e-12)
 
 
-def interval(sample, entry, most, confidence):
+def interval(sample, entry, most, error):
     return stratified_bernstein(
         sample.mean[entry], sample.variance[entry], sample.strata,
-        low=0, high=most, confidence=confidence,
+        low=0, high=most, error=error,
     )  # fmt: skip
 
 
 @pytest.mark.distribution
 def test_means_cover_the_exact_curve_and_no_other(small, exact):
     samples = rao_blackwell(small, 2, seed=5, threads=1, rounds=4000)
-    confidence = 1 - ALPHA / (3 * len(RULES))
+    error = ALPHA / (3 * len(RULES))
 
     def outside(rule, curve):
         values = [*curve, sum(curve)]
-        bounds = [interval(samples[rule], i, (1, 1, 2)[i], confidence) for i in range(3)]
+        bounds = [interval(samples[rule], i, (1, 1, 2)[i], error) for i in range(3)]
         return sum(not low <= v <= high for v, (low, high) in zip(values, bounds, strict=True))
 
     for rule in RULES:
