@@ -33,7 +33,10 @@ _CHUNK = 1 << 13
 """Trials that are run at a time."""
 
 _ENTRIES = 1 << 20
-"""Entries of target rows that are laid out at a time, 8 MB; draft rows are as many."""
+"""Entries of target rows that a thread lays out at a time, 8 MB; draft rows are as many."""
+
+_LAYERS = 4
+"""Most threads that lay out rows, however many add up their features."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +104,7 @@ class Rows:
         return cls(model.vocab_size, lookup)
 
     def parts(self, n: int) -> Iterator[slice]:
-        """Parts of ``n`` tokens whose rows fit in memory."""
+        """Parts of ``n`` tokens whose rows are laid out at a time."""
         size = max(1, _ENTRIES // self.vocab_size)
         return (slice(begin, min(begin + size, n)) for begin in range(0, n, size))
 
@@ -114,17 +117,20 @@ def sample_features(
     Tokens that follow each other in the sample are its pairs, from one trial to the next too:
     those within trials alone would be chosen by whether the first of them ended its trial.
     """
-    n = len(found.tokens)
-    follows = np.ones(n, bool)
+    follows = np.ones(len(found.tokens), bool)
+    layers = min(threads, _LAYERS)
 
     def work(part: slice) -> Features:
         return features(
             *rows.lookup(found.states[part]), found.tokens[part], found.uniforms[part],
-            judged=judged[part], follows=follows[part],
+            judged=judged[part], follows=follows[part], threads=threads // layers,
         )  # fmt: skip
 
-    with ThreadPoolExecutor(threads) as pool:
-        return reduce(add, pool.map(work, rows.parts(n)))
+    parts = list(rows.parts(len(found.tokens)))
+    with ThreadPoolExecutor(layers) as pool:
+        # As many at a time as there are threads, or what is done would pile up before the sum.
+        rounds = (parts[i : i + layers] for i in range(0, len(parts), layers))
+        return reduce(add, (more for some in rounds for more in pool.map(work, some)))
 
 
 def pits_and_ratios(

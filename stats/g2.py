@@ -26,6 +26,9 @@ from simverify.stats.rare import RareTokens
 from simverify.stats.results import TestResult
 from simverify.stats.tails import log_binom_cdf, log_binom_sf, log_gamma_sf
 
+_LEAST_POWER = 1e-9
+"""Below it the noncentrality, found from the other tail, has no digits."""
+
 
 @dataclass(frozen=True)
 class TwoCells:
@@ -237,7 +240,8 @@ def g2_min_detectable(
     Raises
     ------
     ValueError
-        If df or n is below 1, alpha or power outside (0, 1) or ball outside [0, 1).
+        If df or n is below 1, alpha or power outside (0, 1), the power above alpha but below
+        1e-9, or ball outside [0, 1).
     """
     df, n, radius = positive_int("df", df), positive_int("n", n), tv_ball(ball)
     if radius == 0.0:
@@ -275,4 +279,6 @@ def _noncentrality(df: int, alpha: float, power: float) -> float:
     alpha, power = open_unit("alpha", alpha), open_unit("power", power)
     if power <= alpha:
         return 0.0
+    if power < _LEAST_POWER:
+        raise ValueError(f"power is {power:g}, expected {_LEAST_POWER:g} or more")
     return float(special.chndtrinc(special.chdtri(df, alpha), df, 1.0 - power))

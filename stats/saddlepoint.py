@@ -9,6 +9,9 @@ from scipy import special
 from simverify.stats._checks import Floats
 from simverify.stats.score_totals import ScoreTable
 
+_MOST_STEPS = 200
+"""Steps to a critical point; a few do, unless the law is beyond floating point."""
+
 
 def lugannani_rice(tilt: float, value: float, mean: float, variance: float) -> float:
     """Log of P(X >= mean), from X's cumulant generating function and derivatives at ``tilt``.
@@ -87,10 +90,12 @@ class SumLaw:
     def critical(self, log_tail: float) -> float:
         """Smallest x whose log tail is ``log_tail``, inf if the sum does not reach it."""
         deviation = math.sqrt(self.at(0.0)[2])
+        if self.reach <= 0.0 or deviation == 0.0:
+            return math.inf
         least = 0.05 / deviation
         tilt = max(-float(special.ndtri_exp(log_tail)) / deviation, least)  # a normal sum's
         low, high = least, math.inf
-        while True:
+        for _ in range(_MOST_STEPS):
             value, mean, variance = self.at(tilt)
             gap = lugannani_rice(tilt, value, mean, variance) - log_tail
             if gap > 0.0 and mean > self.reach * (1.0 - 1e-9):
@@ -103,6 +108,7 @@ class SumLaw:
             if abs(following - tilt) <= 1e-4 * tilt:
                 return mean + (following - tilt) * variance + self.half_step
             tilt = following
+        return math.inf
 
     def _tilt(self, x: float, deviation: float) -> float:
         """Tilt at which the mean is x, by Newton's method kept in its bracket."""

@@ -24,7 +24,8 @@ class Verifier:
     ``tree_step(m, b, f, p, q)`` is its closed form, one level of the tree of drafted
     prefixes x^l at a time: with m = Ms(x^l), b = Mb(x^l), f = Pr(X^l = x^l, tau >= l), each
     (..., n, 1), and the rows p, q (n, V) after x^l, it returns f of the children (..., n, V) and
-    Pr(X^l = x^l, tau = l, Y = y) for l < gamma, as many. So E[tau] is the sum of f over l >= 1.
+    Pr(X^l = x^l, tau = l, Y = y) for l < gamma, of the same shape. So E[tau] is the sum of f
+    over l >= 1.
     ``bonus`` gives the law of the extra token from the target rows (n, V); None: those rows.
     """
 

@@ -194,3 +194,8 @@ def test_errors():
         g2_min_detectable(0, 100, alpha=0.01)
     with pytest.raises(ValueError, match="tv is 0"):
         g2_samples(0.0, 5, alpha=0.01)
+
+
+def test_a_power_without_digits_is_refused():
+    with pytest.raises(ValueError, match=r"power is 2\.3e-17, expected 1e-09 or more"):
+        g2_min_detectable(18, 1000, alpha=2.19e-17, power=2.3e-17)

@@ -10,6 +10,7 @@ from scipy import stats
 from simverify.stats import (
     INDICATOR_BINS,
     IndicatorSums,
+    indicator_bank,
     indicator_bin,
     indicator_min_detectable,
     indicator_samples,
@@ -159,3 +160,20 @@ def test_far_tail():
     result = indicator_test(with_hits(np.full(10_000, 0.5), 0), alpha=1e-6)
     assert result.log_pvalue == pytest.approx(-9999 * math.log(2), rel=1e-9)
     assert isinstance(with_hits([0.5], 0), IndicatorSums)
+
+
+@pytest.mark.parametrize("radius", [0.0, 0.01])
+@pytest.mark.parametrize("shape", [(0.5, 0.5), (1, 200), (200, 1), (30, 30)])
+def test_a_critical_number_is_the_fewest_hits_that_are_too_many(shape, radius):
+    p = np.random.default_rng(75).beta(*shape, size=400)
+    sums = indicator_sums(np.zeros(400, dtype=int), p)
+    for log_tail in (-1.0, -10.0, -300.0):
+        found = indicator_bank._critical(
+            sums.mean, sums.bits, sums.rare, log_tail, radius, likely=sums.mean, steep=0.3
+        )
+        tail = [
+            indicator_bank._log_at_least(hits, sums.bits, sums.rare, radius)
+            for hits in range(math.floor(sums.mean) + 1, 401)
+        ]
+        due = next((k for k, log_p in enumerate(tail) if log_p < log_tail), len(tail))
+        assert found == math.floor(sums.mean) + 1 + due

@@ -15,6 +15,7 @@ from simverify.stats import (
     score_sums_of_contexts,
     score_test,
 )
+from simverify.stats.saddlepoint import SumLaw
 
 LEVELS = (1e-2, 1e-3, 1e-6, 1e-9)
 
@@ -159,3 +160,35 @@ def test_a_score_that_cannot_vary():
     assert score_min_detectable(sums, alpha=0.01) == math.inf
     outside = score_sums_of_contexts(np.array([[5, 1]]), rows, np.array([[0.3, 0.9]]))
     assert score_test(outside, alpha=0.01).log_pvalue == -math.inf
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("case", CASES)
+def test_a_critical_sum_has_the_tail_asked_for(case, sign):
+    rows, scores, totals = (np.array(part) for part in CASES[case])
+    counts = np.zeros(rows.shape, dtype=int)
+    counts[:, 0] = totals
+    law = SumLaw.of(score_sums_of_contexts(counts, rows, scores).tables, sign)
+    found = {log_tail: law.critical(log_tail) for log_tail in (-2.0, -7.0, -20.0, -35.0)}
+    for log_tail, x in found.items():
+        if x == math.inf:
+            assert law.log_sf(law.reach) > log_tail
+        else:
+            assert law.log_sf(0.999 * x) > log_tail > law.log_sf(1.001 * x)
+    assert found[-2.0] < math.inf
+
+
+@pytest.mark.parametrize("scores", [[[1.0, 0.0]], [[0.0, 1.0]]])
+def test_a_sum_that_cannot_rise_has_no_critical_point_there(scores):
+    """Only the first token ever comes, but for a float's worth of the other."""
+    counts, rows = np.array([[100_000, 0]]), np.array([[1.0, 1e-20]])
+    sums = score_sums_of_contexts(counts, rows, np.array(scores))
+    assert score_test(sums, alpha=1e-6).pvalue > 0.1
+    reach = [SumLaw.of(sums.tables, sign) for sign in (1.0, -1.0)]
+    assert sorted(law.critical(-15.0) < math.inf for law in reach) == [False, True]
+
+
+def test_equal_scores_whose_variance_is_rounding():
+    counts, rows = np.array([[50, 50]]), np.array([[0.5, 0.5]])
+    sums = score_sums_of_contexts(counts, rows, np.array([[0.1, 0.1]]))
+    assert score_min_detectable(replace(sums, variance=1e-30), alpha=1e-6) == math.inf
