@@ -45,12 +45,13 @@ class SumLaw:
 
     tables: tuple[ScoreTable, ...]
     reach: float
+    width: float
     half_step: float
 
     @classmethod
     def of(cls, tables: tuple[ScoreTable, ...], sign: float) -> "SumLaw":
         """Centre the scores; contexts without a token drop out."""
-        centred, reach, step = [], 0.0, 0.0
+        centred, reach, width, step = [], 0.0, 0.0, 0.0
         for table in tables:
             seen = table.totals > 0.0
             totals, rows = table.totals[seen], table.rows[seen]
@@ -60,8 +61,9 @@ class SumLaw:
             scores = np.where(rows > 0.0, scores, _some_possible(rows, scores)[:, None])
             centred.append(ScoreTable(totals=totals, rows=rows, scores=scores))
             reach += float(totals @ scores.max(axis=1))
+            width = max(width, float(np.ptp(scores, axis=1).max(initial=0.0)))
             step = max(step, float(np.diff(np.sort(scores, axis=1), axis=1).max(initial=0.0)))
-        return cls(tuple(centred), reach, step / 2.0)
+        return cls(tuple(centred), reach, width, step / 2.0)
 
     def at(self, tilt: float) -> tuple[float, float, float]:
         """Cumulant generating function and its first two derivatives."""
@@ -92,8 +94,10 @@ class SumLaw:
         deviation = math.sqrt(self.at(0.0)[2])
         if self.reach <= 0.0 or deviation == 0.0:
             return math.inf
-        least = 0.05 / deviation
-        tilt = max(-float(special.ndtri_exp(log_tail)) / deviation, least)  # a normal sum's
+        # A sum of rare events deviates by less than one of them adds.
+        scale = max(deviation, self.width)
+        least = 0.05 / scale
+        tilt = max(-float(special.ndtri_exp(log_tail)) / scale, least)  # a normal sum's
         low, high = least, math.inf
         for _ in range(_MOST_STEPS):
             value, mean, variance = self.at(tilt)

@@ -192,3 +192,13 @@ def test_equal_scores_whose_variance_is_rounding():
     counts, rows = np.array([[50, 50]]), np.array([[0.5, 0.5]])
     sums = score_sums_of_contexts(counts, rows, np.array([[0.1, 0.1]]))
     assert score_min_detectable(replace(sums, variance=1e-30), alpha=1e-6) == math.inf
+
+
+@pytest.mark.parametrize("p", [1e-12, 1e-8, 1e-5])
+def test_a_critical_number_of_rare_events(p):
+    rows, scores, n = np.array([[1.0 - p, p]]), np.array([[0.0, 1.0]]), 1000
+    law = SumLaw.of(score_sums_of_contexts(np.array([[n, 0]]), rows, scores).tables, 1.0)
+    for log_tail in (-2.0, -7.0, -15.0, -35.0):
+        due = next(k for k in range(n) if stats.binom.logsf(k - 1, n, p) < log_tail)
+        # The law is read half an event nearer the mean.
+        assert due - 1 < law.critical(log_tail) < due + 0.6
