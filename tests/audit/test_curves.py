@@ -168,7 +168,7 @@ def test_a_kernel_that_judges_by_wrong_tables_fails_on_ngram(ngram, rule):
     tables = model_tables(ngram)
 
     # Half of the rate for the bounds, half for the counts.
-    lower, upper = sample_bounds(curve.sample, 1 - ALPHA / 6)
+    lower, upper = sample_bounds(curve.sample, ALPHA / 6)
 
     def rejected(tables):
         counts = simulate(tables, rule, 3, 100_000, seed=1, threads=1)
@@ -186,7 +186,7 @@ def test_the_interval_on_ngram_is_narrow(ngram):
     assert FEWEST_STRATA <= curve.sample.strata < FEWEST_STRATA + len(ngram.contexts)
     low, high = empirical_bernstein(2.5, 7.0, 300_000, low=0, high=8, confidence=0.999)
     assert curve.expected_upper - curve.expected_lower < (high - low) / 1.5
-    lower, upper = sample_bounds(curve.sample, 0.999999)
+    lower, upper = sample_bounds(curve.sample, 1e-6)
     assert (lower <= curve.lower).all()
     assert (upper >= curve.upper).all()
 
