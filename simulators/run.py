@@ -18,6 +18,9 @@ Ints = npt.NDArray[np.int64]
 SHARD = 1 << 14
 """Trials a thread takes at a time; a multiple of the kernels' tile."""
 
+SMALL_SHARD = 1 << 10
+"""The same of several calls each, which take long: one thread would wait for the other's last."""
+
 PIT_BINS = 1 << 12
 
 NO_TRAIL = np.empty((0, 0, 2), np.int64)
@@ -108,7 +111,8 @@ def simulate(
             done += shard[1] - shard[0]
         return replace(counts, trials=done, unsupported=int(unsupported[0]))
 
-    return sum(on_threads(work, first_trial, trials, threads), empty())
+    shard = SHARD if calls == 1 else SMALL_SHARD
+    return sum(on_threads(work, first_trial, trials, threads, shard), empty())
 
 
 def default_threads() -> int:
