@@ -6,7 +6,7 @@ SVG by hand: it follows light and dark, and the same laws give the same bytes.
 from pathlib import Path
 
 from simverify import get_model, get_verifier
-from simverify.audit.curves import acceptance_curves
+from simverify.comparing.exact.curves import acceptance_curves
 
 FOLDER = Path(__file__).parent / "_static"
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import msgspec
 
 import simverify
-from simverify.audit.settings import AuditSettings
-from simverify.audit.spec import load_subject
-from simverify.audit.supervised import supervised_audit
+from simverify.auditing.process.supervised import supervised_audit
+from simverify.auditing.settings import AuditSettings
+from simverify.auditing.subject import load_subject
 from simverify.reports.write import RUN_FILE, write_reports
 from simverify.results import Document
 

@@ -1,9 +1,9 @@
 """From any result document to its report."""
 
-from simverify.reports.audit_view import audit_report
-from simverify.reports.compare_view import compare_report
-from simverify.reports.other_views import plan_report, self_test_report
-from simverify.reports.output_view import output_report
+from simverify.reports.audit.view import audit_report
+from simverify.reports.compare.view import compare_report
+from simverify.reports.others.output_view import output_report
+from simverify.reports.others.views import plan_report, self_test_report
 from simverify.reports.view import Report
 from simverify.results import AuditRun, CompareRun, Document, OutputRun, PlanRun
 

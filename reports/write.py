@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from simverify.errors import UsageError
-from simverify.reports.document import check_writable, document_text, write_whole
-from simverify.reports.html import html_report
-from simverify.reports.junit import junit_report
-from simverify.reports.markdown import markdown_report
+from simverify.reports.formats.html import html_report
+from simverify.reports.formats.junit import junit_report
+from simverify.reports.formats.markdown import markdown_report
 from simverify.results import Document
+from simverify.results.reading.document import check_writable, document_text, write_whole
 
 RUN_FILE = "run.json"
 _FILES = {

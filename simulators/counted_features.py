@@ -11,9 +11,9 @@ import numpy as np
 from simverify import stats
 from simverify.faults import get_fault
 from simverify.simulators.features import ORDERS, Features, Floats
-from simverify.simulators.kernels import features as kernel
-from simverify.simulators.kernels.row_sums import RARE
-from simverify.stats.independence import PIT_CELLS
+from simverify.simulators.kernels.rows import features as kernel
+from simverify.simulators.kernels.rows.row_sums import RARE
+from simverify.stats.counts.independence import PIT_CELLS
 
 
 class ContextLaws:

@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify import stats
-from simverify.simulators.kernels import features as kernel
-from simverify.stats.independence import PIT_CELLS
-from simverify.stats.pit_orders import Order
-from simverify.stats.scores import SURPRISE_CAP
+from simverify.simulators.kernels.rows import features as kernel
+from simverify.stats.counts.independence import PIT_CELLS
+from simverify.stats.pits.pit_orders import Order
+from simverify.stats.scores.functions import SURPRISE_CAP
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -50,7 +50,7 @@ class Features:
     rare : tuple of IndicatorSums
         Of 1{P(x) < 1e-3} and 1{P(x) < 1e-5}.
     accept, contrast, surprise : ScoreSums
-        Of the scores of that name (:mod:`simverify.stats.scores`).
+        Of the scores of that name (:mod:`simverify.stats.scores.functions`).
     ratios : RatioSums
         Of the faults whose law needs the slot's own rows alone; ``growth`` is NaN where
         tokens were streamed.

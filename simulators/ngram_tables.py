@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify.models.ngram import DRAFT_LENGTH, VOCAB_SIZE, NgramModel, Order, find
-from simverify.simulators.kernels.alias import build_alias
-from simverify.simulators.kernels.ngram import NgramTables
-from simverify.simulators.kernels.ngram_nodes import (
+from simverify.simulators.kernels.tables.alias import build_alias
+from simverify.simulators.kernels.tables.ngram import NgramTables
+from simverify.simulators.kernels.tables.ngram_nodes import (
     CUT_BITS,
     NODE3_BITS,
     NODE4_BITS,

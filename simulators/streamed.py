@@ -18,11 +18,11 @@ import numpy.typing as npt
 
 from simverify.models.base import MarkovModel, Model
 from simverify.simulators.features import Features, features
-from simverify.simulators.kernels import features as kernel
 from simverify.simulators.kernels.call import RULES
 from simverify.simulators.kernels.generation import generate
-from simverify.simulators.kernels.ngram import fill_rows
 from simverify.simulators.kernels.philox import PIT, fill_tile
+from simverify.simulators.kernels.rows import features as kernel
+from simverify.simulators.kernels.tables.ngram import fill_rows
 from simverify.simulators.run import PIT_BINS
 from simverify.simulators.tables import stacked
 

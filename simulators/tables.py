@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify.models.base import MarkovModel, Model
-from simverify.simulators.kernels.alias import build_alias
-from simverify.simulators.kernels.markov import INDEX_STEP, MarkovTables
+from simverify.simulators.kernels.tables.alias import build_alias
+from simverify.simulators.kernels.tables.markov import INDEX_STEP, MarkovTables
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

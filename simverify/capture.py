@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from simverify.comparing.pair_job import REQUEST_TOKENS, decoding_document, make_job
-from simverify.comparing.replay_rules import STATELESS, finish, replays
+from simverify.comparing.real.pair_job import REQUEST_TOKENS, decoding_document, make_job
+from simverify.comparing.real.replay_rules import STATELESS, finish, replays
 from simverify.errors import UsageError
 from simverify.models.trace import VERSION, Manifest, needs_safetensors
 from simverify.models.trace_writer import Logits, TraceWriter, room_iv
@@ -38,7 +38,7 @@ def capture(
     Parameters
     ----------
     pair, prompts, prompts_file
-        As in :func:`~simverify.comparing.pair.compare_pair`.
+        As in :func:`~simverify.comparing.real.pair.compare_pair`.
     folder
         A new or empty one.
     gamma, tokens

@@ -11,8 +11,8 @@ from typing import Literal
 
 from simverify import results as doc
 from simverify import stats
-from simverify.audit.cells import fine_cells, token_cells
-from simverify.audit.trial import MAX_CONTEXT_CELLS
+from simverify.comparing.kernels.cells import fine_cells, token_cells
+from simverify.comparing.kernels.kernel import MAX_CONTEXT_CELLS
 from simverify.errors import UsageError
 from simverify.limits import MAX_GAMMA, MAX_SECONDS, MIN_ALPHA
 from simverify.models.markov import MAX_STATES, MAX_VOCAB, markov

@@ -3,7 +3,7 @@
 import ast
 from pathlib import Path
 
-from false_alarms import ALPHA, TOTAL, suite_rate
+from support.false_alarms import ALPHA, TOTAL, suite_rate
 
 
 def test_the_whole_suite_is_under_its_total(distribution_tests):

@@ -12,17 +12,17 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from instances import Rows
 from scipy import interpolate, special
+from support.instances import Rows
 
 from simverify import stats
-from simverify.stats.budget import BATTERY
-from simverify.stats.pit_orders import Order
-from simverify.stats.plans import CELLS, SCORES
-from simverify.stats.ratio_factors import log_ratios, mixed_ratios
-from simverify.stats.saddlepoint import SumLaw
-from simverify.stats.score_totals import ScoreTable
-from simverify.stats.sum_tails import log_sum_sf
+from simverify.stats.pits.pit_orders import Order
+from simverify.stats.planning.budget import BATTERY
+from simverify.stats.planning.plans import CELLS, SCORES
+from simverify.stats.ratios.ratio_factors import log_ratios, mixed_ratios
+from simverify.stats.scores.score_totals import ScoreTable
+from simverify.stats.tails.saddlepoint import SumLaw
+from simverify.stats.tails.sum_tails import log_sum_sf
 
 ALPHA, POWER = 1e-6, 0.9
 NORMAL = float(special.ndtri(POWER))

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from instances import Prefix, Rows, Tables
+from support.instances import Prefix, Rows, Tables
 
-from simverify.audit.enumerate import enumerate_verify
+from simverify.auditing.exact.enumerate import enumerate_verify
 from simverify.faults.emission_laws import ratio, residual, tempered
 
 Row = npt.NDArray[np.float64]

@@ -7,9 +7,9 @@ from typing import Any
 
 from numba import njit
 
-from simverify.simulators.kernels.access import correct, mass, most_likely, ratio
 from simverify.simulators.kernels.debt import LARGEST
 from simverify.simulators.kernels.pick import pick
+from simverify.simulators.kernels.tables.access import correct, mass, most_likely, ratio
 
 TOKEN, BLOCK, GREEDY, MATCH, ARGMAX = range(5)
 RULES = {"token": TOKEN, "block": BLOCK, "greedy": GREEDY, "match": MATCH, "temperature-0": ARGMAX}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from simverify.simulators.kernels.access import mass, ratio
+from simverify.simulators.kernels.tables.access import mass, ratio
 
 LARGEST = 1e100
 """Where weights and debts are cut, as in ``simverify.verifiers.base``, which says why."""

@@ -12,17 +12,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from simverify.simulators.kernels import access
-from simverify.simulators.kernels.access import (
-    advance,
-    correct,
-    draft,
-    start,
-    target_prob,
-)
 from simverify.simulators.kernels.call import BLOCK, GREEDY, verify, weigh
 from simverify.simulators.kernels.debt import carry, settle
 from simverify.simulators.kernels.philox import ACCEPT, CONTEXT, CORRECTION, DRAFT, PIT, fill_tile
+from simverify.simulators.kernels.tables import access
+from simverify.simulators.kernels.tables.access import advance, correct, draft, start, target_prob
 
 _TILE = 128
 

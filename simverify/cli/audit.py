@@ -24,7 +24,7 @@ from simverify.cli.outputs import OutputOptions, audit_emitted
 from simverify.cli.ways import chosen_way
 
 if TYPE_CHECKING:
-    from simverify.audit.settings import AuditSettings
+    from simverify.auditing.settings import AuditSettings
     from simverify.results import AuditRun
 
 
@@ -166,7 +166,7 @@ def audit(
     if way == "emitted":
         emitted = OutputOptions(**{own.name: given[own.name] for own in fields(OutputOptions)})
         return audit_emitted(emitted, alpha, detect, seed, json, report, quiet)
-    from simverify.audit.settings import AuditSettings
+    from simverify.auditing.settings import AuditSettings
 
     wide = {"gamma": gamma, "vocab_size": vocab} if way in ("small", "self-test") else {}
     limits = {"max_paths": max_paths, "max_samples": max_samples, "seconds": seconds}
@@ -195,20 +195,20 @@ def audit(
 
 def _run(spec: str, given: dict[str, Any], settings: "AuditSettings") -> "AuditRun":
     """Audit ``spec`` in a child process, on a trace, on real models or on small instances."""
-    from simverify.audit.spec import load_subject
-    from simverify.audit.supervised import Conduct, supervised_audit
+    from simverify.auditing.process.supervised import Conduct, supervised_audit
+    from simverify.auditing.subject import load_subject
     from simverify.reports.write import RUN_FILE
 
     conduct: Conduct | None = None
     again: str | None
     if (trace := given["trace"]) is not None:
-        from simverify.audit.recorded import audit_recorded, recorded_command
+        from simverify.auditing.real.recorded import audit_recorded, recorded_command
 
         again = recorded_command(spec, trace, settings)
         conduct = partial(audit_recorded, folder=trace, settings=settings)
     elif given["target"] is not None:
         live = live_of(given)
-        from simverify.audit.live import audit_live
+        from simverify.auditing.real.live import audit_live
 
         again = live.command(spec, settings)
         conduct = partial(audit_live, live=live, settings=settings)
@@ -230,7 +230,7 @@ def _run(spec: str, given: dict[str, Any], settings: "AuditSettings") -> "AuditR
 
 def print_audit(run: "AuditRun") -> None:
     """Print an audit's result."""
-    from simverify.reports.failure import failure_lines
+    from simverify.reports.audit.failure import failure_lines
 
     verdict, *lines = failure_lines(run)
     console = output_console()
@@ -242,8 +242,8 @@ def print_audit(run: "AuditRun") -> None:
 def _self_test(
     settings: "AuditSettings", json: str | None, report: Path | None, quiet: bool
 ) -> int:
-    from simverify.audit.self_test import self_test
-    from simverify.reports.self_test import print_self_test
+    from simverify.auditing.self_test import self_test
+    from simverify.reports.others.self_test import print_self_test
 
     with progress(quiet) as say:
         run = self_test(settings, progress=say)

@@ -108,8 +108,8 @@ def check_output(json: str | None, report: Path | None = None) -> None:
 
     Makes the folder ``report``.
     """
-    from simverify.reports.document import check_writable
     from simverify.reports.write import make_folder
+    from simverify.results.reading.document import check_writable
 
     if json == "":
         raise UsageError('--json is empty: name a file, or "-" for standard output')
@@ -134,9 +134,9 @@ def deliver(run: "Document", json: str | None, report: Path | None = None) -> bo
     In a GitHub job its Markdown joins the step's summary. True if standard output is still
     free.
     """
-    from simverify.reports.document import document_text, write_whole
-    from simverify.reports.github import append_summary
+    from simverify.reports.formats.github import append_summary
     from simverify.reports.write import write_reports
+    from simverify.results.reading.document import document_text, write_whole
 
     append_summary(run)
     if report is not None:

@@ -109,7 +109,7 @@ def compare(
         No progress on standard error.
     """
     from simverify.models import DEFAULT_DISTANCE, REAL
-    from simverify.reports.terminal import print_comparison
+    from simverify.reports.compare.terminal import print_comparison
 
     if gamma is None and trace is None:
         raise UsageError("--gamma requires an argument: the draft length, such as --gamma 8")
@@ -184,9 +184,9 @@ def _real(
     bundled = given["target"] == "tiny-llama"
     if given["prompts"] is None and not bundled:
         raise UsageError("--prompts is missing: name a file of prompts, JSONL or text")
-    from simverify.comparing.pair import compare_pair
-    from simverify.comparing.pair_job import LANES
-    from simverify.comparing.pair_rows import DETECT
+    from simverify.comparing.real.pair import compare_pair
+    from simverify.comparing.real.pair_job import LANES
+    from simverify.comparing.real.pair_rows import DETECT
     from simverify.models.prompts import read_prompts
     from simverify.models.sampling import Sampling
     from simverify.models.transformer import BUNDLED, load_pair, use_threads
@@ -209,9 +209,9 @@ def _real(
 def _trace(
     folder: Path, verifiers: str | None, detect: float | None, shared: Any
 ) -> "CompareRun":  # fmt: skip
-    from simverify.comparing.pair_rows import DETECT
-    from simverify.comparing.replay_rules import STATELESS
-    from simverify.comparing.trace import compare_trace
+    from simverify.comparing.real.pair_rows import DETECT
+    from simverify.comparing.real.replay_rules import STATELESS
+    from simverify.comparing.real.trace import compare_trace
 
     names = STATELESS if verifiers is None else _names("--verifiers", verifiers)
     return compare_trace(folder, names, detect=DETECT if detect is None else detect, **shared)

@@ -27,9 +27,9 @@ def figure(
     output
         The .svg or .pdf file to write.
     """
-    from simverify.reports.document import check_writable, read_document
-    from simverify.reports.figures import draw, figure_iv
+    from simverify.reports.formats.figures import draw, figure_iv
     from simverify.results import CompareRun
+    from simverify.results.reading.document import check_writable, read_document
 
     figure_iv(output)
     check_writable(output)

@@ -67,7 +67,7 @@ def engines() -> int:
 
 def schema() -> int:
     """Print the JSON Schema of the result document."""
-    from simverify.reports.schema import shipped_schema
+    from simverify.results.reading.schema import shipped_schema
 
     sys.stdout.write(shipped_schema())
     return 0

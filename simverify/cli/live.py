@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from simverify.errors import UsageError
 
 if TYPE_CHECKING:
-    from simverify.audit.live import Live
+    from simverify.auditing.real.live import Live
 
 
 def live_of(given: Mapping[str, Any]) -> "Live":
@@ -22,7 +22,7 @@ def live_of(given: Mapping[str, Any]) -> "Live":
     for name, why in missing.items():
         if given[name] is None and not bundled:
             raise UsageError(f"--{name} is missing: {why}")
-    from simverify.audit.live import Live
+    from simverify.auditing.real.live import Live
     from simverify.models.sampling import Sampling
 
     temperature = 1.0 if given["temperature"] is None else given["temperature"]

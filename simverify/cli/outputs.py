@@ -44,7 +44,7 @@ def audit_emitted(
 ) -> int:
     """Judge the tokens of a file or of a server; return the exit code."""
     _options_iv(options, json)
-    from simverify.audit.outputs import (
+    from simverify.emitted import (
         Endpoint,
         OutputSettings,
         Source,
@@ -55,7 +55,7 @@ def audit_emitted(
     from simverify.models.prompts import read_prompts
     from simverify.models.sampling import Sampling
     from simverify.models.transformer import load_pair, use_threads
-    from simverify.reports.output_view import print_outputs
+    from simverify.reports.others.output_view import print_outputs
 
     name = options.endpoint if options.outputs is None else str(options.outputs)
     assert name is not None
@@ -131,7 +131,7 @@ def _options_iv(options: OutputOptions, json: str | None) -> None:
         if options.outputs is not None and value is not None:
             raise UsageError(f"{name} is for --endpoint: a file of outputs holds its prompts")
     if (keep := options.keep) is not None:
-        from simverify.reports.document import check_writable
+        from simverify.results.reading.document import check_writable
 
         if json is not None and keep.resolve() == Path(json).resolve():
             raise UsageError(f"--keep and --json are both {keep}: name two files")

@@ -53,7 +53,7 @@ def plan(
         No progress on standard error.
     """
     from simverify.planning import plan as make_plan
-    from simverify.reports.plan import print_plan
+    from simverify.reports.others.plan import print_plan
 
     check_output(json)
     with progress(quiet) as say:

@@ -21,14 +21,14 @@ def replay(run: Annotated[str, Parameter(show_env_var=False)], /) -> int:
         RUN.json#n: the n-th heaviest path to the output that deviates, from 0; or, where
         sampled calls failed, #0, the trial that shows it.
     """
-    from simverify.audit.replay_text import render
-    from simverify.audit.spec import load_subject
-    from simverify.audit.supervised import (
+    from simverify.auditing.process.supervised import (
         supervised_breach,
         supervised_explain,
         supervised_trial,
     )
-    from simverify.reports.document import read_audit
+    from simverify.auditing.replay.text import render
+    from simverify.auditing.subject import load_subject
+    from simverify.results.reading.document import read_audit
 
     name, hash_sign, number = run.rpartition("#")
     if not (name and hash_sign) or not re.fullmatch("[0-9]{1,18}", number):

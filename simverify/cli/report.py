@@ -38,12 +38,12 @@ def report(
     github
         Print annotations for a GitHub job, and add the Markdown to GITHUB_STEP_SUMMARY.
     """
-    from simverify.reports.document import check_writable, read_document, write_whole
-    from simverify.reports.github import annotations, append_summary
-    from simverify.reports.html import html_report
-    from simverify.reports.junit import junit_report
-    from simverify.reports.markdown import markdown_report
+    from simverify.reports.formats.github import annotations, append_summary
+    from simverify.reports.formats.html import html_report
+    from simverify.reports.formats.junit import junit_report
+    from simverify.reports.formats.markdown import markdown_report
     from simverify.reports.write import make_folder, write_reports
+    from simverify.results.reading.document import check_writable, read_document, write_whole
 
     document = read_document(run)
     wanted = [(html, html_report), (markdown, markdown_report), (junit, junit_report)]
@@ -69,10 +69,10 @@ def report(
 def print_run(run: "Document") -> None:
     """Print a run as the command that made it did."""
     from simverify.cli.audit import print_audit
-    from simverify.reports.output_view import print_outputs
-    from simverify.reports.plan import print_plan
-    from simverify.reports.self_test import print_self_test
-    from simverify.reports.terminal import print_comparison
+    from simverify.reports.compare.terminal import print_comparison
+    from simverify.reports.others.output_view import print_outputs
+    from simverify.reports.others.plan import print_plan
+    from simverify.reports.others.self_test import print_self_test
     from simverify.results import AuditRun, CompareRun, OutputRun, PlanRun
 
     if isinstance(run, CompareRun):

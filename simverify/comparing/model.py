@@ -10,20 +10,25 @@ import numpy as np
 
 from simverify import results as doc
 from simverify import stats
-from simverify.audit.acceptance import Generations
-from simverify.audit.curves import CONFIDENCE, AcceptanceCurve, acceptance_curves, enumerable
-from simverify.audit.documents import (
+from simverify.battery.documents import (
     certificate_document,
     faults_document,
     finite,
     suspect_document,
     test_document,
 )
-from simverify.audit.exact import exact_check, passes
-from simverify.audit.judgement import Judgement
-from simverify.audit.pit_curves import pit_curves
-from simverify.audit.sampled import SampledCheck, plan_blocks, plan_trials, sampled_check
-from simverify.audit.trial import Trial
+from simverify.battery.judgement import Judgement
+from simverify.comparing.exact.curves import (
+    CONFIDENCE,
+    AcceptanceCurve,
+    acceptance_curves,
+    enumerable,
+)
+from simverify.comparing.exact.laws import exact_check, passes
+from simverify.comparing.kernels.acceptance import Generations
+from simverify.comparing.kernels.check import SampledCheck, plan_blocks, plan_trials, sampled_check
+from simverify.comparing.kernels.kernel import Trial
+from simverify.comparing.kernels.pit_curves import pit_curves
 from simverify.models import MarkovModel, Model
 from simverify.simulators.exact.calls import TooManyCalls, laws_by_tree, tokens_after_calls
 from simverify.simulators.exact.rows import markov_rows

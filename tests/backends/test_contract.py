@@ -2,16 +2,16 @@
 
 import numpy as np
 import pytest
-from false_alarms import ALPHA
+from support.false_alarms import ALPHA
 
 torch = pytest.importorskip("torch")
 
-from simverify.audit.callables import sample_callable  # noqa: E402
-from simverify.audit.callables_tables import default_instances  # noqa: E402
-from simverify.audit.law import compare_verify  # noqa: E402
-from simverify.audit.run import audit  # noqa: E402
-from simverify.audit.settings import AuditSettings  # noqa: E402
-from simverify.audit.spec import load_subject  # noqa: E402
+from simverify.auditing.exact.law import compare_verify  # noqa: E402
+from simverify.auditing.run import audit  # noqa: E402
+from simverify.auditing.sampled.tables import default_instances  # noqa: E402
+from simverify.auditing.sampled.tier import sample_callable  # noqa: E402
+from simverify.auditing.settings import AuditSettings  # noqa: E402
+from simverify.auditing.subject import load_subject  # noqa: E402
 from simverify.backends import contract, rules  # noqa: E402
 from simverify.models.small import compact  # noqa: E402
 

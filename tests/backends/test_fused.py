@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from false_alarms import ALPHA
+from support.false_alarms import ALPHA
 
 torch = pytest.importorskip("torch")
-from backend_batches import DEVICE, batch, beside_thresholds, unexplained  # noqa: E402
+from support.backend_batches import DEVICE, batch, beside_thresholds, unexplained  # noqa: E402
 
-from simverify.audit.callables import sample_callable  # noqa: E402
-from simverify.audit.callables_tables import default_instances  # noqa: E402
-from simverify.audit.coin_blocks import compare_coins  # noqa: E402
-from simverify.audit.enumerate import CannotEnumerate, enumerate_verify  # noqa: E402
+from simverify.auditing.coins.coin_blocks import compare_coins  # noqa: E402
+from simverify.auditing.exact.enumerate import CannotEnumerate, enumerate_verify  # noqa: E402
+from simverify.auditing.sampled.tables import default_instances  # noqa: E402
+from simverify.auditing.sampled.tier import sample_callable  # noqa: E402
 from simverify.backends import fused, rules, uniforms, verify  # noqa: E402
 from simverify.backends.contract import fused_coins, fused_rule  # noqa: E402
 from simverify.engines import get_engine  # noqa: E402

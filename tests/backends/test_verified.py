@@ -2,7 +2,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from backend_batches import batch  # noqa: E402
+from support.backend_batches import batch  # noqa: E402
 
 from simverify.backends import verify  # noqa: E402
 from simverify.errors import UsageError  # noqa: E402

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from false_alarms import ALPHA
 from scipy.stats import chi2
+from support.false_alarms import ALPHA
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "detection"
 

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from false_alarms import ALPHA
+from support.false_alarms import ALPHA
 
 from simverify.cli import run
 

@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from traces import record  # noqa: E402
+from support.traces import record  # noqa: E402
 
 from simverify.models.trace import MANIFEST  # noqa: E402
 

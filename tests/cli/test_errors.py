@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from simverify.reports import document
+from simverify.results.reading import document
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from simverify import stats
-from simverify.reports.document import document_text
-from simverify.reports.schema import shipped_schema
 from simverify.results import Document
+from simverify.results.reading.document import document_text
+from simverify.results.reading.schema import shipped_schema
 
 QUICK = ("--vocab", "3", "--gamma", "2", "--threads", "1", "--quiet")
 
@@ -51,7 +51,7 @@ def test_from_a_deviation_to_samples_and_time(command):
 
 def test_tokens_per_block_are_those_of_the_rule(command):
     """Block verification emits E[tau] + 1 tokens a block, which is known exactly here."""
-    from simverify.audit.curves import acceptance_curves
+    from simverify.comparing.exact.curves import acceptance_curves
     from simverify.models import markov
     from simverify.verifiers import VERIFIERS
 

@@ -7,11 +7,11 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from real_models import little_pair  # noqa: E402
+from support.real_models import little_pair  # noqa: E402
 
 from simverify.models.transformer import BUNDLED  # noqa: E402
-from simverify.reports.document import read_document  # noqa: E402
-from simverify.reports.html import html_report  # noqa: E402
+from simverify.reports.formats.html import html_report  # noqa: E402
+from simverify.results.reading.document import read_document  # noqa: E402
 
 
 @pytest.fixture

@@ -4,13 +4,13 @@ from xml.etree import ElementTree
 
 import jsonschema
 import pytest
-from report_runs import compare_run, example
+from support.report_runs import compare_run, example
 
-from simverify.reports.document import document_text
 from simverify.reports.examples import FOLDER
-from simverify.reports.html import html_report
-from simverify.reports.junit import junit_report
-from simverify.reports.markdown import markdown_report
+from simverify.reports.formats.html import html_report
+from simverify.reports.formats.junit import junit_report
+from simverify.reports.formats.markdown import markdown_report
+from simverify.results.reading.document import document_text
 
 AUDIT = FOLDER / "faulty-block" / "run.json"
 COMPARISON = FOLDER / "compare" / "run.json"
@@ -210,7 +210,7 @@ class TestFigure:
 
 
 def test_the_examples_fit_the_shipped_schema():
-    from simverify.reports.schema import shipped_schema
+    from simverify.results.reading.schema import shipped_schema
 
     validator = jsonschema.Draft202012Validator(json.loads(shipped_schema()))
     for path in FOLDER.glob("*/run.json"):

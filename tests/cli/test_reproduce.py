@@ -10,8 +10,8 @@ import pytest
 
 import simverify
 from simverify.models import markov
-from simverify.reports.html import html_report
-from simverify.reports.markdown import markdown_report
+from simverify.reports.formats.html import html_report
+from simverify.reports.formats.markdown import markdown_report
 
 
 def document(path):

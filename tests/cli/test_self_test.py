@@ -1,13 +1,13 @@
-"""The document of ``audit --self-test``. The trials themselves: tests/audit/test_self_test.py."""
+"""The document of ``audit --self-test``; its trials: tests/auditing/test_self_test.py."""
 
 import json
 
 import jsonschema
 import pytest
 
-from simverify.audit import self_test
-from simverify.reports.schema import shipped_schema
+from simverify.auditing import self_test
 from simverify.results import Tried
+from simverify.results.reading.schema import shipped_schema
 
 
 def tried(name, kind, caught, tier="exact"):

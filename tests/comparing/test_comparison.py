@@ -9,13 +9,13 @@ from fractions import Fraction
 import msgspec
 import numpy as np
 import pytest
-from false_alarms import ALPHA
+from support.false_alarms import ALPHA
 
 import simverify
 from simverify import UsageError
 from simverify.models import get_model, ngram
 from simverify.models.corpus import corpus_text
-from simverify.reports.document import document_text
+from simverify.results.reading.document import document_text
 
 BLOCKS = 100_000
 RULES = ["token", "block", "greedy", "match"]

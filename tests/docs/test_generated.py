@@ -7,7 +7,7 @@ import pytest
 from docs.examples import ROOT
 
 from simverify.cli.app import app
-from simverify.reports.schema import generate_schema
+from simverify.results.reading.schema import generate_schema
 
 
 def load(path):

@@ -3,8 +3,8 @@ import random
 import numpy as np
 import pytest
 
-from simverify.audit.coin_blocks import compare_coins
-from simverify.audit.law import compare_verify
+from simverify.auditing.coins.coin_blocks import compare_coins
+from simverify.auditing.exact.law import compare_verify
 from simverify.engines import Batch, Signature, as_batched, as_verify, global_seed, with_coins
 from simverify.errors import UsageError
 from simverify.models.small import compact

@@ -3,7 +3,7 @@ import os
 import numpy as np
 import pytest
 
-from simverify.audit.coin_blocks import compare_coins
+from simverify.auditing.coins.coin_blocks import compare_coins
 from simverify.engines import get_engine
 from simverify.engines.base import find_package
 from simverify.engines.sglang import chain_sampling

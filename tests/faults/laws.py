@@ -9,11 +9,11 @@ from collections import Counter
 from functools import cache
 
 import numpy as np
-from false_alarms import ALPHA
+from support.false_alarms import ALPHA
 
 from simverify.models import get_model
-from simverify.simulators.exact.paths import Coins, explore
 from simverify.stats import g2_test, transition_g2
+from simverify.symbolic.paths import Coins, explore
 
 MODEL = get_model("compact")
 GAMMA, V = 3, MODEL.vocab_size

@@ -4,12 +4,18 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
-from instances import disjoint_pair, equal_pair, one_hot_pair, partly_equal_pair, random_pair
+from support.instances import (
+    disjoint_pair,
+    equal_pair,
+    one_hot_pair,
+    partly_equal_pair,
+    random_pair,
+)
 
 from simverify.faults import FAULTS, get_fault
 from simverify.faults.emission_laws import next_row, residual
 from simverify.models import get_model
-from simverify.simulators.exact.paths import Coins, explore
+from simverify.symbolic.paths import Coins, explore
 
 WITH_PARAMETERS = [
     "lenient(0.5)",

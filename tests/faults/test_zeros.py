@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from instances import disjoint_pair, equal_pair, one_hot_pair, random_pair
+from support.instances import disjoint_pair, equal_pair, one_hot_pair, random_pair
 
 from simverify.faults import CONTROLS, FAULTS, get_fault
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simverify.audit.exact import exact_check, passes
+from simverify.comparing.exact.laws import exact_check, passes
 from simverify.errors import UsageError
 from simverify.models import load_model
 from simverify.verifiers import VERIFIERS

@@ -6,7 +6,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from real_models import VOCAB_SIZE, little_pair  # noqa: E402
+from support.real_models import VOCAB_SIZE, little_pair  # noqa: E402
 
 from simverify.models.kv_cache import CachedModel  # noqa: E402
 

@@ -9,10 +9,10 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from real_models import VOCAB_SIZE
-from traces import PROMPTS, record, reseal, rewrite, spelled_pair
+from support.real_models import VOCAB_SIZE
+from support.traces import PROMPTS, record, reseal, rewrite, spelled_pair
 
-from simverify.comparing.pair_job import make_job
+from simverify.comparing.real.pair_job import make_job
 from simverify.errors import UsageError
 from simverify.models import trace_writer
 from simverify.models.sampling import Sampling

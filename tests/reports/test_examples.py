@@ -5,9 +5,9 @@ import importlib.util
 import msgspec
 import pytest
 
-from simverify.reports.document import document_text, read_document
 from simverify.reports.examples import EXAMPLES, FOLDER, fixed, main
 from simverify.reports.write import write_reports
+from simverify.results.reading.document import document_text, read_document
 
 AGAIN = "make them again: python -m simverify.reports.examples"
 

@@ -1,10 +1,10 @@
 """What reports say of a self-test and of a plan."""
 
-from html_page import Page, check
-from report_runs import example
+from support.html_page import Page, check
+from support.report_runs import example
 
-from simverify.reports.html import html_report
-from simverify.reports.markdown import markdown_report
+from simverify.reports.formats.html import html_report
+from simverify.reports.formats.markdown import markdown_report
 from simverify.reports.report import report_of
 from simverify.results import PlanLine, PlanMeta, PlanRun, SelfTestRun, Timing, Tried
 

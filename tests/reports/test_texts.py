@@ -5,11 +5,11 @@ from xml.etree import ElementTree
 
 import msgspec
 import pytest
-from report_runs import HOSTILE, compare_run, example, hostile_runs
+from support.report_runs import HOSTILE, compare_run, example, hostile_runs
 
-from simverify.reports.github import SUMMARY, annotations, append_summary
-from simverify.reports.junit import junit_report
-from simverify.reports.markdown import MOST_CHARACTERS, escape, markdown_report
+from simverify.reports.formats.github import SUMMARY, annotations, append_summary
+from simverify.reports.formats.junit import junit_report
+from simverify.reports.formats.markdown import MOST_CHARACTERS, escape, markdown_report
 from simverify.reports.words import clean
 
 

@@ -3,14 +3,14 @@
 from xml.etree import ElementTree
 
 import pytest
-from html_page import check
 from msgspec.structs import replace
-from report_runs import example
+from support.html_page import check
+from support.report_runs import example
 
-from simverify.reports.github import annotations
-from simverify.reports.html import html_report
-from simverify.reports.junit import junit_report
-from simverify.reports.markdown import markdown_report
+from simverify.reports.formats.github import annotations
+from simverify.reports.formats.html import html_report
+from simverify.reports.formats.junit import junit_report
+from simverify.reports.formats.markdown import markdown_report
 from simverify.reports.report import report_of
 from simverify.results import (
     Breach,

@@ -1,16 +1,16 @@
 """Features from counts are those of the tokens that were counted."""
 
-import naive
 import numpy as np
 import pytest
-from false_alarms import ALPHA
-from feature_rows import assert_same, drawn, due_pits, pairs_of_rows
+from support import naive
+from support.false_alarms import ALPHA
+from support.feature_rows import assert_same, drawn, due_pits, pairs_of_rows
 
 from simverify import stats
 from simverify.faults import get_fault
 from simverify.simulators.counted_features import ContextLaws, features_of_counts
 from simverify.simulators.features import features
-from simverify.simulators.kernels import features as kernel
+from simverify.simulators.kernels.rows import features as kernel
 
 ROWS = pairs_of_rows(31, 12, 8)
 

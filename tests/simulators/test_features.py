@@ -6,8 +6,8 @@ from operator import add
 
 import numpy as np
 import pytest
-from false_alarms import ALPHA
-from feature_rows import (
+from support.false_alarms import ALPHA
+from support.feature_rows import (
     assert_same,
     drawn,
     due_pits,
@@ -21,7 +21,7 @@ from simverify import stats
 from simverify.faults import get_fault
 from simverify.simulators import features as module
 from simverify.simulators.features import features
-from simverify.simulators.kernels import features as kernel
+from simverify.simulators.kernels.rows import features as kernel
 
 WIDTHS = {"accept": 1.0, "contrast": 2.0, "surprise": 16.0}
 

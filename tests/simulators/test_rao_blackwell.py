@@ -4,10 +4,10 @@ a small model on which everything can be written out.
 
 import itertools
 
-import naive
 import numpy as np
 import pytest
-from false_alarms import ALPHA
+from support import naive
+from support.false_alarms import ALPHA
 
 from simverify.models.corpus import corpus_text
 from simverify.models.ngram import NgramModel, train

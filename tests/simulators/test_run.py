@@ -4,8 +4,8 @@ import itertools
 
 import numpy as np
 import pytest
-from instances import equal_pair
-from reproduction import agree
+from support.instances import equal_pair
+from support.reproduction import agree
 
 from simverify.models.markov import markov
 from simverify.models.small import compact

@@ -4,9 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
-from calibration import wrong_size
-from false_alarms import ALPHA
 from scipy import stats
+from support.calibration import wrong_size
+from support.false_alarms import ALPHA
 
 from simverify.stats import (
     PIT_BINS,
@@ -29,7 +29,7 @@ from simverify.stats import (
     score_test,
     transition_g2,
 )
-from simverify.stats.correlation import MIN_PAIRS
+from simverify.stats.pits.correlation import MIN_PAIRS
 
 LEVEL = 0.5  # of the results, which does not matter here
 

@@ -4,9 +4,15 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from instances import disjoint_pair, equal_pair, one_hot_pair, partly_equal_pair, random_pair
-from oracle_laws import call_law
-from rule_laws import deviation, sample_call
+from support.instances import (
+    disjoint_pair,
+    equal_pair,
+    one_hot_pair,
+    partly_equal_pair,
+    random_pair,
+)
+from support.oracle_laws import call_law
+from support.rule_laws import deviation, sample_call
 
 from simverify.models.small import compact, toy
 from simverify.verifiers.base import draw, excess

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from real_models import VOCAB_SIZE, little_pair
+from support.real_models import VOCAB_SIZE, little_pair
 
 from simverify import stats
 from simverify.errors import UsageError

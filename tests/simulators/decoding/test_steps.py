@@ -9,10 +9,10 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from real_models import CONTEXT, VOCAB_SIZE, little_pair
-from traces import spelled_pair
+from support.real_models import CONTEXT, VOCAB_SIZE, little_pair
+from support.traces import spelled_pair
 
-from simverify.comparing.pair_job import make_job
+from simverify.comparing.real.pair_job import make_job
 from simverify.errors import SimverifyError
 from simverify.models.sampling import Sampling
 from simverify.simulators.decoding.loop import Job

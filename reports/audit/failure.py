@@ -1,0 +1,225 @@
+"""An audit's result in plain words, 80 columns wide: pytest's failure text, the terminal's."""
+
+import shlex
+import textwrap
+from collections.abc import Sequence
+
+from simverify.reports.audit.found import (
+    after,
+    before,
+    count,
+    fatal,
+    findings,
+    place_words,
+    probability,
+    resemblance,
+    row_pairs,
+    tokens,
+)
+from simverify.reports.audit.sampled import promises, scope
+from simverify.reports.audit.suspicion import suspicion
+from simverify.reports.audit.wrong import what_is_wrong
+from simverify.reports.words import MOST_ITEMS, bounded, first
+from simverify.results import AuditRun, Breach, Counterexample, Instance, Localisation
+
+WIDTH = 80
+
+LONGEST = 10_000
+"""Characters of one text: longer ones, which code under audit may raise, stand in the document."""
+
+_MOST_LINES = 200
+_MOST_PAIRS = 100
+
+
+def verdict_lines(run: AuditRun) -> list[str]:
+    """Return the verdict, what it rests on and, of a PASS, what it refutes.
+
+    Lines have 80 columns at most and no control characters.
+    """
+    return [
+        *_wrap(f"{run.verdict} {run.spec}: {scope(run)}, seed {run.seed}"),
+        *_wrap(_exact(run)),
+        *_wrap(_sampled(run)),
+        *_wrap(f"refutes the faults {', '.join(run.refuted)}" if run.refuted else ""),
+        *_bounded([f"note: {note}" for note in run.notes]),
+    ]
+
+
+def failure_lines(run: AuditRun) -> list[str]:
+    """Return the verdict and all that explains it: counterexample, faults, probes, command.
+
+    Lines have 80 columns at most, but for a command of which one word is longer; no line has
+    control characters, whatever the code under audit raised.
+    """
+    sections = [verdict_lines(run)]
+    if run.sampled is not None and run.verdict == "FAIL":
+        words = what_is_wrong(run)  # the tests' names alone say little
+        sections.append(_wrap(words[0].upper() + words[1:]))
+    sections.append(_listed("What failed:", findings(run)))
+    if run.breach is not None:
+        sections.append(_breach(run.breach))
+    if run.counterexample is not None:
+        sections.append(_counterexample(run.counterexample, run.localisation))
+        sections.append(_wrap(resemblance(run)))
+    if run.sampled is not None:
+        found = suspicion(run.sampled.localisation, run.sampled.faults)
+        sections.append([line for text in found for line in _wrap(text)])
+    sections.append(_listed("Probes:", _probes(run)))
+    sections.append(_inconclusive(run))
+    if run.verdict != "PASS":
+        sections.append(["To reproduce:", *_command(run.reproduce)])
+    lines: list[str] = []
+    for section in filter(None, sections):
+        lines += ["", *section] if lines else section
+    return lines
+
+
+def _exact(run: AuditRun) -> str:
+    """What the exact tier did."""
+    if not run.instances:
+        if run.not_enumerable:
+            return f"not followed exactly: {run.not_enumerable}"
+        return "no law was computed: the code did not get so far"
+    why = f"; beyond: {run.not_enumerable}" if run.not_enumerable else ""
+    worst = max(instance.max_abs_deviation for instance in run.instances)
+    return (
+        f"exact on {count(len(run.instances), 'instance')}, {count(run.paths, 'path')}: "
+        f"largest deviation {worst:.2g}, tolerance {run.tolerance:g} ({run.dtype}){why}"
+    )
+
+
+def _sampled(run: AuditRun) -> str:
+    """What the sampled tier did, and the certificate it gives."""
+    tier = run.sampled
+    if tier is None:
+        return ""
+    line = (
+        f"sampled: {count(tier.samples, 'call')}, {count(len(tier.tests), 'test')}, false-alarm "
+        f"rate {tier.alpha:g}"
+    )
+    for sizes, found, bound in promises(tier):
+        line += f"; on {sizes}: power {tier.power:g} against {found}"
+        line += f", {bound}" if bound else ""
+    line += "; nothing is promised beyond"
+    if tier.certificate is not None:
+        line += f"; the bounds hold but for {tier.certificate.delta:g}"
+    if tier.faults is not None:
+        number = len(tier.faults.refuted)
+        line += f"; refutes {number} of {number + len(tier.faults.not_refuted)} named faults"
+    return line
+
+
+def _breach(found: Breach) -> list[str]:
+    instance = found.instance
+    drafted = "" if found.draft_tokens is None else f", draft tokens {tokens(found.draft_tokens)}"
+    return [
+        *_wrap(f"It broke its contract at V = {instance.vocab_size}, gamma = {instance.gamma}"
+               f"{drafted}:"),
+        *_wrap(found.message, "  "),
+        *_rows(instance),
+        *_wrap(before(instance), "  "),
+    ]  # fmt: skip
+
+
+def _counterexample(found: Counterexample, place: Localisation | None) -> list[str]:
+    instance = found.instance
+    lines = [
+        f"Smallest counterexample: V = {instance.vocab_size}, gamma = {instance.gamma}",
+        *_rows(instance),
+        *_wrap(before(instance), "  "),
+        *_wrap(
+            f"An output beginning {tokens(found.sequence)} has probability "
+            f"{probability(found.probability_emitted)}; it should have "
+            f"{probability(found.probability_expected)}.",
+            "  ",
+        ),
+    ]
+    where = f"{place_words(place)}; TV of the whole output {probability(found.tv)}."
+    return lines + _wrap(where, "  ")
+
+
+def _rows(instance: Instance) -> list[str]:
+    """The rows of ``instance``, each pair of p and q once, with the prefixes it follows."""
+    pairs = row_pairs(instance)
+    lines = []
+    shown, more = first(list(pairs.items()), _MOST_PAIRS)
+    for (p, q), prefixes in shown:
+        follows = "after every prefix" if len(pairs) == 1 else after(prefixes, WIDTH - 4)
+        lines.append(f"  {follows}:")
+        lines += _wrap(f"p = {p}", "    ") + _wrap(f"q = {q}", "    ")
+    return [*lines, f"  {more:,} more rows stand in the run file"] if more else lines
+
+
+def _probes(run: AuditRun) -> list[str]:
+    """Violations and warnings, those with the same message on one line."""
+    told: dict[tuple[str, str], list[str]] = {}
+    for probe in run.probes:
+        if probe.outcome in ("violation", "warning"):
+            strict = probe.outcome == "warning" and fatal(run, probe)
+            outcome = "warning, strict" if strict else probe.outcome
+            told.setdefault((outcome, probe.message), []).append(probe.name)
+    return [
+        f"{outcome}: {message} ({', '.join(names)})" for (outcome, message), names in told.items()
+    ]
+
+
+def _inconclusive(run: AuditRun) -> list[str]:
+    if run.verdict != "INCONCLUSIVE":
+        return []
+    return _wrap(
+        f"There is no verdict: {run.inconclusive}. Allow more paths, samples or seconds, or ask "
+        "for a larger deviation."
+    )
+
+
+def _listed(title: str, entries: list[str]) -> list[str]:
+    if not entries:
+        return []
+    return [title, *_bounded(entries, "  ", "    ")]
+
+
+def _bounded(entries: Sequence[str], indent: str = "", rest: str | None = None) -> list[str]:
+    """Entries on their lines, as far as a reader would scroll, and how many are left out."""
+    lines: list[str] = []
+    for i, entry in enumerate(entries):
+        if i == MOST_ITEMS or len(lines) >= _MOST_LINES:
+            return [*lines, f"{indent}{len(entries) - i:,} more stand in the run file"]
+        lines += _wrap(entry, indent, rest)
+    return lines
+
+
+def _command(command: str) -> list[str]:
+    """The command on lines that a shell takes as one; its words are never broken."""
+    try:
+        words = [shlex.quote(word) for word in shlex.split(_plain(command))]
+    except ValueError:  # a quotation mark in a name
+        words = _plain(command).split()
+    groups: list[str] = []
+    for earlier, word in zip(["", *words], words, strict=False):
+        if earlier.startswith("--") and not word.startswith("--"):
+            groups[-1] += f" {word}"
+        else:
+            groups.append(word)
+    lines = [f"  {groups[0]}"]
+    for group in groups[1:]:
+        if len(lines[-1]) + 1 + len(group) + 2 > WIDTH:
+            lines[-1] += " \\"
+            lines.append(f"    {group}")
+        else:
+            lines[-1] += f" {group}"
+    return lines
+
+
+def _wrap(text: str, indent: str = "", rest: str | None = None) -> list[str]:
+    return textwrap.wrap(
+        _plain(bounded(text, LONGEST)),
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  " if rest is None else rest,
+        break_on_hyphens=False,
+    )
+
+
+def _plain(text: str) -> str:
+    """Return ``text`` without characters that could move the cursor or change colours."""
+    return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)

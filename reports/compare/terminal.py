@@ -1,0 +1,168 @@
+"""A comparison as text for a terminal, 80 columns wide."""
+
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from simverify.models import DEFAULT_DISTANCE
+from simverify.reports.audit.suspicion import suspicion
+from simverify.reports.compare.decoded import bound_words, decoded_line, optimum_words
+from simverify.reports.compare.pair_lines import pair_lines, times
+from simverify.reports.compare.speedups import speedup_words
+from simverify.reports.compare.terminal_basis import LONG_FRACTION, METHODS, basis, methods, promise
+from simverify.reports.compare.words import verdict_line
+from simverify.reports.console import line
+from simverify.reports.words import MOST_ITEMS, first
+from simverify.results import (
+    CompareResult,
+    CompareRun,
+    Expected,
+    Measured,
+    ModelInfo,
+    Timing,
+    Verdict,
+)
+
+_STYLE: dict[Verdict, str] = {"PASS": "green", "FAIL": "bold red", "INCONCLUSIVE": "yellow"}
+
+
+def print_comparison(run: CompareRun, console: Console) -> None:
+    """Print the tables of a comparison, what they rest on, and the verdict."""
+    speeds = {(timing.model, timing.verifier): timing for timing in run.meta.timings}
+    for model in run.models:
+        rows = [row for row in run.results if row.model == model.name]
+        console.print(line(_title(run, model), "bold"))
+        console.print(_model_table(rows, speeds))
+        for words in [*methods(rows), *basis(rows)]:
+            console.print(line(words, "dim"))
+        if run.decoding is not None:
+            console.print(line(decoded_line(run.decoding), "dim"))
+            console.print(line(optimum_words(run), "dim"))
+        where = bound_words(model.bounds)
+        bound = _number(model.bounds.coupling)
+        console.print(line(f"coupling bound on one iteration{where}: {bound}"))
+        failed, more = first([words for row in rows for words in _found(row)], MOST_ITEMS)
+        for words in failed:
+            console.print(line(words, _STYLE["FAIL"]))
+        if more:
+            console.print(f"{more:,} lines more stand in the run file")
+        for words in pair_lines(run, rows):
+            console.print(line(words))
+        if (found := times(run, model.name)) is not None:
+            caption, table = found
+            console.print(line(caption))
+            console.print(table)
+        for words in speedup_words(run, model.name):
+            console.print(line(words, "dim"))
+        if any(row.calls for row in rows):
+            console.print(_calls_table(rows))
+            if any(entry.exact is None for row in rows for entry in row.calls):
+                console.print(line("no exact number of tokens: shown, not judged", "dim"))
+        console.print()
+    console.print(line(promise(run)))
+    console.print(line(verdict_line(run), _STYLE[run.verdict]))
+
+
+def _found(row: CompareResult) -> Iterator[str]:
+    for finding in row.lossless.findings:
+        yield f"FAIL {row.verifier}: {finding}"
+    for words in suspicion(row.lossless.localisation, row.lossless.faults):
+        yield f"{row.verifier}: {words}"
+    for finding in row.acceptance.findings:
+        yield f"FAIL {row.verifier}, {row.acceptance.words}: {finding}"
+
+
+def _title(run: CompareRun, model: ModelInfo) -> str:
+    title = f"{model.name}: V = {model.vocab_size}, gamma = {run.gamma}"
+    if model.target_perplexity is not None and model.draft_perplexity is not None:
+        title += (
+            f", perplexity {model.target_perplexity:.2f} target {model.draft_perplexity:.2f} draft"
+        )
+    if model.draft_distance is not None and model.draft_distance != DEFAULT_DISTANCE:
+        title += f", draft distance {model.draft_distance:g}"
+    if model.temperature is not None and model.temperature != 1.0:
+        title += f", temperature {model.temperature:g}"
+    return title
+
+
+def _model_table(rows: list[CompareResult], speeds: dict[tuple[str, str], Timing]) -> Table:
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    # Real models are a million times slower than tables.
+    unit, per = ("calls\n/s", 1.0) if _decoded(rows) else ("Mblk\n/s", 1e6)
+    table.add_column(Text("\nverifier"), no_wrap=True)
+    table.add_column(Text("\nlossless"), no_wrap=True)
+    for header in (
+        "\nE[tau]",
+        "\nby",
+        "measured\n99.9%",
+        "block\neff.",
+        "of\nopt.",
+        "speed\n-up",
+        unit,
+    ):
+        table.add_column(Text(header), justify="right", no_wrap=True)
+    for row in rows:
+        verdict = row.lossless.verdict
+        speed = speeds[row.model, row.verifier].blocks_per_second / per
+        tier = "" if verdict == "INCONCLUSIVE" else f" {row.lossless.tier}"
+        table.add_row(
+            line(row.verifier),
+            Text(verdict + tier, style=_STYLE[verdict]),
+            _value(row.expected_accepted),
+            METHODS[row.expected_accepted.method][0],
+            _interval(row.measured),
+            _fixed(row.block_efficiency, 3),
+            f"{row.optimality:.1%}",
+            _fixed(row.speedup.predicted, 2) + "x",
+            # The sums of a trace were made while it was recorded.
+            _fixed(speed, 1) if speed > 0.0 or not _decoded(rows) else "-",
+        )
+    return table
+
+
+def _decoded(rows: list[CompareResult]) -> bool:
+    return any(row.lossless.tier == "output" for row in rows)
+
+
+def _fixed(value: float, decimals: int) -> str:
+    # From 10 on one decimal less, so that the widest row still fits 80 columns.
+    return f"{value:.{decimals if value < 10 else decimals - 1}f}"
+
+
+def _interval(measured: Measured) -> str:
+    half = (measured.ci_high - measured.ci_low) / 2
+    decimals = 4 if max(measured.mean, half) < 10 else 3
+    return f"{measured.mean:.{decimals}f}±{half:.{decimals}f}"
+
+
+def _value(expected: Expected) -> str:
+    if expected.exact is not None:
+        return _fixed(expected.exact, 7)
+    half = (expected.upper - expected.lower) / 2
+    middle = (expected.lower + expected.upper) / 2
+    decimals = 3 if middle < 10 else 2
+    return f"{middle:.{decimals}f}±{half:.{decimals}f}"
+
+
+def _number(expected: Expected) -> str:
+    return _value(expected) + (f" = {expected.fraction}" if expected.fraction else "")
+
+
+def _calls_table(rows: list[CompareResult]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("calls", justify="right")
+    table.add_column("verifier")
+    table.add_column("tokens out, exact", justify="right")
+    table.add_column("measured, 99.9%", justify="right")
+    last = len(rows[0].calls)
+    shown = [i for i in (1, 2, 3, 4, 5, 10, 20, 50, 100, 200, 500, 1000) if i < last] + [last]
+    for i in shown:
+        for row in rows:
+            entry = row.calls[i - 1]
+            exact = "" if entry.exact is None else f"{entry.exact:.6f}"
+            if entry.fraction and len(entry.fraction) < LONG_FRACTION:
+                exact += f" = {entry.fraction}"
+            table.add_row(str(i), line(row.verifier), line(exact), _interval(entry.measured))
+    return table

@@ -1,0 +1,1 @@
+"""Formats that any report is rendered to."""

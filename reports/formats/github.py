@@ -1,0 +1,65 @@
+"""A report in a GitHub job: annotations as workflow commands, and the step's summary."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from simverify.errors import UsageError
+from simverify.reports.formats.markdown import markdown_report
+from simverify.reports.report import report_of
+from simverify.reports.view import Case, Report
+from simverify.reports.words import clean
+from simverify.results import Document
+
+SUMMARY = "GITHUB_STEP_SUMMARY"
+
+MOST_ANNOTATIONS = 10
+"""GitHub shows no more of a kind in a step."""
+
+
+def annotations(run: Document) -> Iterator[str]:
+    """Yield workflow commands: errors for failures, warnings, or one notice of a pass."""
+    report = report_of(run)
+    told = [case for case in report.cases if case.outcome in _KINDS]
+    for case in told[:MOST_ANNOTATIONS]:
+        yield _command(_KINDS[case.outcome], report, case)
+    if not told:
+        verdict = report.verdict or "Plan"
+        yield _command(
+            "notice", report, Case(f"{verdict}: {report.title}", "passed", report.ruling)
+        )
+
+
+_KINDS = {"failed": "error", "inconclusive": "warning", "warned": "warning"}
+
+
+def append_summary(run: Document) -> None:
+    """Add the Markdown to the file that GITHUB_STEP_SUMMARY names, if it names one.
+
+    Raises ``UsageError`` if it cannot be written.
+    """
+    name = os.environ.get(SUMMARY)
+    if not name:
+        return
+    try:
+        with Path(name).open("a", encoding="utf-8") as file:
+            file.write(markdown_report(run) + "\n")
+    except OSError as error:
+        raise UsageError(
+            f"{SUMMARY} names {name}, which cannot be written: {error.strerror}"
+        ) from None
+
+
+def _command(kind: str, report: Report, case: Case) -> str:
+    place = [f"file={_property(report.file)}"] if report.file else []
+    title = f"title={_property(clean(f'simverify {report.command}: {case.name}', 200))}"
+    lines = "\n".join(clean(line) for line in case.message.splitlines()[:60])
+    return f"::{kind} {','.join([*place, title])}::{_data(lines or case.name)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(clean(text)).replace(":", "%3A").replace(",", "%2C")

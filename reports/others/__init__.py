@@ -1,0 +1,1 @@
+"""Self-tests, plans and emitted tokens, reported."""

@@ -1,0 +1,137 @@
+"""An audit of emitted tokens as a report, and the same as text for a terminal."""
+
+import textwrap
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.text import Text
+
+from simverify.reports.audit.found import count
+from simverify.reports.compare.decoded import law_words
+from simverify.reports.view import Block, Case, Cell, Command, Fact, Items, Report, Section, Table
+from simverify.reports.words import MOST_ITEMS, certified, clean, first, shell, tests_table
+from simverify.results import OutputRun
+
+_WIDTH = 80
+_STYLE = {"PASS": "green", "FAIL": "bold red", "INCONCLUSIVE": "yellow"}
+
+
+def output_report(run: OutputRun) -> Report:
+    """Return the report of an audit of emitted tokens."""
+    return Report(
+        command="audit",
+        title=run.source,
+        verdict=run.verdict,
+        ruling=_ruling(run),
+        facts=tuple(_facts(run)),
+        sections=tuple(_sections(run)),
+        cases=(_case(run),),
+        version=run.meta.version,
+        started=run.meta.started,
+        machine=run.meta.machine,
+        seed=run.seed,
+    )
+
+
+def print_outputs(run: OutputRun, console: Console) -> None:
+    """Print the verdict, what it rests on, and the command."""
+    console.print(Text(clean(f"{run.verdict} {run.source}"), style=_STYLE[run.verdict]))
+    lines = [_ruling(run)]
+    lines += [f"{fact.name}: {fact.text}" for fact in _facts(run)]
+    lines += [f"what failed: {finding}" for finding in run.findings]
+    lines += [f"note: {note}" for note in run.notes]
+    for line in lines:
+        for part in textwrap.wrap(clean(line, 2000), _WIDTH, subsequent_indent="  "):
+            console.print(Text(part), soft_wrap=True)
+    if run.verdict != "PASS":
+        console.print(Text(f"to reproduce: {shell(run.reproduce)}"), soft_wrap=True)
+
+
+def _ruling(run: OutputRun) -> str:
+    if run.verdict == "INCONCLUSIVE":
+        return f"Do not decide on this run: {run.inconclusive}."
+    if run.verdict == "PASS":
+        return (
+            "No deviation from the target was found, with the error rates below: nothing here "
+            "speaks against the engine that emitted these tokens."
+        )
+    failed = [test.name for test in run.tests if test.rejected]
+    if failed and not run.unsupported and all(name.startswith("pairs") for name in failed):
+        return "Do not ship it: its requests depend on each other, or a request's tokens do."
+    return "Do not ship it: the emitted tokens do not follow the target model."
+
+
+def _facts(run: OutputRun) -> Iterator[Fact]:
+    beside = f", {run.left_out:,} beyond N left out" if run.left_out else ""
+    due = f" of N = {run.planned:,}" if run.tokens < run.planned else ""
+    yield Fact(
+        "Judged",
+        f"{count(run.tokens, 'token')}{due} of {count(run.requests, 'request')}{beside}; "
+        f"{run.ended:,} end with an end-of-sequence token"
+        + (f", {run.restored:,} of them put back by their finish_reason" if run.restored else ""),
+    )
+    law = law_words(run.temperature, run.top_k, run.top_p)
+    yield Fact("Target", f"{run.target}, {run.dtype} on {run.device}, {law}")
+    if run.proxy is not None:
+        yield Fact("Proxy for the draft", run.proxy)
+    seen = run.rescoring
+    fine = "" if seen.precision is None else f", bfloat16 against float32 {seen.precision:.2g}"
+    yield Fact(
+        "Ball",
+        f"TV {run.ball:.2g} on average, {'as given' if run.ball_given else 'twice what was seen'}: "
+        f"rows computed again differ by {seen.mean:.2g} ({seen.largest:.2g} at most){fine}",
+    )
+    if (text := run.text) is not None:
+        yield Fact(
+            "Text",
+            f"{count(text.requests, 'request')} without token ids, read as the tokenizer reads "
+            f"them; {text.not_round_tripping:,} are not what their tokens spell; of "
+            f"{text.control_tokens:,} tokens that the target wrote itself {text.changed:,} came "
+            f"back as others, which the ball allows for",
+        )
+    yield Fact(
+        "Power",
+        f"{run.power:g} against TV {run.detectable:.2g}, asked was {run.detect:g}; false-alarm "
+        f"rate {run.alpha:g}",
+    )
+    if run.certificate is not None:
+        yield Fact("Certificate", certified(run.certificate))
+
+
+def _sections(run: OutputRun) -> Iterator[Section]:
+    if run.findings:
+        yield Section("What failed", (Items(*first(run.findings, MOST_ITEMS)),))
+    yield Section("What was promised", (_promise(run),))
+    yield Section("Tests", tuple(_tests(run)))
+    if run.notes:
+        yield Section("Notes", (Items(*first(run.notes, MOST_ITEMS)),))
+    yield Section("To reproduce", (Command(run.reproduce),))
+
+
+def _promise(run: OutputRun) -> Table:
+    rows = [
+        ("false-alarm rate (alpha)", f"{run.alpha:g} for the whole run"),
+        ("power", f"{run.power:g} against {run.deviation} of {run.detectable:.2g}"),
+        ("N, fixed beforehand", f"{run.planned:,} tokens, request after request"),
+        ("ball", f"the engine's own rows within TV {run.ball:.2g} of ours, on average"),
+        ("support", f"{run.near:,} tokens outside the rescored support, within what "
+                    f"logits off by {run.rescoring.margin:.2g} allow; {run.unsupported:,} beyond"),
+        ("ids judged", f"sha256 {run.sha256}"),
+    ]  # fmt: skip
+    if run.certificate is not None:
+        rows.append(("certificate", certified(run.certificate)))
+    return Table(
+        "Error rates and limits", ("what", "value"), tuple((Cell(a), Cell(b)) for a, b in rows)
+    )
+
+
+def _tests(run: OutputRun) -> Iterator[Block]:
+    yield tests_table("Tests of the output tier", [("tokens", test) for test in run.tests])
+
+
+def _case(run: OutputRun) -> Case:
+    if run.verdict == "FAIL":
+        return Case(f"audit {run.source}", "failed", "\n".join((_ruling(run), *run.findings)))
+    if run.verdict == "INCONCLUSIVE":
+        return Case(f"audit {run.source}", "inconclusive", run.inconclusive or "")
+    return Case(f"audit {run.source}", "passed")

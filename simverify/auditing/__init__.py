@@ -1,0 +1,1 @@
+"""Auditing: any code under the contracts, from its probes to one verdict."""

@@ -1,0 +1,1 @@
+"""Verifiers that take their coins as arguments: their law by bisection."""

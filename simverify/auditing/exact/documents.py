@@ -1,0 +1,74 @@
+"""From what the exact tier found to what the result document says of it."""
+
+from simverify import results
+from simverify.auditing.exact.branches import branches
+from simverify.auditing.exact.examiner import Judged, output_length
+from simverify.auditing.exact.generation import until
+from simverify.auditing.exact.instances import SmallModel
+from simverify.auditing.exact.optimality import optimum
+from simverify.auditing.subject import Contract
+
+
+def instance_document(judged: Judged) -> results.ExactInstance:
+    """Return the document's entry of one instance of the exact tier."""
+    comparison = judged.comparison
+    return results.ExactInstance(
+        name=judged.model.name,
+        vocab_size=judged.model.vocab_size,
+        gamma=judged.model.gamma,
+        paths=comparison.paths,
+        max_abs_deviation=comparison.max_abs_deviation,
+        tv=comparison.tv,
+        expected_accepted=comparison.expected_accepted,
+        optimum=None if comparison.expected_accepted is None else optimum(judged.model),
+        failed=judged.failed,
+    )
+
+
+def counterexample(judged: Judged, contract: Contract) -> results.Counterexample:
+    """Return the instance of a failure with its rows, and the output that deviates most."""
+    comparison, model = judged.comparison, judged.model
+    length = output_length(model, contract)
+    sequence = until(comparison.worst.tokens, model.eos)
+    return results.Counterexample(
+        instance=model.document(_depth(model, length, contract)),
+        sequence=sequence,
+        probability_emitted=comparison.worst.emitted,
+        probability_expected=comparison.worst.due,
+        max_abs_deviation=comparison.max_abs_deviation,
+        tv=comparison.tv,
+        tree=branches(
+            comparison.emitted, lambda so_far: model.target(model.prompt + so_far), sequence
+        ),
+    )
+
+
+def breach(judged: Judged, contract: Contract) -> results.Breach | None:
+    """Return the instance and the drafted block on which the code broke its contract, if it did."""
+    if not judged.violated:
+        return None
+    comparison, model = judged.comparison, judged.model
+    message = next(f.message for f in comparison.findings if f.severity == "violation")
+    length = output_length(model, contract)
+    return results.Breach(
+        instance=model.document(_depth(model, length, contract)),
+        draft_tokens=comparison.broken,
+        message=message,
+    )
+
+
+def _depth(model: SmallModel, length: int, contract: Contract) -> int:
+    """Length of the longest prefix whose rows the code may ask for."""
+    if contract == "verify":
+        return length - 1
+    # The last call of an earlier generation may begin deeper than that of the output.
+    earlier = (model.earlier_calls - 1) * (model.gamma + 1)
+    return max(length - 1, earlier) + model.gamma
+
+
+def localisation(judged: Judged) -> results.Localisation | None:
+    """Return where the law leaves the target first; None if no position stands out."""
+    place = judged.comparison.place
+    if place is None:
+        return None
+    return results.Localisation(position=place.position, stage=place.stage, tv=place.tv)

@@ -1,0 +1,168 @@
+"""The code's exact law on one instance, and whether it is the target's."""
+
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from simverify.auditing.coins.coin_blocks import compare_coins
+from simverify.auditing.coins.coins import NotMonotone, TooManyCalls
+from simverify.auditing.exact.enumerate import (
+    CannotEnumerate,
+    ExactLaw,
+    OutOfTime,
+    TooManyPaths,
+    law_of_tokens,
+    step_enumeration,
+)
+from simverify.auditing.exact.generation import ending
+from simverify.auditing.exact.instances import SmallModel
+from simverify.auditing.exact.law import Comparison, compare_blocks, compare_tokens
+from simverify.auditing.exact.precision import Held, deviation, hold
+from simverify.auditing.subject import Contract, Subject
+from simverify.symbolic import Enumeration, Lift
+
+MAX_PATHS = 60_000
+"""Paths of the whole battery."""
+
+SECONDS = 60.0
+"""Limit of the exact tier; it only aborts, to INCONCLUSIVE. Processor seconds, where the code
+does not sleep: a busy machine changes no verdict."""
+
+_STEP_PATHS = 4_000
+_MOST_PRUNED = 1e-6
+"""Mass of rounding-size branches that a pass may leave out."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One instance and the code's exact law on it."""
+
+    model: SmallModel
+    comparison: Comparison
+    violated: bool
+    deviates: bool
+    undecided: bool
+    held: Held
+
+    @property
+    def failed(self) -> bool:
+        """Whether the code broke its contract, or its law is not the target's."""
+        return self.violated or self.deviates
+
+
+@dataclass(frozen=True)
+class Examiner:
+    """Enumerates the subject on instances and compares its law with the target's.
+
+    ``enumeration``: one that is already set up for the rule; without it each instance pays
+    for its own. ``leaves``: how many such a one has seen, which need not be
+    looked at again for untracked randomness.
+    """
+
+    subject: Subject
+    contract: Contract
+    tolerance: float | None = None
+    max_paths: int = MAX_PATHS
+    enumeration: Enumeration | None = None
+    leaves: int = 0
+
+    def judge(self, model: SmallModel, seconds: float | None = SECONDS) -> Judged:
+        """Exact law on one instance. Raises as :mod:`simverify.auditing.exact.enumerate` does."""
+        held = hold(lambda lift: self._compare(model, seconds, lift), self.tolerance)
+        comparison = held.comparison
+        violated = any(finding.severity == "violation" for finding in comparison.findings)
+        # What was not run may lie anywhere: it fails nobody, and it passes nobody.
+        # What was lost broke the contract: it is a finding, and no law.
+        deviates = deviation(comparison) > held.tolerance
+        undecided = comparison.pruned > max(10 * held.tolerance, _MOST_PRUNED)
+        return Judged(model, comparison, violated, deviates, undecided, held)
+
+    def _compare(self, model: SmallModel, seconds: float | None, lift: Lift | None) -> Comparison:
+        rule = self.subject.rule
+        if self.subject.coin_bits is not None:
+            return compare_coins(
+                rule,
+                model,
+                model.gamma,
+                bits=self.subject.coin_bits,
+                tolerance=self.tolerance,
+                max_calls=self.max_paths,
+            )
+        with ExitStack() as stack:
+            enumeration = None if lift else self.enumeration
+            if enumeration is None:
+                if self.enumeration is not None:
+                    self.enumeration.release()
+                enumeration = enumeration_of(self.subject, self.contract, self.leaves, lift)
+                stack.enter_context(enumeration)
+            if self.contract == "step":
+                return self._compare_tokens(enumeration, model, seconds)
+            return compare_blocks(
+                enumeration,
+                rule,
+                model,
+                model.gamma,
+                tolerance=self.tolerance,
+                max_paths=self.max_paths,
+                seconds=seconds,
+            )
+
+    def _compare_tokens(
+        self, enumeration: Enumeration, model: SmallModel, seconds: float | None
+    ) -> Comparison:
+        length = output_length(model, "step")
+        law = law_of_tokens(
+            enumeration,
+            self.subject.rule,
+            model.target,
+            model.draft,
+            gamma=model.gamma,
+            length=length,
+            prefix=model.prompt,
+            earlier_calls=model.earlier_calls,
+            eos=model.eos,
+            max_paths=min(self.max_paths, _STEP_PATHS),
+            seconds=seconds,
+        )
+        target = ending(model.target, model.eos)
+        return compare_tokens(
+            _filled(law, model.eos, length),
+            target,
+            length,
+            prefix=model.prompt,
+            tolerance=self.tolerance,
+        )
+
+    def fails(self, model: SmallModel) -> bool:
+        """Whether the code fails on ``model``; what cannot be enumerated does not count."""
+        try:
+            return self.judge(model).failed
+        except (CannotEnumerate, NotMonotone, OutOfTime, TooManyCalls, TooManyPaths):
+            return False
+
+
+def enumeration_of(
+    subject: Subject, contract: Contract, leaves: int = 0, lift: Lift | None = None
+) -> Enumeration:
+    """Return what follows the subject's rule, for any number of instances."""
+    if contract == "step":
+        return step_enumeration(subject.rule, leaves=leaves, lift=lift)
+    return Enumeration(subject.rule, leaves=leaves, lift=lift)
+
+
+def _filled(law: ExactLaw, eos: int | None, length: int) -> ExactLaw:
+    """Return ``law`` with generations that ``eos`` ended filled up with it."""
+    if eos is None:
+        return law
+    filled = {
+        tokens + (eos,) * (length - len(tokens)): mass for tokens, mass in law.probabilities.items()
+    }
+    return replace(law, probabilities=filled)
+
+
+def output_length(model: SmallModel, contract: Contract) -> int:
+    """How many tokens of the output are compared on ``model``."""
+    if contract == "verify" or model.gamma <= 2:
+        return model.gamma + 1
+    # A rule that drafts itself has every block of every call on its paths.
+    few = (model.vocab_size == 2 or model.certain_drafts) and not model.earlier_calls
+    return model.gamma + 1 if few else 2

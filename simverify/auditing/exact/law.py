@@ -1,0 +1,278 @@
+"""From the laws of single blocks to the joint law of a call, and where it leaves the target."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from simverify.auditing.exact.enumerate import MAX_PATHS, SECONDS, law_of_block
+from simverify.auditing.exact.precision import TOLERANCE, coarsest
+from simverify.symbolic import Enumeration, ExactLaw, Finding
+from simverify.symbolic.endings import Tokens
+from simverify.symbolic.errors import OutOfTime
+from simverify.symbolic.paths import TooManyPaths
+from simverify.symbolic.watchdog import Stopwatch
+
+Row = npt.NDArray[np.float64]
+Stage = Literal["accepted", "residual", "bonus"]
+
+
+class Rows(Protocol):
+    """A target and a draft: ``target(prefix)`` and ``draft(prefix)`` return rows (V,)."""
+
+    def target(self, prefix: Sequence[int]) -> Row:
+        """Row (V,) of the target after ``prefix``."""
+
+    def draft(self, prefix: Sequence[int]) -> Row:
+        """Row (V,) of the draft after ``prefix``."""
+
+
+@dataclass(frozen=True)
+class OutputSequence:
+    """One output sequence: the probability it is emitted with and the one that is due."""
+
+    tokens: Tokens
+    emitted: float
+    due: float
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a law first leaves its target.
+
+    ``position`` is the token's index in the call; ``stage`` says which kind of token carries
+    the deviation there (None where tokens alone do not tell); ``tv`` is the distance of the
+    law of the tokens up to it.
+    """
+
+    position: int
+    stage: Stage | None
+    tv: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """An exact law against its target.
+
+    ``max_abs_deviation`` is over sequences of full length and includes ``pruned``; ``tv`` is
+    the total variation distance; ``expected_accepted`` is E[tau] and ``bonus`` the mass of calls
+    that emit gamma + 1 tokens. ``worst`` has the largest
+    deviation. ``emitted``: float64 (V,) * length, the law itself. ``place`` is
+    None where no position deviates by more than ``tolerance``, by default that of ``dtype``,
+    the coarsest precision that met a draw. ``broken``: the first drafted block on which the
+    code broke its contract, if it did.
+    """
+
+    max_abs_deviation: float
+    tv: float
+    worst: OutputSequence
+    place: Place | None
+    expected_accepted: float | None
+    bonus: float | None
+    paths: int
+    pruned: float
+    lost: float
+    complete: bool
+    findings: tuple[Finding, ...]
+    emitted: Row
+    dtype: str
+    broken: Tokens | None = None
+
+
+def compare_verify(
+    verify: Callable[..., Any],
+    model: Rows,
+    gamma: int,
+    *,
+    tolerance: float | None = None,
+    max_paths: int = MAX_PATHS,
+    prune: float = 1e-12,
+    seconds: float | None = SECONDS,
+) -> Comparison:
+    """Joint law of a call over all drafted blocks, completed to gamma+1, against the target.
+
+    Each block x ~ draft is verified exactly and what it emits is completed with plain target
+    samples (Sun et al. 2025, Lemma 2). ``max_paths`` and ``seconds`` are for all blocks
+    together. Raises as :func:`~simverify.auditing.exact.enumerate.enumerate_verify`.
+    """
+    with Enumeration(verify, prune=prune) as enumeration:
+        return compare_blocks(
+            enumeration, verify, model, gamma,
+            tolerance=tolerance, max_paths=max_paths, seconds=seconds,
+        )  # fmt: skip
+
+
+def compare_blocks(
+    enumeration: Enumeration,
+    verify: Callable[..., Any],
+    model: Rows,
+    gamma: int,
+    *,
+    tolerance: float | None = None,
+    max_paths: int = MAX_PATHS,
+    seconds: float | None = SECONDS,
+) -> Comparison:
+    """As :func:`compare_verify`, inside an enumeration that serves many instances.
+
+    The replays that look for untracked randomness are then paid for once.
+    """
+    vocab = len(model.target(()))
+    watch, paths = Stopwatch(), 0
+    laws: list[tuple[Tokens, float, ExactLaw]] = []
+    for block in itertools.product(range(vocab), repeat=gamma):
+        mass = _probability(model.draft, block)
+        if mass <= 0:
+            continue
+        target = np.array([model.target(block[:i]) for i in range(gamma + 1)])
+        draft = np.array([model.draft(block[:i]) for i in range(gamma)])
+        left = None if seconds is None else seconds - watch.seconds()
+        if left is not None and left <= 0:
+            raise OutOfTime(watch.seconds(), paths)
+        try:
+            law = law_of_block(
+                enumeration, verify, target, draft, np.array(block, dtype=np.int64),
+                max_paths=max_paths - paths, seconds=left,
+            )  # fmt: skip
+        except TooManyPaths:
+            raise TooManyPaths(max_paths) from None
+        paths += law.paths
+        laws.append((block, mass, law))
+        if not law.complete:
+            break
+    return compare_laws(laws, model, gamma, tolerance)
+
+
+def compare_tokens(
+    law: ExactLaw,
+    target: Callable[[Tokens], Row],
+    length: int,
+    *,
+    prefix: Tokens = (),
+    tolerance: float | None = None,
+) -> Comparison:
+    """Compare a step rule's law of the first ``length`` tokens after ``prefix`` with the target's.
+
+    ``expected_accepted`` is None: a fixed number of tokens does not define E[tau].
+    """
+    tolerance = _tolerance([law], tolerance)
+    due = _Target(target).joint(prefix, length)
+    emitted = np.zeros_like(due)
+    for tokens, mass in law.probabilities.items():
+        emitted[tokens] += mass
+    tvs = _tv_by_position(emitted, due)
+    position = next((i for i, tv in enumerate(tvs) if tv > tolerance), None)
+    place = None if position is None else Place(position, None, tvs[position])
+    return _comparison(emitted, due, place, None, None, [law], law.pruned, law.lost)
+
+
+def compare_laws(
+    laws: list[tuple[Tokens, float, ExactLaw]], model: Rows, gamma: int, tolerance: float | None
+) -> Comparison:
+    """Compare the laws of all drafted blocks, each with its probability, with the target's."""
+    tolerance = _tolerance([law for *_, law in laws], tolerance)
+    vocab = len(model.target(()))
+    target = _Target(model.target)
+    due = target.joint((), gamma + 1)
+    emitted = np.zeros_like(due)
+    # accepted[j][tokens]: mass of calls whose token j was accepted, by the tokens up to it.
+    accepted = [np.zeros((vocab,) * (j + 1)) for j in range(gamma)]
+    pruned = lost = tau = bonus = 0.0
+    for _, mass, law in laws:
+        pruned += mass * law.pruned
+        lost += mass * law.lost
+        for tokens, weight in law.probabilities.items():
+            count = len(tokens) - 1
+            tau += mass * weight * count
+            bonus += mass * weight * (count == gamma)
+            emitted[tokens] += mass * weight * target.joint(tokens, gamma - count)
+            for j in range(count):
+                accepted[j][tokens[: j + 1]] += mass * weight
+    tvs = _tv_by_position(emitted, due)
+    position = next((i for i, tv in enumerate(tvs) if tv > tolerance), None)
+    place = None
+    if position is not None:
+        stage: Stage = "bonus" if position == gamma else "residual"
+        if position < gamma:
+            most = due.sum(axis=tuple(range(position + 1, gamma + 1)))
+            if np.any(accepted[position] > most + tolerance):
+                stage = "accepted"
+        place = Place(position, stage, tvs[position])
+    every = [law for *_, law in laws]
+    found = _comparison(emitted, due, place, tau, bonus, every, pruned, lost)
+    broken = (
+        block for block, _, law in laws if any(f.severity == "violation" for f in law.findings)
+    )
+    return replace(found, broken=next(broken, None))
+
+
+def _comparison(
+    emitted: Row, due: Row, place: Place | None, tau: float | None, bonus: float | None,
+    laws: list[ExactLaw], pruned: float, lost: float,
+) -> Comparison:  # fmt: skip
+    deviation = np.abs(emitted - due)
+    worst = np.unravel_index(int(deviation.argmax()), deviation.shape)
+    findings = {finding.kind: finding for law in reversed(laws) for finding in law.findings}
+    return Comparison(
+        max_abs_deviation=float(deviation.max()) + pruned,
+        tv=float(deviation.sum() / 2),
+        worst=OutputSequence(
+            tuple(int(i) for i in worst), float(emitted[worst]), float(due[worst])
+        ),
+        place=place,
+        expected_accepted=tau,
+        bonus=bonus,
+        paths=sum(law.paths for law in laws),
+        pruned=pruned,
+        lost=lost,
+        complete=all(law.complete for law in laws),
+        dtype=_dtype(laws),
+        findings=tuple(findings.values()),
+        emitted=emitted,
+    )
+
+
+def _tolerance(laws: list[ExactLaw], tolerance: float | None) -> float:
+    return TOLERANCE[_dtype(laws)] if tolerance is None else tolerance
+
+
+def _dtype(laws: list[ExactLaw]) -> str:
+    return coarsest(set[str]().union(*(law.dtypes for law in laws)))
+
+
+def _tv_by_position(emitted: Row, due: Row) -> list[float]:
+    difference = emitted - due
+    tvs = []
+    for j in range(difference.ndim):
+        marginal = difference.sum(axis=tuple(range(j + 1, difference.ndim)))
+        tvs.append(float(np.abs(marginal).sum() / 2))
+    return tvs
+
+
+class _Target:
+    """The target's law of the tokens after a prefix, each computed once."""
+
+    def __init__(self, row: Callable[[Tokens], Row]) -> None:
+        self._row = row
+        self._known: dict[tuple[Tokens, int], Row] = {}
+
+    def joint(self, prefix: Tokens, length: int) -> Row:
+        """Law of the next ``length`` tokens, shape (V,) * length; 1 if length is 0."""
+        if length == 0:
+            return np.array(1.0)
+        if (prefix, length) not in self._known:
+            row = np.asarray(self._row(prefix), dtype=np.float64)
+            rest = [self.joint((*prefix, y), length - 1) for y in range(len(row))]
+            self._known[prefix, length] = row.reshape(-1, *(1,) * (length - 1)) * np.stack(rest)
+        return self._known[prefix, length]
+
+
+def _probability(row: Callable[[Tokens], Row], tokens: Tokens) -> float:
+    mass = 1.0
+    for i, token in enumerate(tokens):
+        mass *= float(row(tokens[:i])[token])
+        if mass == 0:
+            break
+    return mass

@@ -1,0 +1,246 @@
+"""The exact tier of an audit: the battery, the search, the smallest counterexample."""
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from simverify.auditing.coins.coins import NotMonotone, TooManyCalls
+from simverify.auditing.exact.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
+from simverify.auditing.exact.examiner import MAX_PATHS, SECONDS, Examiner, Judged, enumeration_of
+from simverify.auditing.exact.instances import SmallModel
+from simverify.auditing.exact.precision import Held
+from simverify.auditing.exact.search import search
+from simverify.auditing.subject import Contract, Subject
+from simverify.symbolic.board import doing
+from simverify.symbolic.watchdog import Stopwatch
+
+TORCH_PATHS = 8_000
+"""The same where torch is used, whose paths take ten times as long."""
+
+_ENDLESS = 3
+"""Instances with more paths than a rule takes whose loops end, after which no more are tried."""
+
+_LARGEST = 8
+"""An instance beyond the core may take this part of the paths of all, and no more."""
+
+SEARCH_EXAMPLES = 60
+SEARCH_PATHS = 600
+"""Paths of one instance in the search: larger ones are not asked, unless one failed."""
+
+SEARCH_BUDGET = 3_000
+"""Paths of the whole search, after which instances that are new to it count as right: a third
+in torch, and three times as many to shrink a failure."""
+
+
+@dataclass
+class ExactTier:
+    """What the exact tier found.
+
+    ``judged``: instances that were enumerated, in order. ``failure``: the smallest one that
+    failed. ``not_enumerable``: the first thing that could not be followed. ``skipped``:
+    instances that did not fit the budget. ``aborted``: why the tier ended early.
+    """
+
+    judged: list[Judged] = field(default_factory=list)
+    failure: Judged | None = None
+    not_enumerable: CannotEnumerate | None = None
+    skipped: list[SmallModel] = field(default_factory=list)
+    aborted: str | None = None
+
+    @property
+    def held(self) -> Held | None:
+        """What the instance with the coarsest precision is held to."""
+        return max((x.held for x in self.judged), key=lambda held: held.tolerance, default=None)
+
+    @property
+    def paths(self) -> int:
+        """Paths run on the battery."""
+        return sum(judged.comparison.paths for judged in self.judged)
+
+
+def examine(
+    subject: Subject,
+    contract: Contract,
+    models: Iterable[SmallModel],
+    *,
+    tolerance: float | None,
+    max_paths: int = MAX_PATHS,
+    seconds: float = SECONDS,
+    seed: int = 0,
+    searching: bool = True,
+) -> ExactTier:
+    """Put ``subject`` on every instance, smallest first, and stop at the first that fails.
+
+    After a failure Hypothesis looks for a smaller one; after a clean battery it looks for
+    one the battery does not have; unless ``searching`` is false.
+    """
+    tier = ExactTier()
+    with ExitStack() as stack:
+        enumeration = None
+        if subject.coin_bits is None:
+            enumeration = stack.enter_context(enumeration_of(subject, contract))
+        _run_battery(
+            tier,
+            lambda paths: Examiner(subject, contract, tolerance, paths, enumeration),
+            models,
+            max_paths,
+            seconds,
+        )
+    # A broken contract needs no smaller instance, and broken code may be slow to search with.
+    broken = tier.failure is not None and not tier.failure.deviates
+    if searching and not broken and tier.not_enumerable is None and tier.aborted is None:
+        # Not in the battery's enumeration: Hypothesis draws random numbers of its own.
+        leaves = 0 if enumeration is None else enumeration.leaves
+        _search(
+            tier,
+            lambda paths: Examiner(subject, contract, tolerance, paths, leaves=leaves),
+            contract,
+            seed,
+        )
+    return tier
+
+
+def _run_battery(
+    tier: ExactTier,
+    examiner_for: Callable[[int], Examiner],
+    models: Iterable[SmallModel],
+    max_paths: int,
+    seconds: float,
+) -> None:
+    watch = Stopwatch()
+    endless = wasted = 0
+    for model in models:
+        rest = max_paths - tier.paths
+        if not is_core(model):
+            # The small ones that come behind, as the sweep, need some paths too.
+            rest = min(rest - wasted - max_paths // _LARGEST, max_paths // _LARGEST)
+            if rest <= 0:
+                tier.skipped.append(model)
+                continue
+        examiner = examiner_for(rest)
+        fair = _fair_paths(examiner, model)
+        fits = examiner.max_paths >= fair
+        examiner = replace(examiner, max_paths=min(examiner.max_paths, fair))
+        left = seconds - watch.seconds()
+        if left <= 0:
+            tier.aborted = f"the limit of {seconds:g} s passed"
+            return
+        doing(f"the exact tier on {model.name}")
+        try:
+            judged = examiner.judge(model, left)
+        except CannotEnumerate as error:
+            tier.not_enumerable = error
+            return
+        except NotMonotone as error:
+            tier.not_enumerable = CannotEnumerate(f"coins: {error}")
+            return
+        except OutOfTime:
+            tier.aborted = f"the limit of {seconds:g} s passed"
+            return
+        except (TooManyPaths, TooManyCalls):
+            tier.skipped.append(model)
+            wasted += 0 if is_core(model) else examiner.max_paths
+            endless += fits
+            if endless == _ENDLESS:
+                tier.not_enumerable = CannotEnumerate(
+                    f"all paths on {model.name}: more than {fair:,}, as where a loop draws until "
+                    "it accepts"
+                )
+                return
+            continue
+        tier.judged.append(judged)
+        if judged.failed:
+            tier.failure = judged
+            return
+
+
+def is_core(model: SmallModel) -> bool:
+    """Whether a verdict needs ``model``; larger ones may be left out for want of paths."""
+    return model.vocab_size <= 3 and model.gamma <= 2
+
+
+def _fair_paths(examiner: Examiner, model: SmallModel) -> int:
+    """Return more paths than a rule without endless loops takes on ``model``."""
+    if examiner.contract == "step" or examiner.subject.coin_bits is not None:
+        return examiner.max_paths + 1
+    return 1_000 + 30 * int((2 * model.vocab_size) ** model.gamma) * model.vocab_size
+
+
+def _search(
+    tier: ExactTier, examiner_for: Callable[[int], Examiner], contract: Contract, seed: int
+) -> None:
+    if not tier.judged:
+        return
+    failure = tier.failure
+    paths = 2 * failure.comparison.paths if failure else 0
+    examiner = examiner_for(max(SEARCH_PATHS, paths))
+    doing("the search for a counterexample")
+    budget = SEARCH_BUDGET // 3 if uses_torch(examiner.subject.rule) else SEARCH_BUDGET
+    budget *= 3 if failure else 1
+    # Hypothesis asks for what it has found again; the answer must not depend on the budget.
+    known: dict[SmallModel, bool] = {}
+
+    def fails(model: SmallModel) -> bool:
+        nonlocal budget
+        if model in known or budget <= 0:
+            return known.get(model, False)
+        try:
+            judged = examiner.judge(model)
+        except (CannotEnumerate, NotMonotone, OutOfTime, TooManyCalls, TooManyPaths):
+            budget -= examiner.max_paths
+            known[model] = False
+        else:
+            budget -= judged.comparison.paths
+            known[model] = judged.failed
+        return known[model]
+
+    found = search(
+        fails,
+        max_vocab=failure.model.vocab_size if failure else 3 if contract == "verify" else 2,
+        max_gamma=failure.model.gamma if failure else 2,
+        examples=SEARCH_EXAMPLES,
+        seed=seed,
+    )
+    if found is not None:
+        judged = examiner.judge(found)
+        # What fails on a replay too, and is no larger: the counterexample to show.
+        if judged.failed:
+            tier.failure = judged
+            tier.judged.append(judged)
+
+
+def uses_torch(rule: Callable[..., Any]) -> bool:
+    """Whether torch is among the names that the code sees."""
+    module = sys.modules.get(getattr(rule, "__module__", ""), None)
+    names = {**(vars(module) if module else {}), **getattr(rule, "__globals__", {})}
+    return any(
+        isinstance(value, ModuleType) and value.__name__.partition(".")[0] == "torch"
+        for value in names.values()
+    )
+
+
+def as_step(verify: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a ``verify`` rule as a ``step`` rule that drafts from the draft itself."""
+
+    def step(
+        prefix: Sequence[int],
+        target: Callable[[tuple[int, ...]], Any],
+        draft: Callable[[tuple[int, ...]], Any],
+        gamma: int,
+        rng: Any,
+    ) -> Any:
+        context = tuple(prefix)
+        p, q, tokens = [target(context)], [], []
+        for _ in range(gamma):
+            q.append(draft(context))
+            tokens.append(int(rng.choice(len(q[-1]), p=q[-1])))
+            context = (*context, tokens[-1])
+            p.append(target(context))
+        return verify(np.array(p), np.array(q), np.array(tokens), rng)
+
+    return step

@@ -1,0 +1,77 @@
+"""What comes before every tier: the contract that is meant, and the edge probes."""
+
+import inspect
+from collections.abc import Sequence
+
+from simverify.auditing.probes import run_probes
+from simverify.auditing.settings import AuditSettings
+from simverify.auditing.subject import Contract, Subject
+from simverify.errors import UsageError
+from simverify.results import Probe
+
+
+def contract_iv(subject: Subject, contract: Contract | None, batch: int | None) -> Contract:
+    """Return the contract of ``subject``; ``UsageError`` if ``contract`` or ``batch`` is not its.
+
+    "verify" where neither the code nor the caller says one.
+    """
+    if batch and "step" in (subject.contract, contract):
+        raise UsageError("--batch is for the verify contract: code that drafts itself has none")
+    if subject.contract is None:
+        return contract or "verify"
+    if contract not in (None, subject.contract):
+        raise UsageError(
+            f"{subject.name} has the {subject.contract} contract: got --contract {contract}"
+        )
+    return subject.contract
+
+
+def probes_of(
+    whole: Subject, subject: Subject, contract: Contract, settings: AuditSettings
+) -> tuple[Probe, ...]:
+    """Probe ``subject``, which of batched code is one row of ``whole``.
+
+    Raises ``UsageError`` if the code cannot be called under the contract at all.
+    """
+    if subject.coin_bits is not None:
+        message = "the code takes its coins as arguments: no random source to force"
+        return (Probe(name="edges", outcome="not run", message=message),)
+    if contract == "verify":
+        _signature_iv(subject)
+    try:
+        return run_probes(
+            subject.rule,
+            contract,
+            eos=settings.eos,
+            batched=whole.rule if settings.batch else None,
+            rows=settings.batch,
+        )
+    except ValueError as error:
+        raise UsageError(f"{subject.name}: {error}") from None
+
+
+def hangs(probes: Sequence[Probe]) -> bool:
+    """Whether a probe did not return: to call the code further would only hang again."""
+    return any(probe.outcome == "violation" and "not return" in probe.message for probe in probes)
+
+
+def _signature_iv(subject: Subject) -> None:
+    """Refuse code that cannot take the four arguments of ``verify``."""
+    try:
+        signature = inspect.signature(subject.rule)
+    except (TypeError, ValueError):
+        return
+    if not _takes(signature, 4):
+        hint = "; it looks like a step rule: --contract step" if _takes(signature, 5) else ""
+        raise UsageError(
+            f"{subject.name}{signature} cannot be called as verify(target_probs, draft_probs, "
+            f"draft_tokens, rng){hint}"
+        )
+
+
+def _takes(signature: inspect.Signature, count: int) -> bool:
+    try:
+        signature.bind(*range(count))
+    except TypeError:
+        return False
+    return True

@@ -1,0 +1,140 @@
+"""The probes that need the code's random numbers in hand: edge uniforms, kept state."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from simverify.auditing.probes.calls import Caller, Contract, Outcome
+from simverify.auditing.probes.cases import EQUAL, MIXED, OTHER, PLAIN, SHORT, Case
+from simverify.auditing.probes.forced import Edge, ForcedSource
+from simverify.auditing.probes.line import Line
+from simverify.symbolic.endings import Tokens
+
+LIKELY = 1e-6
+"""An event of more probability a draw is no edge: what it shows is a violation."""
+
+MAX_PLACES = 24
+SEEDS = range(3)
+ROUNDS = 32
+UNLIKELY_ROUNDS = 24
+"""Differences in as many rounds of ``ROUNDS``, and none in as many controls: C(32, 24) /
+C(64, 24) = 4e-11 for untracked randomness, which does not know what was called before."""
+
+
+@dataclass(frozen=True)
+class Forced:
+    """Calls of the code on numbers of ours."""
+
+    call: Caller
+    contract: Contract
+    source: ForcedSource
+    generator: Callable[[], Any]
+
+    def run(
+        self, line: Line, case: Case, drafted: Tokens, seed: int,
+        edge: Edge | None = None, at: int | None = None,
+    ) -> Outcome:  # fmt: skip
+        """Run it once; raises ``CannotEnumerate`` where a draw cannot be forced."""
+        self.source.start(seed, edge, at)
+        rng = self.generator()
+        outcome = line.call(lambda: self.call(case, rng, drafted))
+        if self.source.failure is not None:
+            raise self.source.failure  # the code may have swallowed it
+        return outcome
+
+
+def edge_uniforms(line: Line, forced: Forced, edge: Edge) -> str:
+    """One draw at the edge at a time, then all of them; the rest are seeded."""
+    drawn = sound = False
+    for case, drafted in _blocks(forced.contract):
+        for seed in SEEDS:
+            plain = forced.run(line, case, drafted, seed)
+            count = forced.source.count
+            drawn |= count > 0
+            if plain.fault or plain.impossible:
+                continue  # not the edge's doing; other probes say it
+            sound = True
+            places = range(0, count, max(1, -(-count // MAX_PLACES)))
+            for at in (*places, None):
+                outcome = forced.run(line, case, drafted, seed, edge, at)
+                problem = outcome.fault or outcome.impossible
+                if problem:
+                    likely = forced.source.probability > LIKELY
+                    line.add("violation" if likely else "warning", f"{problem} ({case.name})")
+    if not sound:
+        line.add("not run", "the code breaks its contract on ordinary numbers too")
+    elif not drawn:
+        line.add("not run", "no draw of the code could be forced: it makes none that is known")
+    return "every draw in turn, and all at once"
+
+
+def _blocks(contract: Contract) -> Iterator[tuple[Case, Tokens]]:
+    for case in (MIXED, EQUAL, SHORT):
+        if contract == "step":
+            yield case, ()
+            continue
+        supports = [[x for x in range(case.vocab_size) if row[x] > 0] for row in case.block()[1]]
+        if case is MIXED:
+            yield from ((case, drafted) for drafted in itertools.product(*supports))
+        else:
+            yield case, tuple(support[0] for support in supports)
+            yield case, tuple(support[-1] for support in supports)
+
+
+def repeated_calls(line: Line, forced: Forced) -> str:
+    """Same inputs and same draws before and after a call on something else."""
+
+    def one(seed: int) -> Outcome:
+        return forced.run(line, PLAIN, (0, 1, 2), seed)
+
+    def another(seed: int) -> None:
+        forced.run(line, OTHER, (4, 1), seed + 1)
+
+    moved = restless = None
+    drawn = sound = False
+    for seed in range(16):
+        one(seed)
+        before, again = one(seed), one(seed)
+        drawn |= forced.source.count > 0
+        sound |= before.tokens is not None
+        another(seed)
+        after = one(seed)
+        if again != before:
+            restless = seed, before, again
+        elif after != before and moved is None:
+            moved = seed, before, after
+    if not sound:
+        line.add("not run", "the code breaks its contract on ordinary numbers too")
+    elif moved is not None and _depends(one, another, moved[0]):
+        line.add(
+            "violation",
+            "depends on earlier calls: the same inputs and draws gave "
+            f"{_said(moved[1])}, and {_said(moved[2])} after a call on other inputs",
+        )
+    elif not drawn and (moved or restless):
+        line.add("not run", "no draw of the code could be forced: it draws from elsewhere")
+    elif found := (restless or moved):
+        line.add(
+            "warning",
+            f"the same inputs and draws gave {_said(found[1])} and then {_said(found[2])}: it "
+            "keeps state between calls, or draws from a source that is not known",
+        )
+    return "the same inputs and draws gave the same tokens"
+
+
+def _depends(one: Callable[[int], Outcome], another: Callable[[int], None], seed: int) -> bool:
+    """Tell state from untracked randomness."""
+    differences = 0
+    for _ in range(ROUNDS):
+        one(seed)
+        before = one(seed)
+        if one(seed) != before:
+            return False
+        another(seed)
+        differences += one(seed) != before
+    return differences >= UNLIKELY_ROUNDS
+
+
+def _said(outcome: Outcome) -> str:
+    return outcome.fault if outcome.tokens is None else str(list(outcome.tokens))

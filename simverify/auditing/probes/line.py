@@ -1,0 +1,60 @@
+"""One probe's line: how bad, in one sentence, within its time."""
+
+from collections.abc import Callable
+from typing import Literal
+
+from simverify.auditing.probes.calls import Outcome
+from simverify.results import Probe
+from simverify.symbolic.errors import CannotEnumerate
+from simverify.symbolic.watchdog import Expired, deadline, now
+
+Grade = Literal["ok", "warning", "violation", "not run"]
+
+_ORDER: tuple[Grade, ...] = ("ok", "not run", "warning", "violation")
+
+
+class Line:
+    """Collects what a probe sees; the first of the worst is kept."""
+
+    def __init__(self) -> None:
+        self.outcome: Grade = "ok"
+        self.message = ""
+        self.calls = 0
+        self.started = now()
+
+    def call(self, run: Callable[[], Outcome]) -> Outcome:
+        """Run the code once, counted and timed."""
+        self.started = now()
+        outcome = run()
+        self.calls += 1
+        return outcome
+
+    def add(self, outcome: Grade, message: str) -> None:
+        """Record something seen."""
+        if _ORDER.index(outcome) > _ORDER.index(self.outcome):
+            self.outcome, self.message = outcome, message
+
+
+def probe(name: str, body: Callable[[Line], str], seconds: float) -> tuple[Probe, bool]:
+    """Run ``body``, which returns what to say if all is well; also whether the code hung.
+
+    One call that takes more than half of ``seconds`` when they end is a hang; many slow ones
+    are judged by those that ended.
+    """
+    line = Line()
+    began = now()
+    hung = False
+    text = ""
+    try:
+        with deadline(seconds):
+            text = body(line)
+    except Expired:
+        ended = now()
+        hung = ended - line.started > (ended - began) / 2
+        if hung:
+            line.add("violation", f"did not return within {seconds / 2:g} s")
+        elif line.calls:
+            text = f"{text or 'nothing amiss'} in the calls that time allowed"
+    except CannotEnumerate as error:
+        line.add("not run", f"cannot be forced: {error}")
+    return Probe(name=name, outcome=line.outcome, message=line.message or text), hung

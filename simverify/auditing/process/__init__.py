@@ -1,0 +1,1 @@
+"""The child process of an audit, and what keeps it from harm."""

@@ -1,0 +1,235 @@
+"""Runs work in a child process, so that code that ends its process ends only that one.
+
+A fork, made before the code is loaded where that can be: it costs milliseconds, and the work
+needs no name by which another interpreter could import it.
+"""
+
+import faulthandler
+import os
+import pickle
+import re
+import select
+import signal
+import struct
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from simverify.errors import SimverifyError
+from simverify.symbolic import board
+from simverify.symbolic.watchdog import WAITING
+from simverify.symbolic.whose import is_users_file
+
+GRACE = 5.0
+"""Seconds after a deadline at which code that an exception should have ended is killed."""
+
+_LOOK = 0.25
+_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+_LENGTH = struct.Struct("Q")
+_FORK = hasattr(os, "fork")
+
+# Kept: while code is under audit, os._exit is another.
+_exit = os._exit
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Died:
+    """How a child ended that gave no result: in words, and what it was doing."""
+
+    how: str
+    place: str
+    hung: bool = False
+
+
+def in_child(work: Callable[[Say], Any], say: Say) -> Any:
+    """Return ``work(say)``, run in a child, or :class:`Died` if the child brought no result.
+
+    The result, and an exception of ``work``, which is raised here, are pickled. What ``work``
+    says is said here. Where a process cannot be forked, ``work`` runs in this one.
+    """
+    if not _FORK:
+        return work(say)
+    shown = board.Board()
+    traces = tempfile.TemporaryFile()  # noqa: SIM115 - closed below, in both processes
+    reader, writer = os.pipe()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError, ValueError):
+            stream.flush()  # or both would write what is waiting
+    child = os.fork()
+    if child == 0:
+        faulthandler.enable(traces, all_threads=False)
+        _work(work, shown, writer)
+    os.close(writer)
+    status = None
+    try:
+        last = _listen(reader, child, shown, say)
+        if isinstance(last, Died):
+            return last
+        _, status = os.waitpid(child, 0)
+        if last is None:
+            return Died(_how(status) + _where(traces), shown.place)
+        kind, value = last
+        if kind == "raised":
+            raise value
+        return value
+    finally:
+        os.close(reader)
+        traces.close()
+        if status is None:
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+            with suppress(ChildProcessError):
+                os.waitpid(child, 0)
+
+
+def _work(work: Callable[[Say], Any], shown: board.Board, writer: int) -> None:
+    """Be the child: never returns."""
+    code = 1
+    try:
+        # Ctrl-C reaches the parent, which ends us; an interrupt here is the code's own doing.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        _die_with_parent()
+        # Compiled code prints past sys.stdout, and the parent's result goes there.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        board.use(shown)
+        if torch := sys.modules.get("torch"):
+            torch.set_num_threads(1)  # the threads it has had are in the parent only
+
+        def send(kind: Literal["said", "raised", "done"], value: Any) -> None:
+            message = pickle.dumps((kind, value))
+            with os.fdopen(writer, "wb", closefd=False) as pipe:
+                pipe.write(_LENGTH.pack(len(message)) + message)
+
+        try:
+            result = work(lambda line: send("said", line))
+        except BaseException as error:
+            if not isinstance(error, SimverifyError):
+                error.add_note("".join(traceback.format_exception(error)))
+            send("raised", _sendable(error))
+        else:
+            send("done", result)
+        code = 0
+    finally:
+        _exit(code)
+
+
+def _listen(reader: int, child: int, shown: board.Board, say: Say) -> Any:
+    """Return the child's last message, :class:`Died` if it is stuck, or None if it is gone."""
+    patience = Patience()
+    while True:
+        if not select.select([reader], [], [], _LOOK)[0]:
+            how = patience.ended(shown, time.monotonic(), _processor_seconds(child))
+            if how is not None:
+                return Died(how, shown.place, hung=True)
+            continue
+        head = _read(reader, _LENGTH.size)
+        if len(head) < _LENGTH.size:
+            return None
+        (size,) = _LENGTH.unpack(head)
+        message = _read(reader, size)
+        if len(message) < size:
+            return None
+        kind, value = pickle.loads(message)
+        if kind != "said":
+            return kind, value
+        say(value)
+
+
+class Patience:
+    """Tells a call that nothing can interrupt from one that a busy machine keeps waiting."""
+
+    def __init__(self) -> None:
+        self._late: tuple[float, float | None] | None = None
+
+    def ended(self, shown: board.Board, wall: float, processor: float | None) -> str | None:
+        """Return in words why the child is to be ended, or None.
+
+        ``wall``: the time now; ``processor``: seconds the child has had so far, None where the
+        system does not tell.
+        """
+        wall_ends, processor_ends = shown.deadlines
+        if wall <= wall_ends:
+            self._late = None
+            return None
+        self._late = self._late or (wall, processor)
+        since, had = self._late
+        waited = wall - since
+        if waited < GRACE:
+            return None
+        late = f"no answer within {GRACE:g} s of wall clock after its limit"
+        if processor is None or had is None:
+            return late
+        if processor >= processor_ends + GRACE:
+            return "a call did not return, and nothing could interrupt it"
+        if processor - had < WAITING * waited:
+            return f"{late}: a call waits for something, and nothing could interrupt it"
+        return None
+
+
+def _processor_seconds(child: int) -> float | None:
+    """Return the processor seconds that a process has had, where the system tells."""
+    try:
+        with open(f"/proc/{child}/stat", "rb") as file:
+            # After the name in brackets, which may hold anything: user and system ticks.
+            user, system = file.read().rpartition(b")")[2].split()[11:13]
+    except (OSError, ValueError):
+        return None
+    return (int(user) + int(system)) / _TICKS
+
+
+def _read(reader: int, size: int) -> bytes:
+    """Return ``size`` bytes, or fewer if the other end is closed."""
+    parts = b""
+    while len(parts) < size and (part := os.read(reader, size - len(parts))):
+        parts += part
+    return parts
+
+
+_MEANINGS = {
+    "SIGSEGV": " (a segmentation fault)",
+    "SIGKILL": " (killed from outside, as when memory is short)",
+    "SIGABRT": " (it aborted)",
+}
+
+
+def _how(status: int) -> str:
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        name = signal.Signals(number).name if number in list(signal.Signals) else str(number)
+        return f"the process was ended by the signal {name}{_MEANINGS.get(name, '')}"
+    return f"the process ended itself with exit code {os.WEXITSTATUS(status)}"
+
+
+def _where(traces: Any) -> str:
+    """`` at file:line`` of the code's innermost line in Python's last trace, if there is one."""
+    traces.seek(0)
+    for line in traces.read().decode(errors="replace").splitlines():
+        found = re.match(r'  File "(.+)", line (\d+)', line)
+        if found and is_users_file(found[1]):
+            return f" at {found[1]}:{found[2]}"
+    return ""
+
+
+def _sendable(error: BaseException) -> BaseException:
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
+
+
+def _die_with_parent() -> None:
+    """Ask Linux to end this process with its parent, which a CI may kill."""
+    if sys.platform == "linux":
+        import ctypes
+
+        parent_death_signal = 1
+        ctypes.CDLL(None).prctl(parent_death_signal, signal.SIGKILL)

@@ -1,0 +1,1 @@
+"""Code under audit on real models and on traces."""

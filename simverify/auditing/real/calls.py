@@ -1,0 +1,131 @@
+"""Calls of code under audit on the rows of real models, and what is kept of them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from simverify.auditing.exact.enumerate import check_ids
+from simverify.auditing.probes.calls import built, read
+from simverify.auditing.sampled.emissions import Misuse
+from simverify.auditing.sampled.run import HANG_SECONDS
+from simverify.simulators.decoding.expected import RULES, Interval, LaneMeans, curves
+from simverify.simulators.decoding.loop import Block
+from simverify.simulators.decoding.steps import BeyondContext, ModelFailed, Oracle
+from simverify.simulators.decoding.token_sums import TokenSums
+from simverify.symbolic.board import doing
+from simverify.symbolic.containment import from_user
+from simverify.symbolic.endings import BadTokens, Tokens, one_line, user_line
+from simverify.symbolic.watchdog import Expired, deadline
+
+STEP_SECONDS = 600.0
+"""As :data:`HANG_SECONDS`, of a call that asks models for rows, which may be slow ones."""
+
+_CONFIDENCE = 0.999
+
+
+class BlockCaller:
+    """A ``verify`` rule as a judge of drafted blocks; a broken contract is a ``Misuse``.
+
+    It is called on copies of the rows, which it may write into.
+    """
+
+    def __init__(self, rule: Callable[..., Any], vocab_size: int) -> None:
+        self._rule, self._vocab_size = rule, vocab_size
+
+    def reset(self) -> None:
+        """Begin a new request, which a rule without state does not notice."""
+
+    def judge(
+        self, _position: int, p: Any, q: Any, drafts: Any, rng: np.random.Generator
+    ) -> list[int]:
+        """Return the tokens of a block."""
+        doing("a block of real models")
+        x = tuple(int(token) for token in drafts)
+        given = p.copy(), q.copy(), np.array(x, np.int64)
+        result = _called(self._rule, *given, rng, seconds=HANG_SECONDS)
+        tokens = _checked(result, self._vocab_size)
+        if tokens[:-1] != x[: len(tokens) - 1]:
+            raise Misuse(
+                f"not-a-prefix: returned {tokens} for the draft {x}: all but the last "
+                f"token must be an accepted prefix of the draft"
+            )
+        return list(tokens)
+
+
+class StepCaller:
+    """A ``step`` rule, built anew, as the loop calls it; a broken contract is a ``Misuse``."""
+
+    def __init__(self, rule: Callable[..., Any], vocab_size: int) -> None:
+        self._step, self._reset = _called(built, rule, seconds=HANG_SECONDS)
+        self._vocab_size = vocab_size
+
+    def reset(self) -> None:
+        """Begin a new request."""
+        if self._reset is not None:
+            _called(self._reset, seconds=HANG_SECONDS)
+
+    def step(
+        self, prefix: Tokens, target: Oracle, draft: Oracle, gamma: int, rng: np.random.Generator
+    ) -> Tokens:
+        """Return the tokens that follow ``prefix``."""
+        doing("a call on real models")
+        result = _called(self._step, prefix, target, draft, gamma, rng, seconds=STEP_SECONDS)
+        return _checked(result, self._vocab_size)
+
+
+class Kept:
+    """Observer of calls: their tokens, judged, and of drafted blocks what was accepted."""
+
+    def __init__(self, *, gamma: int, lanes: int, seed: int, drafted: bool) -> None:
+        # Without drafts the rule may carry state: only absolute positions follow the target.
+        self.tokens = TokenSums(gamma=gamma, lanes=lanes, seed=seed, by_slot=drafted)
+        self.calls = 0
+        self._accepted = LaneMeans(lanes, 2) if drafted else None
+
+    def __call__(self, block: Block) -> None:
+        """Count a call."""
+        self.calls += 1
+        if self._accepted is not None:
+            optimum = float(curves(block)[RULES.index("block")].sum())
+            self._accepted.add(block.lane, [block.tau, optimum])
+        self.tokens.add(block)
+
+    @property
+    def optimality(self) -> str | None:
+        """E[tau] beside the optimum's on the same blocks, in words; None without drafts."""
+        if self._accepted is None:
+            return None
+        tau, best, less = map(self._interval, ((1.0, 0.0), (0.0, 1.0), (1.0, -1.0)))
+        return (
+            f"E[tau] = {tau.mean:.4f} ({tau.low:.4f} to {tau.high:.4f}), block's {best.mean:.4f} "
+            f"on the same blocks: {less.mean:+.4f} ({less.low:+.4f} to {less.high:+.4f})"
+        )
+
+    def _interval(self, weights: tuple[float, float]) -> Interval:
+        assert self._accepted is not None
+        return self._accepted.interval(weights, _CONFIDENCE)
+
+
+def _called(call: Callable[..., Any], *arguments: Any, seconds: float) -> Any:
+    try:
+        with deadline(seconds):
+            return call(*arguments)
+    except Expired:
+        raise Misuse(f"hangs: did not return within {seconds:g} s") from None
+    except (BeyondContext, ModelFailed):
+        raise  # no fault of the code
+    except BaseException as error:  # the code may raise anything, SystemExit too
+        if from_user(error):
+            raise
+        message = f"raises: {type(error).__name__}: {one_line(error)}{user_line(error)}"
+        raise Misuse(message) from None
+
+
+def _checked(result: Any, vocab_size: int) -> Tokens:
+    try:
+        tokens = read(result)
+        check_ids(tokens, vocab_size)
+    except BadTokens as error:
+        raise Misuse(f"{error.kind}: {error}") from None
+    return tokens

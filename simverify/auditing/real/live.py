@@ -1,0 +1,129 @@
+"""Code under audit on a pair of real models: it decodes, and its own tokens are judged."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from simverify import results as doc
+from simverify.auditing.probed import contract_iv
+from simverify.auditing.real.calls import BlockCaller, Kept, StepCaller
+from simverify.auditing.real.rows import Ground, audit_on, repeated
+from simverify.auditing.settings import AuditSettings
+from simverify.auditing.subject import Contract, Subject
+from simverify.battery.by_position import output_detectable, output_tokens
+from simverify.comparing.real.pair_job import make_job
+from simverify.errors import UsageError
+from simverify.limits import MAX_GAMMA
+from simverify.models.prompts import read_prompts
+from simverify.models.sampling import Sampling
+from simverify.models.transformer import BUNDLED, Dtype, TransformerPair, load_pair, use_threads
+from simverify.simulators.decoding.loop import decode
+from simverify.simulators.decoding.steps import decode_steps
+
+
+@dataclass(frozen=True)
+class Live:
+    """A pair of models, and how code decodes on it.
+
+    ``target``, ``draft``: as :func:`~simverify.models.transformer.load_pair` takes them.
+    ``prompts``: a file, None for the bundled ones. ``gamma``: draft length, 1 to 64.
+    ``tokens``: emitted tokens; None for as many as ``detect`` needs. ``contract``: None where
+    the code says its own. ``threads``: of torch; None leaves them.
+
+    Raises ``UsageError`` if gamma is out of range.
+    """
+
+    target: str
+    draft: str
+    prompts: Path | None = None
+    gamma: int = 4
+    tokens: int | None = None
+    contract: Contract | None = None
+    sampling: Sampling = field(default_factory=Sampling)
+    device: str = "cpu"
+    dtype: Dtype = "float32"
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.gamma <= MAX_GAMMA:
+            raise UsageError(f"gamma is {self.gamma}: expected 1 to {MAX_GAMMA}")
+
+    def load(self) -> tuple[TransformerPair, Sequence[str]]:
+        """Return the models and the texts of the prompts."""
+        texts = read_prompts(self.prompts or BUNDLED / "prompts.jsonl")
+        pair = load_pair(
+            self.target, self.draft, sampling=self.sampling, device=self.device, dtype=self.dtype
+        )
+        return pair, texts
+
+    def command(self, spec: str, settings: AuditSettings) -> str:
+        """Return the command that repeats the audit of ``spec``."""
+        law = self.sampling
+        given = {
+            "--target": self.target, "--draft": self.draft, "--prompts": self.prompts,
+            "--gamma": self.gamma, "--tokens": self.tokens, "--contract": self.contract,
+            "--temperature": law.temperature, "--top-k": law.top_k, "--top-p": law.top_p,
+            "--device": self.device, "--dtype": self.dtype, "--threads": self.threads,
+        }  # fmt: skip
+        plain = {"--temperature": 1.0, "--device": "cpu", "--dtype": "float32"}
+        words = ["simverify", "audit", spec]
+        for name, value in given.items():
+            if value is not None and value != plain.get(name):
+                words += [name, str(value)]
+        return repeated(words, settings)
+
+
+def audit_live(
+    subject: Subject,
+    live: Live,
+    settings: AuditSettings,
+    *,
+    loaded: tuple[TransformerPair, Sequence[str]] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> doc.AuditRun:
+    """Put ``subject`` on trial in the decoding loop, on a pair of real models.
+
+    A ``verify`` rule is handed the blocks of a batch of requests; a ``step`` rule decodes
+    request after request and asks for any row. Every emitted token is judged against the
+    target's row before it. Of ``settings``, ``alpha``, ``detect``, ``seed`` and
+    ``strict_probes`` count. ``loaded``: the pair and the prompts, if they are there already.
+
+    Raises
+    ------
+    UsageError
+        If the code is under another contract or takes whole batches, a model does not load, a
+        prompt is missing or too long, or the code looks beyond the models' context.
+    """
+    contract = contract_iv(subject, live.contract, settings.batch)
+    if settings.batch or subject.batch:
+        raise UsageError(f"{subject.name} takes whole batches: blocks come one by one here")
+    say = progress or (lambda _: None)
+    tokens = output_tokens(settings.detect, settings.alpha) if live.tokens is None else live.tokens
+    if loaded is None:
+        say(f"loading {live.target} and {live.draft}")
+        loaded = live.load()
+    pair, texts = loaded
+    job = make_job(pair, texts, gamma=live.gamma, tokens=tokens, seed=settings.seed)
+    total = job.lanes * job.lane_tokens
+    found = output_detectable(total, settings.alpha)
+    ground = Ground(
+        name=pair.name,
+        gamma=job.gamma,
+        vocab_size=pair.vocab_size,
+        plan=f"{total:,} tokens of {pair.name}: power .9 against TV {found:.3g}",
+        why=f"called in the decoding loop of real models, {pair.name}",
+        more="take more --tokens",
+        command=live.command(subject.name, settings),
+    )
+    drafted = contract == "verify"
+    kept = Kept(gamma=job.gamma, lanes=job.lanes, seed=job.seed, drafted=drafted)
+    rule = subject.generator_rule()
+
+    def call() -> None:
+        use_threads(live.threads)
+        if drafted:
+            decode(pair, job, lambda: BlockCaller(rule, pair.vocab_size), kept)
+        else:
+            decode_steps(pair, job, lambda: StepCaller(rule, pair.vocab_size), kept)
+
+    return audit_on(ground, subject, contract, settings, kept, call, say)

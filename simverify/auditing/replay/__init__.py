@@ -1,0 +1,1 @@
+"""A failing path or trial again, alone, draw by draw."""

@@ -1,0 +1,110 @@
+"""The paths on which a call broke its contract, run again and shown draw by draw."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from simverify.auditing.exact.enumerate import MAX_PATHS, SECONDS, check_ids
+from simverify.auditing.exact.generation import decode
+from simverify.auditing.probes.calls import Contract, Outcome, Rule, attempt, built, caller, read
+from simverify.auditing.probes.cases import Case
+from simverify.auditing.replay.paths import InstanceRows
+from simverify.auditing.replay.text import branch_line
+from simverify.results import Breach
+from simverify.symbolic import Enumeration
+from simverify.symbolic.endings import BadTokens, Tokens
+from simverify.symbolic.recorder import Leaf, Recorder
+
+
+def replay_breach(rule: Rule, contract: Contract, found: Breach) -> tuple[str, ...]:
+    """Return a text for each path on which ``rule`` breaks its contract again, heaviest first.
+
+    Raises ``CannotEnumerate``, ``TooManyPaths`` or ``OutOfTime`` as the exact tier does.
+    """
+    enumeration = Enumeration(rule, seed_once=contract == "step")
+    source = Recorder(enumeration.source.prune, seed_once=contract == "step")
+    enumeration.source = source
+    one = _block(rule, found) if contract == "verify" else _generation(rule, found)
+
+    def call() -> Tokens:
+        source.handing(enumeration.rng)
+        outcome = one(enumeration.rng)
+        source.end(outcome.tokens or (), _broke(outcome))
+        if outcome.tokens is None:
+            raise BadTokens("broken", outcome.fault)
+        return outcome.tokens
+
+    with enumeration:
+        enumeration.run(call, max_paths=MAX_PATHS, seconds=SECONDS)
+    broken = [leaf for leaf in source.take() if leaf.broke]
+    broken.sort(key=lambda leaf: -leaf.weight)
+    return tuple(
+        "\n".join([*_head(found), f"path {i} of {len(broken)} that break it:", *_path(leaf)]) + "\n"
+        for i, leaf in enumerate(broken)
+    )
+
+
+def _block(rule: Rule, found: Breach) -> Callable[[Any], Outcome]:
+    drafted = found.draft_tokens
+    assert drafted is not None, "a breach of the verify contract has draft tokens"
+    targets, drafts = _rows(found)
+    case = Case(found.instance.name, found.instance.gamma, targets, np.vstack([drafts, drafts[:1]]))
+    call = caller(rule, "verify")
+    return lambda rng: call(case, rng, drafted)
+
+
+def _generation(rule: Rule, found: Breach) -> Callable[[Any], Outcome]:
+    model, gamma = InstanceRows(found.instance), found.instance.gamma
+
+    def run(rng: Any) -> tuple[Tokens, str]:
+        step, reset = built(rule)
+
+        def more(emitted: Tokens) -> Tokens:
+            new = read(step(emitted, model.target, model.draft, gamma, rng))
+            check_ids(new, model.vocab_size)
+            return new
+
+        tokens = decode(
+            more, reset, length=gamma + 1, prefix=model.prompt,
+            eos=model.eos, earlier_calls=model.earlier_calls,
+        )  # fmt: skip
+        return tokens, ""
+
+    return lambda rng: attempt(lambda: run(rng))
+
+
+def _broke(outcome: Outcome) -> str:
+    if outcome.changed:
+        return f"changes its arguments in place: {', '.join(outcome.changed)}"
+    return outcome.fault
+
+
+def _rows(found: Breach) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Target rows (gamma+1, V) and draft rows (gamma, V) of the drafted block."""
+    model, drafted = InstanceRows(found.instance), found.draft_tokens or ()
+    targets = [model.target(model.prompt + drafted[:i]) for i in range(len(drafted) + 1)]
+    drafts = [model.draft(model.prompt + drafted[:i]) for i in range(len(drafted))]
+    return np.array(targets), np.array(drafts)
+
+
+def _head(found: Breach) -> list[str]:
+    lines = [f"{found.instance.name}: {found.message}"]
+    if found.draft_tokens is None:
+        return lines
+    targets, drafts = _rows(found)
+    lines.append(f"draft tokens {', '.join(map(str, found.draft_tokens))}")
+    for i, p in enumerate(targets):
+        lines += [f"position {i}", f"  p = {_row(p)}"]
+        if i < len(drafts):
+            lines.append(f"  q = {_row(drafts[i])}")
+    return lines
+
+
+def _path(leaf: Leaf) -> list[str]:
+    lines = [f"  {leaf.broke}", f"  probability {leaf.weight:.6g}, {leaf.draws} draws"]
+    return lines + [branch_line(branch) for branch in leaf.branches]
+
+
+def _row(row: np.ndarray[Any, Any]) -> str:
+    return "  ".join(f"{x:.6g}" for x in row)

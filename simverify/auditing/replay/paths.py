@@ -1,0 +1,272 @@
+"""Every path by which code emits a given output on a given instance, shown draw by draw."""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from simverify.auditing.exact.enumerate import MAX_PATHS, SECONDS, check_ids, law_of_block
+from simverify.auditing.exact.generation import decode
+from simverify.auditing.probes.calls import Contract, Rule, built, read
+from simverify.models.base import Row
+from simverify.results import Instance
+from simverify.symbolic import Enumeration
+from simverify.symbolic.endings import Tokens
+from simverify.symbolic.errors import OutOfTime
+from simverify.symbolic.paths import TooManyPaths
+from simverify.symbolic.recorder import Branch, Recorder
+from simverify.symbolic.watchdog import now
+
+
+@dataclass(frozen=True)
+class Trail:
+    """One path that leads to the output.
+
+    ``drafted`` is the given block and ``draft_probability`` that of drafting it (None and 1
+    under the step contract). ``weight`` is the path's own; ``completion`` the target's
+    probability of the tokens of the output that the call left out.
+    """
+
+    drafted: Tokens | None
+    draft_probability: float
+    emitted: Tokens
+    weight: float
+    completion: float
+    draws: int
+    branches: tuple[Branch, ...]
+
+    @property
+    def contribution(self) -> float:
+        """Probability of the output by this path: the product of the three."""
+        return self.draft_probability * self.weight * self.completion
+
+
+@dataclass(frozen=True)
+class Position:
+    """The rows p and q after the first ``index`` tokens of the output; q is None past gamma."""
+
+    index: int
+    token: int
+    target: tuple[float, ...]
+    draft: tuple[float, ...] | None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """All paths to ``sequence``, heaviest first; their contributions sum to ``emitted``."""
+
+    instance: str
+    sequence: Tokens
+    emitted: float
+    due: float
+    positions: tuple[Position, ...]
+    trails: tuple[Trail, ...]
+
+
+def explain(
+    rule: Rule,
+    contract: Contract,
+    instance: Instance,
+    sequence: Sequence[int],
+    *,
+    max_paths: int = MAX_PATHS,
+    seconds: float | None = SECONDS,
+) -> Explanation:
+    """Run the paths of ``rule`` on ``instance`` again and keep those that emit ``sequence``.
+
+    Parameters
+    ----------
+    rule, contract
+        The code under audit; a step rule is built anew for every path.
+    instance
+        Rows by prefix, as the result file has them; all that the code asks for.
+    sequence
+        The first tokens of a completed output: up to gamma+1 under the verify contract.
+    max_paths, seconds
+        Budgets, for all paths, also those that lead elsewhere.
+
+    Raises
+    ------
+    CannotEnumerate, TooManyPaths, OutOfTime
+        As in the exact tier.
+    ValueError
+        ``sequence`` does not fit the instance, or the instance lacks a row.
+    """
+    model = InstanceRows(instance)
+    tokens = _explain_iv(instance, contract, sequence)
+    find = _verify_trails if contract == "verify" else _step_trails
+    found = find(rule, model, instance.gamma, tokens, _Budget(max_paths, seconds))
+    trails = sorted(found, key=lambda trail: trail.contribution, reverse=True)
+    positions = []
+    for i, token in enumerate(tokens):
+        q = None
+        if contract == "step" or i < instance.gamma:
+            q = tuple(model.draft(model.prompt + tokens[:i]).tolist())
+        p = tuple(model.target(model.prompt + tokens[:i]).tolist())
+        positions.append(Position(i, token, p, q))
+    return Explanation(
+        instance.name, tokens, sum(t.contribution for t in trails),
+        _probability(model, model.target, tokens), tuple(positions), tuple(trails),
+    )  # fmt: skip
+
+
+class InstanceRows:
+    """The rows of a result file's :class:`Instance`: ``target(prefix)``, ``draft(prefix)``.
+
+    Prefixes begin with the instance's prompt.
+    """
+
+    def __init__(self, instance: Instance) -> None:
+        self.name, self.vocab_size = instance.name, instance.vocab_size
+        self.earlier_calls = instance.earlier_calls
+        self.eos = instance.eos
+        self.prompt = instance.prompt
+        self.missing = ""
+        self._targets, self._drafts = (
+            {
+                prefix: np.array([float(Fraction(x)) for x in row], dtype=np.float64)
+                for prefix, row in rows.items()
+            }
+            for rows in (instance.target_probs, instance.draft_probs)
+        )
+
+    def target(self, prefix: Sequence[int]) -> Row:
+        """Fresh row (V,) of the target after ``prefix``."""
+        return self._row(self._targets, "target", prefix)
+
+    def draft(self, prefix: Sequence[int]) -> Row:
+        """Fresh row (V,) of the draft after ``prefix``."""
+        return self._row(self._drafts, "draft", prefix)
+
+    def _row(self, rows: dict[str, Row], side: str, prefix: Sequence[int]) -> Row:
+        start = len(self.prompt)
+        key = ",".join(map(str, prefix[start:]))
+        if key not in rows or tuple(prefix[:start]) != self.prompt:
+            self.missing = self.missing or (
+                f"instance {self.name!r} has no {side} row after {key!r}: record deeper prefixes"
+            )
+            raise ValueError(self.missing)
+        return rows[key].copy()
+
+
+@dataclass
+class _Budget:
+    """What is left of the budgets of all paths together."""
+
+    max_paths: int
+    seconds: float | None
+    paths: int = 0
+    started: float = field(default_factory=now)
+
+    def paths_left(self) -> int:
+        if self.paths >= self.max_paths:
+            raise TooManyPaths(self.max_paths)
+        return self.max_paths - self.paths
+
+    def seconds_left(self) -> float | None:
+        if self.seconds is None:
+            return None
+        spent = now() - self.started
+        if spent >= self.seconds:
+            raise OutOfTime(spent, self.paths)
+        return self.seconds - spent
+
+
+def _verify_trails(
+    rule: Rule, model: InstanceRows, gamma: int, sequence: Tokens, budget: _Budget
+) -> Iterator[Trail]:
+    vocab = len(model.target(()))
+    enumeration, source = _recording(rule, seed_once=False)
+
+    def recorded(*block: Any) -> Any:
+        source.handing(block[-1])
+        result = rule(*block)
+        source.end(read(result))
+        return result
+
+    with enumeration:
+        for drafted in itertools.product(range(vocab), repeat=gamma):
+            mass = _probability(model, model.draft, drafted)
+            if mass == 0:
+                continue
+            targets = np.array([model.target(drafted[:i]) for i in range(gamma + 1)])
+            drafts = np.array([model.draft(drafted[:i]) for i in range(gamma)])
+            law = law_of_block(
+                enumeration, recorded, targets, drafts, np.array(drafted, dtype=np.int64),
+                max_paths=budget.paths_left(), seconds=budget.seconds_left(),
+            )  # fmt: skip
+            budget.paths += law.paths
+            yield from _trails(source, model, sequence, drafted, mass)
+
+
+def _step_trails(
+    rule: Rule, model: InstanceRows, gamma: int, sequence: Tokens, budget: _Budget
+) -> Iterator[Trail]:
+    length, vocab = len(sequence), len(model.target(model.prompt))
+    enumeration, source = _recording(rule, seed_once=True)
+
+    def call() -> Tokens:
+        source.handing(enumeration.rng)
+        step, reset = built(rule)
+
+        def more(emitted: Tokens) -> Tokens:
+            new = read(step(emitted, model.target, model.draft, gamma, enumeration.rng))
+            check_ids(new, vocab)
+            return new
+
+        tokens = decode(
+            more, reset, length=length, prefix=model.prompt,
+            eos=model.eos, earlier_calls=model.earlier_calls,
+        )[:length]  # fmt: skip
+        source.end(tokens)
+        return tokens
+
+    with enumeration:
+        enumeration.run(call, max_paths=budget.paths_left(), seconds=budget.seconds_left())
+    if model.missing:
+        raise ValueError(model.missing)  # the code's own handling may have hidden it
+    yield from _trails(source, model, sequence, None, 1.0)
+
+
+def _recording(rule: Rule, *, seed_once: bool) -> tuple[Enumeration, Recorder]:
+    enumeration = Enumeration(rule, seed_once=seed_once)
+    source = Recorder(enumeration.source.prune, seed_once=seed_once)
+    enumeration.source = source
+    return enumeration, source
+
+
+def _trails(
+    source: Recorder, model: InstanceRows, sequence: Tokens, drafted: Tokens | None, mass: float
+) -> Iterator[Trail]:
+    for leaf in source.take():
+        common = min(len(leaf.tokens), len(sequence))
+        if leaf.tokens[:common] == sequence[:common]:
+            rest = _probability(model, model.target, sequence, common)
+            yield Trail(drafted, mass, leaf.tokens, leaf.weight, rest, leaf.draws, leaf.branches)
+
+
+def _probability(
+    model: InstanceRows, row: Callable[[Tokens], Row], tokens: Tokens, start: int = 0
+) -> float:
+    """Probability of ``tokens[start:]`` after the prompt and ``tokens[:start]``."""
+    mass = 1.0
+    for i in range(start, len(tokens)):
+        mass *= float(row(model.prompt + tokens[:i])[tokens[i]])
+        if mass == 0:
+            break
+    return mass
+
+
+def _explain_iv(instance: Instance, contract: Contract, sequence: Sequence[int]) -> Tokens:
+    if contract not in ("verify", "step"):
+        raise ValueError(f"contract {contract!r}: pass 'verify' or 'step'")
+    tokens = tuple(int(x) for x in sequence)
+    most = instance.gamma + 1
+    if not tokens or (contract == "verify" and len(tokens) > most):
+        raise ValueError(f"sequence of {len(tokens)} tokens: pass 1 to gamma + 1 = {most}")
+    if min(tokens) < 0 or max(tokens) >= instance.vocab_size:
+        raise ValueError(f"sequence {list(tokens)}: pass ids in 0..{instance.vocab_size - 1}")
+    return tokens

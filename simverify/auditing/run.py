@@ -1,0 +1,206 @@
+"""An audit: probes, the exact tier, the sampled tier where it must, and one verdict."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from simverify import results as doc
+from simverify.auditing.exact.diagnosis import refuted, resemble
+from simverify.auditing.exact.documents import (
+    breach,
+    counterexample,
+    instance_document,
+    localisation,
+)
+from simverify.auditing.exact.enumerate import takes_step_arguments
+from simverify.auditing.exact.instances import instances_for
+from simverify.auditing.exact.precision import TOLERANCE
+from simverify.auditing.exact.tier import ExactTier, examine
+from simverify.auditing.probed import contract_iv, hangs, probes_of
+from simverify.auditing.process.shared import Shared
+from simverify.auditing.sampled.tables import default_instances
+from simverify.auditing.sampled.tier import SampledAudit, sample_callable
+from simverify.auditing.settings import AuditSettings
+from simverify.auditing.subject import Contract, Subject
+from simverify.auditing.verdict import findings_of, is_whole, notes_of, reason, verdict_of, why_open
+from simverify.battery.documents import stamped
+from simverify.symbolic.containment import contained
+
+
+def audit(
+    subject: Subject,
+    contract: Contract | None = None,
+    settings: AuditSettings | None = None,
+    *,
+    reproduce: str | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> doc.AuditRun:
+    """Put ``subject`` on trial.
+
+    ``contract`` is needed where the subject does not say its own; "verify" if not given.
+    ``reproduce``: the command that shows a counterexample or a failing trial again, where there
+    is one; by default the audit itself. ``progress`` receives a line when something begins that
+    may take a while.
+
+    Raises ``UsageError`` if the code cannot be called under the contract at all.
+    """
+    settings = (settings or AuditSettings()).for_subject(subject)
+    say = progress or (lambda _line: None)
+    chosen = contract_iv(subject, contract, settings.batch)
+    stamp, shared = stamped(), Shared()
+    with contained() as noise:
+        try:
+            run = _audit(subject, chosen, settings, reproduce, say)
+            changed = shared.restore()
+        except Exception:
+            # What the code replaced is as likely to stop us as the code.
+            changed = shared.restore()
+            if not changed:
+                raise
+            run = broken_document(changed, subject.name, chosen, settings, stamp())
+        else:
+            if changed:
+                findings = (*run.findings, changed)
+                run = msgspec.structs.replace(
+                    run, verdict="FAIL", findings=findings, inconclusive=None, refuted=()
+                )
+    if noise.size:
+        note = (
+            f"prints: {noise.size:,} bytes, of which none are shown; the first are {noise.line!r}"
+        )
+        run = msgspec.structs.replace(run, notes=(*run.notes, note))
+    return run
+
+
+def broken_document(
+    finding: str, spec: str, contract: Contract, settings: AuditSettings, meta: doc.Meta
+) -> doc.AuditRun:
+    """Return the FAIL of code that broke the audit of it."""
+    return doc.AuditRun(
+        schema_version=doc.SCHEMA_VERSION,
+        spec=spec,
+        contract=contract,
+        seed=settings.seed,
+        gamma=settings.gamma,
+        vocab_size=settings.vocab_size,
+        tolerance=settings.tolerance or TOLERANCE["float64"],
+        dtype=None,
+        verdict="FAIL",
+        tier="exact",
+        paths=0,
+        instances=(),
+        not_enumerable=None,
+        inconclusive=None,
+        sampled=None,
+        counterexample=None,
+        localisation=None,
+        diagnosis=(),
+        refuted=(),
+        probes=(),
+        findings=(finding,),
+        notes=(),
+        reproduce=settings.command(spec, contract),
+        meta=meta,
+        engine_path=settings.engine_path,
+    )
+
+
+def _audit(
+    subject: Subject,
+    chosen: Contract,
+    settings: AuditSettings,
+    reproduce: str | None,
+    say: Callable[[str], None],
+) -> doc.AuditRun:
+    whole, subject = subject, subject.one_row() if settings.batch else subject
+    if settings.eos is not None and chosen == "verify" and subject.coin_bits is None:
+        subject = subject.ended_by(settings.eos)
+    stamp = stamped()
+    say("edge probes")
+    probes = probes_of(whole, subject, chosen, settings)
+    say("exact tier")
+    tolerance = settings.tolerance
+    if tolerance is None:
+        tolerance = subject.tolerance  # None: by the precision that is met
+    models = instances_for(chosen, settings.gamma, settings.vocab_size, settings.seed, settings.eos)
+    hung = hangs(probes)
+    tier = ExactTier()
+    if not hung:  # more of it would only hang again
+        tier = examine(
+            subject,
+            chosen,
+            models,
+            tolerance=tolerance,
+            max_paths=settings.paths_for(subject),
+            seconds=settings.seconds,
+            seed=settings.seed,
+        )
+    sampled = None
+    findings = findings_of(tier, probes, settings.strict_probes)
+    if not findings and (settings.batch or not is_whole(tier)):
+        say(f"sampled tier: {'whole batches' if is_whole(tier) else reason(tier)}")
+        sampled = _sample(whole, chosen, settings, say)
+        findings += sampled.tier.findings
+    verdict = verdict_of(findings, tier, sampled)
+    failure = tier.failure
+    held = tier.held
+    tolerance = held.tolerance if held else tolerance or TOLERANCE["float64"]
+    command = settings.command(subject.name, chosen)
+    trial = None if sampled is None else sampled.trial
+    shown = failure is not None and failure.deviates
+    broken = breach(failure, chosen) if failure else None
+    say("faults it resembles" if failure else "faults it refutes")
+    return doc.AuditRun(
+        schema_version=doc.SCHEMA_VERSION,
+        spec=subject.name,
+        contract=chosen,
+        seed=settings.seed,
+        gamma=settings.gamma,
+        vocab_size=settings.vocab_size,
+        tolerance=tolerance,
+        dtype=None if held is None else held.dtype,
+        verdict=verdict,
+        tier="exact" if sampled is None else "sampled",
+        paths=tier.paths,
+        instances=tuple(instance_document(judged) for judged in tier.judged),
+        not_enumerable=None if is_whole(tier) or failure or hung else reason(tier),
+        inconclusive=why_open(tier, sampled) if verdict == "INCONCLUSIVE" else None,
+        sampled=None if sampled is None else sampled.tier,
+        counterexample=counterexample(failure, chosen) if failure and shown else None,
+        localisation=localisation(failure) if failure and shown else None,
+        diagnosis=resemble(subject, failure, chosen) if failure and shown else (),
+        refuted=refuted(chosen, [judged.model for judged in tier.judged], tolerance)
+        if verdict == "PASS" and sampled is None
+        else (),
+        probes=probes,
+        findings=tuple(findings),
+        reproduce=reproduce if reproduce and (shown or broken or trial) else command,
+        notes=tuple(notes_of(tier, sampled, tolerance)),
+        meta=stamp(),
+        batch=settings.batch,
+        trial=trial,
+        breach=broken,
+        engine_path=settings.engine_path,
+    )
+
+
+def _sample(
+    subject: Subject, contract: Contract, settings: AuditSettings, say: Callable[[str], None]
+) -> SampledAudit:
+    return sample_callable(
+        subject.generator_rule(),
+        contract,
+        instances=default_instances(
+            settings.gamma,
+            settings.vocab_size,
+            eos=settings.eos,
+            resets=contract == "step" and not takes_step_arguments(subject.rule),
+        ),
+        seed=settings.seed,
+        alpha=settings.alpha,
+        detect=settings.detect,
+        max_samples=settings.max_samples,
+        seconds=settings.seconds,
+        batch=settings.batch,
+        say=say,
+    )

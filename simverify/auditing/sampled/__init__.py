@@ -1,0 +1,1 @@
+"""The sampled tier: calls counted and judged, planned before they run."""

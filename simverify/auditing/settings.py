@@ -1,0 +1,99 @@
+"""How an audit is run: sizes, budgets, error rates."""
+
+import shlex
+from dataclasses import dataclass, replace
+
+from simverify.auditing.exact.examiner import MAX_PATHS, SECONDS
+from simverify.auditing.exact.tier import TORCH_PATHS, uses_torch
+from simverify.auditing.sampled.tier import MAX_SAMPLES
+from simverify.auditing.subject import Contract, Subject
+from simverify.errors import UsageError
+from simverify.limits import MAX_SECONDS, MIN_ALPHA, MIN_DETECT
+
+_FLAGS = {
+    "gamma": "--gamma",
+    "vocab_size": "--vocab",
+    "engine_path": "--engine-path",
+    "tolerance": "--tolerance",
+    "max_paths": "--max-paths",
+    "max_samples": "--max-samples",
+    "seconds": "--seconds",
+    "alpha": "--alpha",
+    "detect": "--detect",
+    "batch": "--batch",
+    "eos": "--eos",
+}
+
+MAX_GAMMA = 4
+MAX_VOCAB = 12
+
+
+@dataclass(frozen=True)
+class AuditSettings:
+    """How an audit is run.
+
+    ``gamma``, ``vocab_size``: the largest of the instances. ``engine_path``: the checkout that
+    an engine was loaded from, if one was named. ``tolerance``: largest deviation
+    that is rounding; None: by the precision of the code. ``max_paths``, ``max_samples``:
+    budgets. ``seconds``: limit of each tier, which can only abort it: processor seconds in the
+    exact tier, the wall clock in the sampled one. ``batch``: blocks per call of batched code,
+    which is enumerated a block at a time and sampled in whole batches, whose rows must not
+    depend on each other. ``eos``: the id that the code takes for end of sequence, where it
+    knows one: what a call emits after it is dropped.
+    """
+
+    gamma: int = 4
+    vocab_size: int = MAX_VOCAB
+    tolerance: float | None = None
+    max_paths: int | None = None
+    max_samples: int = MAX_SAMPLES
+    seconds: float = SECONDS
+    alpha: float = 1e-6
+    detect: float = 0.01
+    seed: int = 0
+    engine_path: str | None = None
+    strict_probes: bool = False
+    batch: int | None = None
+    eos: int | None = None
+
+    def __post_init__(self) -> None:
+        rules = (
+            ("gamma", self.gamma, 1 <= self.gamma <= MAX_GAMMA, f"1 to {MAX_GAMMA}"),
+            ("vocab", self.vocab_size, 2 <= self.vocab_size <= MAX_VOCAB, f"2 to {MAX_VOCAB}"),
+            ("tolerance", self.tolerance, self.tolerance is None or 0 <= self.tolerance < 1,
+             "0 or more, below 1"),
+            ("max paths", self.max_paths, self.max_paths is None or self.max_paths >= 1,
+             "1 or more"),
+            ("max samples", self.max_samples, self.max_samples >= 1, "1 or more"),
+            ("seconds", self.seconds, 0 < self.seconds <= MAX_SECONDS,
+             f"more than 0, {MAX_SECONDS:g} at most"),
+            ("alpha", self.alpha, MIN_ALPHA <= self.alpha < 1, f"{MIN_ALPHA:g} or more, below 1"),
+            ("detect", self.detect, MIN_DETECT <= self.detect < 1,
+             f"{MIN_DETECT:g} or more, below 1"),
+            ("batch", self.batch, self.batch is None or 2 <= self.batch <= 1024, "2 to 1024"),
+            ("eos", self.eos, self.eos is None or 0 <= self.eos < self.vocab_size,
+             f"an id below the largest vocabulary, {self.vocab_size}"),
+            ("seed", self.seed, 0 <= self.seed < 2**64, "0 to 2^64 - 1"),
+        )  # fmt: skip
+        for name, value, fits, expected in rules:
+            if not fits:
+                raise UsageError(f"{name} is {value}: expected {expected}")
+
+    def paths_for(self, subject: Subject) -> int:
+        """Budget of the exact tier; by default less for torch, whose paths are slow."""
+        if self.max_paths is not None:
+            return self.max_paths
+        return TORCH_PATHS if uses_torch(subject.rule) else MAX_PATHS
+
+    def for_subject(self, subject: Subject) -> "AuditSettings":
+        """Return the settings with the batch of a subject that is known to take one."""
+        return replace(self, batch=subject.batch) if self.batch is None else self
+
+    def command(self, spec: str, contract: Contract) -> str:
+        """Return the command that repeats the audit: every setting that is no default is on it."""
+        words = ["simverify", "audit", spec, "--contract", contract, "--seed", str(self.seed)]
+        for field, flag in _FLAGS.items():
+            value = getattr(self, field)
+            if value != getattr(AuditSettings, field):
+                words += [flag, str(value)]
+        return shlex.join(words + ["--strict-probes"] * self.strict_probes)

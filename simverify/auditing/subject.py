@@ -1,0 +1,213 @@
+"""From a SPEC on the command line to the callable it names."""
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from simverify.auditing.exact.generation import until
+from simverify.auditing.probes.calls import read
+from simverify.errors import SimverifyError, UsageError
+from simverify.names import pick
+from simverify.symbolic.containment import contained, from_user
+from simverify.symbolic.endings import user_line
+from simverify.symbolic.watchdog import Expired, deadline
+from simverify.verifiers import VERIFIERS
+
+Contract = Literal["verify", "step"]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Code under audit. ``contract`` is None where only the caller can say it.
+
+    ``rule`` is a ``verify`` or ``step`` function, or a class or factory of step rules;
+    one that takes its uniforms in the place of a generator has ``coin_bits``, those of each.
+    ``tolerance``: what its own arithmetic explains, where that is known. ``batch``: blocks per
+    call of code that is known to take a batch axis.
+    """
+
+    name: str
+    rule: Callable[..., Any]
+    contract: Contract | None
+    tolerance: float | None = None
+    coin_bits: int | None = None
+    batch: int | None = None
+
+    def one_row(self) -> "Subject":
+        """Return batched code as a ``verify`` rule on one block.
+
+        Batched code takes (B, gamma+1, V), (B, gamma, V), (B, gamma) and returns B rows of
+        tokens, or an array of them padded with -1.
+        """
+        batched = self.rule
+
+        def verify(target_probs: Any, draft_probs: Any, draft_tokens: Any, rng: Any) -> Any:
+            given = (target_probs[None], draft_probs[None], draft_tokens[None])
+            (row,) = batched(*given, rng)
+            tokens = row.tolist() if hasattr(row, "tolist") else list(row)
+            return tokens[: tokens.index(-1)] if -1 in tokens else tokens
+
+        # Errors name the code's own module, and its globals are where its generators are found.
+        verify.__wrapped__ = batched  # type: ignore[attr-defined]
+        return replace(self, rule=verify)
+
+    def ended_by(self, eos: int) -> "Subject":
+        """Return a ``verify`` rule whose tokens end at ``eos``, as in a decoding loop."""
+        rule = self.rule
+
+        def verify(target_probs: Any, draft_probs: Any, draft_tokens: Any, rng: Any) -> Any:
+            return until(read(rule(target_probs, draft_probs, draft_tokens, rng)), eos)
+
+        verify.__wrapped__ = rule  # type: ignore[attr-defined]
+        return replace(self, rule=verify)
+
+    def generator_rule(self) -> Callable[..., Any]:
+        """Return the rule as one that takes a numpy generator, and draws its coins from it."""
+        if self.coin_bits is None:
+            return self.rule
+        from simverify.engines import with_coins
+
+        return with_coins(self.rule, bits=self.coin_bits)
+
+
+LOAD_SECONDS = 30.0
+"""A module may import much, so it has at least as long, as :class:`Stopwatch` counts."""
+
+
+def load_subject(
+    spec: str, engine_path: str | None = None, *, seconds: float = LOAD_SECONDS
+) -> Subject:
+    """Return what ``spec`` names.
+
+    A built-in verifier or fault, ``module:attr``, ``path/file.py:attr``, or an engine, which
+    is loaded from the checkout ``engine_path`` if that is given. ``seconds``: how long that
+    may take, 30 at least.
+    Raises ``UsageError`` (exit code 2) for a name, file or attribute that does not exist, or
+    for an ``engine_path`` where ``spec`` is no engine, and
+    ``SimverifyError`` (exit code 4) for code that fails to load.
+    """
+    limit = max(seconds, LOAD_SECONDS)
+    try:
+        with deadline(limit):
+            return _loaded(spec, engine_path)
+    except Expired as error:
+        raise SimverifyError(
+            f"{spec} fails to load: not done within {limit:g} s{user_line(error)}"
+        ) from None
+
+
+def _loaded(spec: str, engine_path: str | None) -> Subject:
+    place, colon, attribute = spec.rpartition(":")
+    if not colon:
+        return _named(spec, engine_path)
+    if engine_path is not None:
+        raise _no_engine(spec)
+    if not place or not attribute:
+        raise UsageError(f"{spec!r}: expected module:attribute or path/file.py:attribute")
+    with contained():
+        module = _from_file(Path(place)) if place.endswith(".py") else _from_module(place)
+    target = module
+    for part in attribute.split("."):
+        if not hasattr(target, part):
+            known = [name for name in vars(module) if not name.startswith("_")]
+            pick(attribute, known, f"attribute of {place}")
+            raise UsageError(f"{place} has no attribute {attribute!r}")
+        target = getattr(target, part)
+    if not callable(target):
+        raise UsageError(f"{spec}: {attribute} is a {type(target).__name__}, expected a callable")
+    return Subject(spec, target, None)
+
+
+def _named(spec: str, engine_path: str | None) -> Subject:
+    from simverify.engines import ENGINES, get_engine, installed_engines
+    from simverify.faults import CONTROLS, FAULTS, get_fault
+
+    engines = {row.name for row in installed_engines()}
+    if engine_path is not None and spec not in engines:
+        raise _no_engine(spec)
+    if spec in VERIFIERS:
+        return Subject(spec, VERIFIERS[spec].rule, VERIFIERS[spec].contract)
+    if spec in engines:
+        engine = get_engine(spec)
+        return Subject(
+            spec,
+            engine.load(None if engine_path is None else Path(engine_path)),
+            engine.contract,
+            engine.tolerance,
+            engine.coin_bits if engine.tier == "coins" else None,
+        )
+    if spec in CONTROLS:
+        return Subject(spec, CONTROLS[spec].rule, CONTROLS[spec].contract)
+    if spec.partition("(")[0] in {name.partition("(")[0] for name in FAULTS}:
+        fault = get_fault(spec)
+        return Subject(spec, fault.rule, fault.contract, batch=fault.batch)
+    if spec.endswith(".py"):
+        raise UsageError(f"{spec}: name the function too, as {spec}:verify")
+    pick(spec, [*VERIFIERS, *ENGINES, *FAULTS, *CONTROLS], "verifier, engine or fault")
+    raise AssertionError("pick raises for unknown names")
+
+
+def _no_engine(spec: str) -> UsageError:
+    return UsageError(f"--engine-path is the checkout of an engine, and {spec!r} is none")
+
+
+def _from_module(name: str) -> Any:
+    # As with `python -m`, modules of the current folder can be named.
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
+            raise UsageError(f"no module {name!r}: is it installed, or the folder right?") from None
+        raise SimverifyError(f"{name} fails to load: {error}") from error
+    except BaseException as error:
+        if from_user(error) or isinstance(error, Expired):
+            raise
+        raise SimverifyError(f"{name} fails to load: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.pop(0)
+
+
+def _from_file(path: Path) -> Any:
+    if not path.is_file():
+        raise UsageError(f"no file {path}")
+    specification = importlib.util.spec_from_file_location(path.stem, path)
+    if specification is None or specification.loader is None:
+        raise UsageError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(specification)
+    before = sys.modules.get(path.stem)
+    sys.modules[path.stem] = module
+    sys.path.insert(0, str(path.parent.resolve()))
+    try:
+        specification.loader.exec_module(module)
+    except BaseException as error:
+        if before is None:
+            del sys.modules[path.stem]
+        else:
+            sys.modules[path.stem] = before
+        if from_user(error) or isinstance(error, Expired):
+            raise
+        if isinstance(error, ImportError) and "relative import" in str(error):
+            return _from_package(path)
+        raise SimverifyError(f"{path} fails to load: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.pop(0)
+    return module
+
+
+def _from_package(path: Path) -> Any:
+    """Load a file with relative imports as a module of the package that it lies in."""
+    folder, name = path.resolve().parent, path.stem
+    while (folder / "__init__.py").is_file():
+        folder, name = folder.parent, f"{folder.name}.{name}"
+    sys.path.insert(0, str(folder))
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        raise SimverifyError(f"{path} fails to load: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.pop(0)

@@ -1,0 +1,85 @@
+"""What the probes and tiers of an audit come to: findings, notes, and one verdict."""
+
+from simverify import results as doc
+from simverify.auditing.exact.optimality import optimality_notes
+from simverify.auditing.exact.tier import ExactTier, is_core
+from simverify.auditing.sampled.tier import SampledAudit
+
+
+def notes_of(tier: ExactTier, sampled: SampledAudit | None, tolerance: float) -> list[str]:
+    """What does not decide: how far from optimal, and what was left out."""
+    notes = []
+    if tier.failure is None:
+        notes += optimality_notes(tier.judged, tolerance)
+    if sampled is not None and sampled.tier.optimality and not sampled.tier.findings:
+        notes.append(f"sampled: {sampled.tier.optimality}")
+    if tier.skipped:
+        count = f"{len(tier.skipped)} instances were" if tier.skipped[1:] else "1 instance was"
+        notes.append(
+            f"{count} left out for want of paths, of which the first is {tier.skipped[0].name}: "
+            "raise --max-paths"
+        )
+    return notes
+
+
+def is_whole(tier: ExactTier) -> bool:
+    """Whether the exact tier ran on all it should have, to the end."""
+    undecided = any(judged.undecided for judged in tier.judged)
+    core_skipped = any(is_core(m) for m in tier.skipped)
+    return (
+        bool(tier.judged)
+        and tier.not_enumerable is None
+        and tier.aborted is None
+        and not undecided
+        and not core_skipped
+    )
+
+
+def reason(tier: ExactTier) -> str:
+    """Why the exact tier is not enough."""
+    if tier.not_enumerable is not None:
+        return str(tier.not_enumerable)
+    if tier.aborted is not None:
+        return tier.aborted
+    if any(judged.undecided for judged in tier.judged):
+        pruned = max(judged.comparison.pruned for judged in tier.judged)
+        return f"branches of mass {pruned:.1e} could not be told from rounding"
+    if tier.skipped:
+        return f"more paths than the budget on {tier.skipped[0].name}"
+    return "no instance could be run"
+
+
+def why_open(tier: ExactTier, sampled: SampledAudit | None) -> str:
+    """Why there is no verdict."""
+    if tier.aborted is not None or sampled is None:
+        return reason(tier)
+    return sampled.reason or "the promised power was not reached"
+
+
+def findings_of(tier: ExactTier, probes: tuple[doc.Probe, ...], strict: bool) -> list[str]:
+    """What fails the audit, in words; ``strict``: warnings of the probes too."""
+    fatal = ("violation", "warning") if strict else ("violation",)
+    lines = [f"probe {p.name}: {p.message}" for p in probes if p.outcome in fatal]
+    recorded = tier.failure.comparison.findings if tier.failure else ()
+    if tier.not_enumerable is not None:
+        recorded = (*recorded, *tier.not_enumerable.findings)
+    lines += [f"{f.kind}: {f.message}" for f in recorded if f.severity == "violation"]
+    if tier.failure is not None and tier.failure.deviates:
+        comparison = tier.failure.comparison
+        held = tier.failure.held
+        why = f", although computed in float64: no rounding of {held.dtype}" if held.lifted else ""
+        lines.append(
+            f"the exact law on {tier.failure.model.name} differs from the target's by TV "
+            f"{comparison.tv:.3g}{why}"
+        )
+    return lines
+
+
+def verdict_of(findings: list[str], tier: ExactTier, sampled: SampledAudit | None) -> doc.Verdict:
+    """PASS, FAIL or INCONCLUSIVE."""
+    if findings or tier.failure is not None:
+        return "FAIL"
+    # A wall-clock limit only aborts: sampling cannot stand in for paths that were not run.
+    if sampled is not None:
+        return sampled.verdict if tier.aborted is None else "INCONCLUSIVE"
+    return "PASS"

@@ -1,0 +1,1 @@
+"""The battery: tokens that were emitted, counted and judged at a share of the false-alarm rate."""

@@ -1,0 +1,193 @@
+"""The exact acceptance curve of a rule on a model, by the best method that reaches it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from simverify.comparing.exact.enclosures import (
+    enclosed_floats,
+    enclosed_fractions,
+    enclosed_sum,
+    printable,
+)
+from simverify.models.base import MarkovModel, Model
+from simverify.models.ngram import NgramModel
+from simverify.simulators.exact.bounds import tree_bounds
+from simverify.simulators.exact.recursion import (
+    certain_levels,
+    kept_by_argmax,
+    kept_by_match,
+    kept_by_token,
+    linear_curve,
+)
+from simverify.simulators.exact.rows import markov_rows
+from simverify.simulators.exact.tree import MAX_LEAVES, grow
+from simverify.simulators.rao_blackwell import RaoBlackwell, modes_curve, rao_blackwell
+from simverify.stats import stratified_bernstein
+from simverify.verifiers import Verifier
+
+Floats = npt.NDArray[np.float64]
+Method = Literal["enumeration", "closed-form", "dp", "rao-blackwell"]
+
+FEWEST_STRATA = 1 << 16
+"""Pairs of paths behind a Rao-Blackwell estimate, or a few more."""
+
+CONFIDENCE = 0.999
+
+MAX_TREE_VOCAB = 1024
+"""Trees read a row for every token: (V+1, V) entries, 8 MB here and 3 GB at V = 20,000."""
+
+_LINEAR = {
+    "token": kept_by_token,
+    "match": kept_by_match,
+    "temperature-0": kept_by_argmax,
+}
+
+_KEEPS_EQUALS = ("token", "block", "greedy")
+"""Rules that accept every draft of a model whose draft is its target."""
+
+
+@dataclass(frozen=True, eq=False)
+class AcceptanceCurve:
+    """Bounds on Pr(tau >= l), l = 1..gamma, of one call, and on E[tau], their sum.
+
+    ``lower``, ``upper``: float64 (gamma,) in [0, 1]; certain, rounding included, so a few
+    ulp apart even where the law is exact. ``expected_lower``, ``expected_upper``: the same
+    for E[tau]. ``fraction``: E[tau] where it is rational. ``sample``: the Rao-Blackwell means
+    behind statistical bounds, which then hold with probability ``CONFIDENCE``, each number
+    alone.
+    """
+
+    method: Method
+    lower: Floats
+    upper: Floats
+    expected_lower: float
+    expected_upper: float
+    fraction: Fraction | None = None
+    sample: RaoBlackwell | None = None
+
+    @property
+    def middle(self) -> Floats:
+        """Pr(tau >= l), l = 1..gamma, or the middle of its bounds."""
+        return (self.lower + self.upper) / 2
+
+    @property
+    def expected(self) -> float:
+        """E[tau], or the middle of its bounds."""
+        if self.fraction is not None:
+            return float(self.fraction)
+        return (self.expected_lower + self.expected_upper) / 2
+
+
+def enumerable(model: Model, gamma: int) -> bool:
+    """Whether every drafted block of ``model`` can be written out."""
+    return (
+        isinstance(model, MarkovModel)
+        and model.vocab_size <= MAX_TREE_VOCAB
+        and model.vocab_size**gamma <= MAX_LEAVES
+    )
+
+
+def acceptance_curves(
+    model: Model,
+    verifiers: Mapping[str, Verifier],
+    gamma: int,
+    *,
+    seed: int,
+    threads: int,
+) -> dict[str, AcceptanceCurve]:
+    """Acceptance curve of each verifier, by name.
+
+    Raises ``TypeError`` for a model that is neither a Markov pair nor ``ngram``.
+    """
+    if isinstance(model, MarkovModel):
+        return {name: _markov(model, verifier, gamma) for name, verifier in verifiers.items()}
+    if not isinstance(model, NgramModel):
+        raise TypeError(f"no exact law for {type(model).__name__}")
+    rounds = -(-FEWEST_STRATA // len(model.contexts))
+    samples = rao_blackwell(model, gamma, seed=seed, threads=threads, rounds=rounds)
+    return {
+        name: _modes(model, gamma)
+        if verifier.name == "temperature-0"
+        else _sampled(samples[verifier.name], gamma)
+        for name, verifier in verifiers.items()
+    }
+
+
+def _markov(model: MarkovModel, verifier: Verifier, gamma: int) -> AcceptanceCurve:
+    if enumerable(model, gamma):
+        tree = grow(verifier, markov_rows(model), gamma)
+        if model.rational:
+            total = Fraction(tree.expected_accepted)
+            bounds = enclosed_fractions(tree.curve)
+            return AcceptanceCurve(
+                "enumeration", *bounds, *enclosed_sum(*bounds, total), printable(total)
+            )
+        return _from_floats("enumeration", tree.curve, certain=tree.certain)
+    if verifier.name in _KEEPS_EQUALS and _draft_is_target(model):
+        return _from_floats("closed-form", np.ones(gamma), certain=gamma)
+    if kept := _LINEAR.get(verifier.name):
+        q_start, q_rows = model.draft_start, model.draft_rows
+        start, rows = (
+            kept(model.target_start[None], q_start[None])[0],
+            kept(model.target_rows, q_rows),
+        )
+        return _from_floats(
+            "closed-form",
+            linear_curve(start, rows, gamma),
+            certain=certain_levels(start, rows, q_start, q_rows, gamma),
+            # A step adds up the tokens of a state, then the states.
+            additions=model.states + model.vocab_size // model.states,
+        )
+    rule: Literal["block", "greedy"] = "block" if verifier.name == "block" else "greedy"
+    enclosure = tree_bounds(model, gamma, rule)
+    lower, upper = enclosure.lower, enclosure.upper
+    return AcceptanceCurve("dp", lower, upper, *enclosed_sum(lower, upper))
+
+
+def _draft_is_target(model: MarkovModel) -> bool:
+    return np.array_equal(model.target_start, model.draft_start) and np.array_equal(
+        model.target_rows, model.draft_rows
+    )
+
+
+def _from_floats(
+    method: Method, curve: Any, *, certain: int, additions: int = 0
+) -> AcceptanceCurve:
+    bounds = enclosed_floats(curve, certain=certain, additions=additions)
+    return AcceptanceCurve(method, *bounds, *enclosed_sum(*bounds))
+
+
+def _modes(model: NgramModel, gamma: int) -> AcceptanceCurve:
+    # Contexts are added up in sequence.
+    return _from_floats(
+        "enumeration", modes_curve(model, gamma), certain=0, additions=len(model.contexts)
+    )
+
+
+def _sampled(sample: RaoBlackwell, gamma: int) -> AcceptanceCurve:
+    lower, upper = sample_bounds(sample, 1.0 - CONFIDENCE)
+    low, high = _interval(sample, gamma, gamma, 1.0 - CONFIDENCE)
+    return AcceptanceCurve("rao-blackwell", lower, upper, low, high, None, sample)
+
+
+def sample_bounds(sample: RaoBlackwell, error: float) -> tuple[Floats, Floats]:
+    """Bounds on Pr(tau >= l), l = 1..gamma; each fails with probability ``error``."""
+    gamma = len(sample.mean) - 1
+    lower, upper = np.array([_interval(sample, level, 1, error) for level in range(gamma)]).T
+    return lower, upper
+
+
+def _interval(sample: RaoBlackwell, entry: int, most: float, error: float) -> tuple[float, float]:
+    return stratified_bernstein(
+        float(sample.mean[entry]),
+        float(sample.variance[entry]),
+        sample.strata,
+        low=0,
+        high=most,
+        error=error,
+    )

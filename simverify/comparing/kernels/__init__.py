@@ -1,0 +1,1 @@
+"""Compiled kernels on trial: what they emit, counted and judged."""

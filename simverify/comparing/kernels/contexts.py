@@ -1,0 +1,139 @@
+"""A kernel's tokens where contexts repeat: counted by position and last token, for the battery."""
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from simverify import stats
+from simverify.battery.battery import DEVIATION, Slot, certify, detectable, judge_tokens
+from simverify.battery.fault_rows import (
+    FaultCounts,
+    Floats,
+    fault_counts,
+    judged_rows,
+    known_faults,
+    slot_rows,
+)
+from simverify.battery.judgement import Judgement, rejections
+from simverify.battery.localise import Evidence, locate
+from simverify.battery.naming import name_faults
+from simverify.battery.shares import context_shares
+from simverify.comparing.kernels.kernel import Trial
+from simverify.faults.base import Fault
+from simverify.models.base import MarkovModel
+from simverify.simulators.run import Counts
+from simverify.simulators.tables import stacked
+
+
+def judge_contexts(
+    trial: Trial, counts: Counts, shares: dict[str, float], first_calls: Counts | None = None
+) -> Judgement:
+    """Test the tokens of every position against the rows of their contexts.
+
+    ``shares`` as :func:`~simverify.battery.shares.kernel_shares` gives them. ``first_calls`` of a
+    rule with state, counted by slot, say which faults it is not; the other rules' counts are
+    of such calls themselves.
+    """
+    slots = _slots(trial, counts)
+    by_slot = trial.verifier.contract == "verify"
+    called = counts if by_slot else first_calls
+    faults = _by_slot(trial, called) if called is not None else None
+    tested = faults if by_slot else _by_position(trial, counts)
+    found = judge_tokens(slots, tested, shares | context_shares(shares["output"]))
+    rejected = rejections(found.tests)
+    failed = bool(rejected or found.violations)
+    named = None if faults is None else name_faults([faults], diagnose=failed and by_slot)
+    place = None
+    if failed:
+        place = locate(
+            Evidence(
+                independence=False, tokens=True, lossy=False, by_slot=found.by_slot,
+                bonus=trial.gamma if by_slot else None, named=named,
+            )
+        )  # fmt: skip
+    return Judgement(
+        tests=found.tests,
+        findings=(*found.violations, *rejected),
+        detectable=found.detectable,
+        deviation=DEVIATION,
+        named=named,
+        located=place,
+    )
+
+
+def predict_contexts(trial: Trial, pilot: Counts, trials: int, shares: dict[str, float]) -> float:
+    """Return the ``detectable`` of a run of ``trials``, from the contexts a pilot met."""
+    totals = np.rint(pilot.transitions.sum(axis=2) * (trials / pilot.trials)).astype(np.int64)
+    parts = [stats.expected_g2(slot, trial.rows) for slot in totals if slot.any()]
+    if not parts:
+        return math.inf
+    ours = context_shares(shares["output"])
+    return detectable(parts, _slots(trial, pilot), ours, power=0.9)
+
+
+def certify_contexts(trial: Trial, counts: Counts, delta: float) -> stats.Certificate:
+    """Bound the mean one-token TV of the kernel's tokens."""
+    return certify(_slots(trial, counts), delta=delta)
+
+
+def _slots(trial: Trial, counts: Counts) -> Sequence[Slot]:
+    return [
+        Slot(trial.position(index), table, trial.rows, trial.draft_rows)
+        for index, table in enumerate(counts.transitions)
+    ]
+
+
+def _by_slot(trial: Trial, counts: Counts) -> FaultCounts:
+    """Counts of single calls from the empty prefix, and the faults' rows in every slot.
+
+    A context is the last token: the slot's own rows follow from it, and the first slot's are
+    those of the empty prefix. Judged slots after the first share their contexts.
+    """
+    assert isinstance(trial.model, MarkovModel)
+    first, later, bonus = _rows_by_slot(trial.model)
+    p, gamma, tables = trial.rows, trial.gamma, counts.transitions
+    parts = [(tables[0][-1:], p[-1:], first)]
+    if gamma > 1:
+        parts.append((tables[1:gamma].sum(axis=0), p, later))
+    return fault_counts(_known(), [*parts, (tables[gamma], p, bonus)])
+
+
+def _known() -> tuple[Fault, ...]:
+    return known_faults(prefix=False, first_row=True)
+
+
+@lru_cache(maxsize=1)
+def _rows_by_slot(model: MarkovModel) -> tuple[Floats, Floats, Floats]:
+    """Rows of the known faults in the first slot of a call, in a later judged one, in the bonus.
+
+    All rules of a comparison share them.
+    """
+    faults = _known()
+    p = stacked(model.target_rows, model.target_start)
+    q = stacked(model.draft_rows, model.draft_start)
+    start = p[-1:], q[-1:]
+    target, draft = _after(start[0], p), _after(start[1], q)
+    prefixes = [(0,)] * len(p)
+    return (
+        judged_rows(faults, *start),
+        slot_rows(faults, target, draft, prefixes),
+        slot_rows(faults, target, draft[:, :1], prefixes),
+    )
+
+
+def _by_position(trial: Trial, counts: Counts) -> FaultCounts:
+    """Counts of generations, tried against what faults emit in a judged slot.
+
+    Of a rule with state no position is a slot of any call: these are directions in which
+    its tokens may leave the target, not laws that it would follow.
+    """
+    faults = known_faults(prefix=False, first_row=False)
+    rows = judged_rows(faults, trial.rows, trial.draft_rows)
+    return fault_counts(faults, [(counts.transitions.sum(axis=0), trial.rows, rows)])
+
+
+def _after(first: Floats, rows: Floats) -> Floats:
+    """Rows (contexts, 2, V) of a call's first slot and of a later one."""
+    return np.stack([np.broadcast_to(first, rows.shape), rows], axis=1)

@@ -1,0 +1,137 @@
+"""What a sampled check runs: one verifier's kernel on one model."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from simverify.comparing.exact.curves import AcceptanceCurve
+from simverify.comparing.kernels.cells import fine_cells, token_cells
+from simverify.models.base import MarkovModel, Model
+from simverify.simulators.run import Counts, simulate
+from simverify.simulators.streamed import Sample, sample
+from simverify.simulators.tables import stacked
+from simverify.verifiers import Verifier
+
+MAX_CONTEXT_CELLS = 1 << 17
+"""Most entries of a Markov model's rows for which every token is counted after every context.
+
+That is V = 2016 for 64 states. Beyond it, refuting a TV of .01 takes hundreds of millions of
+tokens; randomised PITs are used instead.
+"""
+
+STREAMED = 1 << 15
+"""Most tokens that are judged with their whole rows, 2 microseconds each at V = 256; of a rule
+with state twice as many, since its faults show in some positions alone."""
+
+MAX_STREAMED_ENTRIES = 1 << 30
+"""Most entries of those rows: two seconds and 7,000 tokens at V = 152,064."""
+
+STREAMED_CALLS = 1 << 15
+"""Most tokens of single calls of a rule with state, which say what it is not."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One verifier's kernel on one model: what to run, and with what share of alpha.
+
+    ``curve`` is the rule's own acceptance law; ``optimum`` the one no lossless rule of its
+    kind exceeds: block verification's, or for a rule with state the coupling bound.
+    """
+
+    verifier: Verifier
+    model: Model
+    tables: Any
+    gamma: int
+    curve: AcceptanceCurve
+    optimum: AcceptanceCurve
+    alpha: float
+    detect: float
+    seed: int
+    threads: int
+
+    @property
+    def markov(self) -> bool:
+        """Whether rows follow from the last token, so that tokens can be counted by row."""
+        return isinstance(self.model, MarkovModel)
+
+    @property
+    def by_context(self) -> bool:
+        """Whether contexts repeat often enough to judge every token after each of them."""
+        return self.markov and self.rows.size <= MAX_CONTEXT_CELLS
+
+    @property
+    def positions(self) -> int:
+        """How many positions are judged: the slots of a call, or twice gamma tokens."""
+        return self.gamma + 1 if self.verifier.contract == "verify" else 2 * self.gamma
+
+    def position(self, index: int) -> str:
+        """Name of a position, counted from 1."""
+        kind = "slot" if self.verifier.contract == "verify" else "position"
+        return f"{kind} {index + 1}"
+
+    @cached_property
+    def rows(self) -> npt.NDArray[np.float64]:
+        """Target rows (S+1, V) of a Markov model, in the order of the counts."""
+        assert isinstance(self.model, MarkovModel)
+        return stacked(self.model.target_rows, self.model.target_start)
+
+    @cached_property
+    def draft_rows(self) -> npt.NDArray[np.float64]:
+        """Draft rows (S+1, V), in the same order."""
+        assert isinstance(self.model, MarkovModel)
+        return stacked(self.model.draft_rows, self.model.draft_start)
+
+    @cached_property
+    def cells(self) -> int:
+        """How many cells of tokens are counted; V where there is room for every token."""
+        if self.by_context:
+            return self.model.vocab_size
+        return fine_cells(self.model.vocab_size, len(self.rows), self.positions)
+
+    def run(self, trials: int, first_trial: int = 0) -> Counts:
+        """Count the tokens of ``trials`` calls, or generations for a rule with state."""
+        # Every call emits a token, so this many calls fill the positions.
+        calls = 1 if self.verifier.contract == "verify" else self.positions
+        return self._simulate(trials, first_trial, calls, self.positions)
+
+    def first_calls(self, trials: int) -> Counts:
+        """Run ``trials`` first calls, whatever the rule; tokens by slot where contexts repeat."""
+        return self._simulate(trials, 0, 1, self.gamma + 1 if self.by_context else 0)
+
+    def sample(self, trials: int) -> Sample:
+        """Keep the first tokens of what ``run`` counts: as many as ``trials`` surely emit."""
+        by_slot = self.verifier.contract == "verify"
+        # A call emits a token at least; a generation fills its positions.
+        if by_slot:
+            return self._sample(min(STREAMED, trials), 1, self.positions)
+        size = min(2 * STREAMED, trials * self.positions)
+        return self._sample(size, self.positions, self.positions)
+
+    def sample_first_calls(self, trials: int) -> Sample:
+        """Keep the first tokens of single calls, whatever the rule."""
+        return self._sample(min(STREAMED_CALLS, trials), 1, self.gamma + 1)
+
+    def _sample(self, size: int, calls: int, positions: int) -> Sample:
+        room = max(MAX_STREAMED_ENTRIES // self.model.vocab_size, 1)
+        return sample(
+            self.tables, self.verifier.name, self.gamma, min(size, room), seed=self.seed,
+            calls=calls, positions=positions,
+        )  # fmt: skip
+
+    def _simulate(self, trials: int, first_trial: int, calls: int, positions: int) -> Counts:
+        return simulate(
+            self.tables,
+            self.verifier.name,
+            self.gamma,
+            trials,
+            first_trial=first_trial,
+            seed=self.seed,
+            threads=self.threads,
+            calls=calls,
+            transition_shape=(positions, len(self.rows), self.cells) if self.markov else (0, 1, 1),
+            cells=token_cells(self.model.vocab_size, self.cells) if self.markov else None,
+            pit_positions=0 if self.by_context else positions,
+        )

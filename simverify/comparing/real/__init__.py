@@ -1,0 +1,1 @@
+"""Comparisons on a pair of real models, decoding or replayed from a trace."""

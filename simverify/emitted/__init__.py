@@ -1,0 +1,24 @@
+"""Audit of tokens that some other engine emitted: a file or an endpoint, and the target alone.
+
+``requests`` reads them; ``endpoint`` asks a ``server`` for them over a ``transport``, and has
+them ``kept``. ``rescoring`` gives tokens their target rows, ``evidence`` keeps sums and ``judge``
+tests them as ``settings`` say; ``run`` is the whole.
+"""
+
+from simverify.emitted.endpoint import Asked, ask
+from simverify.emitted.requests import Request, read_requests, request_iv
+from simverify.emitted.run import Source, audit_outputs
+from simverify.emitted.server import Endpoint
+from simverify.emitted.settings import OutputSettings
+
+__all__ = [
+    "Asked",
+    "Endpoint",
+    "OutputSettings",
+    "Request",
+    "Source",
+    "ask",
+    "audit_outputs",
+    "read_requests",
+    "request_iv",
+]

@@ -1,0 +1,169 @@
+"""Target rows of emitted tokens by teacher forcing, twice: the second says how far rounding goes.
+
+The rows of the first scoring are the law that tokens are judged by. The second scores every
+request alone; it sets the orders and scores, which must not be built from the row that carries
+the noise, and its distance from the first is what the declared ball is measured by.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from simverify.emitted.requests import Request
+from simverify.models.sampling import Sampling
+from simverify.models.transformer import TransformerPair
+
+Floats = npt.NDArray[np.float64]
+
+BATCH = 16
+"""Requests scored together at most."""
+
+LOGIT_MARGIN = 0.1
+"""How far two logits may be off from each other, so that a token counts as support, at least."""
+
+_TINY = float(np.finfo(np.float64).tiny)
+
+_ENTRIES = 1 << 26
+"""Logits of a batch at most, 256 MB, one request excepted."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """Tokens of a request with their rows.
+
+    ``p``: float64 (n, V), law of each token; ``p_again``: that of the second scoring; ``q``:
+    the proxy draft's, or None. ``gap``: float64 (n,), by how much two logits have to be off from
+    each other for a token to be kept that is cut off (:func:`reach`), 0 for one that is kept;
+    ``shift``: float64 (n,), by how much the two scorings differ in the token's log-probability
+    before anything is cut off.
+    """
+
+    number: int
+    request: Request
+    p: Floats
+    p_again: Floats
+    q: Floats | None
+    gap: Floats
+    shift: Floats
+
+
+def rescore(requests: Sequence[Request], pair: TransformerPair, proxy: bool) -> Iterator[Scored]:
+    """Yield each request with its rows, in order.
+
+    Law and logits are those of ``pair``; with ``proxy`` its draft model gives the rows q.
+    """
+    for batch in _batches(requests, pair.vocab_size):
+        together = _logits(pair, pair.target_model, [requests[i] for i in batch])
+        drafts = _logits(pair, pair.draft_model, [requests[i] for i in batch]) if proxy else None
+        for place, i in enumerate(batch):
+            (alone,) = _logits(pair, pair.target_model, [requests[i]])
+            tokens = np.array(requests[i].tokens)
+            p = pair.sampling.rows(together[place])
+            q = None if drafts is None else pair.sampling.rows(drafts[place])
+            yield Scored(
+                i, requests[i], p, pair.sampling.rows(alone), q,
+                _gap(together[place], p, tokens, pair.sampling),
+                np.abs(_log_probability(together[place], tokens) - _log_probability(alone, tokens)),
+            )  # fmt: skip
+
+
+def other_precision(requests: Sequence[Request], pair: TransformerPair) -> list[Floats]:
+    """Return the rows of a bfloat16 target in float32, (n, V) for each request; else none."""
+    model = pair.target_model
+    if str(model.dtype) != "torch.bfloat16":
+        return []
+    model.float()
+    try:
+        return [pair.sampling.rows(_logits(pair, model, [request])[0]) for request in requests]
+    finally:
+        model.bfloat16()  # the same weights: each is a float32 number
+
+
+def in_bfloat16(requests: Sequence[Request], pair: TransformerPair) -> list[Scored]:
+    """Score requests with a float32 target, and again as one in bfloat16 rounds."""
+    import torch
+
+    found = []
+    for scored in rescore(requests, pair, False):
+        (own,) = _logits(pair, pair.target_model, [scored.request])
+        with torch.autocast(pair.target_model.device.type, torch.bfloat16):
+            (coarse,) = _logits(pair, pair.target_model, [scored.request])
+        tokens = np.array(scored.request.tokens)
+        shift = np.abs(_log_probability(own, tokens) - _log_probability(coarse, tokens))
+        found.append(replace(scored, p_again=pair.sampling.rows(coarse), shift=shift))
+    return found
+
+
+def distances(p: Floats, other: Floats) -> Floats:
+    """TV distance of each pair of rows, float64 (n,)."""
+    found: Floats = np.abs(p - other).sum(axis=1) / 2.0
+    return found
+
+
+def _batches(requests: Sequence[Request], vocab_size: int) -> Iterator[list[int]]:
+    batch: list[int] = []
+    longest = 0
+    for i, request in enumerate(requests):
+        width = max(longest, len(request.prompt) + len(request.tokens))
+        if batch and (len(batch) == BATCH or width * (len(batch) + 1) * vocab_size > _ENTRIES):
+            yield batch
+            batch, width = [], len(request.prompt) + len(request.tokens)
+        batch.append(i)
+        longest = width
+    if batch:
+        yield batch
+
+
+def _logits(
+    pair: TransformerPair, model: object, requests: Sequence[Request]
+) -> list[npt.NDArray[np.float32]]:
+    """Logits before each emitted token, float32 (n, V) for each request."""
+    fed = [(*request.prompt, *request.tokens[:-1]) for request in requests]
+    found = pair.cached(model, len(requests)).feed(fed)
+    return [rows[-len(r.tokens) :] for rows, r in zip(found, requests, strict=True)]
+
+
+def _gap(
+    logits: npt.NDArray[np.float32], p: Floats, tokens: npt.NDArray[np.int64], law: Sampling
+) -> Floats:
+    found = np.zeros(len(tokens))
+    for i in np.flatnonzero(p[np.arange(len(tokens)), tokens] == 0.0):
+        found[i] = max(reach(logits[i].astype(np.float64), int(tokens[i]), law), _TINY)
+    return found
+
+
+def reach(x: Floats, token: int, law: Sampling) -> float:
+    """Return the least M with which ``law`` may keep ``token``, of logits x (V,).
+
+    Each logit may be off by M/2. So may be ahead of the token whatever is not more than M above
+    it, and every probability may be larger than it should be by exp(M / temperature).
+    """
+    above = np.sort((x - x[token])[x > x[token]])
+    if not len(above):
+        return 0.0
+    if law.temperature == 0.0:
+        return float(above[-1])
+    least, kept = 0.0, np.sort(x)
+    if law.top_k is not None:
+        kept = kept[kept >= kept[-min(law.top_k, len(kept))]]
+        least = float(above[-law.top_k]) if law.top_k <= len(above) else 0.0
+    if law.top_p is None:
+        return least
+    p = np.exp((kept - kept[-1]) / law.temperature)
+    places = kept[kept > x[token]] - x[token]
+    # Mass of the tokens that are ahead for sure at M = 0, and from the place of each above on.
+    ahead = np.append(np.cumsum(p[::-1])[::-1][-len(places) :], 0.0) / p.sum()
+    begins, ends = np.append(0.0, places), np.append(places, np.inf)
+    with np.errstate(divide="ignore"):
+        needed = np.maximum(begins, law.temperature * np.log(ahead / law.top_p))
+    return max(least, float(needed[needed < ends].min()))
+
+
+def _log_probability(logits: npt.NDArray[np.float32], tokens: npt.NDArray[np.int64]) -> Floats:
+    x = logits.astype(np.float64)
+    top = x.max(axis=1)
+    total = np.log(np.exp(x - top[:, None]).sum(axis=1)) + top
+    found: Floats = x[np.arange(len(tokens)), tokens] - total
+    return found

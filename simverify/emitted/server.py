@@ -1,0 +1,171 @@
+"""One server: what it is asked for, and what its answers say."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from urllib.parse import urlsplit
+
+from simverify.emitted.transport import Failure, Refused, Transport
+from simverify.errors import UsageError
+from simverify.models.sampling import Sampling
+from simverify.models.transformer import TransformerPair
+
+MAX_TOKENS = 128
+
+_EXTRAS = {"logprobs": 1, "return_token_ids": True, "return_tokens_as_token_ids": True}
+"""What gets token ids from servers that have them; one that refuses it is asked without."""
+
+_UNPENALISED = {"presence_penalty": 0.0, "frequency_penalty": 0.0}
+_VLLM = _UNPENALISED | {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
+_PLAIN: dict[str, dict[str, Any]] = {
+    "vllm": _VLLM,
+    "sglang": _VLLM,
+    "llamacpp": _UNPENALISED | {"top_k": 0, "min_p": 0.0, "repeat_penalty": 1.0},
+}
+"""By ``owned_by`` of a model: how a server is told to change nothing where nothing was asked.
+
+vLLM and SGLang take the model's ``generation_config`` otherwise, llama.cpp its own top-k of 40.
+Other servers may refuse what they do not know, so they are not told.
+"""
+
+_ID = "token_id:"
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A server: ``url`` up to or without ``/v1/completions``; ``model`` None asks for its first.
+
+    ``max_tokens``: limit of one completion.
+    """
+
+    url: str
+    model: str | None = None
+    max_tokens: int = MAX_TOKENS
+
+    def __post_init__(self) -> None:
+        try:
+            parts = urlsplit(self.url)
+            whole = parts.scheme in ("http", "https") and bool(parts.hostname)
+            _ = parts.port
+        except ValueError:
+            whole = False
+        if not whole:
+            raise UsageError(f"endpoint is {self.url!r}: expected http://HOST:PORT")
+        if "@" in parts.netloc:
+            raise UsageError(
+                "endpoint has a user or a password in its address, which documents would show: "
+                "put a key into SIMVERIFY_API_KEY"
+            )
+        if self.max_tokens < 1:
+            raise UsageError(f"max tokens is {self.max_tokens}: expected 1 or more")
+
+    def at(self, path: str) -> str:
+        """Return the address of ``path``, such as completions."""
+        base = self.url.rstrip("/").removesuffix("/completions").removesuffix("/v1")
+        return f"{base}/v1/{path}"
+
+
+class Server:
+    """A server and what it was found to understand.
+
+    ``asked``: what every request asks for beside its prompt. ``known``: whether it says what
+    it is, so that it was told to apply no defaults of its own.
+    """
+
+    def __init__(self, endpoint: Endpoint, pair: TransformerPair, transport: Transport) -> None:
+        self._endpoint, self._pair, self._transport = endpoint, pair, transport
+        name, owner = self._listed()
+        self.known = owner in _PLAIN
+        self.asked = _asked(pair.sampling, endpoint.max_tokens, owner)
+        if name is not None:
+            self.asked["model"] = name
+        self._extras = True
+        self._pieces = cache(self._vocabulary)
+
+    def complete(self, number: int, prompt: str) -> dict[str, Any]:
+        """Return the completion of a prompt as an object of a file of outputs.
+
+        Ids beyond ``max_tokens`` are cut, and ``cut`` says how many: that they are there may
+        depend on how many draft tokens were accepted.
+        """
+        address = self._endpoint.at("completions")
+        try:
+            answer = self._transport.call(address, self._body(prompt, extras=self._extras))
+        except Refused as refused:
+            if not self._extras or refused.code not in (400, 422):
+                raise
+            answer = self._transport.call(address, self._body(prompt, extras=False))
+            self._extras = False
+        choices = answer.get("choices") if isinstance(answer, dict) else None
+        if not (isinstance(choices, list) and choices and isinstance(choices[0], dict)):
+            where = f"{self._endpoint.url}: answer {number}"
+            raise Failure(f"{where} has no choices: expected those of OpenAI's completions")
+        return {"prompt": prompt} | self._read(choices[0]) | {"asked": self.asked}
+
+    def _read(self, choice: dict[str, Any]) -> dict[str, Any]:
+        ids, most = self._ids(choice), self._endpoint.max_tokens
+        if isinstance(ids, list) and len(ids) > most:
+            return {"tokens": ids[:most], "finish_reason": "length", "cut": len(ids) - most}
+        found = {"text": choice.get("text")} if ids is None else {"tokens": ids}
+        ends = ("finish_reason", "stop_reason", "matched_stop")
+        return found | {name: choice[name] for name in ends if choice.get(name) is not None}
+
+    def _body(self, prompt: str, *, extras: bool) -> dict[str, Any]:
+        if not extras:
+            return {"prompt": prompt} | self.asked
+        return {"prompt": self._pair.encode(prompt)} | self.asked | _EXTRAS
+
+    def _ids(self, choice: dict[str, Any]) -> Any:
+        """Token ids of a choice, however the server gives them; None where it does not."""
+        if choice.get("token_ids") is not None:
+            return choice["token_ids"]
+        logprobs = choice.get("logprobs")
+        pieces = logprobs.get("tokens") if isinstance(logprobs, dict) else None
+        if not (isinstance(pieces, list) and all(isinstance(piece, str) for piece in pieces)):
+            return None
+        if all(piece.startswith(_ID) and piece[len(_ID) :].isdigit() for piece in pieces):
+            return [int(piece[len(_ID) :]) for piece in pieces]
+        return self._spelt(pieces)
+
+    def _spelt(self, pieces: Sequence[str]) -> list[int] | None:
+        """Ids of tokens given by their texts; None where one may be of two, or of none."""
+        known = self._pieces()
+        ids = [known.get(piece) for piece in pieces]
+        return [i for i in ids if i is not None] if None not in ids else None
+
+    def _vocabulary(self) -> dict[str, int | None]:
+        """Each token's own text; those of which two have the same tell nothing."""
+        found: dict[str, int | None] = {}
+        for token in range(self._pair.vocab_size):
+            text = self._pair.tokenizer.decode([token], clean_up_tokenization_spaces=False)
+            found[text] = None if text in found else token
+        return found
+
+    def _listed(self) -> tuple[str | None, str | None]:
+        """Name of the model that is asked for, the first that is listed if none was named.
+
+        With its owner, by which servers say what they are; None for what is not said.
+        """
+        name = self._endpoint.model
+        try:
+            listed = self._transport.call(self._endpoint.at("models"), None)
+        except Refused as refused:
+            if refused.code in (401, 403):
+                raise
+            return name, None
+        entries = listed.get("data") if isinstance(listed, dict) else None
+        models = [m for m in entries if isinstance(m, dict)] if isinstance(entries, list) else []
+        model = next((m for m in models if name in (None, m.get("id"))), {})
+        named, owner = model.get("id"), model.get("owned_by")
+        first = named if isinstance(named, str) else None
+        return name or first, owner if isinstance(owner, str) else None
+
+
+def _asked(law: Sampling, max_tokens: int, owner: str | None) -> dict[str, Any]:
+    given = {
+        "max_tokens": max_tokens,
+        "temperature": law.temperature,
+        "top_p": 1.0 if law.top_p is None else law.top_p,
+    }
+    return _PLAIN.get(owner or "", {}) | given | ({} if law.top_k is None else {"top_k": law.top_k})

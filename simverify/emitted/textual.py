@@ -1,0 +1,48 @@
+"""Text in the place of token ids: how often a tokenizer does not give back what was drawn.
+
+A model may draw "th" and "e" where its tokenizer has "the": the text is the same, the tokens
+are not. No reader of the text can tell; so the target itself is made to write, as a control.
+"""
+
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+
+import numpy as np
+
+from simverify.emitted.requests import Request, retokenise
+from simverify.models.transformer import TransformerPair
+
+TOKENS = 2048
+"""Tokens of the control, about."""
+
+_LANES = 32
+
+
+def changed_tokens(
+    requests: Sequence[Request], pair: TransformerPair, seed: int
+) -> tuple[int, int]:
+    """Let the target answer the prompts; return its tokens, and how many come back as others."""
+    given = [request for request in requests if request.from_text]
+    lanes = [given[i % len(given)] for i in range(_LANES)]
+    drawn: list[list[int]] = [[] for _ in lanes]
+    model = pair.cached(pair.target_model, len(lanes))
+    rng = np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, 3, 0]))
+    room = min(pair.context - len(request.prompt) for request in lanes)
+    feed = [list(request.prompt) for request in lanes]
+    for _ in range(min(TOKENS // _LANES, room)):
+        rows = pair.sampling.rows(np.stack([own[-1] for own in model.feed(feed)]))
+        sums = np.cumsum(rows, axis=1)
+        u = rng.random(len(lanes))[:, None] * sums[:, -1:]
+        tokens = (sums <= u).sum(axis=1).tolist()
+        for lane, token in zip(drawn, tokens, strict=True):
+            if not lane or lane[-1] not in pair.eos:
+                lane.append(token)
+        feed = [[token] for token in tokens]
+    changed = 0
+    for lane in drawn:
+        body = lane[:-1] if lane[-1] in pair.eos else lane
+        text = pair.tokenizer.decode(body, clean_up_tokenization_spaces=False)
+        again = retokenise(text, pair)
+        kept = SequenceMatcher(None, body, again, autojunk=False).get_matching_blocks()
+        changed += max(len(body), len(again)) - sum(block.size for block in kept)
+    return sum(map(len, drawn)), changed

@@ -1,0 +1,148 @@
+"""The pytest plugin: the ``simverify_audit`` fixture and the marker ``distribution``.
+
+Loaded with every pytest run of its environment, so nothing heavy is imported before an audit.
+Settings and where they come from: :mod:`simverify.plugin.settings`.
+"""
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
+
+import pytest
+
+from simverify.errors import SimverifyError, UsageError
+from simverify.plugin.settings import (
+    AUDIT_SETTINGS,
+    MARKER,
+    OPTIONS,
+    AuditArguments,
+    flag,
+    settings_of_call,
+    settings_of_run,
+    settings_of_test,
+)
+
+if TYPE_CHECKING:
+    from simverify.auditing.subject import Contract
+    from simverify.results import AuditRun
+
+_PROPERTY = "simverify"
+_SETTINGS = pytest.StashKey[dict[str, Any]]()
+
+
+class InconclusiveWarning(UserWarning):
+    """An audit ended INCONCLUSIVE under ``--simverify-inconclusive=warn``."""
+
+
+class Audit(Protocol):
+    """What the ``simverify_audit`` fixture is."""
+
+    def __call__(
+        self,
+        rule_or_spec: Callable[..., Any] | str,
+        *,
+        contract: "Contract | None" = None,
+        **given: Unpack[AuditArguments],
+    ) -> "AuditRun":
+        """Audit a rule; see :func:`simverify_audit`."""
+        ...
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add one ``--simverify-`` option per setting."""
+    group = parser.getgroup("simverify", "simverify: audits of speculative-decoding verifiers")
+    for name, setting in OPTIONS.items():
+        group.addoption(flag(name), metavar=name.upper(), help=setting.help)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker and read the settings, so that a wrong one ends the run at once."""
+    arguments = ", ".join(f"{name}=" for name in AUDIT_SETTINGS)
+    config.addinivalue_line(
+        "markers", f"{MARKER}({arguments}): a test of an emitted law, with settings of its audits"
+    )
+    config.stash[_SETTINGS] = settings_of_run(config)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem(
+    collector: pytest.Module | pytest.Class,
+) -> Generator[None, Any, Any]:
+    """Check the marker's arguments where a wrong one is a collection error of its module."""
+    made = yield
+    for item in made if isinstance(made, list) else ():
+        if isinstance(item, pytest.Item):
+            try:
+                settings_of_test(item)
+            except UsageError as error:
+                raise collector.CollectError(f"{item.nodeid}: {error}") from None
+    return made
+
+
+@pytest.fixture
+def simverify_audit(request: pytest.FixtureRequest) -> Audit:
+    """Put a verifier on trial: ``simverify_audit(verify, gamma=4)`` fails unless it passes.
+
+    Takes a callable or, as ``simverify audit`` does, a SPEC. ``contract`` is what the code
+    itself declares, else "verify"; say "step" for a step rule. Every other option of the
+    command line is an argument too: ``gamma``, ``vocab``, ``tolerance``, ``strict_probes``,
+    ``batch``, ``eos``, ``max_paths``, ``max_samples``, ``seconds``, ``alpha``, ``detect``,
+    ``seed``. Returns the :class:`simverify.results.AuditRun`.
+
+    The audit runs in the test's own process. A loop in Python that does not end is a finding,
+    and so is code that ends its process: it is tried in a child first, on Linux. A call into
+    compiled code that never returns is not ended here; ``simverify audit``, which runs all of
+    it in a child, ends it and says where.
+    """
+
+    def run_audit(
+        rule_or_spec: Callable[..., Any] | str,
+        *,
+        contract: "Contract | None" = None,
+        **given: Unpack[AuditArguments],
+    ) -> "AuditRun":
+        from msgspec.structs import replace
+
+        from simverify.auditing.process.supervised import crash
+        from simverify.auditing.run import audit
+        from simverify.auditing.settings import AuditSettings
+        from simverify.plugin.subject import find_subject, reproduce
+        from simverify.reports.audit.failure import failure_lines, verdict_lines
+
+        try:
+            chosen = request.config.stash[_SETTINGS] | settings_of_test(request.node)
+            inconclusive = chosen.pop("inconclusive", "fail")
+            settings = AuditSettings(**chosen | settings_of_call(given))
+            subject = find_subject(rule_or_spec, request)
+            judged_as = contract or subject.contract or "verify"
+            # Its own process may not die with the code; a call in a child shows it first.
+            run = crash(subject, judged_as, settings) or audit(subject, judged_as, settings)
+            run = replace(run, reproduce=reproduce(subject, judged_as, settings, request))
+        except SimverifyError as error:
+            raise pytest.fail.Exception(f"simverify: {error}", pytrace=False) from None
+        request.node.user_properties.append((_PROPERTY, f"{run.verdict} {run.spec}"))
+        if run.verdict == "INCONCLUSIVE" and inconclusive == "warn":
+            warnings.warn(InconclusiveWarning("\n".join(verdict_lines(run))), stacklevel=2)
+        elif run.verdict != "PASS":
+            pytest.fail("\n".join(failure_lines(run)), pytrace=False)
+        return run
+
+    return run_audit
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many audits ran; xdist's workers send theirs with the reports of the tests."""
+    verdicts: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            # The last of a test's reports has the audits of all its phases.
+            if getattr(report, "when", None) == "teardown":
+                verdicts.update(
+                    value.split()[0] for name, value in report.user_properties if name == _PROPERTY
+                )
+    if verdicts:
+        total = verdicts.total()
+        counts = [f"{verdicts[v]} {v}" for v in ("PASS", "FAIL", "INCONCLUSIVE") if verdicts[v]]
+        plural = "" if total == 1 else "s"
+        terminalreporter.write_line(f"simverify: {total} audit{plural}: {', '.join(counts)}")

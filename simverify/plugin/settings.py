@@ -1,0 +1,193 @@
+"""Where the pytest plugin's settings come from, and what is said of a wrong one.
+
+The arguments of a call of the fixture win, then the marker's, which are the next nearest to
+the test; then come the command line (``--simverify-max-paths``), the environment
+(``SIMVERIFY_PYTEST_MAX_PATHS``), ``[tool.simverify.pytest]`` in the root's pyproject.toml
+(``max-paths``) and the defaults of :class:`simverify.auditing.run.AuditSettings`, which checks
+ranges when an audit starts.
+"""
+
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypedDict
+
+import pytest
+
+from simverify.errors import UsageError
+from simverify.names import pick
+
+MARKER = "distribution"
+
+_PREFIX = "SIMVERIFY_PYTEST_"
+_TABLE = ("tool", "simverify", "pytest")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting's type and the words for it; ``choices`` of a string."""
+
+    kind: type
+    expected: str
+    help: str
+    choices: tuple[str, ...] = ()
+
+    def read(self, text: str) -> object:
+        """Value of a text from the command line or the environment; else ``ValueError``."""
+        try:
+            return self.check(self.kind(text))
+        except ValueError:
+            raise ValueError(f"got {text!r}, expected {self.expected}") from None
+
+    def check(self, value: object) -> object:
+        """Return ``value``; raises ``ValueError`` if it has the wrong type."""
+        kinds = (int, float) if self.kind is float else (self.kind,)
+        fits = isinstance(value, kinds) and (self.kind is bool or not isinstance(value, bool))
+        if not fits or (self.choices and value not in self.choices):
+            raise ValueError(f"got {value!r}, expected {self.expected}")
+        return value
+
+
+class AuditArguments(TypedDict, total=False):
+    """What a call of the ``simverify_audit`` fixture may set, as the command line does."""
+
+    gamma: int
+    vocab: int
+    tolerance: float
+    strict_probes: bool
+    batch: int
+    eos: int
+    alpha: float
+    detect: float
+    max_paths: int
+    max_samples: int
+    seconds: float
+    seed: int
+
+
+AUDIT_SETTINGS = {
+    "alpha": Setting(float, "a number", "false-alarm rate of a sampled audit"),
+    "detect": Setting(float, "a number", "TV that a sampled audit finds with power .9"),
+    "max_paths": Setting(int, "a whole number", "budget of an audit's exact tier"),
+    "max_samples": Setting(int, "a whole number", "budget of an audit's sampled tier"),
+    "seconds": Setting(float, "a number", "time limit of each tier, which only ends it"),
+    "seed": Setting(int, "a whole number", "seed of the audits"),
+}
+"""Fields of ``AuditSettings``, all of which the marker takes."""
+
+ARGUMENTS = {
+    **AUDIT_SETTINGS,
+    "gamma": Setting(int, "a whole number", "largest draft length"),
+    "vocab": Setting(int, "a whole number", "largest vocabulary"),
+    "tolerance": Setting(float, "a number", "largest deviation that is rounding"),
+    "strict_probes": Setting(bool, "True or False", "warnings of the probes fail the audit"),
+    "batch": Setting(int, "a whole number", "blocks per call of batched code"),
+    "eos": Setting(int, "a whole number", "id that the code takes for end of sequence"),
+}
+"""What the fixture takes: the settings, and what belongs to the code under audit."""
+
+OPTIONS = {
+    **AUDIT_SETTINGS,
+    "inconclusive": Setting(
+        str,
+        "'fail' or 'warn'",
+        "what an INCONCLUSIVE audit is: fail (the default) or warn",
+        ("fail", "warn"),
+    ),
+}
+
+
+def flag(name: str) -> str:
+    """Return the command line's name of a setting."""
+    return f"--simverify-{name.replace('_', '-')}"
+
+
+def settings_of_run(config: pytest.Config) -> dict[str, Any]:
+    """Return what is set for the whole run. Raises ``pytest.UsageError``, in one line."""
+    chosen = _from_pyproject(config.rootpath / "pyproject.toml")
+    chosen |= _from_environment(os.environ)
+    for name, setting in OPTIONS.items():
+        text = config.getoption(flag(name))
+        if text is not None:
+            chosen[name] = _told(flag(name), setting.read, text)
+    return chosen
+
+
+def settings_of_test(item: pytest.Item) -> dict[str, Any]:
+    """Return the arguments of a test's markers, the nearest one's first; else ``UsageError``."""
+    chosen: dict[str, Any] = {}
+    for mark in item.iter_markers(MARKER):
+        if mark.args:
+            raise UsageError(
+                f"@pytest.mark.{MARKER} got {mark.args[0]!r}: it takes keyword arguments only, "
+                f"{', '.join(AUDIT_SETTINGS)}"
+            )
+        for key, value in mark.kwargs.items():
+            name = pick(key, AUDIT_SETTINGS, f"argument of @pytest.mark.{MARKER}")
+            try:
+                AUDIT_SETTINGS[name].check(value)
+            except ValueError as error:
+                raise UsageError(f"@pytest.mark.{MARKER}: {name}: {error}") from None
+            chosen.setdefault(name, value)
+    return chosen
+
+
+def settings_of_call(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call of the fixture; else ``UsageError``."""
+    chosen = {}
+    for key, value in given.items():
+        name = pick(key, ARGUMENTS, "argument of simverify_audit")
+        try:
+            ARGUMENTS[name].check(value)
+        except ValueError as error:
+            raise UsageError(f"simverify_audit: {name}: {error}") from None
+        chosen["vocab_size" if name == "vocab" else name] = value
+    return chosen
+
+
+def _from_pyproject(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        table: Any = tomllib.loads(path.read_text(encoding="utf-8"))
+        for part in _TABLE:
+            table = table.get(part, {})
+        entries = dict(table.items())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise pytest.UsageError(f"{path}: {error}") from None
+    except AttributeError:
+        raise pytest.UsageError(f"{path}: {'.'.join(_TABLE)} is not a table") from None
+    known = {name.replace("_", "-"): name for name in OPTIONS}
+    return _named(entries, known, f"key of [{'.'.join(_TABLE)}]", Setting.check)
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    entries = {key: text for key, text in environment.items() if key.startswith(_PREFIX)}
+    known = {_PREFIX + name.upper(): name for name in OPTIONS}
+    return _named(entries, known, "environment variable", Setting.read)
+
+
+def _named(
+    entries: Mapping[str, Any],
+    known: Mapping[str, str],
+    kind: str,
+    take: Callable[[Setting, Any], object],
+) -> dict[str, Any]:
+    chosen = {}
+    for key, value in entries.items():
+        try:
+            name = known[pick(key, known, kind)]
+        except UsageError as error:
+            raise pytest.UsageError(str(error)) from None
+        chosen[name] = _told(f"{kind} {key}", partial(take, OPTIONS[name]), value)
+    return chosen
+
+
+def _told(where: str, take: Callable[[Any], object], value: object) -> object:
+    try:
+        return take(value)
+    except ValueError as error:
+        raise pytest.UsageError(f"{where}: {error}") from None

@@ -1,0 +1,1 @@
+"""Result documents as files: written whole, read, checked."""

@@ -1,0 +1,163 @@
+"""What a schema cannot say of a run file: lengths that go together, numbers in their range.
+
+That its verdicts are those of its findings is ``verdicts``'.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+
+from simverify.errors import UsageError
+from simverify.reports.words import clean
+from simverify.results import (
+    AuditRun,
+    CompareResult,
+    CompareRun,
+    Counterexample,
+    Document,
+    Instance,
+    PlanRun,
+)
+from simverify.results.reading.ranges import out_of_range
+from simverify.results.reading.verdicts import verdict_complaints
+
+_ROUNDING = 1e-6
+
+
+def check_consistent(run: Document, name: str) -> None:
+    """Raise ``UsageError`` that names the first field of ``run`` that fits nothing else."""
+    for complaint in _complaints(run):
+        said = clean(complaint)
+        raise UsageError(f"{name} is not a result document of this version: {said}")
+
+
+def _complaints(run: Document) -> Iterator[str]:
+    yield from out_of_range(run)
+    if isinstance(run, CompareRun):
+        yield from _comparison(run)
+    elif isinstance(run, PlanRun):
+        yield from _plan(run)
+    elif isinstance(run, AuditRun):
+        yield from _audit(run)
+    yield from verdict_complaints(run)
+
+
+def _comparison(run: CompareRun) -> Iterator[str]:
+    names = [model.name for model in run.models]
+    if not run.results:
+        yield "results is empty: expected one or more"
+    timed = {(timing.model, timing.verifier) for timing in run.meta.timings}
+    for i, row in enumerate(run.results):
+        where = f"results[{i}]"
+        if row.model not in names:
+            yield f"{where}.model is {row.model!r}, which is not in models"
+        if (row.model, row.verifier) not in timed:
+            yield f"meta.timings has no entry for {where}, {row.verifier!r} on {row.model!r}"
+        if row.gamma != run.gamma:
+            yield f"{where}.gamma is {row.gamma}: expected {run.gamma}, as gamma"
+        yield from _row(row, where)
+    for i, model in enumerate(run.models):
+        if model.name not in {row.model for row in run.results}:
+            yield f"models[{i}].name is {model.name!r}, which has no result"
+        high = model.bounds.coupling.upper
+        yield from _within(f"models[{i}].bounds.coupling.upper", [high], 0.0, run.gamma)
+    calls = {len(row.calls) for row in run.results}
+    if len(calls) > 1:
+        yield "results have different numbers of calls: expected the same for all"
+
+
+def _row(row: CompareResult, where: str) -> Iterator[str]:
+    curve = row.acceptance_ccdf
+    for name in ("exact", "lower", "upper", "measured"):
+        values = getattr(curve, name)
+        if values is None:
+            continue
+        if len(values) != row.gamma:
+            yield (
+                f"{where}.acceptance_ccdf.{name} has {len(values)} values: expected "
+                f"{row.gamma}, one for each l"
+            )
+        yield from _within(f"{where}.acceptance_ccdf.{name}", values, 0.0, 1.0)
+    expected, measured = row.expected_accepted, row.measured
+    numbers = {
+        "expected_accepted.exact": expected.exact if expected.exact is not None else 0.0,
+        "expected_accepted.lower": expected.lower,
+        "expected_accepted.upper": expected.upper,
+        "measured.mean": measured.mean,
+        "measured.ci_low": measured.ci_low,
+        "measured.ci_high": measured.ci_high,
+        "optimum.expected_accepted": row.optimum.expected_accepted,
+    }
+    for name, value in numbers.items():
+        yield from _within(f"{where}.{name}", [value], 0.0, row.gamma)
+    yield from _within(f"{where}.speedup.cost_ratio", [row.speedup.cost_ratio], 0.0, 1e9)
+    for k, pit in enumerate(row.lossless.pits):
+        if len(pit.differences) < 2:
+            yield f"{where}.lossless.pits[{k}].differences has no two values: expected 2 or more"
+        yield from _within(f"{where}.lossless.pits[{k}].differences", pit.differences, -1.0, 1.0)
+        yield from _within(f"{where}.lossless.pits[{k}].band", [pit.band], 0.0, math.inf)
+
+
+def _audit(run: AuditRun) -> Iterator[str]:
+    if not run.reproduce.strip():
+        yield "reproduce is empty: expected a command"
+    for part in ("counterexample", "breach", "trial"):
+        shown = getattr(run, part)
+        if shown is not None:
+            yield from _rows(shown.instance, f"{part}.instance")
+    found = run.counterexample
+    if found is None:
+        return
+    if not found.sequence:
+        yield "counterexample.sequence is empty: expected the tokens of an output"
+    yield from _tree(found)
+    numbers = {"emitted": found.probability_emitted, "expected": found.probability_expected}
+    for name, value in numbers.items():
+        yield from _within(f"counterexample.probability_{name}", [value], 0.0, 1.0)
+
+
+def _rows(instance: Instance, where: str) -> Iterator[str]:
+    if not instance.target_probs:
+        yield f"{where}.target_probs is empty: expected a row after each prefix"
+    missing = set(instance.target_probs) - set(instance.draft_probs)
+    if missing:
+        yield (
+            f"{where}.draft_probs has no row after {min(missing)!r}: expected one, as in "
+            "target_probs"
+        )
+
+
+def _tree(found: Counterexample) -> Iterator[str]:
+    """Branches leave the sequence at its last token at most, each of them once."""
+    seen: dict[tuple[int, ...], int] = {}
+    for i, branch in enumerate(found.tree):
+        where, tokens = f"counterexample.tree[{i}].sequence", branch.sequence
+        if not 1 <= len(tokens) <= len(found.sequence):
+            yield f"{where} has {len(tokens)} tokens: expected 1 to {len(found.sequence)}"
+        elif tokens[:-1] != found.sequence[: len(tokens) - 1]:
+            yield f"{where} leaves counterexample.sequence before its last token"
+        elif tokens in seen:
+            yield f"{where} is that of counterexample.tree[{seen[tokens]}]: expected each once"
+        else:
+            seen[tokens] = i
+        for name in ("probability_emitted", "probability_expected"):
+            value = getattr(branch, name)
+            yield from _within(f"counterexample.tree[{i}].{name}", [value], 0.0, 1.0)
+
+
+def _plan(run: PlanRun) -> Iterator[str]:
+    if len(run.rows) != len(run.meta.row_seconds):
+        yield (
+            f"meta.row_seconds has {len(run.meta.row_seconds)} values: expected {len(run.rows)}, "
+            "one for each row"
+        )
+    if not run.meta.timings:
+        yield "meta.timings is empty: expected the speed that the times rest on"
+    if getattr(run, run.asked) is None:
+        yield f"{run.asked} is null: expected a number, as asked says"
+
+
+def _within(name: str, values: Sequence[float], low: float, high: float) -> Iterator[str]:
+    for i, value in enumerate(values):
+        if not low - _ROUNDING <= value <= high + _ROUNDING:
+            place = f"[{i}]" if len(values) > 1 else ""
+            yield f"{name}{place} is {value:g}: expected {low:g} to {high:g}"

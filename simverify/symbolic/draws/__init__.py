@@ -1,0 +1,1 @@
+"""Symbolic values: draws, what is monotone in one, races, arrays of them."""

@@ -1,0 +1,280 @@
+"""Monotone functions of one uniform, in normal forms that keep their law recognisable.
+
+With v = u or 1 - u and E = -log v (a standard exponential), a form is one of
+
+=========  ==================  =========================================
+kind       value               arises from
+=========  ==================  =========================================
+``u``      a u + b             scaling, shifting, ``1 - u``
+``up``     a v**b              powers, reciprocals
+``ea``     a E + b             ``-log(u)``, exponential draws
+``ep``     a E**b              ``p / E``
+``le``     a log(E) + b        Gumbel noise plus logits
+``g``      op(inner)           anything else that is monotone, with steps too
+=========  ==================  =========================================
+
+The first five are what races (:mod:`.races`) and products (:mod:`.chains`) are made of.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from simverify.symbolic.draws.grids import HALVES, rounded, step_above
+
+INF = math.inf
+TINY_OFFSET = 2e-7
+"""``log(u + eps)`` with eps up to this (float32's and a little) is read as ``log(u)``.
+
+The race it enters is then off by at most eps in probability, which is added to the slack.
+"""
+
+ROUNDING = 1e-13
+"""Relative distance at which a bound counts as the integer it was computed to be."""
+
+
+class NotMonotone(Exception):
+    """The operation leaves the monotone functions of one uniform."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One monotone function on (0, 1); ``slack`` bounds the probability it is wrong on."""
+
+    kind: str
+    a: float
+    b: float
+    flip: bool = False
+    inner: "Form | None" = None
+    op: str = ""
+    slack: float = 0.0
+
+    def value(self, u: float) -> float:
+        """Value at ``u`` in [0, 1], the ends as limits."""
+        if self.kind == "u":
+            return self.a * u + self.b
+        if self.inner is not None:
+            return _apply(self.op, self.a, self.b, self.inner.value(u))
+        v = 1 - u if self.flip else u
+        if self.kind == "up":
+            return self.a * _power(v, self.b)
+        e = INF if v <= 0 else -math.log(v)
+        if self.kind == "ea":
+            return self.a * e + self.b
+        if self.kind == "ep":
+            return self.a * _power(e, self.b)
+        return self.a * _log(e) + self.b
+
+    def threshold(self, c: float, *, closed: bool = False) -> tuple[float, bool]:
+        """Return ``(t, increasing)``: value(u) < c iff u < t (increasing) or u > t.
+
+        ``closed``: the same for value(u) <= c, which differs for steps alone.
+        """
+        if self.kind == "u":
+            return (c - self.b) / self.a, self.a > 0
+        if self.inner is not None:
+            if self.op == "floor":
+                return self.inner.threshold(_step_above(c, closed=closed))
+            if self.op in HALVES:
+                return self.inner.threshold(step_above(c, self.op, closed=closed))
+            bound, increasing = _invert(self.op, self.a, self.b, c)
+            # Where the function falls, < c is "not at most" before it.
+            t, inner_increasing = self.inner.threshold(bound, closed=closed == increasing)
+            return t, increasing == inner_increasing
+        if self.kind == "up":
+            v = _power_inverse(c / self.a, self.b)
+            increasing = (self.a > 0) == (self.b > 0)
+            return (1 - v, not increasing) if self.flip else (v, increasing)
+        if self.kind == "ea":
+            e, increasing = (c - self.b) / self.a, self.a > 0
+        elif self.kind == "ep":
+            e = _power_inverse(c / self.a, self.b)
+            increasing = (self.a > 0) == (self.b > 0)
+        else:
+            e, increasing = _exp((c - self.b) / self.a), self.a > 0
+        # E falls as u rises, unless it is the exponential of 1 - u.
+        return (-math.expm1(-e), increasing) if self.flip else (_exp(-e), not increasing)
+
+    def affine(self, scale: float, shift: float) -> "Form":
+        """``scale * value + shift``."""
+        if scale == 0 or not math.isfinite(scale) or not math.isfinite(shift):
+            raise NotMonotone(f"{scale} * draw + {shift}")
+        if scale == 1 and shift == 0:
+            return self
+        if self.kind in ("u", "ea", "le"):
+            return self._like(self.kind, scale * self.a, scale * self.b + shift)
+        if shift == 0 and self.kind in ("up", "ep"):
+            return self._like(self.kind, scale * self.a, self.b)
+        return self._wrap("affine", scale, shift)
+
+    def log(self) -> "Form":
+        """Natural logarithm; the value must be positive."""
+        form = self._centred()
+        if form.kind == "up" and form.a > 0:
+            return form._like("ea", -form.b, math.log(form.a))
+        if form.kind == "ep" and form.a > 0:
+            return form._like("le", form.b, math.log(form.a))
+        form._must_be_positive("log")
+        return form._wrap("log", 0, 0)
+
+    def exp(self) -> "Form":
+        """Exponential."""
+        if self.kind == "ea":
+            return self._like("up", _exp(self.b), -self.a)._plain()
+        if self.kind == "le":
+            return self._like("ep", _exp(self.b), self.a)._plain()
+        return self._wrap("exp", 0, 0)
+
+    def power(self, k: float) -> "Form":
+        """``value ** k``; the value must be positive, but for k = -1."""
+        if k == 0 or not math.isfinite(k):
+            raise NotMonotone(f"draw ** {k}")
+        form = self._centred()
+        if form.kind in ("up", "ep") and (form.a > 0 or k == -1):
+            return form._like(form.kind, form.a**k, form.b * k)._plain()
+        form._must_be_positive("power")
+        return form._wrap("power", k, 0)
+
+    def floor(self) -> "Form":
+        """Largest integer not above the value."""
+        return self._wrap("floor", 0, 0)
+
+    def rounded(self, dtype: str) -> "Form":
+        """Nearest number of a 16-bit dtype."""
+        return self if self.op == dtype else self._wrap(dtype, 0, 0)
+
+    def is_whole(self) -> bool:
+        """Whether all values are integers."""
+        if self.op == "affine" and self.inner is not None:
+            return self.a == int(self.a) and self.b == int(self.b) and self.inner.is_whole()
+        return self.op == "floor"
+
+    def has_steps(self) -> bool:
+        """Whether single values have a probability: there is a rounding inside."""
+        steps = self.op == "floor" or self.op in HALVES
+        return steps or (self.inner is not None and self.inner.has_steps())
+
+    def range(self, low: float, high: float) -> tuple[float, float]:
+        """Smallest and largest value over u in [low, high]."""
+        x, y = self.value(low), self.value(high)
+        return (x, y) if x <= y else (y, x)
+
+    def race(self) -> tuple[tuple[Any, ...], float, int]:
+        """Read the value as g(E / rate): the family naming g, the rate, and g's direction.
+
+        Two values of one family compare as their E / rate do (direction +1) or the other
+        way round (-1).
+        """
+        if self.inner is not None:
+            family, rate, sense = self.inner.race()
+            rising = _invert(self.op, self.a, self.b, _sample_point(self.op))[1]
+            return ("g", self.op, self.a, self.b, family), rate, sense if rising else -sense
+        sign = 1 if self.a > 0 else -1
+        if self.kind == "u":
+            return ("u", self.a, self.b), 1.0, -sign
+        if self.kind == "up":
+            up = 1 if self.b > 0 else -1
+            return ("up", self.a, up), 1 / abs(self.b), -sign * up
+        if self.kind == "ea" and self.b != 0:
+            return ("ea", self.b, sign), 1 / abs(self.a), sign
+        if self.kind == "le":
+            return ("le", self.a), _exp(-self.b / self.a), sign
+        k = self.b if self.kind == "ep" else 1.0
+        up = 1 if k > 0 else -1
+        return ("ep", k, sign), abs(self.a) ** (-1 / k), sign * up
+
+    def _like(self, kind: str, a: float, b: float) -> "Form":
+        if a == 0 or not math.isfinite(a) or not math.isfinite(b):
+            raise NotMonotone(f"a draw scaled by {a} and shifted by {b}")
+        return Form(kind, a, b, self.flip, None, "", self.slack)
+
+    def _wrap(self, op: str, a: float, b: float) -> "Form":
+        return Form("g", a, b, self.flip, self, op, self.slack)
+
+    def _plain(self) -> "Form":
+        """Write first powers as the affine kinds."""
+        if self.b != 1:
+            return self
+        if self.kind == "ep":
+            return self._like("ea", self.a, 0.0)
+        if self.flip:
+            return Form("u", -self.a, self.a, slack=self.slack)
+        return Form("u", self.a, 0.0, slack=self.slack)
+
+    def _centred(self) -> "Form":
+        """Write a E or a v as powers, dropping an offset put there to avoid log(0)."""
+        a, b = self.a, self.b
+        if self.kind == "ea" and abs(b) <= TINY_OFFSET * abs(a):
+            return Form("ep", a, 1.0, self.flip, slack=self.slack + abs(b / a))
+        if self.kind == "u" and abs(b) <= TINY_OFFSET * abs(a):
+            return Form("up", a, 1.0, slack=self.slack + abs(b / a))
+        if self.kind == "u" and abs(a + b) <= TINY_OFFSET * abs(a):
+            return Form("up", -a, 1.0, flip=True, slack=self.slack + abs((a + b) / a))
+        return self
+
+    def _must_be_positive(self, what: str) -> None:
+        if min(self.value(0.0), self.value(1.0)) < 0:
+            raise NotMonotone(f"{what} of a draw that may be negative")
+
+
+IDENTITY = Form("u", 1.0, 0.0)
+
+
+def _exp(x: float) -> float:
+    return INF if x > 709 else math.exp(x)
+
+
+def _log(x: float) -> float:
+    return -INF if x <= 0 else math.log(x)
+
+
+def _power(x: float, k: float) -> float:
+    if x <= 0:
+        return 0.0 if k > 0 else INF
+    try:
+        return float(x**k)
+    except OverflowError:
+        return INF
+
+
+def _power_inverse(y: float, k: float) -> float:
+    """Solve x**k = y for x >= 0; y at or below 0 is never reached."""
+    if y != y:
+        return y
+    return _power(y, 1 / k)
+
+
+def _step_above(c: float, *, closed: bool) -> float:
+    """Return the integer n with: floor(x) < c, or <= c if ``closed``, iff x < n."""
+    if not math.isfinite(c):
+        return c
+    nearest = round(c)
+    if abs(c - nearest) <= ROUNDING * max(1.0, abs(c)):
+        return nearest + closed
+    return math.ceil(c)
+
+
+def _apply(op: str, a: float, b: float, x: float) -> float:
+    if op == "affine":
+        return a * x + b
+    if op == "floor":
+        return math.floor(x) if math.isfinite(x) else x
+    if op in HALVES:
+        return rounded(x, op)
+    if op == "exp":
+        return _exp(x)
+    return _log(x) if op == "log" else _power(x, a)
+
+
+def _invert(op: str, a: float, b: float, c: float) -> tuple[float, bool]:
+    if op == "affine":
+        return (c - b) / a, a > 0
+    if op == "exp":
+        return _log(c), True
+    if op == "log":
+        return _exp(c), True
+    return _power_inverse(c, a), a > 0
+
+
+def _sample_point(op: str) -> float:
+    return 0.5 if op != "affine" else 0.0

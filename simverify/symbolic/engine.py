@@ -1,0 +1,228 @@
+"""Depth-first re-execution of code under audit: the exact law of what it emits."""
+
+import warnings
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from simverify.symbolic.attempts import Call, attempt, repeat, replay, replays
+from simverify.symbolic.draws.integers import MANY_VALUES
+from simverify.symbolic.endings import Outcome, Tokens
+from simverify.symbolic.errors import UNTRACKED, CannotEnumerate, Finding, OutOfTime
+from simverify.symbolic.paths import Path, explore
+from simverify.symbolic.source import Source
+from simverify.symbolic.stand_ins.compiled import compiled_calls
+from simverify.symbolic.stand_ins.floats import REFUSALS
+from simverify.symbolic.stand_ins.intercept import global_states_kept, intercepted, real_states
+from simverify.symbolic.stand_ins.lift import Lift
+from simverify.symbolic.watchdog import Expired, Stopwatch, deadline, now
+
+RARE = 1e-6
+"""Up to this probability what goes wrong is an event at the edge of a draw: a warning."""
+
+HANG_SECONDS = 1.0
+"""A path that was cut off sooner than this had too little time to be called a hang."""
+
+
+@dataclass(frozen=True)
+class ExactLaw:
+    """The exact law of what a piece of code emits.
+
+    ``probabilities`` maps each emitted tuple of tokens to its probability; ``lost`` is the
+    mass of paths that emitted nothing usable (see ``findings``) and ``pruned`` bounds the
+    mass of what was not run or not followed to the last bit. The three sum to 1.
+    ``complete`` is false if the code never came back and the rest was not run. ``dtypes``: the
+    precisions below float64 of numbers that met a draw.
+    """
+
+    probabilities: dict[Tokens, float]
+    paths: int
+    pruned: float
+    lost: float
+    findings: tuple[Finding, ...]
+    complete: bool = True
+    dtypes: frozenset[str] = frozenset()
+
+
+class Enumeration:
+    """Interception of the randomness of ``code`` for the length of a ``with`` block.
+
+    ``run`` may be called many times inside; setting up once per audit keeps paths cheap.
+    ``rng`` is the symbolic generator to hand to the code. ``leaves`` counts the ends of paths
+    so far, of which the first are replayed most; those of an earlier enumeration of the same
+    code may be counted in. ``lift``: types that the code computes in as if they were float64.
+    """
+
+    rng: np.random.Generator
+
+    def __init__(
+        self,
+        code: Any,
+        *,
+        prune: float = 1e-12,
+        seed_once: bool = False,
+        leaves: int = 0,
+        lift: Lift | None = None,
+    ) -> None:
+        self._code = code
+        self.source = Source(prune, seed_once=seed_once)
+        self._stack = ExitStack()
+        self.leaves = leaves
+        self._lift = lift
+        self._shadow_float = self._shadow_int = False
+        self.release()
+        # Made before interception: the replays need real numbers.
+        self._replay_rng = np.random.Generator(np.random.PCG64(20251))
+
+    def __enter__(self) -> "Enumeration":
+        return self
+
+    def _intercept(self, call: Call) -> None:
+        """Intercept from now on, after a plain run in which the code may import things.
+
+        An import under interception would take its own random numbers from us, and torch can
+        only be followed once the code has imported it.
+        """
+        with ExitStack() as stack:
+            stack.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore")
+            stack.enter_context(np.errstate(all="ignore"))
+            self.source.begin(Path())
+            with global_states_kept():
+                attempt(self.source, call)
+            self.rng = stack.enter_context(
+                intercepted(
+                    self.source,
+                    self._code,
+                    shadow_float=self._shadow_float,
+                    shadow_int=self._shadow_int,
+                    lift=self._lift,
+                )
+            )()
+            self._stack = stack.pop_all()
+        self._intercepting = True
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def release(self) -> None:
+        """Put everything back until the next run."""
+        self._stack.close()
+        self._intercepting = False
+        self.rng = np.random.Generator(np.random.PCG64(20250))
+
+    def run(self, call: Call, *, max_paths: int | None, seconds: float | None) -> ExactLaw:
+        """Enumerate ``call``, which runs the code once and returns canonical tokens.
+
+        ``call`` raises :class:`BadTokens` for an unusable result. Raises
+        :class:`CannotEnumerate`, :class:`OutOfTime` or ``TooManyPaths``.
+        """
+        watch, left = Stopwatch(), seconds
+        while True:
+            try:
+                return self._run(call, max_paths, left)
+            except CannotEnumerate as error:
+                if not self._another_way(error):
+                    raise self._naming_kernels(error) from None
+            if seconds is not None:
+                left = max(0.01, seconds - watch.seconds())
+
+    def _another_way(self, error: CannotEnumerate) -> bool:
+        """Whether to try again, with the stand-ins changed.
+
+        Told apart from the first try, because what only looks like a float or an integer may
+        itself stop code that never needed it.
+        """
+        if error.call in REFUSALS and not self._shadow_float:
+            self.release()
+            self._shadow_float = True
+            return True
+        if error.call == MANY_VALUES and not self._shadow_int:
+            self.release()
+            self._shadow_int = True
+            self.source.refuses_many = False
+            return True
+        if self.source.postponed and not self.source.at_once:
+            self.release()
+            self._shadow_int = self.source.refuses_many = False
+            self.source.at_once = True
+            return True
+        return False
+
+    def _naming_kernels(self, error: CannotEnumerate) -> CannotEnumerate:
+        """Say which compiled kernel may have drawn what was not tracked."""
+        kernel, where = next(compiled_calls(self._code), (None, ""))
+        if kernel is None or not error.call.startswith(UNTRACKED):
+            return error
+        call = f"{error.call}. Compiled code cannot be followed: {kernel}"
+        return CannotEnumerate(call, where, error.findings)
+
+    def _run(self, call: Call, max_paths: int | None, seconds: float | None) -> ExactLaw:
+        source = self.source
+        law: dict[Tokens, float] = {}
+        lost = slack = 0.0
+        paths = 0
+        watch, path_started = Stopwatch(), now()
+
+        def one(path: Path) -> Outcome:
+            nonlocal path_started
+            path_started = now()
+            source.begin(path)
+            outcome = attempt(source, call)
+            if not path.choices and not source.draws:
+                repeat(source, call, outcome)
+            self.leaves += 1
+            for _ in range(replays(self.leaves, outcome)):
+                replay(source, call, outcome, self._replay_rng)
+            return outcome
+
+        by_kind: dict[str, float] = {}
+        try:
+            with deadline(seconds):
+                if not self._intercepting:
+                    self._intercept(call)
+                source.findings.clear()
+                source.dtypes.clear()
+                source.pruned = 0.0
+                before = real_states()
+                for outcome, weight in explore(one, max_paths=max_paths):
+                    paths += 1
+                    slack += float(weight) * source.slack
+                    if outcome.kind == "cut":
+                        source.pruned += float(weight)
+                    elif outcome.tokens is None:
+                        lost += float(weight)
+                        kind = outcome.kind
+                        by_kind[kind] = by_kind.get(kind, 0.0) + float(weight)
+                        grave = by_kind[kind] > RARE
+                        source.find(kind, "violation" if grave else "warning", outcome.message)
+                    else:
+                        law[outcome.tokens] = law.get(outcome.tokens, 0.0) + float(weight)
+                if real_states() != before:
+                    source.refuse(f"{UNTRACKED}: a global generator moved")
+        except Expired:
+            spent = watch.seconds()
+            # The path's part of them, by its part of the wall clock, which is cheap to read.
+            took = spent * (now() - path_started) / (now() - watch.wall)
+            if took < max(HANG_SECONDS, spent / 2):
+                raise OutOfTime(spent, paths) from None
+            # No measured time: a result is the same on any machine.
+            source.find("hangs", "violation", "did not return before the time limit")
+            return self._law(law, paths, slack, lost, complete=False)
+        return self._law(law, paths, slack, lost, complete=True)
+
+    def _law(
+        self, law: dict[Tokens, float], paths: int, slack: float, lost: float, *, complete: bool
+    ) -> ExactLaw:
+        findings = tuple(self.source.findings.values())
+        pruned = self.source.pruned + slack
+        dtypes = frozenset(self.source.dtypes)
+        return ExactLaw(law, paths, pruned, lost, findings, complete, dtypes)

@@ -1,0 +1,1 @@
+"""Symbolic twins of numpy's, Python's and torch's generators."""

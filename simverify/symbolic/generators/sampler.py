@@ -1,0 +1,211 @@
+"""The draws that numpy's generators share, from the current source."""
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from simverify.symbolic.draws.arrays import DrawArray, draw_array
+from simverify.symbolic.draws.integers import FEW_CELLS
+from simverify.symbolic.draws.operators import MANY
+from simverify.symbolic.draws.scalars import Draw, Uniform
+from simverify.symbolic.source import Source, Stream
+
+_SUM_TOLERANCE = 1.5e-8
+
+
+class Sampler:
+    """The draws that both twins share; ``stream`` says after which seed they follow."""
+
+    source: ClassVar[Source]
+    legacy: ClassVar[bool] = False
+    stream: Stream
+
+    def _each(self, size: Any, one: Callable[[], Any]) -> Any:
+        if size is None:
+            return one()
+        shape = (int(size),) if np.ndim(size) == 0 else tuple(int(n) for n in size)
+        return draw_array([one() for _ in range(math.prod(shape))], shape)
+
+    def _meet(self, weights: Any) -> None:
+        dtype = getattr(weights, "dtype", None)
+        if dtype is not None:
+            self.source.meet(dtype)
+
+    def _uniform(self) -> Any:
+        return self.source.uniform(self.stream)
+
+    def _into(self, size: Any, out: Any, one: Callable[[], Any]) -> Any:
+        if out is None:
+            return self._each(size, one)
+        if not isinstance(out, DrawArray):
+            self.source.refuse("out= of a random draw")
+        out[...] = self._each(out.shape, one)
+        return out
+
+    def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
+        """Uniform on [low, high)."""
+        if size is None:
+            size = np.broadcast(low, high).shape or None
+        return low + (high - low) * self._each(size, self._uniform)
+
+    def standard_exponential(
+        self, size: Any = None, dtype: Any = None, method: Any = None, out: Any = None
+    ) -> Any:
+        """Exponential of rate 1."""
+        del dtype, method
+        return self._into(size, out, lambda: self.source.exponential(self.stream))
+
+    def exponential(self, scale: Any = 1.0, size: Any = None) -> Any:
+        """Exponential of mean ``scale``."""
+        if size is None:
+            size = np.shape(scale) or None
+        return scale * self.standard_exponential(size)
+
+    def gumbel(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
+        """Gumbel: ``loc - scale * log(E)``."""
+        if size is None:
+            size = np.broadcast(loc, scale).shape or None
+        return loc - scale * np.log(self.standard_exponential(size))
+
+    def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
+        """Binomial; one trial is a coin, more trials are a fork by outcome."""
+        self._meet(p)
+        shape = np.broadcast(n, p).shape if size is None else size
+        trials, probs = np.broadcast_arrays(n, p)
+        if size is not None and trials.ndim:
+            trials, probs = np.broadcast_to(trials, size), np.broadcast_to(probs, size)
+        rows = zip(trials.ravel().tolist(), probs.ravel().tolist(), strict=True)
+        if not trials.ndim:
+            trial, prob = next(iter(rows))
+            return self._each(size, lambda: self._binomial(trial, prob))
+        return np.array([self._binomial(t, q) for t, q in rows]).reshape(shape)
+
+    def _binomial(self, n: int, p: float) -> int:
+        if not (0 <= p <= 1 and n >= 0):
+            raise ValueError("p < 0, p > 1 or p is NaN" if n >= 0 else "n < 0")
+        weights = [math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(n + 1)]
+        return self.source.pick(weights, self.stream)
+
+    def multinomial(self, n: Any, pvals: Any, size: Any = None) -> Any:
+        """Return counts of ``n`` outcomes of probabilities ``pvals``; the last takes the rest."""
+        self._meet(pvals)
+        if np.ndim(n) or np.ndim(pvals) != 1:
+            self.source.refuse("multinomial over a batch of rows")
+        p = [float(x) for x in pvals]
+        if not all(0 <= x <= 1 for x in p) or sum(p[:-1]) > 1 + 1e-12:
+            raise ValueError("sum(pvals[:-1]) > 1.0, or pvals < 0, pvals > 1 or pvals is NaN")
+        p[-1] = max(0.0, 1 - sum(p[:-1]))
+        count = 1 if size is None else math.prod(np.atleast_1d(size).tolist())
+        rows = np.zeros((count, len(p)), dtype=np.int64)
+        for row in rows:
+            for _ in range(int(n)):
+                row[self.source.pick(p, self.stream)] += 1
+        return rows[0] if size is None else rows.reshape((*np.atleast_1d(size), len(p)))
+
+    def choice(
+        self, a: Any, size: Any = None, replace: bool = True, p: Any = None, *rest: Any, **kw: Any
+    ) -> Any:
+        """Items of ``a`` (or of ``range(a)``)."""
+        self._meet(p)
+        if type(a) is int and size is None and a > 0 and not (rest or kw):
+            if p is None and a > FEW_CELLS:
+                return wide_integer(a, self._uniform())
+            index = self._index(a, None if p is None else _checked_cdf(p, a))
+            return index if self.legacy else np.int64(index)
+        if rest or set(kw) - {"axis", "shuffle"} or kw.get("axis", 0) != 0:
+            self.source.refuse("choice along an axis")
+        items = np.arange(a) if np.ndim(a) == 0 and not isinstance(a, Draw) else np.asarray(a)
+        n = len(items)
+        if n == 0:
+            raise ValueError("a cannot be empty unless no samples are taken")
+        count = 1 if size is None else math.prod(np.atleast_1d(size).tolist())
+        if replace or count == 1:
+            cdf = None if p is None else _checked_cdf(p, n)
+            chosen = [self._index(n, cdf) for _ in range(count)]
+        elif p is not None:
+            self.source.refuse("choice without replacement with weights")
+        else:
+            chosen = self._shuffled(n)[:count]
+        if size is None:
+            picked = items[chosen[0]]
+            return int(picked) if np.ndim(a) == 0 and self.legacy else picked
+        return items[np.array(chosen, dtype=np.int64).reshape(np.atleast_1d(size))]
+
+    def _index(self, n: int, cdf: "list[float] | None") -> int:
+        u = self._uniform()
+        cuts = [i / n for i in range(1, n)] if cdf is None else cdf[:-1]
+        if isinstance(u, Uniform):
+            return u.locate(cuts)
+        return sum(u >= c for c in cuts)
+
+    def _integer(self, low: int, high: int) -> Any:
+        """Return one of low..high-1."""
+        n = high - low
+        if n <= 0:
+            raise ValueError("low >= high")
+        if n > FEW_CELLS:
+            return low + wide_integer(n, self._uniform())
+        return low + self._index(n, None)
+
+    def _integers(self, low: Any, high: Any, size: Any, *, endpoint: bool) -> Any:
+        if high is None:
+            low, high = 0, low
+        if np.ndim(low) or np.ndim(high):
+            self.source.refuse("integers with array bounds")
+        end = int(high) + endpoint
+        drawn = self._each(size, lambda: self._integer(int(low), end))
+        return drawn if size is None or np.asarray(drawn).dtype == object else drawn.astype(int)
+
+    def _shuffled(self, n: int) -> list[int]:
+        left = list(range(n))
+        return [left.pop(self._index(len(left), None)) for _ in range(n)]
+
+    def permutation(self, x: Any, axis: int = 0) -> Any:
+        """Return a shuffled copy along the first axis."""
+        if axis != 0:
+            self.source.refuse("permutation along an axis")
+        items = np.arange(x) if np.ndim(x) == 0 else np.asarray(x)
+        return items[self._shuffled(len(items))]
+
+    def shuffle(self, x: Any, axis: int = 0) -> None:
+        """Shuffle in place along the first axis."""
+        if axis != 0:
+            self.source.refuse("shuffle along an axis")
+        order = self._shuffled(len(x))
+        x[:] = x[order] if isinstance(x, np.ndarray) else [x[i] for i in order]
+
+
+def wide_integer(n: int, u: Any) -> Any:
+    """Return an integer below ``n`` as a draw that forks when it is used (a number on replay)."""
+    if not isinstance(u, Draw):
+        return int(n * u)
+    return n * u if n >= MANY else (n * u).whole()
+
+
+def _checked_cdf(p: Any, n: int) -> list[float]:
+    """Return the running sums of ``p``, after numpy's own checks."""
+    row = np.asarray(p, dtype=np.float64)
+    if row.shape != (n,):
+        raise ValueError("a and p must have same size")
+    floats = isinstance(p, np.ndarray) and p.dtype.kind == "f"
+    return _cdf_of(row.tobytes(), p.dtype if floats else None)
+
+
+@lru_cache(maxsize=4096)
+def _cdf_of(image: bytes, dtype: Any) -> list[float]:
+    """The same for the bytes of a float64 row; code asks for the same ones on many paths."""
+    row = np.frombuffer(image, dtype=np.float64)
+    cdf = np.cumsum(row)
+    tolerance = _SUM_TOLERANCE
+    if dtype is not None:
+        tolerance = max(tolerance, float(np.sqrt(np.finfo(dtype).eps)))
+    if not math.isfinite(cdf[-1]):
+        raise ValueError("probabilities contain NaN")
+    if row.min() < 0:
+        raise ValueError("probabilities are not non-negative")
+    if abs(cdf[-1] - 1) > tolerance:
+        raise ValueError("probabilities do not sum to 1")
+    return [float(c) for c in cdf / cdf[-1]]

@@ -1,0 +1,260 @@
+"""The randomness of one path: what was drawn, what was decided, what it weighed."""
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache
+from typing import Any, NoReturn
+
+import numpy as np
+
+from simverify.symbolic.draws.chains import Chain
+from simverify.symbolic.draws.races import Racer
+from simverify.symbolic.draws.scalars import Uniform
+from simverify.symbolic.errors import UNTRACKED, CannotEnumerate, Finding, Severity, users_line
+from simverify.symbolic.paths import Path
+from simverify.symbolic.stand_ins.floats import Builtins
+
+REJECTIONS = 2000
+"""Tries to find numbers that agree with what was decided about products of draws."""
+
+VANISHING = 1e-18
+"""Paths of less weight than this end here; their mass is counted as pruned."""
+
+
+_COARSER = ("float32", "float16", "bfloat16")
+"""Precisions below float64."""
+
+
+class PathCut(BaseException):
+    """The path's weight vanished: code that may loop for ever loops for ever on some path."""
+
+
+class Stream:
+    """A cursor into the draws that follow one seed; an unseeded stream has ``key`` None."""
+
+    __slots__ = ("epoch", "key", "position")
+
+    def __init__(self, key: Hashable = None, epoch: int = -1) -> None:
+        self.key = key
+        self.position = 0
+        self.epoch = epoch
+
+
+class Source:
+    """Hands out symbolic draws along a :class:`Path`, or numbers when a path is replayed.
+
+    ``prune`` is the conditional weight below which a branch is not run; ``pruned`` is the
+    mass of those branches. ``seed_once`` tells whether a constant seed may be set once (a
+    step rule may seed itself when it is built). ``at_once``: winners of races and integers out of
+    many are decided at once, and not when they are read or compared; ``postponed``: some were
+    not. ``refuses_many``: ``int`` of a draw with many values is refused, not forked.
+    """
+
+    def __init__(self, prune: float, *, seed_once: bool) -> None:
+        self.prune = prune
+        self.pruned = 0.0
+        self.findings: dict[str, Finding] = {}
+        self.dtypes: set[str] = set()
+        self.seed_once = seed_once
+        self.epoch = 0
+        self._first_seen: dict[Hashable, int] = {}
+        self.python_streams: Any = None
+        self.on_begin: list[Callable[[], None]] = []
+        self.at_once = self.postponed = False
+        self.refuses_many = True
+        self.builtins = Builtins()
+        self.begin(Path())
+
+    def begin(self, path: Path, plan: "list[float | int] | None" = None) -> None:
+        """Start a path; with a ``plan`` its draws are those numbers, in order."""
+        self.path = path
+        self.plan = plan
+        self.epoch += 1
+        self.draws: list[Uniform | int] = []
+        self.products: list[tuple[Chain, float, bool]] = []
+        self.slack = 0.0
+        self.failure: CannotEnumerate | None = None
+        self.cut = False
+        self._seeded: dict[Hashable, list[tuple[str, Any]]] = {}
+        self._times_seeded: dict[Hashable, int] = {}
+        self._chains: dict[tuple[int, int], Chain] = {}
+        for restart in self.on_begin:
+            restart()
+
+    def snapshot(self) -> tuple[Any, ...]:
+        """Return what a replay must not change."""
+        return self.path, self.draws, self.products, self.slack, self.pruned
+
+    def restore(self, kept: tuple[Any, ...]) -> None:
+        """Return to a snapshot."""
+        self.path, self.draws, self.products, self.slack, self.pruned = kept
+
+    def fork(self, weights: Sequence[float]) -> int:
+        """Take a branch; weights are conditional, sum to 1 up to rounding, and may be 0."""
+        path = self.path
+        if path.weight < VANISHING:
+            self.cut = True
+            raise PathCut
+        if min(weights) < self.prune:
+            weights = tuple(w if w >= self.prune else 0.0 for w in weights)
+        else:
+            weights = tuple(weights)
+        if path.position < len(path.choices):
+            if path.choices[path.position][1] != weights:
+                self.refuse(f"{UNTRACKED}: a repeated path went elsewhere")
+        else:
+            self.pruned += max(0.0, 1.0 - sum(weights)) * float(path.weight)
+        index: int = path.fork(weights)
+        return index
+
+    def uniform(self, stream: Stream | None = None) -> "Uniform | float":
+        """Return the next uniform of a stream (a fresh one without a stream)."""
+        if stream is None or stream.key is None:
+            return self._fresh()
+        draw: Uniform | float = self._repeatable(stream, "uniform", self._fresh)
+        return draw
+
+    def exponential(self, stream: Stream) -> Any:
+        """Return the next standard exponential of a stream."""
+        if stream.key is None:
+            return _minus_log(self._fresh())
+        return self._repeatable(stream, "exponential", lambda: _minus_log(self._fresh()))
+
+    def pick(self, weights: Sequence[float], stream: Stream) -> int:
+        """Return an outcome in 0..n-1; the weights need not be normalised."""
+        if stream.key is None:
+            return self._outcome(weights)
+        kind = f"outcome of {len(weights)}"
+        return int(self._repeatable(stream, kind, lambda: self._outcome(weights)))
+
+    def seed(self, stream: Stream, key: Hashable) -> None:
+        """Set a stream to the draws after a seed; None is entropy from the system."""
+        stream.key = key
+        stream.position = 0
+        stream.epoch = self.epoch
+        if key is not None and not _is_drawn(key):
+            self._times_seeded[key] = self._times_seeded.get(key, 0) + 1
+
+    def chain(self, previous: "Uniform | Chain", last: Uniform) -> Chain:
+        """Return the product of the two, the same object every time it is formed."""
+        link = (id(previous), id(last))
+        if link not in self._chains:
+            self._chains[link] = Chain(self, previous, last)
+        return self._chains[link]
+
+    def find(self, kind: str, severity: Severity, message: str) -> None:
+        """Record a finding; the first of a kind is kept."""
+        self.findings.setdefault(kind, Finding(kind, severity, message))
+
+    def meet(self, dtype: Any) -> None:
+        """Note the numpy or torch dtype of numbers that meet a draw, or weigh one."""
+        if (name := _name_of(dtype)) in _COARSER:
+            self.dtypes.add(name)
+
+    def refuse(self, call: str) -> NoReturn:
+        """Stop: ``call`` cannot be followed. The code may swallow it, the path may not."""
+        if self.failure is None:
+            self.failure = CannotEnumerate(call, users_line(), tuple(self.findings.values()))
+        raise self.failure
+
+    def plan_like_this_path(self, rng: np.random.Generator) -> "list[float | int] | None":
+        """Numbers that take a plain run down the path just run; None if none was found."""
+        outcome: list[float | int] = []
+        for _ in range(REJECTIONS):
+            arrivals: dict[Racer, float] = {}
+            outcome = [d if isinstance(d, int) else _sample(d, rng, arrivals) for d in self.draws]
+            by_atom = dict(zip(map(id, self.draws), outcome, strict=True))
+            if all(_agrees(product, by_atom) for product in self.products):
+                return outcome
+        return None
+
+    def _fresh(self) -> "Uniform | float":
+        if self.plan is not None:
+            return float(self._next_of_plan(self.plan))
+        atom = Uniform(self)
+        self.draws.append(atom)
+        return atom
+
+    def _outcome(self, weights: Sequence[float]) -> int:
+        if self.plan is not None:
+            return int(self._next_of_plan(self.plan))
+        total = float(sum(weights))
+        index = self.fork([float(w) / total for w in weights])
+        self.draws.append(index)
+        return index
+
+    def _next_of_plan(self, plan: "list[float | int]") -> "float | int":
+        position = len(self.draws)
+        self.draws.append(0)
+        if position >= len(plan):
+            self.refuse(f"{UNTRACKED}: a repeated path drew more")
+        return plan[position]
+
+    def _repeatable(self, stream: Stream, kind: str, new: Callable[[], Any]) -> Any:
+        if stream.epoch != self.epoch:
+            # Kept from an earlier path: by now it stands at an unknown place.
+            stream.key = None
+            return new()
+        self._blame_constant_seed(stream.key)
+        record = self._seeded.setdefault(stream.key, [])
+        if stream.position == len(record):
+            record.append((kind, new()))
+        was, draw = record[stream.position]
+        if was != kind:
+            self.refuse(f"one seed used for draws of two kinds ({was}, {kind})")
+        stream.position += 1
+        return draw
+
+    def _blame_constant_seed(self, key: Hashable) -> None:
+        times = self._times_seeded.get(key, 0)
+        # A seed from the clock, or one that was drawn and is a number on replay, changes.
+        again = self._first_seen.setdefault(key, self.epoch) != self.epoch
+        if again and times > (1 if self.seed_once else 0):
+            self.find(
+                "constant-seed",
+                "violation",
+                f"{_seeded_words(key)} inside the call, so its draws repeat from call to call "
+                f"({users_line()})",
+            )
+
+
+_FAMILIES = {
+    "generator": "a numpy Generator",
+    "state": "numpy's legacy generator",
+    "random": "Python's random",
+    "torch": "a torch generator",
+}
+
+
+def _seeded_words(key: Hashable) -> str:
+    """Say which generator has which seed, from the key of its draws."""
+    if isinstance(key, tuple) and len(key) > 1 and key[0] in _FAMILIES:
+        return f"{_FAMILIES[key[0]]} is seeded with the constant {key[1]}"
+    return "a generator is seeded with a constant"
+
+
+@lru_cache(maxsize=256)
+def _name_of(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _is_drawn(key: Hashable) -> bool:
+    return isinstance(key, tuple) and len(key) > 0 and key[0] == "drawn"
+
+
+def _minus_log(u: Any) -> Any:
+    return -u.log() if isinstance(u, Uniform) else -float(np.log(u))
+
+
+def _sample(atom: Uniform, rng: np.random.Generator, arrivals: dict[Racer, float]) -> float:
+    if isinstance(atom.owner, Racer):
+        return atom.owner.sample_uniform(rng, arrivals)
+    # Well inside the interval, so that float32 code takes the same side.
+    return atom.low + (atom.high - atom.low) * rng.uniform(0.1, 0.9)
+
+
+def _agrees(product: tuple[Chain, float, bool], values: dict[int, float | int]) -> bool:
+    chain, bound, below = product
+    v = 1.0
+    for factor in chain.factors():
+        v *= values[id(factor)]
+    return (v < bound) == below

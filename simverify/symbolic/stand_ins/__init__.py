@@ -1,0 +1,1 @@
+"""What stands in for names and libraries while code is followed."""

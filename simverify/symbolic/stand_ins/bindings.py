@@ -1,0 +1,190 @@
+"""Rebinds the names in the user's modules that are bound to sources of randomness.
+
+A session of tests loads hundreds of modules, and code is run thousands of times: what a look
+through a module found is remembered for as long as every name in it is bound as it was.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Hashable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from types import CellType, FunctionType, ModuleType
+from typing import Any
+
+from simverify.symbolic.stand_ins.names import namespaces
+
+Replacement = Callable[[Any], Any]
+
+
+def replace_names(code: Any, replacement: Replacement, stack: ExitStack, like: Hashable) -> None:
+    """Rebind, until ``stack`` closes, every name for which ``replacement`` gives a value.
+
+    Looked at: globals, classes, defaults and closures of the modules that belong to
+    ``code`` (its own, its package's, and whatever is loaded from outside the library
+    folders), and the attributes of ``code`` itself if it is an object. ``like``: equal for
+    replacements that give a value for the same objects.
+    """
+    for namespace in namespaces(code):
+        key = (id(namespace), like)
+        known = _KNOWN.get(key)
+        if known is None or not known.hold():
+            look = _Look(replacement)
+            look.at_module(namespace)
+            known = _KNOWN[key] = look.found
+        known.rebind(replacement, stack)
+    look = _Look(replacement)
+    look.inside(code, None)
+    look.found.rebind(replacement, stack)
+
+
+class _Names:
+    """Names of a module or of an object."""
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        self.names = names
+
+    def read(self) -> dict[Any, Any]:
+        return self.names
+
+    def put(self, name: str, value: Any) -> None:
+        self.names[name] = value
+
+
+class _Class:
+    """Names of a class."""
+
+    def __init__(self, own: type) -> None:
+        self.own = own
+
+    def read(self) -> Mapping[str, Any]:
+        return vars(self.own)
+
+    def put(self, name: str, value: Any) -> None:
+        setattr(self.own, name, value)
+
+
+class _Defaults:
+    """Defaults of a function's positional arguments."""
+
+    def __init__(self, function: FunctionType) -> None:
+        self.function = function
+
+    def read(self) -> dict[int, Any]:
+        return dict(enumerate(self.function.__defaults__ or ()))
+
+    def put(self, place: int, value: Any) -> None:
+        values = list(self.function.__defaults__ or ())
+        values[place] = value
+        self.function.__defaults__ = tuple(values)
+
+
+class _Cell:
+    """A variable that a function closes over; it may have no value yet."""
+
+    def __init__(self, cell: CellType) -> None:
+        self.cell = cell
+
+    def read(self) -> dict[str, Any]:
+        try:
+            return {"": self.cell.cell_contents}
+        except ValueError:
+            return {}
+
+    def put(self, _: str, value: Any) -> None:
+        self.cell.cell_contents = value
+
+
+_Holder = _Names | _Class | _Defaults | _Cell
+
+
+@dataclass
+class _Bindings:
+    """Every binding that a look saw, and those of them that have to change."""
+
+    all: list[tuple[_Holder, list[tuple[Any, Any]]]] = field(default_factory=list)
+    places: list[tuple[_Holder, Any]] = field(default_factory=list)
+
+    def hold(self) -> bool:
+        """Whether every name is still bound to the very same object."""
+        for holder, items in self.all:
+            now = holder.read()
+            if len(now) != len(items):
+                return False
+            for (name, value), (known, before) in zip(list(now.items()), items, strict=False):
+                if value is not before or name != known:
+                    return False
+        return True
+
+    def rebind(self, replacement: Replacement, stack: ExitStack) -> None:
+        """Put the new values in place until ``stack`` closes."""
+        for holder, name in self.places:
+            old = holder.read()[name]
+            new = replacement(old)
+            if new is not None:
+                holder.put(name, new)
+                stack.callback(holder.put, name, old)
+
+
+_KNOWN: dict[tuple[int, Hashable], _Bindings] = {}
+"""By module and kind of replacement. What is bound is kept alive, so no address is used again."""
+
+
+class _Look:
+    """A look through one module or one object."""
+
+    def __init__(self, replacement: Replacement) -> None:
+        self.found = _Bindings()
+        self._replacement = replacement
+        self._seen: dict[int, Any] = {}
+
+    def at_module(self, namespace: dict[str, Any]) -> None:
+        """Look at a module's names, and into what is its own."""
+        for value in self._left(_Names(namespace)):
+            self.inside(value, namespace.get("__name__"))
+
+    def inside(self, value: Any, module: str | None) -> None:
+        """Look into a value; if ``module`` is named, not into what another one defines."""
+        if id(value) in self._seen:
+            return
+        self._seen[id(value)] = value
+        if isinstance(value, functools.partial):
+            for part in (value.func, *value.args, *value.keywords.values()):
+                self.inside(part, None)
+        elif inspect.ismethod(value):
+            self.inside(value.__func__, None)
+            self.inside(value.__self__, None)
+        elif isinstance(value, FunctionType):
+            if module is None or value.__module__ == module:
+                self._function(value)
+        elif inspect.isclass(value):
+            if (module is None or value.__module__ == module) and value.__module__ != "builtins":
+                for item in self._left(_Class(value)):
+                    if isinstance(item, FunctionType):
+                        self._function(item)
+        elif module is not None or isinstance(value, ModuleType):
+            return
+        elif isinstance(getattr(value, "__dict__", None), dict):
+            self._left(_Names(vars(value)))
+            self.inside(type(value), None)
+
+    def _function(self, function: FunctionType) -> None:
+        if function.__defaults__:
+            self._left(_Defaults(function))
+        if function.__kwdefaults__:
+            self._left(_Names(function.__kwdefaults__))
+        for cell in function.__closure__ or ():
+            for value in self._left(_Cell(cell)):
+                self.inside(value, None)
+
+    def _left(self, holder: _Holder) -> list[Any]:
+        """Note what a holder binds and what has to change; return the values that stay."""
+        items = list(holder.read().items())
+        self.found.all.append((holder, items))
+        left = []
+        for name, value in items:
+            if self._replacement(value) is None:
+                left.append(value)
+            else:
+                self.found.places.append((holder, name))
+        return left

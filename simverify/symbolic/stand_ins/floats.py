@@ -1,0 +1,183 @@
+"""Stand-ins for what makes floats, which leave draws as they are.
+
+``float(rng.random())`` must return a float, which a draw cannot be, and so must every element
+of ``np.empty(n)``; where code was stopped by that, the name ``float`` is replaced in its
+modules, and so are numpy's float types and functions that make arrays of floats. The types
+still pass for types: in ``isinstance``, as a dtype, for class methods.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from simverify.symbolic.draws.arrays import DrawArray, draw_array, is_symbolic
+from simverify.symbolic.draws.scalars import Draw
+from simverify.symbolic.stand_ins.names import namespaces
+
+if TYPE_CHECKING:
+    from contextlib import ExitStack
+
+REFUSALS = (
+    "float() of a draw",
+    "out= of a random draw",
+    "torch's __float__ of a random tensor",
+)
+"""What code that needs the stand-ins is stopped by; ``MANY_VALUES`` where it is that of int."""
+
+
+class _LikeFloat(type):
+    makes: type
+
+    def __call__(cls, x: Any = 0.0) -> Any:
+        if is_symbolic(x):
+            return x
+        item = None if isinstance(x, np.ndarray) else getattr(x, "item", None)
+        if item is not None and isinstance(value := item(), Draw):
+            return value
+        return cls.makes(x)
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return isinstance(x, cls.makes | Draw)
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return issubclass(other, cls.makes)
+
+
+class Float(float, metaclass=_LikeFloat):
+    """See the module."""
+
+    makes = float
+    dtype = np.dtype(np.float64)
+
+
+class Float64(float, metaclass=_LikeFloat):
+    """The same for ``np.float64``."""
+
+    makes = np.float64
+    dtype = np.dtype(np.float64)
+
+
+class Float32(float, metaclass=_LikeFloat):
+    """The same for ``np.float32``."""
+
+    makes = np.float32
+    dtype = np.dtype(np.float32)
+
+
+class _LikeInt(type):
+    def __call__(cls, x: Any = 0, *base: Any) -> Any:
+        if isinstance(x, Draw):
+            return x.whole()
+        item = None if isinstance(x, np.ndarray) else getattr(x, "item", None)
+        if item is not None and isinstance(value := item(), Draw):
+            return value.whole()
+        return int(x, *base)
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return isinstance(x, int) or (isinstance(x, Draw) and x.form.is_whole())
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return issubclass(other, int)
+
+
+class Int(int, metaclass=_LikeInt):
+    """The same for ``int``, of draws with more values than can be run one by one."""
+
+    dtype = np.dtype(np.int64)
+
+
+class Builtins:
+    """The builtins that are shadowed in the modules of the code."""
+
+    def __init__(self) -> None:
+        self._shadowed: list[tuple[dict[str, Any], str, type]] = []
+
+    def replace(self, code: Any, name: str, twin: type, stack: "ExitStack") -> None:
+        """Shadow one until ``stack`` closes."""
+        for namespace in namespaces(code):
+            if name not in namespace:
+                namespace[name] = twin
+                self._shadowed.append((namespace, name, twin))
+                stack.callback(namespace.pop, name, None)
+        stack.callback(self._shadowed.clear)
+
+    @contextmanager
+    def plain(self) -> Iterator[None]:
+        """Give the code Python's own inside: a stand-in is not ``type(1) is int``."""
+        for namespace, name, _ in self._shadowed:
+            namespace.pop(name, None)
+        try:
+            yield
+        finally:
+            for namespace, name, twin in self._shadowed:
+                namespace[name] = twin
+
+
+class Twin(ModuleType):
+    """A module as the code sees it: some names are others, the rest are the module's own."""
+
+    def __init__(self, module: ModuleType, names: dict[str, Any]) -> None:
+        super().__init__(module.__name__, module.__doc__)
+        self.__dict__.update(names)
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+
+def numpy_twins() -> dict[str, Any]:
+    """Return what stands in for numpy's float types and for what makes arrays of floats."""
+    filled = {
+        name: _filled(getattr(np, name), like=name.endswith("_like"))
+        for name in (
+            "empty", "zeros", "ones", "full", "empty_like", "zeros_like", "ones_like", "full_like",
+        )
+    }  # fmt: skip
+    made = {name: _made(getattr(np, name)) for name in ("array", "asarray", "asanyarray")}
+    return {
+        "float64": Float64,
+        "double": Float64,
+        "float32": Float32,
+        "fromiter": _made(np.fromiter),
+        **filled,
+        **made,
+    }
+
+
+def _filled(original: Callable[..., Any], *, like: bool) -> Callable[..., Any]:
+    def make(*args: Any, **kwargs: Any) -> Any:
+        if like and is_symbolic(args[0]):
+            args = (np.empty(np.shape(args[0]), dtype=np.float64), *args[1:])
+        plain = original(*args, **kwargs)
+        return _able_to_hold_draws(plain) if plain.dtype.kind == "f" else plain
+
+    return make
+
+
+def _able_to_hold_draws(plain: Any) -> Any:
+    holder = np.empty(plain.shape, dtype=object).view(DrawArray)
+    # What np.empty leaves in an array is no number to follow.
+    holder[...] = np.nan_to_num(plain)
+    return holder
+
+
+def _made(original: Callable[..., Any]) -> Callable[..., Any]:
+    def make(data: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(data, Iterator):
+            data = list(data)
+        if not _holds_draw(data):
+            return original(data, dtype, *args, **kwargs)
+        objects = np.array(data, dtype=object)
+        made = draw_array(objects.ravel().tolist(), objects.shape)
+        return made if dtype is None else made.astype(dtype)
+
+    return make
+
+
+def _holds_draw(data: Any) -> bool:
+    if isinstance(data, list | tuple):
+        return any(map(_holds_draw, data))
+    return is_symbolic(data)

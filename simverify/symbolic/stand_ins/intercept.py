@@ -1,0 +1,226 @@
+"""Puts the symbolic twins where the code under audit looks for randomness.
+
+For the duration of a ``with`` block: ``numpy.random``, ``random``, the scalar functions of
+``math`` (which would turn a draw into a float), generators made or kept by the code, and
+every name in the code's own modules that was bound to one of these at import.
+"""
+
+import math
+import os
+import random
+import secrets
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from fractions import Fraction
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from simverify.symbolic.draws.scalars import Draw
+from simverify.symbolic.generators.numpy_rng import (
+    Generator,
+    RandomState,
+    SymbolicGenerator,
+    SymbolicRandomState,
+)
+from simverify.symbolic.generators.python_rng import (
+    patched_functions,
+    patched_methods,
+    patched_secrets,
+)
+from simverify.symbolic.source import Source
+from simverify.symbolic.stand_ins.bindings import replace_names
+from simverify.symbolic.stand_ins.floats import Float, Int, Twin, numpy_twins
+from simverify.symbolic.stand_ins.lift import Lift, lift_strings, lifted_names, lifted_value
+
+_LEGACY: Any = np.random.mtrand._rand
+_PYTHON_STATE: Any = random.Random.__mro__[1].getstate  # type: ignore[attr-defined]
+_fabs, _pow, _real_modf, _real_fsum = math.fabs, math.pow, math.modf, math.fsum
+_real_floor, _trunc = math.floor, math.trunc
+_REAL_FRACTION: Any = Fraction.__new__
+_MATH = ("log", "log2", "log10", "log1p", "exp", "expm1", "sqrt")
+
+
+@contextmanager
+def intercepted(
+    source: Source,
+    code: Any,
+    *,
+    shadow_float: bool,
+    shadow_int: bool = False,
+    lift: Lift | None = None,
+) -> Iterator[type[SymbolicGenerator]]:
+    """Yield the Generator class to hand to the code; everything is put back on leaving.
+
+    ``shadow_float`` and ``shadow_int`` replace the names ``float`` and ``int`` in the code's
+    modules, ``lift`` those of coarser types (:mod:`.lift`).
+    """
+    generator = type("Generator", (SymbolicGenerator,), {"source": source})
+    state = type("RandomState", (SymbolicRandomState,), {"source": source})
+    legacy = state()
+    source.on_begin.append(lambda: legacy.seed(None))
+    swaps: dict[int, tuple[Any, Any]] = {}
+
+    def swap(owner: Any, name: str, new: Any) -> None:
+        old = getattr(owner, name)
+        swaps[id(old)] = (old, new)
+        patches.append((owner, name, new))
+
+    patches: list[tuple[Any, str, Any]] = []
+    others: list[Callable[[Any], Any]] = []
+    for name in np.random.__all__:
+        method = getattr(legacy, name, None)
+        if callable(method) and not name.startswith("_"):
+            swap(np.random, name, method)
+    swap(np.random, "Generator", generator)
+    swap(np.random, "RandomState", state)
+    swap(np.random, "default_rng", _default_rng(generator))
+    swap(np.random.mtrand, "_rand", legacy)
+    if "scipy.stats" in sys.modules:
+        # Its distributions took the global generator when they were made.
+        for value in vars(sys.modules["scipy.stats"]).values():
+            if getattr(value, "__dict__", {}).get("_random_state") is _LEGACY:
+                patches.append((value, "_random_state", legacy))
+    for name, function in patched_functions(source).items():
+        swap(random, name, function)
+    for name, function in patched_secrets(source).items():
+        swap(secrets, name, function)
+    for name in _MATH:
+        swap(math, name, _of_draw_or_number(name, getattr(math, name)))
+    swap(os, "urandom", lambda size: source.refuse("os.urandom"))
+    swap(math, "fabs", lambda x: abs(x) if isinstance(x, Draw) else _fabs(x))
+    swap(math, "pow", lambda x, y: x**y if isinstance(x, Draw) else _pow(x, y))
+    swap(math, "floor", _floor)
+    swap(math, "trunc", lambda x: x.whole() if isinstance(x, Draw) else _trunc(x))
+    swap(math, "modf", _modf)
+    swap(math, "fsum", _fsum)
+    # From Python 3.12 on Fraction asks the draw itself.
+    patches.append((Fraction, "__new__", staticmethod(_fraction)))
+    swap(math, "isnan", _constant_of_draw(math.isnan, answer=False))
+    swap(math, "isinf", _constant_of_draw(math.isinf, answer=False))
+    swap(math, "isfinite", _constant_of_draw(math.isfinite, answer=True))
+
+    def replace(module: ModuleType, twins: dict[str, Any]) -> None:
+        """Let the code see other names in a module, and nobody else."""
+        for name, twin in twins.items():
+            old = getattr(module, name)
+            swaps[id(old)] = (old, twin)
+        swaps[id(module)] = (module, Twin(module, twins))
+
+    twins: dict[str, Any] = numpy_twins() if shadow_float else {}
+    if lift:
+        twins |= lifted_names(np, twins.get("float64", np.float64), lift)
+    if twins:
+        replace(np, twins)
+    patches += [(owner, name, new) for owner, name, new in patched_methods(source)]
+
+    def kept(value: Any) -> Any:
+        """Return what stands for a value found in the code's modules; None to leave it."""
+        known = swaps.get(id(value))
+        if known is not None and known[0] is value:
+            return known[1]
+        if lift and (double := lifted_value(value, lift)) is not None:
+            return double
+        if isinstance(value, Generator) and not isinstance(value, SymbolicGenerator):
+            return generator()
+        if isinstance(value, RandomState) and not isinstance(value, SymbolicRandomState):
+            return state()
+        return next((new for other in others if (new := other(value)) is not None), None)
+
+    with ExitStack() as stack:
+        stack.callback(source.on_begin.clear)
+        if "torch" in sys.modules:
+            # Never imported for code that has not imported it itself.
+            from simverify.symbolic.generators.torch_rng import torch_intercepted
+
+            others.append(stack.enter_context(torch_intercepted(source, swap, lift)))
+            if lift:
+                torch = sys.modules["torch"]
+                replace(torch, lifted_names(torch, torch.float64, lift))
+        replace_names(code, kept, stack, like=(frozenset(swaps), lift))
+        if shadow_float:
+            source.builtins.replace(code, "float", Float, stack)
+        if shadow_int:
+            source.builtins.replace(code, "int", Int, stack)
+        if lift:
+            lift_strings(code, lift, stack)
+        for owner, name, new in patches:
+            _patch(owner, name, new, stack)
+        yield generator
+
+
+def real_states() -> tuple[object, ...]:
+    """Return the states of the process's own generators, which must not move."""
+    legacy = _LEGACY.get_state()
+    torch = sys.modules.get("torch")
+    third = None if torch is None else torch.default_generator.get_state().numpy().tobytes()
+    return legacy[1].tobytes(), legacy[2], _PYTHON_STATE(random._inst), third
+
+
+@contextmanager
+def global_states_kept() -> Iterator[None]:
+    """Put the process's own generators back: a run of the user's code moves or seeds them."""
+    legacy, python = np.random.get_state(), random.getstate()  # noqa: NPY002
+    try:
+        yield
+    finally:
+        np.random.set_state(legacy)  # noqa: NPY002
+        random.setstate(python)
+
+
+def _patch(owner: Any, name: str, new: Any, stack: ExitStack) -> None:
+    missing = object()
+    old = vars(owner).get(name, missing)
+    setattr(owner, name, new)
+    if old is missing:
+        stack.callback(delattr, owner, name)
+    else:
+        stack.callback(setattr, owner, name, old)
+
+
+def _default_rng(generator: type[SymbolicGenerator]) -> Callable[..., Any]:
+    def default_rng(seed: Any = None) -> Any:
+        return seed if isinstance(seed, Generator) else generator(seed)
+
+    return default_rng
+
+
+def _of_draw_or_number(name: str, original: Any) -> Callable[..., Any]:
+    def function(x: Any, *base: Any) -> Any:
+        if isinstance(x, Draw):
+            value = getattr(x, name)()
+            return value / original(*base) if base else value
+        return original(x, *base)
+
+    return function
+
+
+def _fraction(cls: type[Fraction], *parts: Any, **kwargs: Any) -> Fraction:
+    for part in parts:
+        if isinstance(part, Draw):
+            part.as_integer_ratio()
+    return _REAL_FRACTION(cls, *parts, **kwargs)  # type: ignore[no-any-return]
+
+
+def _modf(x: Any) -> Any:
+    if not isinstance(x, Draw):
+        return _real_modf(x)
+    whole = x.trunc()
+    return x - whole, whole
+
+
+def _floor(x: Any) -> Any:
+    if not isinstance(x, Draw) or x.range()[0] < 0:
+        return _real_floor(x)
+    return x.whole()
+
+
+def _fsum(terms: Iterable[Any]) -> Any:
+    terms = list(terms)
+    return sum(terms) if any(isinstance(x, Draw) for x in terms) else _real_fsum(terms)
+
+
+def _constant_of_draw(original: Any, *, answer: bool) -> Callable[[Any], Any]:
+    return lambda x: answer if isinstance(x, Draw) else original(x)

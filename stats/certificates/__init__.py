@@ -1,0 +1,1 @@
+"""Upper bounds on the distance that a healthy run can sign."""

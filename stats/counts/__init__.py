@@ -1,0 +1,1 @@
+"""Tests of counts: G2, support, rare tokens, independence."""

@@ -1,0 +1,1 @@
+"""Means of bounded variables: tests and intervals."""

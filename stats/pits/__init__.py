@@ -1,0 +1,1 @@
+"""Randomised PITs and what is tested of them."""

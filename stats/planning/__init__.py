@@ -1,0 +1,1 @@
+"""Budgets, looks and plans: what a claim costs before it is made."""

@@ -1,0 +1,1 @@
+"""Likelihood ratios of named faults."""

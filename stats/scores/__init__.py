@@ -1,0 +1,1 @@
+"""Tests of scores and indicators whose law under the target is known."""

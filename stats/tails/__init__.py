@@ -1,0 +1,1 @@
+"""Tails of sums and of statistics, right far beyond float64's underflow."""

@@ -1,0 +1,137 @@
+"""Tail of a sum of scores from its exact cumulant generating function, by Lugannani and Rice."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from simverify.stats._checks import Floats
+from simverify.stats.scores.score_totals import ScoreTable
+
+_MOST_STEPS = 200
+"""Steps to a critical point; a few do, unless the law is beyond floating point."""
+
+
+def lugannani_rice(tilt: float, value: float, mean: float, variance: float) -> float:
+    """Log of P(X >= mean), from X's cumulant generating function and derivatives at ``tilt``.
+
+    ``tilt`` > 0. Chernoff's bound where it is smaller or the formula breaks down: at X's mean
+    and at the end of its support.
+    """
+    exponent = max(tilt * mean - value, 0.0)
+    signed, unsigned = math.sqrt(2.0 * exponent), tilt * math.sqrt(variance)
+    if signed < 1e-3 or unsigned == 0.0:
+        return -exponent
+    mills = math.sqrt(math.pi / 2.0) * float(special.erfcx(signed / math.sqrt(2.0)))
+    factor = mills + 1.0 / unsigned - 1.0 / signed
+    log_density = -exponent - 0.5 * math.log(2.0 * math.pi)
+    return min(-exponent, log_density + math.log(factor)) if factor > 0.0 else -exponent
+
+
+@dataclass(frozen=True, eq=False)
+class SumLaw:
+    """Law of ``sign`` times a sum of centred scores over repeated contexts.
+
+    The tail of a sum on a lattice is read half a step nearer the mean, as a continuity
+    correction does; the step is not known, so that the widest gap between neighbouring
+    scores stands for it, which never makes a tail too light.
+
+    References
+    ----------
+    Lugannani and Rice, "Saddle point approximation for the distribution of the sum of
+    independent random variables", Advances in Applied Probability 12 (1980) 475-490.
+    """
+
+    tables: tuple[ScoreTable, ...]
+    reach: float
+    width: float
+    half_step: float
+
+    @classmethod
+    def of(cls, tables: tuple[ScoreTable, ...], sign: float) -> "SumLaw":
+        """Centre the scores; contexts without a token drop out."""
+        centred, reach, width, step = [], 0.0, 0.0, 0.0
+        for table in tables:
+            seen = table.totals > 0.0
+            totals, rows = table.totals[seen], table.rows[seen]
+            scores = sign * table.scores[seen]
+            scores = scores - (rows * scores).sum(axis=1)[:, None]
+            # What cannot happen must not be the maximum: it becomes a twin of what can.
+            scores = np.where(rows > 0.0, scores, _some_possible(rows, scores)[:, None])
+            centred.append(ScoreTable(totals=totals, rows=rows, scores=scores))
+            reach += float(totals @ scores.max(axis=1))
+            width = max(width, float(np.ptp(scores, axis=1).max(initial=0.0)))
+            step = max(step, float(np.diff(np.sort(scores, axis=1), axis=1).max(initial=0.0)))
+        return cls(tuple(centred), reach, width, step / 2.0)
+
+    def at(self, tilt: float) -> tuple[float, float, float]:
+        """Cumulant generating function and its first two derivatives."""
+        value = first = second = 0.0
+        for table in self.tables:
+            top = table.scores.max(axis=1)
+            weight = table.rows * np.exp(tilt * (table.scores - top[:, None]))
+            mass = weight.sum(axis=1)
+            mean = (weight * table.scores).sum(axis=1) / mass
+            spread = (weight * (table.scores - mean[:, None]) ** 2).sum(axis=1) / mass
+            value += float(table.totals @ (np.log(mass) + tilt * top))
+            first += float(table.totals @ mean)
+            second += float(table.totals @ spread)
+        return value, first, second
+
+    def log_sf(self, x: float) -> float:
+        """Log of P(sum >= x), x >= 0: an upper bound but for the saddle point's own error."""
+        if x > self.reach * (1.0 + 1e-12):
+            return -math.inf
+        x = x - self.half_step
+        deviation = math.sqrt(self.at(0.0)[2])
+        if x < 1e-3 * deviation:
+            return math.log(0.5)
+        return self._log_tail(self._tilt(x, deviation))
+
+    def critical(self, log_tail: float) -> float:
+        """Smallest x whose log tail is ``log_tail``, inf if the sum does not reach it."""
+        deviation = math.sqrt(self.at(0.0)[2])
+        if self.reach <= 0.0 or deviation == 0.0:
+            return math.inf
+        # A sum of rare events deviates by less than one of them adds.
+        scale = max(deviation, self.width)
+        least = 0.05 / scale
+        tilt = max(-float(special.ndtri_exp(log_tail)) / scale, least)  # a normal sum's
+        low, high = least, math.inf
+        for _ in range(_MOST_STEPS):
+            value, mean, variance = self.at(tilt)
+            gap = lugannani_rice(tilt, value, mean, variance) - log_tail
+            if gap > 0.0 and mean > self.reach * (1.0 - 1e-9):
+                return math.inf
+            low, high = (tilt, high) if gap > 0.0 else (low, tilt)
+            # Newton's method: the exponent K(t) - t K'(t) falls by t K''(t).
+            following = tilt + gap / (tilt * variance) if variance > 0.0 else math.inf
+            if not low < following < high:
+                following = 1.25 * tilt if math.isinf(high) else (low + high) / 2.0
+            if abs(following - tilt) <= 1e-4 * tilt:
+                return mean + (following - tilt) * variance + self.half_step
+            tilt = following
+        return math.inf
+
+    def _tilt(self, x: float, deviation: float) -> float:
+        """Tilt at which the mean is x, by Newton's method kept in its bracket."""
+        low, high, tilt = 0.0, math.inf, x / deviation**2
+        for _ in range(100):
+            _, mean, variance = self.at(tilt)
+            low, high = (tilt, high) if mean < x else (low, tilt)
+            following = tilt - (mean - x) / variance if variance > 0.0 else math.inf
+            if not low < following < high:
+                following = 2.0 * tilt if math.isinf(high) else (low + high) / 2.0
+            if abs(following - tilt) <= 1e-10 * tilt or tilt * self.half_step > 1e6:
+                break
+            tilt = following
+        return tilt
+
+    def _log_tail(self, tilt: float) -> float:
+        return lugannani_rice(tilt, *self.at(tilt))
+
+
+def _some_possible(rows: Floats, scores: Floats) -> Floats:
+    possible: Floats = scores[np.arange(len(rows)), rows.argmax(axis=1)]
+    return possible

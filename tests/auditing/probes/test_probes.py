@@ -1,0 +1,517 @@
+"""Each probe on a rule that breaks it, and on rules that do not."""
+
+import functools
+import math
+import random
+import secrets
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from simverify.auditing.probes import run_probes
+from simverify.verifiers import VERIFIERS
+
+torch = pytest.importorskip("torch")
+
+TOKEN = VERIFIERS["token"].rule
+
+
+def by_name(rule, contract="verify", seconds=2.0):
+    return {probe.name: probe for probe in run_probes(rule, contract, seconds=seconds)}
+
+
+def outcomes(rule, contract="verify"):
+    return {name: probe.outcome for name, probe in by_name(rule, contract).items()}
+
+
+def strict(p, q, x, draw, pick):
+    """The token rule from a uniform and a categorical draw of any origin."""
+    for i, y in enumerate(x):
+        if not (q[i][y] > 0 and draw() < p[i][y] / q[i][y]):
+            rest = np.maximum(p[i] - q[i], 0)
+            row = rest if rest.sum() > 0 else p[i]
+            return [*map(int, x[:i]), int(pick(row / row.sum()))]
+    return [*map(int, x), int(pick(p[-1]))]
+
+
+def numpy_global(p, q, x, rng):
+    return strict(p, q, x, np.random.rand, lambda r: np.random.choice(len(r), p=r))  # noqa: NPY002
+
+
+def numpy_single(p, q, x, rng):
+    def draw():
+        return rng.random(1, dtype=np.float32)[0]
+
+    return strict(p, q, x, draw, lambda r: rng.choice(len(r), p=r))
+
+
+def python_random(p, q, x, rng):
+    return strict(p, q, x, random.random, lambda r: random.choices(range(len(r)), r)[0])
+
+
+def torch_rule(p, q, x, rng, dtype=torch.float64, accepts=torch.lt):
+    def draw():
+        return torch.rand(1, dtype=dtype)
+
+    p, q, x = torch.as_tensor(p), torch.as_tensor(q), torch.as_tensor(x)
+    for i, y in enumerate(x.tolist()):
+        ratio = (p[i, y] / q[i, y]).to(dtype)
+        if not accepts(draw(), ratio):
+            rest = (p[i] - q[i]).clamp(min=0)
+            row = rest if rest.sum() > 0 else p[i]
+            return torch.cat([x[:i], torch.multinomial(row, 1)])
+    return torch.cat([x, torch.multinomial(p[-1], 1)])
+
+
+def torch_race(p, q, x, rng):
+    """Acceptance on a vector, the last token by an exponential race in float32."""
+    p, q, x = (torch.as_tensor(a) for a in (p, q, x))
+    p, q, n = p.float(), q.float(), len(x)
+    places = torch.arange(n)
+    kept = torch.empty(n).uniform_() < p[places, x] / q[places, x]
+    k = int(kept.int().cumprod(0).sum())
+    rest = (p[k] - q[k]).clamp(min=0) if k < n else p[n]
+    row = rest if rest.sum() > 0 else p[k]
+    return [*x[:k].tolist(), int(row.div(torch.empty_like(row).exponential_()).argmax())]
+
+
+CORRECT = {
+    **{name: (v.rule, v.contract) for name, v in VERIFIERS.items() if name != "temperature-0"},
+    "numpy global": (numpy_global, "verify"),
+    "numpy float32": (numpy_single, "verify"),
+    "python": (python_random, "verify"),
+    "torch": (torch_rule, "verify"),
+    "torch float32": (functools.partial(torch_rule, dtype=torch.float32), "verify"),
+    "torch race": (torch_race, "verify"),
+}
+
+
+@pytest.mark.parametrize("name", CORRECT)
+def test_correct_rules_pass(name):
+    rule, contract = CORRECT[name]
+    probes = by_name(rule, contract)
+    skipped = set()
+    if contract == "step":
+        skipped |= {"inputs", "p = q = 0 at a draft token"}
+    assert {n for n, p in probes.items() if p.outcome == "not run"} == skipped
+    bad = ("warning", "violation")
+    assert {n: p.message for n, p in probes.items() if p.outcome in bad} == {}
+
+
+@pytest.mark.parametrize("origin", ["numpy", "global", "python", "torch"])
+def test_accepting_zero_mass_at_zero_is_a_warning_in_every_style(origin):
+    draws = {
+        "numpy": lambda rng: rng.random(),
+        "global": lambda rng: np.random.uniform(),  # noqa: NPY002
+        "python": lambda rng: random.random(),
+        "torch": lambda rng: torch.rand(1, dtype=torch.float64).item(),
+    }
+
+    def rule(p, q, x, rng):
+        for i, y in enumerate(x):
+            if not draws[origin](rng) <= p[i][y] / q[i][y]:
+                return [*x[:i], rng.choice(len(p[i]), p=norm(p[i], q[i]))]
+        return [*x, rng.choice(len(p[-1]), p=p[-1])]
+
+    found = by_name(rule)
+    assert found["u = 0"].outcome == "warning"
+    assert "where p = 0" in found["u = 0"].message
+    assert found["u = 1 - ulp"].outcome == "ok"
+    assert found["disjoint support"].outcome == "ok"
+
+
+def norm(p, q):
+    rest = np.maximum(p - q, 0)
+    return rest / rest.sum() if rest.sum() > 0 else p
+
+
+def test_the_same_in_half_precision_is_a_violation():
+    # torch.rand in bfloat16 is 0 once in 256 draws.
+    rule = functools.partial(torch_rule, dtype=torch.bfloat16, accepts=torch.le)
+    assert by_name(rule)["u = 0"].outcome == "violation"
+    single = functools.partial(torch_rule, dtype=torch.float32, accepts=torch.le)
+    assert by_name(single)["u = 0"].outcome == "warning"
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_an_inverse_cdf_that_runs_out_is_seen_at_the_last_uniform(side):
+    def rule(p, q, x, rng):
+        def pick(row):
+            return np.searchsorted(row.cumsum(), rng.random(), side=side)
+
+        return strict(p, q, x, rng.random, pick)
+
+    found = by_name(rule)
+    assert found["u = 1 - ulp"].outcome == "warning"
+    assert "token 33, vocabulary 0..32" in found["u = 1 - ulp"].message
+    # "left" takes the first token at u = 0, whatever its mass.
+    assert found["u = 0"].outcome == ("warning" if side == "left" else "ok")
+
+
+def test_draws_that_cannot_be_forced_are_not_run_with_the_reason():
+    def bits(p, q, x, rng):
+        raw = rng.bit_generator.random_raw
+        return strict(p, q, x, lambda: (raw() >> 11) / 2**53, lambda r: rng.choice(len(r), p=r))
+
+    def constant(p, q, x, rng):
+        return [int(p[0].argmax())]
+
+    found = by_name(bits)
+    for name in ("u = 0", "u = 1 - ulp", "repeated calls"):
+        assert found[name].outcome == "not run"
+        assert "bit generator" in found[name].message
+    assert by_name(constant)["u = 0"].outcome == "not run"
+
+
+def with_table(change):
+    """The token rule behind a change to its inputs."""
+
+    def rule(p, q, x, rng):
+        change(p, q, x)
+        return TOKEN(p, q, x, rng)
+
+    return rule
+
+
+def sharpen(p, q, x):
+    p *= 1.0  # writes the same bytes
+
+
+def clear(p, q, x):
+    q[-1] = 0.0
+
+
+@pytest.mark.parametrize("change", [sharpen, clear])
+def test_changed_inputs_are_a_violation(change):
+    found = by_name(with_table(change))["inputs"]
+    assert found.outcome == "violation"
+    assert "changes its inputs" in found.message
+
+
+def test_asking_for_writable_inputs_is_a_warning():
+    def rule(p, q, x, rng):
+        if not p.flags.writeable:
+            raise ValueError("buffer source array is read-only")
+        return TOKEN(p, q, x, rng)
+
+    assert by_name(rule)["inputs"].outcome == "warning"
+
+
+BROKEN = {
+    "raises": (lambda p, q, x, rng: 1 / 0, "ZeroDivisionError"),
+    "exits": (lambda p, q, x, rng: exec("raise SystemExit(3)"), "SystemExit"),
+    "none": (lambda p, q, x, rng: None, "returned None"),
+    "empty": (lambda p, q, x, rng: [], "no tokens"),
+    "too many": (lambda p, q, x, rng: [*x, *TOKEN(p, q, x, rng), 0], "tokens, gamma + 1"),
+    "out of range": (lambda p, q, x, rng: [len(p[0])], "vocabulary 0.."),
+    "padded": (lambda p, q, x, rng: [-1], "token -1"),
+    "floats": (lambda p, q, x, rng: [0.0], "float"),
+    "booleans": (lambda p, q, x, rng: [True], "bool"),
+    "nested": (lambda p, q, x, rng: [TOKEN(p, q, x, rng)], "nested"),
+    "scalar": (lambda p, q, x, rng: 1, "returned an int, expected a list"),
+    "no prefix": (lambda p, q, x, rng: [(x[0] + 1) % 3, 0], "no prefix"),
+    "elsewhere": (lambda p, q, x, rng: torch.zeros(1, dtype=int, device="meta"), "device meta"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_output_is_a_violation_that_says_so(name):
+    rule, text = BROKEN[name]
+    found = by_name(rule)
+    assert found["output"].outcome == "violation"
+    assert text in found["output"].message
+    assert "Traceback" not in found["output"].message
+    assert found["u = 0"].outcome != "ok"
+
+
+@pytest.mark.parametrize(
+    "loop", [lambda: [None for _ in iter(int, 1)], lambda: time.sleep(60)], ids=["busy", "asleep"]
+)
+def test_a_hang_is_a_violation_and_ends_the_probes(loop):
+    began = time.monotonic()
+    found = by_name(lambda p, q, x, rng: loop(), seconds=0.1)
+    assert time.monotonic() - began < 5
+    assert found["output"].outcome == "violation"
+    assert "did not return" in found["output"].message
+    assert {p.outcome for n, p in found.items() if n != "output"} == {"not run"}
+
+
+def test_slow_code_is_no_hang():
+    def rule(p, q, x, rng):
+        time.sleep(0.02)  # hardly any of it is the processor's, so the wall clock counts
+        return TOKEN(p, q, x, rng)
+
+    found = run_probes(rule, "verify", seconds=0.45)
+    assert {p.outcome for p in found} <= {"ok", "not run"}
+    assert "in the calls that time allowed" in found[1].message
+
+
+def test_probes_run_outside_the_main_thread():
+    found = []
+    thread = threading.Thread(target=lambda: found.append(by_name(TOKEN)))
+    thread.start()
+    thread.join(30)
+    assert found[0]["output"].outcome == "ok"
+
+
+def leak(p, q, x, rng):
+    """Emit a token of p = 0 now and then: a draft that is kept where it must not be."""
+    if rng.random() < 0.5:
+        return [int(x[0]), 0]
+    return TOKEN(p, q, x, rng)
+
+
+def test_tokens_without_mass_are_a_violation_where_supports_differ():
+    found = outcomes(leak)
+    for name in ("disjoint support", "one-hot drafts", "one-hot targets", "large vocabulary"):
+        assert found[name] == "violation", name
+    assert found["output"] == "ok"
+
+
+def test_equal_rows_that_divide_by_zero_are_a_violation():
+    def rule(p, q, x, rng):
+        row = np.maximum(p[0] - q[0], 0)
+        return [int(rng.choice(len(row), p=row / row.sum()))]
+
+    found = by_name(rule)["p = q"]
+    assert found.outcome == "violation"
+    assert "ValueError" in found.message
+
+
+def test_an_id_that_never_comes_is_a_violation():
+    def rule(p, q, x, rng):
+        row = p[0, :-1] if p.shape[1] == 5 and p[0, -1] == 0.5 else p[0]
+        return [int(rng.choice(len(row), p=row / row.sum()))]
+
+    found = by_name(rule)["ids 0 and V-1"]
+    assert found.outcome == "violation"
+    assert "token 4" in found.message
+
+
+def test_failing_on_gamma_1_or_a_large_vocabulary_is_a_violation():
+    def two(p, q, x, rng):
+        x[1]
+        return TOKEN(p, q, x, rng)
+
+    def bytes_only(p, q, x, rng):
+        return np.array(TOKEN(p, q, x, rng), dtype=np.int8)
+
+    assert outcomes(two)["gamma = 1"] == "violation"
+    assert outcomes(two)["p = q"] == "ok"
+    assert outcomes(bytes_only)["large vocabulary"] == "violation"
+    assert outcomes(bytes_only)["p = q"] == "ok"
+
+
+def test_zero_over_zero_that_accepts_is_a_warning():
+    def rule(p, q, x, rng):
+        return [int(x[0]), 0] if p[0][x[0]] == q[0][x[0]] == 0 else TOKEN(p, q, x, rng)
+
+    assert outcomes(rule)["p = q = 0 at a draft token"] == "warning"
+
+
+@pytest.mark.parametrize("bad", [0.0, math.nan])
+def test_malformed_rows_may_raise_but_not_end_the_process(bad):
+    def is_bad(p, q):
+        return any(np.isnan(r).any() or (r == 0).all() for r in (*p, *q))
+
+    def raising(p, q, x, rng):
+        if is_bad(p, q):
+            raise ValueError("rows must sum to 1")
+        return TOKEN(p, q, x, rng)
+
+    def escaping(p, q, x, rng):
+        same = math.isnan(bad) == bool(np.isnan([*p, *q]).any())
+        return [len(p[0])] if is_bad(p, q) and same else TOKEN(p, q, x, rng)
+
+    def exiting(p, q, x, rng):
+        if is_bad(p, q):
+            raise SystemExit(1)
+        return TOKEN(p, q, x, rng)
+
+    name = "NaN rows" if math.isnan(bad) else "zero rows"
+    assert outcomes(raising)[name] == "ok"
+    assert outcomes(escaping)[name] == "warning"
+    assert outcomes(exiting)[name] == "violation"
+
+
+class Leftover:
+    """Remembers the first draft token of the call before and lets it shift its draws."""
+
+    def __init__(self):
+        self.last = 0
+
+    def __call__(self, p, q, x, rng):
+        skip, self.last = self.last, int(x[0])
+        for _ in range(skip):
+            rng.random()
+        return TOKEN(p, q, x, rng)
+
+
+def test_state_from_another_call_is_a_violation():
+    found = by_name(Leftover())["repeated calls"]
+    assert found.outcome == "violation"
+    assert "depends on earlier calls" in found.message
+
+
+def test_own_generators_and_caches_are_no_state():
+    own = np.random.default_rng(5)
+    known = {}
+
+    def generator(p, q, x, rng):
+        return TOKEN(p, q, x, own)
+
+    def entropy(p, q, x, rng):
+        return strict(p, q, x, lambda: secrets.randbits(53) / 2**53, lambda r: r.argmax())
+
+    def cache(p, q, x, rng):
+        known.setdefault(p.tobytes(), p.cumsum())
+        return TOKEN(p, q, x, rng)
+
+    for rule in (generator, entropy, cache):
+        assert outcomes(rule)["repeated calls"] == "ok"
+
+
+def test_a_counter_is_a_warning():
+    calls = []
+
+    def rule(p, q, x, rng):
+        calls.append(1)
+        return [int(p[0].argmax())] if len(calls) % 2 else TOKEN(p, q, x, rng)
+
+    assert outcomes(rule)["repeated calls"] == "warning"
+
+
+# -- the step contract --
+
+
+def step(prefix, target, draft, gamma, rng):
+    """Draft and verify by the token rule, no state."""
+    tokens = []
+    for _ in range(gamma):
+        context = (*prefix, *tokens)
+        p, q = target(context), draft(context)
+        x = int(rng.choice(len(q), p=q))
+        if not rng.random() < p[x] / q[x]:
+            rest = norm(p, q)
+            return [*tokens, int(rng.choice(len(p), p=rest))]
+        p[:] = q[:] = 0.0  # a row is the rule's own
+        tokens.append(x)
+    row = target((*prefix, *tokens))
+    return [*tokens, int(rng.choice(len(row), p=row))]
+
+
+def test_a_step_function_that_writes_into_its_rows_passes():
+    assert set(outcomes(step, "step").values()) == {"ok", "not run"}
+
+
+def test_steps_that_emit_nothing_or_nonsense_are_violations():
+    assert "no tokens" in by_name(lambda c, t, d, g, r: [], "step")["output"].message
+    assert "device meta" in (
+        by_name(lambda c, t, d, g, r: torch.zeros(1, device="meta"), "step")["output"].message
+    )
+    drafts = outcomes(lambda c, t, d, g, r: [int(d(c).argmax())], "step")
+    assert drafts["disjoint support"] == "violation"
+
+
+def test_a_step_rule_whose_class_keeps_state_is_seen():
+    class Sticky:
+        seen = Leftover()
+
+        def step(self, prefix, target, draft, gamma, rng):
+            for _ in range(self.seen.last % 3):
+                rng.random()
+            tokens = step(prefix, target, draft, gamma, rng)
+            type(self).seen.last = len(target(prefix))
+            return tokens
+
+    assert outcomes(Sticky, "step")["repeated calls"] == "violation"
+
+
+# -- manners --
+
+
+def test_the_process_is_left_as_it_was():
+    legacy, python, state = np.random.get_state()[1], random.getstate(), torch.get_rng_state()  # noqa: NPY002
+    threads = torch.get_num_threads()
+    run_probes(torch_race, "verify")
+    assert np.array_equal(np.random.get_state()[1], legacy)  # noqa: NPY002
+    assert random.getstate() == python
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.get_num_threads() == threads
+    assert isinstance(np.random.default_rng(0).random(), float)
+
+
+def test_same_code_same_lines():
+    assert run_probes(torch_rule, "verify") == run_probes(torch_rule, "verify")
+
+
+def test_bad_arguments_are_named():
+    with pytest.raises(ValueError, match="contract 'output'"):
+        run_probes(TOKEN, "output")
+    with pytest.raises(ValueError, match="seconds=0"):
+        run_probes(TOKEN, "verify", seconds=0)
+    with pytest.raises(ValueError, match="step rule"):
+        run_probes(object(), "step")
+
+
+def test_the_controls_of_the_catalogue_have_no_violation():
+    faults = pytest.importorskip("simverify.faults")
+    for control in faults.CONTROLS.values():
+        found = by_name(control.rule, control.contract)
+        assert {n: p.message for n, p in found.items() if p.outcome == "violation"} == {}
+        for name in ("u = 0", "u = 1 - ulp"):
+            assert found[name].outcome == "ok", control.name
+
+
+def batch_of_tokens(p, q, x, rng):
+    return [TOKEN(*row, rng) for row in zip(p, q, x, strict=True)]
+
+
+BATCHES = {
+    "right": (batch_of_tokens, ""),
+    "swapped rows": (lambda p, q, x, rng: batch_of_tokens(p, q, x, rng)[::-1], "emitted"),
+    "first row's bonus": (
+        lambda p, q, x, rng: batch_of_tokens(
+            np.concatenate([p[:, :-1], p[:1, -1:].repeat(len(p), 0)], 1), q, x, rng
+        ),
+        "where its target allows only",
+    ),
+    "a row short": (
+        lambda p, q, x, rng: batch_of_tokens(p, q, x, rng)[1:],
+        "returned 3 rows for 4",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_rows_of_a_batch_have_their_own_output(name):
+    rule, words = BATCHES[name]
+    probes = run_probes(TOKEN, "verify", batched=rule, rows=4)
+    assert probes[-1].name == "batch rows"
+    assert probes[-1].outcome == ("violation" if words else "ok")
+    assert words in probes[-1].message
+
+
+def test_batch_rows_are_left_out_where_there_is_no_batch():
+    assert "batch rows" not in {probe.name for probe in run_probes(TOKEN, "verify")}
+
+
+def test_a_rejection_loop_that_waits_at_the_edge_is_no_violation():
+    def rejecting(p, q, x, rng):
+        for i, t in enumerate(x):
+            if not rng.random() < p[i][t] / q[i][t]:
+                while True:
+                    y = int(rng.choice(len(p[i]), p=p[i]))
+                    if rng.random() * p[i][y] < p[i][y] - q[i][y]:
+                        return [*map(int, x[:i]), y]
+        return [*map(int, x), int(rng.choice(p.shape[1], p=p[-1]))]
+
+    probes = by_name(rejecting, "verify", seconds=1.0)
+    assert "violation" not in {probe.outcome for probe in probes.values()}
+    waits = [p for p in probes.values() if "did not return" in p.message]
+    assert waits
+    assert {p.outcome for p in waits} == {"warning"}
+    # Half of a third: nobody learns more by waiting for longer.
+    assert {p.message for p in waits} == {f"did not return within {1 / 6:g} s"}

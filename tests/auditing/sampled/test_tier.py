@@ -1,0 +1,309 @@
+"""The sampled tier for any callable: right rules pass, wrong ones fail, budgets bind."""
+
+import itertools
+import random
+import sys
+import time
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from support.false_alarms import ALPHA
+
+from simverify.auditing.sampled.plan import PILOT_TRIALS
+from simverify.auditing.sampled.tables import SampledInstance, Tables, default_instances
+from simverify.auditing.sampled.tier import sample_callable
+from simverify.faults import CONTROLS, FAULTS
+from simverify.models.small import compact, rational_markov, toy
+from simverify.verifiers import VERIFIERS
+
+INSTANCES = default_instances()
+SMALL = (SampledInstance(compact(), 2),)
+token = VERIFIERS["token"].rule
+
+
+def audit(rule, contract="verify", *, instances=INSTANCES, detect=0.03, alpha=ALPHA, **options):
+    return sample_callable(
+        rule, contract, instances=instances, seed=7, alpha=alpha, detect=detect, **options
+    )
+
+
+# -- right rules ---------------------------------------------------------------------------
+
+
+@pytest.mark.distribution
+@pytest.mark.parametrize("name", ["token", "block", "match", "greedy"])
+def test_the_projects_rules_pass(name):
+    verifier = VERIFIERS[name]
+    said = []
+    result = audit(verifier.rule, verifier.contract, say=said.append)
+    assert (result.verdict, result.reason, result.tier.findings) == ("PASS", None, ())
+    assert result.tier.looks == 4
+    assert result.tier.samples == sum(result.plan.samples)
+    assert result.tier.detectable <= 0.03
+    # The certificate is of all instances together, the coarse ones too.
+    bounds = [x.bound / x.detect for x in result.tier.instances]
+    assert 0 < min(bounds) <= max(bounds) < 4 / 3
+    assert result.tier.certificate.bound == max(x.bound for x in result.tier.instances)
+    assert said == [result.plan.line]
+    assert "0.9" in result.plan.line
+
+
+@pytest.mark.distribution
+@pytest.mark.parametrize(
+    "name", ["token-legacy-numpy", "token-random-module", "rescaled-uniform", "coupled-match"]
+)
+def test_controls_pass(name):
+    control = CONTROLS[name]
+    assert audit(control.rule, control.contract).verdict == "PASS"
+
+
+def test_a_target_of_temperature_zero_needs_no_counts():
+    """Its rows are one-hot: the support test sees every deviation."""
+    p = [[Fraction(x == y) for x in range(3)] for y in (2, 0, 1)]
+    q = [[Fraction(1, 3)] * 3] * 3
+    instances = (SampledInstance(rational_markov("one-hot", p[0], p, q[0], q), 2),)
+    result = audit(VERIFIERS["temperature-0"].rule, instances=instances)
+    assert result.verdict == "PASS"
+    # So much off the support is seen once with power .9; a call emits one to three tokens.
+    assert 1 / 3 < result.tier.detectable * result.tier.samples / np.log(10) < 1
+    wrong = audit(lambda p, q, x, rng: [int(x[0])], instances=instances)
+    assert "support, position 1: token" in wrong.tier.findings[0]
+
+
+# -- wrong rules ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "target-residual",
+        "inverted-ratio",
+        "wrong-bonus-row",
+        "reused-uniform",
+        "scaled-acceptance(1.1)",
+        "one-uniform",
+        "naive-block-stealth",
+        "seeded-per-call",
+        "lenient(0.9)",
+        "greedy-no-state",
+        "repeated-stream",
+    ],
+)
+def test_faults_fail(name):
+    fault = FAULTS[name]
+    result = audit(fault.rule, fault.contract, detect=0.02)
+    assert result.verdict == "FAIL"
+    assert any(test.rejected for test in result.tier.tests)
+    assert result.tier.certificate is None
+
+
+def test_a_lossy_rule_is_named_by_its_acceptance():
+    """Everything is accepted: no rule may, and the optimum says so."""
+
+    def greedy(target_probs, draft_probs, draft_tokens, rng):
+        return [*draft_tokens, int(rng.choice(target_probs.shape[1], p=target_probs[-1]))]
+
+    findings = audit(greedy).tier.findings
+    assert any("lossy: Pr(tau >= " in finding for finding in findings)
+    assert any("support" in finding for finding in findings)
+
+
+class EverySecond:
+    """The token rule; every second call is judged with the stream of the one before."""
+
+    def __init__(self, phase):
+        self.calls = phase
+
+    def __call__(self, target_probs, draft_probs, draft_tokens, rng):
+        stream = np.random.default_rng([8, self.calls // 2])
+        self.calls += 1
+        return token(target_probs, draft_probs, draft_tokens, stream)
+
+
+@pytest.mark.parametrize("phase", [0, 1])
+def test_calls_that_share_a_stream_fail_by_the_pairs_alone(phase):
+    result = audit(EverySecond(phase))
+    assert result.verdict == "FAIL"
+    assert all("consecutive calls" in finding for finding in result.tier.findings)
+
+
+def batched(pick):
+    """Token rule over a batch; row i of a call is judged with stream ``pick(i)``."""
+
+    def verify(target_probs, draft_probs, draft_tokens, rng):
+        seeds = rng.integers(1 << 62, size=len(draft_tokens))
+        out = np.full((len(draft_tokens), draft_tokens.shape[1] + 1), -1)
+        for i, rows in enumerate(zip(target_probs, draft_probs, draft_tokens, strict=True)):
+            tokens = token(*rows, np.random.default_rng(seeds[pick(i)]))
+            out[i, : len(tokens)] = tokens
+        return out
+
+    return verify
+
+
+@pytest.mark.distribution
+def test_a_batch_passes():
+    result = audit(batched(lambda i: i), batch=8, instances=SMALL)
+    assert (result.verdict, result.tier.findings) == ("PASS", ())
+    assert any("batch rows 4 apart" in test.name for test in result.tier.tests)
+
+
+@pytest.mark.parametrize(("pick", "lag"), [(lambda i: i // 2 * 2, 1), (lambda i: i % 4, 4)])
+def test_rows_that_share_a_stream_fail_by_their_lag(pick, lag):
+    result = audit(batched(pick), batch=8, instances=SMALL)
+    assert result.verdict == "FAIL"
+    assert all(f"batch rows {lag} apart" in finding for finding in result.tier.findings)
+
+
+# -- optimality, apart ---------------------------------------------------------------------
+
+
+@pytest.mark.distribution
+def test_optimality_is_its_own_verdict():
+    """Token verification declared as block: lossless, but not the declared rule."""
+    wrong = audit(token, instances=(SampledInstance(compact(), 3),), declared=VERIFIERS["block"])
+    assert wrong.verdict == "PASS"
+    assert "not block: Pr(tau >= " in wrong.tier.optimality
+    assert "below the optimum 1.9306 (block); as token" in wrong.tier.optimality
+    right = audit(token, instances=(SampledInstance(compact(), 3),), declared=VERIFIERS["token"])
+    assert "not token" not in right.tier.optimality
+
+
+# -- budgets -------------------------------------------------------------------------------
+
+
+def test_too_small_a_budget_is_inconclusive():
+    result = audit(token, max_samples=8000)
+    assert result.verdict == "INCONCLUSIVE"
+    assert "the calls on compact, gamma=3 promise a TV of 0." in result.reason
+    assert "not 0.03: raise max_samples" in result.reason
+    # The pilots take their part of the budget.
+    assert result.tier.samples <= 8000 - PILOT_TRIALS * len(INSTANCES)
+    assert result.tier.certificate is None
+    assert audit(token, max_samples=500).verdict == "INCONCLUSIVE"
+    # A gross fault is found all the same.
+    assert audit(FAULTS["inverted-ratio"].rule, max_samples=8000).verdict == "FAIL"
+
+
+def test_the_clock_only_makes_it_inconclusive():
+    def slow(*arguments):
+        time.sleep(0.02)
+        return token(*arguments)
+
+    result = audit(slow, seconds=0.5)
+    assert (result.verdict, result.tier.findings) == ("INCONCLUSIVE", ())
+    assert "time limit" in result.reason
+
+
+def test_same_seed_same_result():
+    first, second = (audit(token, instances=SMALL, detect=0.1) for _ in range(2))
+    assert first.tier == second.tier
+
+
+# -- code that misbehaves ------------------------------------------------------------------
+
+
+def hangs(*arguments):
+    while True:
+        pass
+
+
+def raises(*arguments):
+    raise ZeroDivisionError("division by zero")
+
+
+@pytest.mark.parametrize(
+    ("rule", "finding"),
+    [
+        (raises, "raises: ZeroDivisionError: division by zero"),
+        (lambda *a: None, "no-tokens"),
+        (lambda *a: [], "empty"),
+        (lambda *a: [0.5], "not-integers"),
+        (lambda *a: [99], "out-of-range"),
+        (lambda *a: [*a[2], 0, 0], "too-many"),
+        (lambda *a: [(a[2][0] + 1) % 3, 0], "not-a-prefix"),
+        (lambda *a: sys.exit(3), "raises: SystemExit"),
+    ],
+)
+def test_garbage_is_a_finding(rule, finding):
+    result = audit(rule, instances=SMALL)
+    assert result.verdict == "FAIL"
+    assert finding in result.tier.findings[0]
+
+
+def test_a_hanging_call_is_a_finding():
+    result = audit(hangs, seconds=1.0)
+    assert result.verdict == "FAIL"
+    assert "hangs" in result.tier.findings[0]
+
+
+def test_a_batch_of_the_wrong_length_is_a_finding():
+    result = audit(lambda p, q, x, rng: [[0]], batch=4, instances=SMALL)
+    assert "a call of 4 rows" in result.tier.findings[0]
+
+
+def test_interruption_passes_through_and_global_generators_are_put_back():
+    calls = itertools.count()
+
+    def interrupted(p, q, x, rng):
+        random.seed(1)
+        if next(calls) == 100:
+            raise KeyboardInterrupt
+        return token(p, q, x, rng)
+
+    before = random.getstate()
+    with pytest.raises(KeyboardInterrupt):
+        audit(interrupted)
+    assert random.getstate() == before
+
+
+def test_inputs_written_to_do_not_reach_the_next_call():
+    def writes(p, q, x, rng):
+        emitted = token(p, q, x, rng)
+        p[:], q[:], x[:] = 0.0, 0.0, 0
+        return emitted
+
+    assert not audit(writes, instances=SMALL, detect=0.1).tier.findings
+
+
+def test_bad_arguments_are_named():
+    with pytest.raises(ValueError, match="contract is 'other'"):
+        audit(token, "other")
+    with pytest.raises(ValueError, match="instances are empty"):
+        audit(token, instances=())
+    with pytest.raises(ValueError, match="detect is 0"):
+        audit(token, detect=0)
+    with pytest.raises(ValueError, match="batch is 2 under step"):
+        audit(VERIFIERS["greedy"].rule, "step", batch=2)
+    with pytest.raises(ValueError, match="neither step"):
+        audit(token, "step")
+
+
+# -- tables --------------------------------------------------------------------------------
+
+
+def test_curves_are_the_exact_fractions():
+    """algorithms.md, exact numbers."""
+    tables = Tables(SampledInstance(compact(), 3), 4)
+    assert tables.curve(VERIFIERS["token"]).sum() == pytest.approx(379 / 216, abs=1e-12)
+    assert tables.curve(VERIFIERS["block"]).sum() == pytest.approx(139 / 72, abs=1e-12)
+    tables = Tables(SampledInstance(toy(), 2), 3)
+    assert tables.curve(VERIFIERS["block"]).sum() == pytest.approx(11 / 9, abs=1e-12)
+
+
+def test_blocks_and_joint_laws_follow_the_model():
+    instance = INSTANCES[1]
+    model, gamma = instance.model, instance.gamma
+    tables = Tables(instance, gamma + 1)
+    target, draft = tables.blocks
+    law = tables.joint(gamma + 1)
+    assert law.sum() == pytest.approx(1.0, abs=1e-12)
+    for number, block in enumerate(itertools.product(range(4), repeat=gamma)):
+        assert tables.codes(np.array([block]), gamma)[0] == number
+        for i in range(gamma + 1):
+            assert (target[number, i] == model.target(block[:i])).all()
+        for i in range(gamma):
+            assert (draft[number, i] == model.draft(block[:i])).all()
+        mass = np.prod([model.target(block[:i])[block[i]] for i in range(gamma)])
+        assert law[4 * number : 4 * number + 4] == pytest.approx(mass * model.target(block))

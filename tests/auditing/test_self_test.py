@@ -1,0 +1,49 @@
+from types import SimpleNamespace
+
+from simverify.auditing import self_test as module
+from simverify.auditing.self_test import self_test
+from simverify.auditing.settings import AuditSettings
+from simverify.faults import CONTROLS, FAULTS
+from simverify.results import Tried
+
+
+def test_every_fault_is_caught_and_every_control_passes():
+    run = self_test(AuditSettings())
+    assert (run.verdict, run.unexpected) == ("PASS", ())
+    tried = run.results
+    names = {entry.name for entry in tried}
+    assert set(FAULTS) <= names
+    assert set(CONTROLS) <= names
+    # What the enumerator can follow is caught exactly.
+    sampled = {entry.name for entry in tried if entry.tier == "sampled"}
+    batches = {name for name, fault in FAULTS.items() if fault.batch}
+    assert sampled == {"shared-noise", "coupled-match"} | batches
+
+
+def test_a_blind_audit_is_seen(monkeypatch):
+    """Negative control: an audit that never fails anything misses the faults."""
+
+    class Blind:
+        failure = not_enumerable = None
+        paths = 0
+
+    class Deaf:
+        verdict = "PASS"
+        tier = SimpleNamespace(samples=0)
+
+    monkeypatch.setattr(module, "examine", lambda *_, **__: Blind())
+    monkeypatch.setattr(module, "sample_callable", lambda *_, **__: Deaf())
+    run = self_test(AuditSettings())
+    assert run.verdict == "FAIL"
+    assert set(run.unexpected) >= set(FAULTS) - {"zero-mass-accept"}
+
+
+def test_what_is_expected():
+    def as_expected(kind, caught):
+        entry = Tried(name="a", kind=kind, caught=caught, tier="exact", effort=1, tv=None)
+        return entry.as_expected
+
+    assert as_expected("fault", True)
+    assert not as_expected("fault", False)
+    assert as_expected("control", False)
+    assert not as_expected("control", True)

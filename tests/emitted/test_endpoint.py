@@ -1,0 +1,161 @@
+"""A real server on loopback: lossless and lossy verifiers behind it, and servers that misbehave."""
+
+import itertools
+import json
+import re
+import socket
+import threading
+
+import pytest
+from support.false_alarms import ALPHA
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from support.emitted_tokens import PROMPTS, emitted, serving  # noqa: E402
+
+from simverify.cli import run as command_line  # noqa: E402
+from simverify.emitted import Endpoint, OutputSettings, Source, ask, audit_outputs  # noqa: E402
+from simverify.errors import UsageError  # noqa: E402
+from simverify.faults import FAULTS  # noqa: E402
+from simverify.models.transformer import load_pair  # noqa: E402
+from simverify.verifiers import VERIFIERS  # noqa: E402
+
+N = 1200
+
+
+@pytest.fixture(scope="module")
+def pair():
+    torch.set_num_threads(1)
+    return load_pair("tiny-llama", "tiny-llama")
+
+
+class Engine:
+    """Answers a prompt by decoding it with ``rule``; its tokens in the form of ``style``."""
+
+    def __init__(self, pair, rule, style="token_ids"):
+        self.pair, self.rule, self.style = pair, rule, style
+        self.bodies, self._seeds, self._lock = [], itertools.count(), threading.Lock()
+
+    def __call__(self, body):
+        prompt = body["prompt"]
+        if self.style == "plain" and "return_token_ids" in body:
+            return b'{"error": "unknown field return_token_ids"}'
+        with self._lock:  # torch has one thread here
+            self.bodies.append(body)
+            text = prompt if isinstance(prompt, str) else self.pair.tokenizer.decode(prompt)
+            (answer,) = emitted(
+                self.pair, self.rule, body["max_tokens"], lanes=1, length=body["max_tokens"],
+                prompts=[text], seed=next(self._seeds),
+            )[:1]  # fmt: skip
+        ids = [token for token in answer["tokens"] if token not in self.pair.eos]
+        spelt = [self.pair.tokenizer.decode([token]) for token in ids]
+        choice = {"text": "".join(spelt), "finish_reason": answer["finish_reason"]}
+        if self.style == "token_ids":
+            return choice | {"token_ids": ids}
+        if self.style == "numbered":
+            return choice | {"logprobs": {"tokens": [f"token_id:{token}" for token in ids]}}
+        return choice | ({"logprobs": {"tokens": spelt}} if self.style == "pieces" else {})
+
+
+@pytest.mark.distribution
+@pytest.mark.parametrize(
+    ("rule", "verdict"),
+    [(VERIFIERS["token"], "PASS"), (FAULTS["typical-acceptance"].rule, "FAIL")],
+    ids=["lossless", "typical-acceptance"],
+)
+def test_a_server_is_judged_by_its_answers(pair, rule, verdict):
+    engine = Engine(pair, rule)
+    with serving(engine) as address:
+        requests = ask(Endpoint(address, max_tokens=100), PROMPTS, pair, N).requests
+    settings = OutputSettings(tokens=N, alpha=ALPHA, detect=0.3)
+    run = audit_outputs(requests, pair, Source(address, "simverify audit", True), settings)
+    assert run.verdict == verdict
+    assert run.tokens == N
+    body = engine.bodies[0]
+    assert (body["model"], body["temperature"], body["top_p"]) == ("served", 1.0, 1.0)
+
+
+@pytest.mark.parametrize("style", ["token_ids", "numbered", "pieces", "plain"])
+def test_ids_are_taken_as_the_server_gives_them(pair, style):
+    engine = Engine(pair, VERIFIERS["token"], style)
+    with serving(engine, status=400) as address:
+        found = ask(Endpoint(address, max_tokens=6), PROMPTS[:1], pair, 10_000, samples=2)
+    requests = found.requests
+    assert len(requests) == 2
+    assert {request.from_text for request in requests} == {style == "plain"}
+    assert all(r.prompt == tuple(pair.encode(PROMPTS[0])) for r in requests)
+    assert ("return_token_ids" in engine.bodies[-1]) == (style != "plain")
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "says"),
+    [
+        (b"<html>", 200, "answers no JSON, but '<html>'"),
+        (b"[]", 200, "has no choices"),
+        (b'{"choices": []}', 200, "has no choices"),
+        (b'{"choices": [{"text": 5}]}', 200, "neither tokens"),
+        (b'{"choices": [{"token_ids": [5000], "text": ""}]}', 200, r"tokens\[0\] is 5000"),
+        (b"out of\nmemory", 500, "/v1/completions answers 500: out of memory"),
+        (b"no such model", 404, "answers 404: no such model"),
+        (b"bad", 400, "answers 400: bad"),
+    ],
+)
+def test_a_wrong_answer_costs_a_line(pair, content, status, says):
+    server, refusal = serving(lambda _: content, status=status), pytest.raises(UsageError)
+    with server as address, refusal as error:
+        ask(Endpoint(address), PROMPTS, pair, 10)
+    assert re.search(says, str(error.value))
+    assert "\n" not in str(error.value)
+
+
+def test_a_server_that_is_not_there(pair):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(UsageError, match=r"cannot be reached: .*refused"):
+        ask(Endpoint(f"http://127.0.0.1:{port}"), PROMPTS, pair, 10)
+
+
+@pytest.mark.parametrize("url", ["localhost:8000", "ftp://a", "http://", "http://a:b"])
+def test_what_is_no_address(url):
+    with pytest.raises(UsageError, match="expected http://HOST:PORT"):
+        Endpoint(url)
+
+
+@pytest.mark.parametrize("tail", ["", "/", "/v1", "/v1/", "/v1/completions"])
+def test_an_address_may_have_its_path(tail):
+    assert Endpoint(f"http://a:1{tail}").at("models") == "http://a:1/v1/models"
+
+
+def test_the_command_line_asks_and_exits_by_the_verdict(pair, tmp_path, capfd):
+    prompts = tmp_path / "p.txt"
+    prompts.write_text("def f(\n\nclass A:")
+    with serving(Engine(pair, VERIFIERS["token"])) as address:
+        code = command_line(
+            ["audit", "--endpoint", address, "--target", "tiny-llama", "--prompts", str(prompts),
+             "--samples", "2", "--max-tokens", "8", "--threads", "1", "--json", "-"]
+        )  # fmt: skip
+    out, err = capfd.readouterr()
+    found = json.loads(out)
+    assert (code, found["verdict"], found["requests"]) == (3, "INCONCLUSIVE", 4)
+    assert found["endpoint"] is True
+    assert "plan: the first 20,000 tokens" in " ".join(err.split())
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (["--endpoint", "http://a"], "--target is missing"),
+        (["--endpoint", "http://a", "--target", "t"], "--prompts is missing"),
+        (["--outputs", "o", "--endpoint", "http://a"], "two sources"),
+        (["--outputs", "o", "--target", "t", "--samples", "2"], "--samples is for --endpoint"),
+        (["--outputs", "o", "--target", "t", "--self-test"], "--self-test is not for"),
+        (["--outputs", "o", "--target", "t", "--trace", "d"], "--trace is not for"),
+        (["token", "--outputs", "o", "--target", "t"], "SPEC is not for"),
+        (["--outputs", "o", "--target", "t", "--ball", "1"], "ball is 1.0"),
+    ],
+)
+def test_options_that_do_not_go_together(given, says, capfd):
+    assert command_line(["audit", *given]) == 2
+    assert says in capfd.readouterr().err

@@ -1,0 +1,315 @@
+"""Tokens that another engine emitted: verdicts of lossless and lossy ones, text, bad files."""
+
+import dataclasses
+import json
+import re
+
+import msgspec
+import numpy as np
+import pytest
+from support.false_alarms import ALPHA
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from support.emitted_tokens import ArgmaxDraft, emitted, write_lines  # noqa: E402
+
+from simverify.emitted import (  # noqa: E402
+    OutputSettings,
+    Request,
+    Source,
+    audit_outputs,
+    read_requests,
+    request_iv,
+)
+from simverify.errors import UsageError  # noqa: E402
+from simverify.faults import FAULTS  # noqa: E402
+from simverify.faults.lossy import lenient  # noqa: E402
+from simverify.models.sampling import Sampling  # noqa: E402
+from simverify.models.transformer import load_pair  # noqa: E402
+from simverify.reports.formats.html import html_report  # noqa: E402
+from simverify.reports.formats.junit import junit_report  # noqa: E402
+from simverify.reports.formats.markdown import markdown_report  # noqa: E402
+from simverify.results.reading.document import read_document  # noqa: E402
+from simverify.verifiers import VERIFIERS  # noqa: E402
+
+HERE = Source("outputs.jsonl", "simverify audit --outputs outputs.jsonl --target tiny-llama")
+N = 2000
+GOOD = {"prompt": "def f(", "tokens": [5, 6]}
+
+
+@pytest.fixture(scope="module")
+def pair():
+    torch.set_num_threads(1)
+    return load_pair("tiny-llama", "tiny-llama")
+
+
+@pytest.fixture(scope="module")
+def lossless(pair):
+    return emitted(pair, VERIFIERS["token"], N)
+
+
+def judged(pair, objects, tokens=N, *, proxy=False, detect=0.2, **settings):
+    requests = tuple(request_iv(value, "outputs", pair) for value in objects)
+    asked = OutputSettings(tokens=tokens, alpha=ALPHA, detect=detect, **settings)
+    return audit_outputs(requests, pair, HERE, asked, proxy=proxy)
+
+
+def rejected(run):
+    return {test.name for test in run.tests if test.rejected}
+
+
+@pytest.mark.distribution
+@pytest.mark.parametrize("proxy", [False, True])
+def test_a_lossless_engine_passes(pair, lossless, proxy):
+    run = judged(pair, lossless, proxy=proxy)
+    assert (run.verdict, run.findings, run.inconclusive) == ("PASS", (), None)
+    assert (run.tokens, run.planned) == (N, N)
+    assert 0.05 < run.detectable < 0.2
+    assert "it takes the engine to round alike" in run.certificate.assumption
+    assert 0.0 < 2 * run.rescoring.mean <= run.ball < 1e-5
+    assert len([test for test in run.tests if test.name.startswith("PIT")]) == 2 + proxy
+
+
+@pytest.mark.distribution
+@pytest.mark.parametrize(
+    ("rule", "gamma"),
+    [(FAULTS["typical-acceptance"].rule, 4), (ArgmaxDraft, 1)],
+    ids=["typical-acceptance", "argmax-draft-soft-q"],
+)
+def test_a_lossy_engine_fails(pair, rule, gamma):
+    run = judged(pair, emitted(pair, rule, N, gamma=gamma))
+    assert run.verdict == "FAIL"
+    assert {"PIT in descending P order", "score -log p"} <= rejected(run)
+    assert run.certificate is None
+    assert not any("bfloat16" in note for note in run.notes)  # rounding explains none of it
+
+
+@pytest.mark.slow
+@pytest.mark.distribution
+@pytest.mark.parametrize(("bound", "tokens"), [(None, 20_000), (0.7, 20_000), (0.9, 100_000)])
+def test_lenience_fails_and_what_is_lossless_does_not(pair, bound, tokens):
+    rule = VERIFIERS["token"] if bound is None else lenient(bound).rule
+    run = judged(pair, emitted(pair, rule, tokens), tokens, proxy=True, detect=0.04)
+    assert run.verdict == ("PASS" if bound is None else "FAIL")
+
+
+@pytest.mark.distribution
+def test_the_law_that_was_asked_for_is_the_law_that_is_judged(pair, lossless):
+    cut = dataclasses.replace(pair, sampling=Sampling(top_k=20))
+    run = judged(cut, lossless)
+    assert run.verdict == "FAIL"  # an engine that ignores top-k
+    assert run.unsupported > 20
+    assert "support" in run.findings[0]
+    assert judged(cut, emitted(cut, VERIFIERS["token"], N)).verdict == "PASS"
+
+
+def test_a_tie_at_the_edge_of_the_support_is_no_violation(pair):
+    greedy = dataclasses.replace(pair, sampling=Sampling(temperature=0.0))
+    prompt = pair.encode("def f(")
+    row = np.log(pair.target(prompt))
+    second, last = np.argsort(-row)[[1, -1]].tolist()
+    near = request_iv({"prompt": prompt, "tokens": [second]}, "", greedy)
+    far = request_iv({"prompt": prompt, "tokens": [last]}, "", greedy)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("simverify.emitted.evidence.LOGIT_MARGIN", row.max() - row[second])
+        settings = OutputSettings(tokens=1, ball=0.5, alpha=ALPHA)
+        tied, wrong = (audit_outputs([r], greedy, HERE, settings) for r in (near, far))
+    assert (tied.near, tied.unsupported, tied.verdict) == (1, 0, "INCONCLUSIVE")
+    assert (wrong.near, wrong.unsupported, wrong.verdict) == (0, 1, "FAIL")
+
+
+@pytest.mark.distribution
+def test_an_engine_in_another_precision_is_told_how_to_be_judged(pair):
+    law = Sampling(top_k=3)
+    fine = dataclasses.replace(pair, sampling=law)
+    coarse = load_pair("tiny-llama", "tiny-llama", sampling=law, dtype="bfloat16")
+    objects = emitted(coarse, VERIFIERS["token"], 1500)
+    run = judged(fine, objects, 1500, detect=0.5)
+    assert run.verdict == "FAIL"
+    (note,) = [note for note in run.notes if "--dtype bfloat16" in note]
+    ball, seen = float(note.rpartition("--ball ")[2]), re.search(r"by TV ([\d.]+)", note)
+    assert ball == pytest.approx(2 * float(seen[1]), abs=2e-4)
+    assert judged(coarse, objects, 1500, detect=0.5).verdict == "PASS"
+    declared = judged(fine, objects, 1500, detect=0.5, ball=ball)
+    assert declared.verdict == "PASS"
+    assert "rows on average, as declared;" in declared.certificate.assumption
+
+
+@pytest.mark.distribution
+def test_requests_that_share_a_stream_fail_by_their_pairs_alone(pair):
+    """Two of every two requests draw with the same uniforms, each from its own law."""
+    twins = shared_stream(pair, requests=72, length=64)
+    run = judged(pair, twins, 72 * 64)
+    assert run.verdict == "FAIL"
+    assert rejected(run)
+    assert all(name.startswith("pairs") for name in rejected(run))
+    assert judged(pair, shared_stream(pair, 72, 64, shared=False), 72 * 64).verdict == "PASS"
+
+
+def shared_stream(pair, requests, length, *, shared=True):
+    from support.emitted_tokens import PROMPTS
+
+    ids = [pair.encode(PROMPTS[i % len(PROMPTS)]) for i in range(requests)]
+    rng = np.random.default_rng(5)
+    model, feed, drawn = pair.cached(pair.target_model, requests), ids, []
+    for _ in range(length):
+        rows = pair.sampling.rows(np.stack([own[-1] for own in model.feed(feed)]))
+        u = rng.random(requests)
+        u = np.repeat(u[::2], 2) if shared else u
+        tokens = (np.cumsum(rows, axis=1) <= u[:, None]).sum(axis=1)
+        drawn.append(tokens)
+        feed = tokens[:, None].tolist()
+    return [
+        {"prompt": prompt, "tokens": own, "finish_reason": "length"}
+        for prompt, own in zip(ids, np.stack(drawn, axis=1).tolist(), strict=True)
+    ]
+
+
+@pytest.mark.distribution
+def test_copies_of_a_request_fail(pair, lossless):
+    copied = [value for value in lossless[:20] for _ in range(2)]
+    assert "pairs, copies of the request before" in rejected(judged(pair, copied, 1000))
+
+
+def test_a_dropped_end_of_sequence_is_put_back_where_the_engine_says_so(pair):
+    (end,) = pair.eos
+    kept = GOOD | {"tokens": [5, 6, end], "finish_reason": "stop"}
+    dropped = GOOD | {"finish_reason": "stop"}
+    run = judged(pair, [kept, dropped, GOOD, GOOD | {"finish_reason": "length"}], 10)
+    assert (run.tokens, run.ended, run.restored, run.unfinished) == (10, 2, 1, 1)
+    assert "1 requests end without an end-of-sequence token" in run.notes[-1]
+    two = dataclasses.replace(pair, eos=frozenset({end, 7}))
+    with pytest.raises(UsageError, match="has 2 such tokens: write token ids"):
+        request_iv(dropped, "outputs", two)
+
+
+@pytest.mark.parametrize(
+    ("says", "tokens", "left_out"),
+    [
+        ({"stop_reason": "\n\n"}, (5, 6), False),  # a stop string: no token is missing
+        ({"matched_stop": "\n\n"}, (5, 6), False),
+        ({"stop_reason": 9}, (5, 6, 9), True),  # a token that stops, left out
+        ({"stop_reason": 6}, (5, 6), False),  # and one that is there
+        ({"stop_reason": None, "matched_stop": 0}, (5, 6, 0), True),
+        ({"stop_reason": None}, (5, 6, 0), True),
+    ],
+)
+def test_what_stopped_a_request_is_taken_where_it_is_said(pair, says, tokens, left_out):
+    request = request_iv(GOOD | {"finish_reason": "stop"} | says, "", pair)
+    assert (request.tokens, request.restored) == (tokens, left_out)
+    cut = request_iv(GOOD | {"finish_reason": "length"} | says, "", pair)
+    assert cut.tokens == (5, 6)
+
+
+@pytest.mark.distribution
+def test_an_end_that_nobody_drew_fails_with_a_word_on_it(pair, lossless):
+    cut = [value | {"tokens": value["tokens"][:9], "finish_reason": "stop"} for value in lossless]
+    run = judged(pair, cut, 300)
+    assert run.verdict == "FAIL"
+    assert any("put back by finish_reason stop" in note for note in run.notes)
+    told = judged(pair, [value | {"stop_reason": "\n"} for value in cut], 300)
+    assert told.verdict != "FAIL"
+    assert not any("put back" in note for note in told.notes)
+
+
+def test_n_is_fixed_beforehand_whatever_the_requests_say(pair, lossless):
+    few = lossless[:3]
+    there = sum(len(value["tokens"]) for value in few)
+    short = judged(pair, few, 1000, detect=0.2)
+    assert (short.tokens, short.planned, short.verdict) == (there, 1000, "INCONCLUSIVE")
+    assert f"{there} of 1,000 tokens" in short.inconclusive
+    assert short.detectable == 1.0
+    pit = next(test for test in short.tests if test.name.startswith("PIT"))
+    assert pit.n == 1000  # filled up with fresh uniforms
+    long = judged(pair, few, 70)
+    assert (long.tokens, long.left_out) == (70, there - 70)
+
+
+def test_text_is_read_as_the_tokenizer_reads_it_and_the_ball_pays(pair, lossless):
+    spell = pair.tokenizer.decode
+    texts = [
+        {"prompt": v["prompt"], "finish_reason": v["finish_reason"],
+         "text": spell([t for t in v["tokens"] if t not in pair.eos])}
+        for v in lossless
+    ]  # fmt: skip
+    run = judged(pair, texts)
+    assert run.text is not None
+    assert run.text.requests == run.requests
+    assert 0 < run.text.changed < run.text.control_tokens / 10
+    assert run.ball > 1.9 * run.text.changed / run.text.control_tokens
+    assert run.verdict != "FAIL"
+
+
+def test_a_text_that_its_tokens_do_not_spell_leaves_no_verdict(pair, lossless):
+    ids = pair.encode("def f(")
+    requests = [
+        Request(tuple(ids), tuple(value["tokens"][::-1]), from_text=True, round_trips=i != 3)
+        for i, value in enumerate(lossless)
+    ]
+    settings = OutputSettings(tokens=N, alpha=ALPHA, detect=0.2)
+    run = audit_outputs(requests, pair, HERE, settings)
+    assert run.findings  # tokens in the wrong order, and yet
+    assert (run.verdict, run.text.not_round_tripping) == ("INCONCLUSIVE", 1)
+    assert "give token ids" in run.inconclusive
+
+
+def test_a_ball_below_the_rounding_that_is_seen_is_refused(pair, lossless):
+    with pytest.raises(UsageError, match="ball is 1e-12: the same rows differ by"):
+        judged(pair, lossless[:2], 70, ball=1e-12)
+
+
+def test_the_document_renders_and_reads_back(pair, lossless, tmp_path):
+    run = judged(pair, lossless[:4], 200, proxy=True)
+    path = tmp_path / "run.json"
+    path.write_bytes(msgspec.json.encode(run))
+    assert read_document(path) == run
+    for render in (html_report, markdown_report, junit_report):
+        assert "outputs.jsonl" in render(run)
+    path.write_bytes(msgspec.json.encode(msgspec.structs.replace(run, verdict="PASS")))
+    with pytest.raises(UsageError, match="verdict is PASS: expected INCONCLUSIVE"):
+        read_document(path)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("{", "line 1 is no JSON"),
+        ("[1]", "line 1 is no object"),
+        ('{"tokens": [1]}', "line 1 has no prompt"),
+        ('{"prompt": "a"}', "neither tokens, a list of ids, nor text"),
+        ('{"prompt": [], "tokens": [1]}', "prompt is empty"),
+        ('{"prompt": "a", "tokens": [1024]}', r"tokens\[0\] is 1024: expected an id of tiny-llama"),
+        ('{"prompt": "a", "tokens": [-1]}', r"tokens\[0\] is -1"),
+        ('{"prompt": "a", "tokens": [true]}', r"tokens\[0\] is true"),
+        ('{"prompt": "a", "tokens": "b"}', "tokens is str: expected a list"),
+        ('{"prompt": "a", "tokens": []}', "emitted nothing"),
+        ('{"prompt": "a", "text": ""}', "emitted nothing"),
+        ('{"prompt": "a", "text": "\\ud800"}', "text is no Unicode"),
+        ('{"prompt": "\\ud800", "text": "a"}', "prompt is no Unicode"),
+        (json.dumps(GOOD | {"finish_reason": "abort"}), 'ended by "abort": expected stop or'),
+        (json.dumps(GOOD | {"finish_reason": "stop", "stop_reason": 1024}),
+         r"stop_reason\[0\] is 1024"),
+        ('{"prompt": "a", "text": "b", "finish_reason": "stop", "stop_reason": "c"}',
+         'at the stop string "c", whose tokens its text does not tell'),
+        (json.dumps(GOOD | {"tokens": [5] * 600}), "the context of tiny-llama holds 512"),
+        ("", "holds no request"),
+    ],
+)  # fmt: skip
+def test_a_bad_file_costs_a_line(pair, tmp_path, line, says):
+    path = tmp_path / "outputs.jsonl"
+    path.write_text(line)
+    with pytest.raises(UsageError, match=says) as error:
+        read_requests(path, pair)
+    assert "\n" not in str(error.value)
+
+
+def test_a_good_file_is_read_whole(pair, tmp_path):
+    path = write_lines(tmp_path / "o.jsonl", [GOOD, GOOD | {"finish_reason": "stop", "x": 1}])
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())  # as some editors begin a file
+    first, second = read_requests(path, pair)
+    prompt = tuple(pair.encode("def f("))
+    assert first == Request(prompt, (5, 6), unfinished=True)
+    assert second == Request(prompt, (5, 6, *pair.eos), restored=True)
+    with pytest.raises(UsageError, match="cannot read"):
+        read_requests(tmp_path / "none.jsonl", pair)

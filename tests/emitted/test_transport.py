@@ -1,0 +1,245 @@
+"""Calls to a server on loopback: what is tried again, what a server says, and the key."""
+
+import email.utils
+import itertools
+import json
+import threading
+import time
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from support.emitted_tokens import PROMPTS, Reply, serving
+
+from simverify.cli import run as command_line
+from simverify.emitted import Endpoint, ask, endpoint, transport
+from simverify.errors import UsageError
+from simverify.models.sampling import Sampling
+from simverify.models.transformer import load_pair
+
+GOOD = {"token_ids": [5, 6, 7], "finish_reason": "length"}
+KEY = "sk-very-secret"
+
+
+@pytest.fixture(scope="module")
+def pair():
+    return load_pair("tiny-llama", "tiny-llama")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(transport, "WAITS", (0.01, 0.02))
+    for name in ("SIMVERIFY_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """One request at a time."""
+    monkeypatch.setattr("simverify.emitted.endpoint.TOGETHER", 1)
+
+
+def asked(pair, complete, tokens=6, *, most=3, model=None, **serve):
+    with serving(complete, **serve) as address:
+        return ask(Endpoint(address, model, most), PROMPTS[:1], pair, tokens)
+
+
+def in_turn(*replies):
+    """Answer with these, then with the last of them for ever."""
+    left = itertools.chain(replies, itertools.repeat(replies[-1]))
+    return lambda _body: next(left)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [Reply(b"busy", 429), Reply(b"loading", 503), Reply(), Reply(b'{"error": {"code": 429}}')],
+    ids=["429", "503", "dropped", "429-inside-200"],
+)
+def test_what_says_nothing_of_the_answer_is_tried_again(pair, first):
+    assert len(asked(pair, in_turn(first, first, GOOD)).requests) == 8
+
+
+@pytest.mark.parametrize(
+    ("reply", "says"),
+    [(Reply(b"busy", 429), "answers 429: busy"), (Reply(), "breaks off"),
+     (Reply(b"crashed", 500), "answers 500: crashed")],
+)  # fmt: skip
+def test_in_the_end_a_line_says_what_is_lost(pair, alone, reply, says):
+    calls = itertools.count()
+
+    def complete(body):
+        return GOOD if next(calls) < 8 else reply
+
+    with pytest.raises(UsageError, match=f"{says}.*; 8 answers are lost: name --keep FILE"):
+        asked(pair, complete, tokens=100)
+    assert next(calls) == 8 + (1 if reply.status == 500 else 3)
+
+
+def test_an_answer_that_takes_too_long_is_not_asked_for_again(pair, alone, monkeypatch):
+    monkeypatch.setattr(transport, "_SECONDS", 0.1)
+    calls = itertools.count()
+
+    def complete(body):
+        next(calls)
+        time.sleep(0.3)
+        return GOOD
+
+    with pytest.raises(UsageError, match=r"no answer in 0\.1 s; .* would favour short answers"):
+        asked(pair, complete)
+    assert next(calls) == 1
+
+
+def test_a_failure_waits_for_no_later_answer():
+    release = threading.Event()
+
+    def work(number):
+        if number == 1:
+            raise transport.Failure("crashed")
+        return number if number == 0 else release.wait(30)
+
+    before, began = set(threading.enumerate()), time.monotonic()
+    found = endpoint._side_by_side(work, range(4))
+    try:
+        assert next(found) == 0
+        with pytest.raises(transport.Failure, match="crashed"):
+            next(found)
+        assert time.monotonic() - began < 20
+        left = set(threading.enumerate()) - before
+        assert {thread.daemon for thread in left} == {True}  # nor does the end of the process
+    finally:
+        release.set()
+
+
+def test_a_server_is_left_the_time_it_asks_for(pair):
+    began = time.monotonic()
+    asked(pair, in_turn(Reply(b"busy", 429, {"Retry-After": "0.4"}), GOOD))
+    assert time.monotonic() - began > 0.4
+    date = email.utils.formatdate(time.time() + 3600, usegmt=True)
+    with pytest.raises(UsageError, match=r"answers 429: busy; come back in 3[56]"):
+        asked(pair, in_turn(Reply(b"busy", 429, {"Retry-After": date})))
+    assert transport._retry_after("soon") == 0.0
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ({"error": {"message": "no such\nmodel", "code": 404}}, "answers 404: no such model$"),
+        ({"error": "overloaded"}, "answers 200: overloaded$"),
+        ({"object": "error", "message": "too long", "code": 400}, "answers 400: too long$"),
+        ({"error": {"type": "x"}}, r'answers 200: {"error": {"type": "x"}}$'),
+    ],
+)
+def test_an_error_in_the_place_of_an_answer_is_shown_in_the_servers_words(pair, content, says):
+    with pytest.raises(UsageError, match=says):
+        asked(pair, lambda _: json.dumps(content).encode())
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "sent"),
+    [(KEY, "b", KEY), (None, f" {KEY}\n", KEY), ("", KEY, None), (None, None, None)],
+)
+def test_the_key_comes_from_the_environment(pair, monkeypatch, own, other, sent):
+    for name, value in (("SIMVERIFY_API_KEY", own), ("OPENAI_API_KEY", other)):
+        if value is not None:
+            monkeypatch.setenv(name, value)
+    seen = []
+    asked(pair, lambda _: GOOD, seen=seen)
+    due = None if sent is None else f"Bearer {sent}"
+    assert {headers.get("Authorization") for headers in seen} == {due}
+    assert len(seen) == 9
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_who_is_refused_is_told_which_variable_to_set(pair, monkeypatch, status):
+    refusal = Reply(f"no access for {KEY}".encode(), status)
+    with pytest.raises(UsageError, match="no key was sent: set SIMVERIFY_API_KEY"):
+        asked(pair, lambda _: refusal)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with pytest.raises(UsageError, match="it had the key of OPENAI_API_KEY") as error:
+        asked(pair, lambda _: refusal)
+    assert "no access for ***" in str(error.value)
+    assert KEY not in str(error.value)
+
+
+@pytest.mark.parametrize("key", ["two words", "caf\xe9", "a\nb"])
+def test_a_key_that_no_header_can_carry_is_not_shown(pair, monkeypatch, key):
+    monkeypatch.setenv("SIMVERIFY_API_KEY", key)
+    with pytest.raises(UsageError, match="SIMVERIFY_API_KEY holds what no header") as error:
+        asked(pair, lambda _: GOOD)
+    assert key not in str(error.value)
+
+
+def test_a_key_goes_to_no_other_server(pair, monkeypatch):
+    monkeypatch.setenv("SIMVERIFY_API_KEY", KEY)
+    stolen = []
+    with serving(lambda _: GOOD, seen=stolen) as elsewhere:
+        moved = Reply(b"", 302, {"Location": f"{elsewhere}/v1/completions"})
+        with pytest.raises(UsageError, match=f"answers 302: .* it names, {elsewhere}"):
+            asked(pair, lambda _: moved)
+    assert stolen == []
+
+
+def test_a_password_in_the_address_is_refused_and_not_shown():
+    with pytest.raises(UsageError, match="SIMVERIFY_API_KEY") as error:
+        Endpoint(f"http://me:{KEY}@host")
+    assert KEY not in str(error.value)
+
+
+def test_the_key_is_in_no_document_and_no_message(monkeypatch, tmp_path, capfd):
+    monkeypatch.setenv("SIMVERIFY_API_KEY", KEY)
+    (tmp_path / "p.txt").write_text("def f(")
+    with serving(lambda _: GOOD) as address:
+        command_line(
+            ["audit", "--endpoint", address, "--target", "tiny-llama", "--samples", "2",
+             "--prompts", str(tmp_path / "p.txt"), "--keep", str(tmp_path / "kept.jsonl"),
+             "--report", str(tmp_path / "report"), "--threads", "1"]
+        )  # fmt: skip
+    written = [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(written) > 4
+    assert KEY not in "".join((*written, *capfd.readouterr()))
+
+
+PLAIN = {"presence_penalty": 0.0, "frequency_penalty": 0.0, "min_p": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("owner", "told"),
+    [
+        ("vllm", PLAIN | {"top_k": -1, "repetition_penalty": 1.0}),
+        ("sglang", PLAIN | {"top_k": -1, "repetition_penalty": 1.0}),
+        ("llamacpp", PLAIN | {"top_k": 0, "repeat_penalty": 1.0}),
+        ("openai", {}),
+        (None, {}),
+    ],
+)
+@pytest.mark.parametrize("model", [None, "served"])
+def test_a_known_server_is_told_to_apply_no_defaults(pair, owner, told, model):
+    bodies = []
+    found = asked(pair, lambda body: bodies.append(body) or GOOD, owner=owner, model=model)
+    own = {"prompt", "model", "max_tokens", "temperature", "top_p"}
+    extras = {"logprobs", "return_token_ids", "return_tokens_as_token_ids"}
+    assert {name: bodies[0][name] for name in bodies[0].keys() - own - extras} == told
+    assert any("does not say what it is" in note for note in found.notes) == (not told)
+
+
+def test_what_was_asked_for_is_not_overruled(pair):
+    cut = load_pair("tiny-llama", "tiny-llama", sampling=Sampling(0.5, 7, 0.9))
+    bodies = []
+    asked(cut, lambda body: bodies.append(body) or GOOD, owner="vllm")
+    law = {name: bodies[0][name] for name in ("temperature", "top_k", "top_p")}
+    assert law == {"temperature": 0.5, "top_k": 7, "top_p": 0.9}
+
+
+def test_tokens_beyond_the_limit_do_not_count(pair):
+    long = {"token_ids": [5, 6, 7, 8, 9], "finish_reason": "stop", "stop_reason": None}
+    found = asked(pair, lambda _: long)
+    assert {request.tokens for request in found.requests} == {(5, 6, 7)}
+    assert any("8 answers are longer than the limit" in note for note in found.notes)
+    assert not any("longer" in note for note in asked(pair, lambda _: GOOD).notes)
+
+
+def test_an_answer_that_was_cut_off_ends_the_run(pair):
+    with pytest.raises(UsageError, match='answer 0 ended by "abort"'):
+        asked(pair, lambda _: GOOD | {"finish_reason": "abort"})

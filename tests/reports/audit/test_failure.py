@@ -1,0 +1,189 @@
+"""The words for an audit's result: what must be in them, and how wide they are."""
+
+import shlex
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from support.audit_runs import COUNTEREXAMPLE, FAILED, PASSED, words
+
+from simverify.reports.audit.failure import failure_lines, verdict_lines
+from simverify.results import (
+    Diagnosis,
+    Probe,
+)
+
+
+def probe(name, outcome, message):
+    return Probe(name=name, outcome=outcome, message=message)
+
+
+def test_a_failure_says_all_of_it():
+    text = words(FAILED)
+    for part in (
+        "FAIL my_sampler.py:verify: verify contract, gamma up to 4, V up to 5, seed 7",
+        "1,234 paths",
+        "Smallest counterexample: V = 3, gamma = 1",
+        "after no token | 1: p = 1/3, 1/3, 1/3 q = 0, 0, 1",
+        "after 0 | 2: p = 1/2, 1/2, 0 q = 0.25, 0.25, 0.5",
+        "An output beginning 0, 1 has probability 1/4 = 0.25; it should have 1/9 = 0.1111.",
+        "first at output token 1, the token drawn after a rejection",
+        "TV of the whole output 1/6 = 0.1667",
+        "that of the fault reused-uniform",
+        "the exact law on found differs",
+    ):
+        assert part in text
+    assert text.endswith(f"To reproduce: {FAILED.reproduce}")
+
+
+def test_a_pass_says_what_it_rests_on_and_refutes():
+    assert verdict_lines(PASSED) == failure_lines(PASSED)
+    text = words(PASSED)
+    assert "exact on 1 instance, 1,234 paths: largest deviation 2e-16" in text
+    assert "refutes the faults wrong-bonus-row, naive-block" in text
+
+
+def test_notes_follow_the_verdict():
+    run = replace(PASSED, notes=("accepts less than the optimum", "prints: 12 bytes"))
+    assert verdict_lines(run)[-2:] == [
+        "note: accepts less than the optimum",
+        "note: prints: 12 bytes",
+    ]
+
+
+def test_code_that_took_its_process_down_has_no_law():
+    run = replace(FAILED, instances=(), paths=0, counterexample=None, findings=("ends it",))
+    text = words(run)
+    assert "no law was computed: the code did not get so far" in text
+    assert "not followed" not in text
+
+
+def test_what_comes_before_and_ends_a_generation_is_said():
+    instance = replace(COUNTEREXAMPLE.instance, earlier_calls=2, eos=1)
+    text = words(replace(FAILED, counterexample=replace(COUNTEREXAMPLE, instance=instance)))
+    assert "Another generation, of 2 calls at most, comes first; then reset()." in text
+    assert "Token 1 ends a generation: what follows it is dropped." in text
+    assert "generation" not in words(FAILED)
+
+
+@pytest.mark.parametrize(
+    ("distance", "said"),
+    [
+        (0.0, "Its law there is that of the fault reused-uniform"),
+        (1e-3, "looks like the fault reused-uniform (simverify faults): the two laws differ by TV"),
+        (0.16, "The nearest is reused-uniform: the two laws differ by TV 0.16, there or on a"),
+    ],
+)
+def test_a_fault_is_named_by_how_near_it_is(distance, said):
+    diagnosis = (Diagnosis(fault="reused-uniform", distance=distance),)
+    assert said in words(replace(FAILED, diagnosis=diagnosis))
+
+
+def test_probes_with_one_message_share_a_line_and_are_not_told_twice():
+    probes = (
+        probe("u = 0", "violation", "raised ValueError: boom"),
+        probe("p = q", "violation", "raised ValueError: boom"),
+        probe("zero rows", "warning", "emitted token 2"),
+        probe("inputs", "ok", "bytes compared"),
+    )
+    told = ("probe u = 0: raised ValueError: boom", "probe p = q: raised ValueError: boom")
+    text = words(replace(FAILED, probes=probes, findings=(*told, "too-many: 9 tokens")))
+    assert text.count("boom") == 1
+    # Where nothing else failed they are what failed.
+    alone = words(replace(FAILED, probes=probes, findings=told))
+    assert "What failed: probe u = 0: raised ValueError: boom" in alone
+    assert "violation: raised ValueError: boom (u = 0, p = q)" in text
+    assert "warning: emitted token 2 (zero rows)" in text
+    assert "What failed: too-many: 9 tokens" in text
+    assert "bytes compared" not in text
+
+
+def test_a_warning_that_failed_under_strict_probes_says_so():
+    probes = (probe("u = 0", "warning", "accepted p = 0"),)
+    strict = replace(FAILED, probes=probes, findings=("probe u = 0: accepted p = 0",))
+    assert "warning, strict: accepted p = 0" in words(strict)
+
+
+def test_many_prefixes_end_in_a_count():
+    names = ["", *map(str, range(400))]
+    rows = dict.fromkeys(names, ("1/2", "1/2"))
+    other = {**rows, "399": ("1", "0")}
+    instance = replace(COUNTEREXAMPLE.instance, target_probs=rows, draft_probs=other)
+    run = replace(FAILED, counterexample=replace(COUNTEREXAMPLE, instance=instance))
+    line = next(line for line in failure_lines(run) if "more:" in line)
+    shown, _, rest = line.strip().removeprefix("after ").rpartition(" | ")
+    assert len(shown.split(" | ")) + int(rest.removesuffix(" more:")) == 400
+    assert len(line) <= 80
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, 1 / 3, 0.123456789, 1e-9, 7 / 9973])
+def test_fractions_are_shown_only_where_they_are_exact(value):
+    found = replace(COUNTEREXAMPLE, probability_emitted=value)
+    text = words(replace(FAILED, counterexample=found))
+    shown = text.partition("has probability ")[2].partition(";")[0]
+    fraction, equals, decimal = shown.partition(" = ")
+    assert bool(equals) == (value in (1 / 3, 7 / 9973))
+    assert float(decimal or fraction) == pytest.approx(value, rel=1e-3)
+    if equals:
+        top, bottom = map(int, fraction.split("/"))
+        assert top / bottom == pytest.approx(value, rel=1e-12)
+
+
+@given(
+    spec=st.text(max_size=60),
+    message=st.text(max_size=300),
+    paths=st.integers(0, 10**12),
+    path=st.from_regex(r"[a-z/ '\"]{1,70}\.py:verify", fullmatch=True),
+)
+@settings(max_examples=60, deadline=None, database=None)
+def test_lines_fit_and_cannot_move_the_cursor(spec, message, paths, path):
+    command = shlex.join(["simverify", "audit", path, "--contract", "verify", "--seed", "7"])
+    run = replace(
+        FAILED,
+        spec=spec,
+        findings=(message,),
+        probes=(probe(message, "violation", message),),
+        paths=paths,
+        not_enumerable=message,
+        reproduce=command,
+    )
+    lines = failure_lines(run)
+    assert all(line.isprintable() for line in lines)
+    start = lines.index("To reproduce:")
+    assert all(len(line) <= 80 for line in lines[:start])
+    joined = "\n".join(lines[start + 1 :]).replace("\\\n", " ")
+    assert shlex.split(joined) == shlex.split(command)
+
+
+def test_a_broken_quotation_in_a_command_is_shown_as_it_is():
+    run = replace(FAILED, reproduce="simverify audit it's.py:verify")
+    assert failure_lines(run)[-1] == "  simverify audit it's.py:verify"
+
+
+def test_ten_million_characters_are_cut_and_counted():
+    text = words(replace(FAILED, notes=("x" * 10_000_000,)))
+    assert len(text) < 20_000
+    assert "... (10,000,006 characters)" in text
+
+
+@pytest.mark.parametrize("field", ["findings", "notes", "probes"])
+def test_thousands_of_entries_are_cut_and_counted(field):
+    entries = [f"entry {i} " + "x" * (i % 300) for i in range(5000)]
+    if field == "probes":
+        entries = [probe(f"no {i}", "violation", entry) for i, entry in enumerate(entries)]
+    lines = failure_lines(replace(FAILED, **{field: tuple(entries)}))
+    assert len(lines) < 300
+    assert "entry 20 " in " ".join(lines)
+    assert [line.strip() for line in lines if "stand in the run file" in line] == [
+        f"{5000 - sum('entry' in line for line in lines):,} more stand in the run file"
+    ]
+
+
+def test_thousands_of_rows_are_cut_and_counted():
+    rows = {str(i): (i / 1000, 1 - i / 1000) for i in range(1000)}
+    instance = replace(COUNTEREXAMPLE.instance, target_probs=rows, draft_probs=rows)
+    run = replace(FAILED, counterexample=replace(COUNTEREXAMPLE, instance=instance))
+    lines = failure_lines(run)
+    assert "  900 more rows stand in the run file" in lines
+    assert len(lines) < 400

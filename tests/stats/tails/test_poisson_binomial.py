@@ -1,0 +1,93 @@
+"""The tail of unequal coins, against products of polynomials and against equal coins."""
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from simverify.stats.tails.log_tails import log_binom_cdf, log_binom_sf
+from simverify.stats.tails.poisson_binomial import log_poisson_binomial_cdf, log_poisson_binomial_sf
+
+
+def exact_law(probabilities):
+    """Probabilities of 0..n hits in mpmath, coin by coin."""
+    law = [mp.mpf(1)]
+    for p in probabilities:
+        p = mp.mpf(float(p))
+        miss = [x * (1 - p) for x in law] + [mp.mpf(0)]
+        law = [a + b for a, b in zip(miss, [mp.mpf(0)] + [x * p for x in law], strict=True)]
+    return law
+
+
+@pytest.mark.parametrize("shape", [(0.3, 0.3), (2, 2), (1, 50), (50, 1)])
+def test_every_point_of_small_laws(shape):
+    p = np.random.default_rng(71).beta(*shape, size=60)
+    with mp.workdps(60):
+        law = exact_law(p)
+        for k in range(-1, 61):
+            upper = mp.fsum(law[k + 1 :])
+            lower = mp.fsum(law[: k + 1])
+            for got, exact in (
+                (log_poisson_binomial_sf(k, p, np.ones(60)), upper),
+                (log_poisson_binomial_cdf(k, p, np.ones(60)), lower),
+            ):
+                if exact > mp.mpf(10) ** -40 or exact == 0:
+                    expected = float(mp.log(exact)) if exact else -math.inf
+                    assert got == pytest.approx(expected, rel=1e-11, abs=1e-11)
+
+
+def test_coins_that_the_tilt_makes_fair_have_no_highest_wave():
+    """A wave of an even period that is 0 exactly, whose logarithm is no error."""
+    p, trials = np.array([1 / 3, 0.2]), np.array([9.0, 4.0])
+    with mp.workdps(60):
+        law = exact_law(np.repeat(p, trials.astype(int)))
+        expected = float(mp.log(mp.fsum(law[8:])))
+    assert log_poisson_binomial_sf(7, p, trials) == pytest.approx(expected, rel=1e-11)
+
+
+def test_far_tails_of_unequal_coins():
+    """1e-300 and 1e-3000, where a sum of probabilities would be 0."""
+    p = np.concatenate([np.full(2500, 1e-4), np.full(500, 0.02)])
+    with mp.workdps(60):
+        one = [mp.binomial(2500, j) * mp.mpf(1e-4) ** j * (1 - mp.mpf(1e-4)) ** (2500 - j)
+               for j in range(1600)]  # fmt: skip
+        two = [mp.binomial(500, j) * mp.mpf(0.02) ** j * (1 - mp.mpf(0.02)) ** (500 - j)
+               for j in range(501)]  # fmt: skip
+        for k, decades in ((180, 155), (290, 300), (1290, 3000)):
+            exact = mp.fsum(
+                two[j] * mp.fsum(one[max(0, k + 1 - j) : max(0, k + 1 - j) + 120])
+                for j in range(501)
+            )
+            expected = float(mp.log(exact))
+            assert expected == pytest.approx(-decades * math.log(10), rel=0.2)
+            assert log_poisson_binomial_sf(k, p, np.ones(3000)) == pytest.approx(
+                expected, rel=1e-11
+            )
+
+
+@pytest.mark.parametrize(("n", "p"), [(10, 0.3), (10**6, 1e-6), (10**6, 0.3), (10**7, 0.5)])
+def test_equal_coins_are_binomial(n, p):
+    for z in (-60, -8, -3, -1, 0, 1, 3, 8, 60):
+        k = int(n * p + z * math.sqrt(n * p * (1 - p)))
+        if 0 <= k < n:
+            upper, lower = log_binom_sf(k, n, p), log_binom_cdf(k, n, p)
+            assert log_poisson_binomial_sf(k, [p], [n]) == pytest.approx(upper, rel=1e-8, abs=1e-8)
+            assert log_poisson_binomial_cdf(k, [p], [n]) == pytest.approx(lower, rel=1e-8, abs=1e-8)
+
+
+def test_sure_and_impossible_coins():
+    assert log_poisson_binomial_sf(2, [0.0, 1.0], [5, 3]) == 0.0
+    assert log_poisson_binomial_sf(3, [0.0, 1.0], [5, 3]) == -math.inf
+    assert log_poisson_binomial_cdf(2, [0.0, 1.0], [5, 3]) == -math.inf
+    half = log_poisson_binomial_sf(3, [0.0, 1.0, 0.5], [5, 3, 1])
+    assert half == pytest.approx(math.log(0.5))
+
+
+def test_errors():
+    with pytest.raises(ValueError, match="shapes"):
+        log_poisson_binomial_sf(1, [0.5], [1, 2])
+    with pytest.raises(ValueError, match="NaN or outside"):
+        log_poisson_binomial_sf(1, [math.nan], [1])
+    with pytest.raises(ValueError, match="no whole numbers"):
+        log_poisson_binomial_cdf(1, [0.5], [1.5])
