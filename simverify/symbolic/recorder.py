@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from simverify.symbolic.draws.scalars import Uniform
+from simverify.symbolic.draws.uniforms import Uniform
 from simverify.symbolic.endings import Tokens
 from simverify.symbolic.errors import users_line
 from simverify.symbolic.generators.numpy_rng import SymbolicGenerator

@@ -8,7 +8,7 @@ import numpy as np
 
 from simverify.symbolic.draws.chains import Chain
 from simverify.symbolic.draws.races import Racer
-from simverify.symbolic.draws.scalars import Uniform
+from simverify.symbolic.draws.uniforms import Uniform
 from simverify.symbolic.errors import UNTRACKED, CannotEnumerate, Finding, Severity, users_line
 from simverify.symbolic.paths import Path
 from simverify.symbolic.stand_ins.floats import Builtins

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify.auditing.coins.coins import MAX_CALLS, PROBES, CoinLaw, law_from_coins
+from simverify.auditing.exact.comparison import Comparison
 from simverify.auditing.exact.enumerate import check_ids, read_tokens
-from simverify.auditing.exact.law import Comparison, Rows, compare_laws
+from simverify.auditing.exact.law import Rows, compare_laws
 from simverify.symbolic import ExactLaw, Finding
 from simverify.symbolic.containment import from_user
 from simverify.symbolic.endings import BadTokens, Tokens

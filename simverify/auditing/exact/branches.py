@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from simverify.auditing.exact.law import Row
+from simverify.auditing.exact.comparison import Row
 from simverify.results import Branch
 from simverify.symbolic.endings import Tokens
 

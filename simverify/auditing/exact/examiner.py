@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from simverify.auditing.coins.coin_blocks import compare_coins
 from simverify.auditing.coins.coins import NotMonotone, TooManyCalls
+from simverify.auditing.exact.comparison import Comparison
 from simverify.auditing.exact.enumerate import (
     CannotEnumerate,
     ExactLaw,
@@ -15,7 +16,7 @@ from simverify.auditing.exact.enumerate import (
 )
 from simverify.auditing.exact.generation import ending
 from simverify.auditing.exact.instances import SmallModel
-from simverify.auditing.exact.law import Comparison, compare_blocks, compare_tokens
+from simverify.auditing.exact.law import compare_blocks, compare_tokens
 from simverify.auditing.exact.precision import Held, deviation, hold
 from simverify.auditing.subject import Contract, Subject
 from simverify.symbolic import Enumeration, Lift

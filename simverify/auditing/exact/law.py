@@ -2,22 +2,19 @@
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from dataclasses import replace
+from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from simverify.auditing.exact.comparison import Comparison, OutputSequence, Place, Row, Stage
 from simverify.auditing.exact.enumerate import MAX_PATHS, SECONDS, law_of_block
 from simverify.auditing.exact.precision import TOLERANCE, coarsest
-from simverify.symbolic import Enumeration, ExactLaw, Finding
+from simverify.symbolic import Enumeration, ExactLaw
 from simverify.symbolic.endings import Tokens
 from simverify.symbolic.errors import OutOfTime
 from simverify.symbolic.paths import TooManyPaths
 from simverify.symbolic.watchdog import Stopwatch
-
-Row = npt.NDArray[np.float64]
-Stage = Literal["accepted", "residual", "bonus"]
 
 
 class Rows(Protocol):
@@ -28,58 +25,6 @@ class Rows(Protocol):
 
     def draft(self, prefix: Sequence[int]) -> Row:
         """Row (V,) of the draft after ``prefix``."""
-
-
-@dataclass(frozen=True)
-class OutputSequence:
-    """One output sequence: the probability it is emitted with and the one that is due."""
-
-    tokens: Tokens
-    emitted: float
-    due: float
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a law first leaves its target.
-
-    ``position`` is the token's index in the call; ``stage`` says which kind of token carries
-    the deviation there (None where tokens alone do not tell); ``tv`` is the distance of the
-    law of the tokens up to it.
-    """
-
-    position: int
-    stage: Stage | None
-    tv: float
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """An exact law against its target.
-
-    ``max_abs_deviation`` is over sequences of full length and includes ``pruned``; ``tv`` is
-    the total variation distance; ``expected_accepted`` is E[tau] and ``bonus`` the mass of calls
-    that emit gamma + 1 tokens. ``worst`` has the largest
-    deviation. ``emitted``: float64 (V,) * length, the law itself. ``place`` is
-    None where no position deviates by more than ``tolerance``, by default that of ``dtype``,
-    the coarsest precision that met a draw. ``broken``: the first drafted block on which the
-    code broke its contract, if it did.
-    """
-
-    max_abs_deviation: float
-    tv: float
-    worst: OutputSequence
-    place: Place | None
-    expected_accepted: float | None
-    bonus: float | None
-    paths: int
-    pruned: float
-    lost: float
-    complete: bool
-    findings: tuple[Finding, ...]
-    emitted: Row
-    dtype: str
-    broken: Tokens | None = None
 
 
 def compare_verify(

@@ -17,7 +17,7 @@ from simverify.symbolic.paths import TooManyPaths
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simverify.auditing.exact.law import Comparison
+    from simverify.auditing.exact.comparison import Comparison
 
 COARSE = ("float16", "bfloat16")
 

@@ -93,7 +93,7 @@ def forced(code: Any) -> Iterator[tuple[ForcedSource, Callable[[], Any]]]:
         if "torch" in sys.modules:
             from simverify.auditing.probes.forced_torch import ForcedTorch
 
-            stack.enter_context(ForcedTorch(source))
+            stack.enter_context(ForcedTorch(source.draw, source.draw_exponential))
         for owner, name in ((os, "urandom"), (random, "_urandom")):
             stack.callback(setattr, owner, name, getattr(owner, name))
             setattr(owner, name, lambda n: bytes(int(256 * source.draw()) for _ in range(n)))

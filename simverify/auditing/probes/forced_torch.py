@@ -8,18 +8,22 @@ from torch.overrides import TorchFunctionMode
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simverify.auditing.probes.forced import ForcedSource
-
 _BITS = {torch.float64: 53, torch.float32: 24, torch.float16: 11, torch.bfloat16: 8}
 """Resolution of ``torch.rand``: its values are multiples of 2^-bits."""
 
 
 class ForcedTorch(TorchFunctionMode):
-    """Fills ``rand``, ``rand_like``, ``uniform_`` and ``exponential_``; passes the rest on."""
+    """Fills ``rand``, ``rand_like``, ``uniform_`` and ``exponential_``; passes the rest on.
 
-    def __init__(self, source: "ForcedSource") -> None:
+    ``draw`` and ``draw_exponential`` take the resolution in bits of the type asked for.
+    """
+
+    def __init__(
+        self, draw: "Callable[[int], float]", draw_exponential: "Callable[[int], float]"
+    ) -> None:
         super().__init__()
-        self._source = source
+        self._draw = draw
+        self._draw_exponential = draw_exponential
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one torch call."""
@@ -28,15 +32,15 @@ class ForcedTorch(TorchFunctionMode):
         if name in ("rand", "rand_like") and kwargs.get("out") is None:
             kwargs.pop("generator", None)
             empty = torch.empty if name == "rand" else torch.empty_like
-            return self._fill(empty(*args, **kwargs), self._source.draw)
+            return self._fill(empty(*args, **kwargs), self._draw)
         if name == "uniform_":
             tensor, low, high = _bounds(args, kwargs)
-            self._fill(tensor, self._source.draw)
+            self._fill(tensor, self._draw)
             # In place, as the code asked.
             return tensor.mul_(high - low).add_(low)
         if name == "exponential_":
             rate = args[1] if len(args) > 1 else kwargs.get("lambd", 1.0)
-            return self._fill(args[0], self._source.draw_exponential).div_(rate)
+            return self._fill(args[0], self._draw_exponential).div_(rate)
         return func(*args, **kwargs)
 
     def _fill(self, tensor: torch.Tensor, draw: "Callable[[int], float]") -> torch.Tensor:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from simverify.symbolic.draws.scalars import Draw
+from simverify.symbolic.draws.scalars import ARRAYS, Draw
 from simverify.symbolic.draws.ufuncs import UFUNCS
 from simverify.symbolic.draws.winners import Winner, decided, whole, winner
 
@@ -273,28 +273,19 @@ _REPLACED: dict[Any, Callable[..., Any]] = {
     **{
         getattr(np, name): _no_draws_inside(name)
         for name in (
-            "unique",
-            "quantile",
-            "percentile",
-            "median",
-            "histogram",
-            "interp",
-            "mean",
-            "var",
-            "std",
-            "dot",
-            "matmul",
-            "einsum",
-            "save",
-            "partition",
-            "isclose",
-            "allclose",
-            "array_equal",
-            "nanmax",
-            "nanmin",
-            "nansum",
-            "nan_to_num",
-            "convolve",
+            "unique", "quantile", "percentile", "median", "histogram", "interp", "mean", "var",
+            "std", "dot", "matmul", "einsum", "save", "partition", "isclose", "allclose",
+            "array_equal", "nanmax", "nanmin", "nansum", "nan_to_num", "convolve",
         )
     },
-}
+}  # fmt: skip
+
+
+def _holding(draw: Draw) -> DrawArray:
+    """Return an array of shape () of one draw."""
+    scalar = np.empty((), dtype=object).view(DrawArray)
+    scalar[()] = draw
+    return scalar
+
+
+ARRAYS.apply_ufunc, ARRAYS.of, ARRAYS.holding = apply_ufunc, draw_array, _holding

@@ -6,19 +6,15 @@ so a comparison of ``u1 * u2 * .. * uk`` with a number has an exact weight.
 """
 
 import math
-from typing import TYPE_CHECKING, Union
+from typing import NoReturn
 
-if TYPE_CHECKING:
-    from simverify.symbolic.draws.scalars import Uniform
-    from simverify.symbolic.source import Source
+from simverify.symbolic.draws.path import Atom, DrawnPath
 
 Coefficients = tuple[float, ...]
 """A polynomial, constant first."""
 
 Piece = tuple[float, float, Coefficients]
 """``g`` on [start, end)."""
-
-Link = Union["Uniform", "Chain"]
 
 
 class Chain:
@@ -28,9 +24,11 @@ class Chain:
     longer be split alone, because they are no longer independent.
     """
 
+    single = False
+
     __slots__ = ("_high", "_low", "_pieces", "last", "owner", "previous", "source")
 
-    def __init__(self, source: "Source", previous: Link, last: "Uniform") -> None:
+    def __init__(self, source: DrawnPath, previous: Atom, last: Atom) -> None:
         self.source = source
         self.previous = previous
         self.last = last
@@ -49,7 +47,7 @@ class Chain:
         """Upper bound of the product."""
         return min(self._high, self.previous.high)
 
-    def factors(self) -> "list[Uniform]":
+    def factors(self) -> list[Atom]:
         """Return the uniforms in the product, in order."""
         before = self.previous.factors() if isinstance(self.previous, Chain) else [self.previous]
         return [*before, self.last]
@@ -72,6 +70,10 @@ class Chain:
         self.source.products.append((self, bound, below))
         return below
 
+    def locate(self, cuts: list[float]) -> NoReturn:
+        """Refuse: a product is compared with one number at a time."""
+        self.source.refuse("the integer part of a product of draws")
+
     def _density(self) -> list[Piece]:
         if self._pieces is None:
             for link in (self.previous, self.last):
@@ -85,7 +87,7 @@ class Chain:
         return self._pieces
 
 
-def _pieces_of(link: Link) -> list[Piece]:
+def _pieces_of(link: Atom) -> list[Piece]:
     if isinstance(link, Chain):
         return link._density()
     end = math.inf if link.low <= 0 else -math.log(link.low)

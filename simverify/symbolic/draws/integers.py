@@ -3,13 +3,11 @@
 import math
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from simverify.symbolic.draws.chains import Chain
 from simverify.symbolic.draws.forms import ROUNDING
 from simverify.symbolic.draws.operators import Operators
 
 if TYPE_CHECKING:
-    from simverify.symbolic.draws.scalars import Uniform
-    from simverify.symbolic.source import Source
+    from simverify.symbolic.draws.path import DrawnPath
 
 MAX_CELLS = 4096
 FEW_CELLS = 16
@@ -25,10 +23,9 @@ class Integers(Operators):
     __slots__ = ()
 
     if TYPE_CHECKING:
-        atom: Uniform | Chain
 
         @property
-        def source(self) -> Source:
+        def source(self) -> DrawnPath:
             """See Draw."""
 
         def range(self) -> tuple[float, float]:
@@ -86,8 +83,6 @@ class Integers(Operators):
             return first
         if last - first >= MAX_CELLS:
             self._refuse(f"the integer part of a draw with more than {MAX_CELLS} outcomes")
-        if isinstance(self.atom, Chain):
-            self._refuse("the integer part of a product of draws")
         cuts = [self.form.threshold(float(c))[0] for c in range(first + 1, last + 1)]
         if cuts[0] < cuts[-1] or (len(cuts) == 1 and self.form.threshold(first + 1.0)[1]):
             return first + self.atom.locate(cuts)

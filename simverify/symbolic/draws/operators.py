@@ -8,6 +8,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from simverify.symbolic.draws.forms import Form
+    from simverify.symbolic.draws.path import Atom
 
 
 MANY = 2**31
@@ -20,6 +21,7 @@ class Operators:
     __slots__ = ()
 
     if TYPE_CHECKING:
+        atom: Atom
         form: Form
 
         def is_below(self, bound: float, *, closed: bool = False) -> bool:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-    from simverify.symbolic.draws.scalars import Draw, Uniform
-    from simverify.symbolic.source import Source
+    from simverify.symbolic.draws.path import Atom, DrawnPath
 
 RATE_TOLERANCE = 1e-9
 
@@ -56,7 +55,7 @@ class Racer:
         return -math.expm1(-e) if self.flip else math.exp(-e)
 
 
-def enter(source: "Source", atom: "Uniform", rate: float, flip: bool) -> Racer:
+def enter(source: "DrawnPath", atom: "Atom", rate: float, flip: bool) -> Racer:
     """Return the racer of ``atom``, made at its first race."""
     if isinstance(racer := atom.owner, Racer):
         if racer.flip != flip:
@@ -68,7 +67,7 @@ def enter(source: "Source", atom: "Uniform", rate: float, flip: bool) -> Racer:
     return racer
 
 
-def first_is_less(source: "Source", a: Racer, rate_a: float, b: Racer, rate_b: float) -> bool:
+def first_is_less(source: "DrawnPath", a: Racer, rate_a: float, b: Racer, rate_b: float) -> bool:
     """Whether E_a / rate_a < E_b / rate_b, forking if it is not known yet."""
     _same_scale(source, a, rate_a, b, rate_b)
     while True:
@@ -132,7 +131,7 @@ def first_of(elements: "list[Any]", *, largest: bool) -> int | None:
     return index
 
 
-def _is_fresh(draw: "Draw") -> bool:
+def _is_fresh(draw: Any) -> bool:
     atom: Any = draw.atom
     return (
         atom.owner is None and (atom.low, atom.high) == (0, 1) and not draw.form.has_steps()
@@ -146,7 +145,7 @@ def _put_after(winner: Racer, loser: Racer) -> None:
     winner.total += loser.total
 
 
-def _same_scale(source: "Source", a: Racer, rate_a: float, b: Racer, rate_b: float) -> None:
+def _same_scale(source: "DrawnPath", a: Racer, rate_a: float, b: Racer, rate_b: float) -> None:
     """Bring two separate races to one time scale; within one race it must be the same."""
     scale = (rate_b / b.rate) / (rate_a / a.rate)
     if abs(scale - 1) <= RATE_TOLERANCE:

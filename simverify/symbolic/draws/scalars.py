@@ -1,4 +1,4 @@
-"""Symbolic scalars: a uniform, and anything monotone in one.
+"""Symbolic scalars: anything monotone in a uniform, or in a product of uniforms.
 
 Comparing a draw with a number forks the path and narrows the uniform's interval; the
 narrowed uniform stays the same draw, so code that uses it twice gets what it deserves.
@@ -7,24 +7,34 @@ Its integer part is in :mod:`.integers`; whatever would turn a draw into a numbe
 """
 
 import math
-from itertools import pairwise
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from simverify.symbolic.draws.forms import IDENTITY, Form, NotMonotone
+from simverify.symbolic.draws.comparisons import compare
+from simverify.symbolic.draws.forms import Form, NotMonotone
 from simverify.symbolic.draws.grids import HALVES
 from simverify.symbolic.draws.integers import Integers
-from simverify.symbolic.draws.operators import by_array, number
-from simverify.symbolic.draws.races import enter, first_is_less
+from simverify.symbolic.draws.operators import number
 from simverify.symbolic.draws.refusals import Refusals
 
 if TYPE_CHECKING:
-    from simverify.symbolic.draws.chains import Chain
-    from simverify.symbolic.source import Source
+    from simverify.symbolic.draws.path import Atom, DrawnPath
 
 NEGLIGIBLE = 2e-7
 """Clipping a draw on less than this probability leaves it alone and adds to the slack."""
+
+
+class _Arrays:
+    """What arrays do with draws; :mod:`.arrays`, which builds on this module, fills it in."""
+
+    apply_ufunc: Callable[..., Any]
+    of: Callable[..., Any]
+    holding: Callable[..., Any]
+
+
+ARRAYS = _Arrays()
 
 
 class Draw(Integers, Refusals):
@@ -32,15 +42,15 @@ class Draw(Integers, Refusals):
 
     __slots__ = ("atom", "form")
 
-    atom: "Uniform | Chain"
+    atom: "Atom"
     form: Form
 
-    def __init__(self, atom: "Uniform | Chain", form: Form) -> None:
+    def __init__(self, atom: "Atom", form: Form) -> None:
         self.atom = atom
         self.form = form
 
     @property
-    def source(self) -> "Source":
+    def source(self) -> "DrawnPath":
         """The path's randomness."""
         return self.atom.source
 
@@ -62,28 +72,28 @@ class Draw(Integers, Refusals):
     def __lt__(self, other: Any) -> Any:
         if isinstance(other, float):
             return self.is_below(float(other))
-        return _compare(self, other, np.less)
+        return compare(self, other, np.less)
 
     def __gt__(self, other: Any) -> Any:
         if isinstance(other, float):
             return other == other and not self.is_below(float(other), closed=True)
-        return _compare(self, other, np.greater)
+        return compare(self, other, np.greater)
 
     def __le__(self, other: Any) -> Any:
         if isinstance(other, float):
             return self.is_below(float(other), closed=True)
-        return _compare(self, other, np.less_equal)
+        return compare(self, other, np.less_equal)
 
     def __ge__(self, other: Any) -> Any:
         if isinstance(other, float):
             return other == other and not self.is_below(float(other))
-        return _compare(self, other, np.greater_equal)
+        return compare(self, other, np.greater_equal)
 
     def __eq__(self, other: Any) -> Any:
-        return _compare(self, other, np.equal)
+        return compare(self, other, np.equal)
 
     def __ne__(self, other: Any) -> Any:
-        return _compare(self, other, np.not_equal)
+        return compare(self, other, np.not_equal)
 
     # A class with an __eq__ of its own inherits none.
     __hash__ = Refusals.__hash__
@@ -102,8 +112,8 @@ class Draw(Integers, Refusals):
             outside = t - atom.low if increasing == is_low else atom.high - t
             if outside <= 0:
                 continue
-            single = isinstance(atom, Uniform) and atom.owner is None
-            if single and outside <= NEGLIGIBLE * (atom.high - atom.low):
+            alone = atom.single and atom.owner is None
+            if alone and outside <= NEGLIGIBLE * (atom.high - atom.low):
                 self.source.slack += outside
             elif self.is_below(float(bound)) == is_low:
                 return float(bound)
@@ -120,19 +130,13 @@ class Draw(Integers, Refusals):
 
     def __getitem__(self, index: Any) -> Any:
         """Index as a numpy scalar is: ``u[..., None]`` is an array of one."""
-        from simverify.symbolic.draws.arrays import DrawArray
-
-        scalar = np.empty((), dtype=object).view(DrawArray)
-        scalar[()] = self
-        return scalar[index]
+        return ARRAYS.holding(self)[index]
 
     # Python would otherwise iterate by index, and find nothing.
     __iter__ = None
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        from simverify.symbolic.draws.arrays import apply_ufunc
-
-        return apply_ufunc(ufunc, method, inputs, kwargs)
+        return ARRAYS.apply_ufunc(ufunc, method, inputs, kwargs)
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -225,118 +229,9 @@ class Draw(Integers, Refusals):
                 return Draw(self._chain(other), Form("up", x.a * y.a, x.b)._plain())
         return self._refuse("the product of two draws")
 
-    def _chain(self, other: "Draw") -> "Chain":
-        if isinstance(other.atom, Uniform):
+    def _chain(self, other: "Draw") -> Any:
+        if other.atom.single:
             return self.source.chain(self.atom, other.atom)
-        if isinstance(self.atom, Uniform):
+        if self.atom.single:
             return self.source.chain(other.atom, self.atom)
         return self._refuse("the product of two products of draws")
-
-
-class Uniform(Draw):
-    """A uniform on [0, 1), known by now to lie in [low, high).
-
-    ``owner`` is the race or product that it takes part in, once one was decided.
-    """
-
-    __slots__ = ("_source", "high", "low", "owner")
-
-    def __init__(self, source: "Source") -> None:
-        self._source = source
-        self.low = 0.0
-        self.high = 1.0
-        self.owner: Any = None
-        self.atom = self
-        self.form = IDENTITY
-
-    @property
-    def source(self) -> "Source":
-        """The path's randomness."""
-        return self._source
-
-    def is_below(self, bound: float, *, closed: bool = False) -> bool:
-        """Whether the uniform is below a number (at it: an event of probability zero)."""
-        if self.low < bound < self.high:
-            return self.split(bound)
-        return bound >= self.high  # False for NaN
-
-    def split(self, bound: float) -> bool:
-        """Fork on a bound strictly inside the interval; true if below."""
-        if self.owner is not None:
-            self._refuse("a draw compared with a number after it was compared with a draw")
-        share = (bound - self.low) / (self.high - self.low)
-        below = self._source.fork((share, 1 - share)) == 0
-        if below:
-            self.high = bound
-        else:
-            self.low = bound
-        return below
-
-    def locate(self, cuts: "list[float]") -> int:
-        """Return how many of the ascending ``cuts`` it has passed; one fork for all."""
-        ends = [self.low, *(min(max(c, self.low), self.high) for c in cuts), self.high]
-        weights = [(b - a) / (self.high - self.low) for a, b in pairwise(ends)]
-        if sum(w > 0 for w in weights) > 1:
-            if self.owner is not None:
-                self._refuse("a draw compared with a number after it was compared with a draw")
-            cell = self._source.fork(weights)
-            self.low, self.high = ends[cell], ends[cell + 1]
-            return cell
-        return max(range(len(weights)), key=weights.__getitem__)
-
-
-def _compare(draw: Draw, other: Any, ufunc: Any) -> Any:
-    if isinstance(other, Draw):
-        same = draw.atom is other.atom and draw.form == other.form
-        if same or ufunc in (np.equal, np.not_equal):
-            return same == (ufunc not in (np.less, np.greater, np.not_equal))
-        if ufunc in (np.less, np.less_equal):
-            return _is_less(draw, other)
-        return _is_less(other, draw)
-    if (x := draw._number(other)) is not None:
-        if ufunc in (np.equal, np.not_equal):
-            at = draw.form.has_steps() and draw.is_below(x, closed=True) and not draw.is_below(x)
-            return at == (ufunc is np.equal)
-        below = draw.is_below(x, closed=ufunc in (np.less_equal, np.greater))
-        return below if ufunc in (np.less, np.less_equal) else x == x and not below
-    if ufunc in (np.equal, np.not_equal) and not isinstance(other, np.ndarray):
-        return NotImplemented
-    return by_array(ufunc, draw, other)
-
-
-def _is_less(x: Draw, y: Draw) -> bool:
-    source = x.source
-    if x.atom is y.atom:
-        return _less_of_one_atom(x, y)
-    (x_low, x_high), (y_low, y_high) = x.range(), y.range()
-    if x_high <= y_low:
-        return True
-    if y_high <= x_low:
-        return False
-    if not isinstance(x.atom, Uniform) or not isinstance(y.atom, Uniform):
-        source.refuse("a comparison of a product of draws with a draw")
-    if x.form.has_steps() or y.form.has_steps():
-        source.refuse("a comparison of a random integer with another draw")
-    try:
-        (family, rate_x, sense), (other, rate_y, _) = x.form.race(), y.form.race()
-    except OverflowError:
-        source.refuse("a race with weights beyond floating point")
-    if family != other or math.isinf(rate_x) or math.isinf(rate_y):
-        source.refuse("a comparison of two draws of different laws")
-    if rate_x == 0 or rate_y == 0:
-        # A weight that underflowed never arrives.
-        x_first = rate_x > 0
-        return rate_x != rate_y and (x_first if sense > 0 else not x_first)
-    racer_x = enter(source, x.atom, rate_x, x.form.flip)
-    racer_y = enter(source, y.atom, rate_y, y.form.flip)
-    x_first = first_is_less(source, racer_x, rate_x, racer_y, rate_y)
-    return x_first if sense > 0 else not x_first
-
-
-def _less_of_one_atom(x: Draw, y: Draw) -> bool:
-    if x.form == y.form:
-        return False
-    if x.form.kind == y.form.kind and x.form.flip == y.form.flip and x.form.kind in ("u", "ea"):
-        difference = x - y
-        return bool(difference < 0.0)
-    return x._refuse("a comparison of two functions of one draw")

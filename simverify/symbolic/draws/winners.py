@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simverify.symbolic.draws.races import first_of
-from simverify.symbolic.draws.scalars import Draw
+from simverify.symbolic.draws.scalars import ARRAYS, Draw
 
 if TYPE_CHECKING:
-    from simverify.symbolic.source import Source
+    from simverify.symbolic.draws.path import DrawnPath
 
 
 def winner(lane: "list[Any]", *, largest: bool) -> Any:
@@ -40,7 +40,7 @@ class Winner:
 
     __slots__ = ("_epoch", "_index", "_lane", "_largest", "_source")
 
-    def __init__(self, source: "Source", lane: "list[Any]", *, largest: bool) -> None:
+    def __init__(self, source: "DrawnPath", lane: "list[Any]", *, largest: bool) -> None:
         self._source = source
         self._lane = lane
         self._largest = largest
@@ -115,15 +115,9 @@ def decided(x: Any) -> Any:
     if isinstance(x, np.ndarray) and x.dtype == object:
         flat = x.ravel().view(np.ndarray).tolist()
         if any(type(y) is Winner for y in flat):
-            return _array_of([decided(y) for y in flat], x.shape)
+            return ARRAYS.of([decided(y) for y in flat], x.shape)
     return x
 
 
 def _nests(x: Any) -> bool:
     return isinstance(x, list | tuple | np.ndarray)
-
-
-def _array_of(elements: "list[Any]", shape: Any) -> Any:
-    from simverify.symbolic.draws.arrays import draw_array
-
-    return draw_array(elements, shape)

@@ -11,7 +11,8 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from simverify.symbolic.draws.integers import FEW_CELLS
-from simverify.symbolic.draws.scalars import Draw, Uniform
+from simverify.symbolic.draws.scalars import Draw
+from simverify.symbolic.draws.uniforms import Uniform
 from simverify.symbolic.generators.numpy_rng import seed_key
 from simverify.symbolic.generators.sampler import wide_integer
 from simverify.symbolic.source import Source, Stream

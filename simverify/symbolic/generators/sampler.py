@@ -10,7 +10,8 @@ import numpy as np
 from simverify.symbolic.draws.arrays import DrawArray, draw_array
 from simverify.symbolic.draws.integers import FEW_CELLS
 from simverify.symbolic.draws.operators import MANY
-from simverify.symbolic.draws.scalars import Draw, Uniform
+from simverify.symbolic.draws.scalars import Draw
+from simverify.symbolic.draws.uniforms import Uniform
 from simverify.symbolic.source import Source, Stream
 
 _SUM_TOLERANCE = 1.5e-8

@@ -17,7 +17,8 @@ from torch.overrides import TorchFunctionMode
 from simverify.symbolic.draws.arrays import draw_array
 from simverify.symbolic.draws.integers import FEW_CELLS, MAX_CELLS
 from simverify.symbolic.draws.operators import MANY
-from simverify.symbolic.draws.scalars import Draw, Uniform
+from simverify.symbolic.draws.scalars import Draw
+from simverify.symbolic.draws.uniforms import Uniform
 from simverify.symbolic.generators.sampler import wide_integer
 from simverify.symbolic.generators.torch_ops import TorchOps
 from simverify.symbolic.generators.torch_shadow import Shadows

@@ -1,0 +1,62 @@
+"""What a draw asks of the path that it is drawn on, and what a decision is made of.
+
+Draws know no more of the run around them: :class:`simverify.symbolic.source.Source` is such a
+path, and builds on the draws.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NoReturn, Protocol
+
+
+class DrawnPath(Protocol):
+    """Where draws are decided. ``products`` are the decided ones, with bound and side."""
+
+    epoch: int
+    slack: float
+    at_once: bool
+    postponed: bool
+    refuses_many: bool
+    products: list[Any]
+
+    def fork(self, weights: Sequence[float]) -> int:
+        """Take a branch; weights are conditional."""
+
+    def chain(self, previous: Any, last: Any) -> Any:
+        """Return the product of two atoms."""
+
+    def meet(self, dtype: Any) -> None:
+        """Note a precision that meets a draw."""
+
+    def refuse(self, call: str) -> NoReturn:
+        """Stop: ``call`` cannot be followed."""
+
+
+class Atom(Protocol):
+    """A uniform, or a product of uniforms, known by now to lie in [low, high).
+
+    ``owner`` is the race or product that it takes part in, once one was decided.
+    """
+
+    owner: Any
+
+    @property
+    def single(self) -> bool:
+        """Whether it is one uniform."""
+
+    @property
+    def source(self) -> DrawnPath:
+        """The path it is drawn on."""
+
+    @property
+    def low(self) -> float:
+        """Lower bound."""
+
+    @property
+    def high(self) -> float:
+        """Upper bound."""
+
+    def split(self, bound: float) -> bool:
+        """Fork on a bound strictly inside; true if below."""
+
+    def locate(self, cuts: list[float]) -> int:
+        """Return how many of the ascending ``cuts`` it has passed; one fork for all."""
