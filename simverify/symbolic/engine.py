@@ -1,7 +1,8 @@
 """Depth-first re-execution of code under audit: the exact law of what it emits."""
 
 import warnings
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -18,6 +19,7 @@ from simverify.symbolic.stand_ins.compiled import compiled_calls
 from simverify.symbolic.stand_ins.floats import REFUSALS
 from simverify.symbolic.stand_ins.intercept import global_states_kept, intercepted, real_states
 from simverify.symbolic.stand_ins.lift import Lift
+from simverify.symbolic.trails import Trail, plans_of
 from simverify.symbolic.watchdog import Expired, Stopwatch, deadline, now
 
 RARE = 1e-6
@@ -54,6 +56,8 @@ class Enumeration:
     ``rng`` is the symbolic generator to hand to the code. ``leaves`` counts the ends of paths
     so far, of which the first are replayed most; those of an earlier enumeration of the same
     code may be counted in. ``lift``: types that the code computes in as if they were float64.
+    ``trails``: a list, where every path is to be kept in it with numbers that lead down it;
+    ``stuck``: the path on which the code did not come back.
     """
 
     rng: np.random.Generator
@@ -76,6 +80,8 @@ class Enumeration:
         self.release()
         # Made before interception: the replays need real numbers.
         self._replay_rng = np.random.Generator(np.random.PCG64(20251))
+        self.trails: list[Trail] | None = None
+        self.stuck: Trail | None = None
 
     def __enter__(self) -> "Enumeration":
         return self
@@ -126,10 +132,12 @@ class Enumeration:
         :class:`CannotEnumerate`, :class:`OutOfTime` or ``TooManyPaths``.
         """
         watch, left = Stopwatch(), seconds
+        kept = len(self.trails or ())
         while True:
             try:
                 return self._run(call, max_paths, left)
             except CannotEnumerate as error:
+                del (self.trails or [])[kept:]
                 if not self._another_way(error):
                     raise self._naming_kernels(error) from None
             if seconds is not None:
@@ -177,6 +185,8 @@ class Enumeration:
             path_started = now()
             source.begin(path)
             outcome = attempt(source, call)
+            if self.trails is not None and outcome.kind != "cut":
+                self.trails.append(self._trail(call, path, outcome))
             if not path.choices and not source.draws:
                 repeat(source, call, outcome)
             self.leaves += 1
@@ -214,10 +224,30 @@ class Enumeration:
             took = spent * (now() - path_started) / (now() - watch.wall)
             if took < max(HANG_SECONDS, spent / 2):
                 raise OutOfTime(spent, paths) from None
+            self.stuck = self._trail(call, source.path, Outcome(None, "hangs", "hangs"))
             # No measured time: a result is the same on any machine.
             source.find("hangs", "violation", "did not return before the time limit")
             return self._law(law, paths, slack, lost, complete=False)
         return self._law(law, paths, slack, lost, complete=True)
+
+    def _trail(self, call: Call, path: Path, outcome: Outcome) -> Trail:
+        plans = plans_of(self.source, self._replay_rng)
+        return Trail(call, outcome, float(path.weight), plans)
+
+    @contextmanager
+    def plainly(self) -> Iterator[None]:
+        """Follow nothing: draws are numbers in the types of the libraries that draw them."""
+        self.release()
+        with (
+            global_states_kept(),
+            warnings.catch_warnings(),
+            np.errstate(all="ignore"),
+            intercepted(self.source, self._code, shadow_float=False, plain=True) as generator,
+        ):
+            warnings.simplefilter("ignore")
+            self.rng = generator()
+            yield
+        self.release()
 
     def _law(
         self, law: dict[Tokens, float], paths: int, slack: float, lost: float, *, complete: bool

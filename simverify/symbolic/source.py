@@ -16,6 +16,9 @@ from simverify.symbolic.stand_ins.floats import Builtins
 REJECTIONS = 2000
 """Tries to find numbers that agree with what was decided about products of draws."""
 
+MIDDLE = (0.1, 0.9)
+"""Where a plain number lies in its interval: float32 code then takes the same side."""
+
 VANISHING = 1e-18
 """Paths of less weight than this end here; their mass is counted as pruned."""
 
@@ -156,16 +159,29 @@ class Source:
             self.failure = CannotEnumerate(call, users_line(), tuple(self.findings.values()))
         raise self.failure
 
-    def plan_like_this_path(self, rng: np.random.Generator) -> "list[float | int] | None":
-        """Numbers that take a plain run down the path just run; None if none was found."""
+    def plan_like_this_path(
+        self, rng: np.random.Generator, part: tuple[float, float] = MIDDLE
+    ) -> "list[float | int] | None":
+        """Numbers that take a plain run down the path just run; None if none was found.
+
+        ``part``: of each uniform's interval, from where to where they lie in it.
+        """
         outcome: list[float | int] = []
         for _ in range(REJECTIONS):
             arrivals: dict[Racer, float] = {}
-            outcome = [d if isinstance(d, int) else _sample(d, rng, arrivals) for d in self.draws]
+            outcome = [
+                d if isinstance(d, int) else _sample(d, rng, arrivals, part) for d in self.draws
+            ]
             by_atom = dict(zip(map(id, self.draws), outcome, strict=True))
             if all(_agrees(product, by_atom) for product in self.products):
                 return outcome
         return None
+
+    @property
+    def constant_seeds(self) -> frozenset[Hashable]:
+        """Seeds set on the path so far, and oftener than a rule that seeds itself once may."""
+        most = 1 if self.seed_once else 0
+        return frozenset(key for key, times in self._times_seeded.items() if times > most)
 
     def _fresh(self) -> "Uniform | float":
         if self.plan is not None:
@@ -245,11 +261,15 @@ def _minus_log(u: Any) -> Any:
     return -u.log() if isinstance(u, Uniform) else -float(np.log(u))
 
 
-def _sample(atom: Uniform, rng: np.random.Generator, arrivals: dict[Racer, float]) -> float:
+def _sample(
+    atom: Uniform,
+    rng: np.random.Generator,
+    arrivals: dict[Racer, float],
+    part: tuple[float, float],
+) -> float:
     if isinstance(atom.owner, Racer):
         return atom.owner.sample_uniform(rng, arrivals)
-    # Well inside the interval, so that float32 code takes the same side.
-    return atom.low + (atom.high - atom.low) * rng.uniform(0.1, 0.9)
+    return atom.low + (atom.high - atom.low) * rng.uniform(*part)
 
 
 def _agrees(product: tuple[Chain, float, bool], values: dict[int, float | int]) -> bool:

@@ -68,7 +68,7 @@ class Examiner:
 
     def judge(self, model: SmallModel, seconds: float | None = SECONDS) -> Judged:
         """Exact law on one instance. Raises as :mod:`simverify.auditing.exact.enumerate` does."""
-        held = hold(lambda lift: self._compare(model, seconds, lift), self.tolerance)
+        held = hold(lambda lift: self.compare(model, seconds, lift), self.tolerance)
         comparison = held.comparison
         violated = any(finding.severity == "violation" for finding in comparison.findings)
         # What was not run may lie anywhere: it fails nobody, and it passes nobody.
@@ -77,7 +77,10 @@ class Examiner:
         undecided = comparison.pruned > max(10 * held.tolerance, _MOST_PRUNED)
         return Judged(model, comparison, violated, deviates, undecided, held)
 
-    def _compare(self, model: SmallModel, seconds: float | None, lift: Lift | None) -> Comparison:
+    def compare(
+        self, model: SmallModel, seconds: float | None, lift: Lift | None = None
+    ) -> Comparison:
+        """Return the law on one instance, of code that computes with types lifted to float64."""
         rule = self.subject.rule
         if self.subject.coin_bits is not None:
             return compare_coins(

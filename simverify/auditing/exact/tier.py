@@ -14,6 +14,7 @@ from simverify.auditing.exact.enumerate import CannotEnumerate, OutOfTime, TooMa
 from simverify.auditing.exact.examiner import MAX_PATHS, SECONDS, Examiner, Judged, enumeration_of
 from simverify.auditing.exact.instances import SmallModel
 from simverify.auditing.exact.precision import Held
+from simverify.auditing.exact.repeated import Confirmed, confirm, confirm_findings
 from simverify.auditing.exact.search import search
 from simverify.auditing.subject import Contract, Subject
 from simverify.symbolic.board import doing
@@ -44,6 +45,7 @@ class ExactTier:
     ``judged``: instances that were enumerated, in order. ``failure``: the smallest one that
     failed. ``not_enumerable``: the first thing that could not be followed. ``skipped``:
     instances that did not fit the budget. ``aborted``: why the tier ended early.
+    ``unrepeated``: paths of the failure that are not repeated on plain numbers, in words.
     """
 
     judged: list[Judged] = field(default_factory=list)
@@ -51,6 +53,7 @@ class ExactTier:
     not_enumerable: CannotEnumerate | None = None
     skipped: list[SmallModel] = field(default_factory=list)
     aborted: str | None = None
+    unrepeated: str = ""
 
     @property
     def held(self) -> Held | None:
@@ -134,7 +137,7 @@ def _run_battery(
         try:
             judged = examiner.judge(model, left)
         except CannotEnumerate as error:
-            tier.not_enumerable = error
+            tier.not_enumerable = confirm_findings(examiner, model, error)
             return
         except NotMonotone as error:
             tier.not_enumerable = CannotEnumerate(f"coins: {error}")
@@ -153,10 +156,20 @@ def _run_battery(
                 )
                 return
             continue
-        tier.judged.append(judged)
         if judged.failed:
-            tier.failure = judged
+            _fail(tier, confirm(examiner, judged))
             return
+        tier.judged.append(judged)
+
+
+def _fail(tier: ExactTier, confirmed: Confirmed) -> None:
+    """Note a failure that repeats on plain numbers, or what kept it from that."""
+    if confirmed.failure is None:
+        tier.not_enumerable = confirmed.limit
+        return
+    tier.failure = confirmed.failure
+    tier.judged.append(confirmed.failure)
+    tier.unrepeated = confirmed.note
 
 
 def is_core(model: SmallModel) -> bool:
@@ -208,10 +221,11 @@ def _search(
     )
     if found is not None:
         judged = examiner.judge(found)
-        # What fails on a replay too, and is no larger: the counterexample to show.
         if judged.failed:
-            tier.failure = judged
-            tier.judged.append(judged)
+            # What fails on a replay too, and is no larger: the counterexample to show.
+            confirmed = confirm(examiner, judged)
+            if confirmed.failure is not None or failure is None:
+                _fail(tier, confirmed)
 
 
 def uses_torch(rule: Callable[..., Any]) -> bool:

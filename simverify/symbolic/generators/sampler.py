@@ -48,6 +48,7 @@ class Sampler:
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
         """Uniform on [low, high)."""
+        low, high = (np.asarray(x) if np.ndim(x) else x for x in (low, high))
         if size is None:
             size = np.broadcast(low, high).shape or None
         return low + (high - low) * self._each(size, self._uniform)

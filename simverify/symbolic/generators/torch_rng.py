@@ -249,12 +249,16 @@ class SymbolicTorch(TorchFunctionMode):
 
 @contextmanager
 def torch_intercepted(
-    source: Source, swap: Callable[[Any, str, Any], None], lift: Lift | None
+    source: Source,
+    swap: Callable[[Any, str, Any], None],
+    lift: Lift | None,
+    *,
+    plain: bool = False,
 ) -> Iterator[Callable[[Any], Any]]:
     """Follow torch until left, on one thread; yields what stands for a kept generator.
 
     ``swap(owner, name, new)`` replaces a name for the duration; ``lift``: types that count as
-    float64.
+    float64; ``plain``: draws are numbers, and nothing has to be followed.
     """
     streams = Streams(source)
 
@@ -285,9 +289,14 @@ def torch_intercepted(
             swap(owner, name, refusal(name))
     swap(torch, "Generator", Generator)
 
-    mode = SymbolicTorch(source, streams, lift)
-    for name in ("from_numpy", "as_tensor", "asarray", "tensor"):
-        swap(torch, name, mode.ops.converter(name, getattr(torch, name)))
+    if plain:
+        from simverify.symbolic.plain.torch_plain import PlainTorch
+
+        mode: SymbolicTorch = PlainTorch(source, streams, lift)
+    else:
+        mode = SymbolicTorch(source, streams, lift)
+        for name in ("from_numpy", "as_tensor", "asarray", "tensor"):
+            swap(torch, name, mode.ops.converter(name, getattr(torch, name)))
     source.on_begin.append(mode.shadows.clear)
     threads = torch.get_num_threads()
 

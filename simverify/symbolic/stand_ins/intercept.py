@@ -30,6 +30,7 @@ from simverify.symbolic.generators.python_rng import (
     patched_methods,
     patched_secrets,
 )
+from simverify.symbolic.plain.numpy_plain import PlainGenerator, PlainRandomState
 from simverify.symbolic.source import Source
 from simverify.symbolic.stand_ins.bindings import replace_names
 from simverify.symbolic.stand_ins.floats import Float, Int, Twin, numpy_twins
@@ -51,14 +52,16 @@ def intercepted(
     shadow_float: bool,
     shadow_int: bool = False,
     lift: Lift | None = None,
+    plain: bool = False,
 ) -> Iterator[type[SymbolicGenerator]]:
     """Yield the Generator class to hand to the code; everything is put back on leaving.
 
     ``shadow_float`` and ``shadow_int`` replace the names ``float`` and ``int`` in the code's
-    modules, ``lift`` those of coarser types (:mod:`.lift`).
+    modules, ``lift`` those of coarser types (:mod:`.lift`). ``plain``: ``source`` hands out
+    numbers, which come in the libraries' own types, and what works on draws is left alone.
     """
-    generator = type("Generator", (SymbolicGenerator,), {"source": source})
-    state = type("RandomState", (SymbolicRandomState,), {"source": source})
+    generator = _passing(PlainGenerator if plain else SymbolicGenerator, Generator, source)
+    state = _passing(PlainRandomState if plain else SymbolicRandomState, RandomState, source)
     legacy = state()
     source.on_begin.append(lambda: legacy.seed(None))
     swaps: dict[int, tuple[Any, Any]] = {}
@@ -87,20 +90,9 @@ def intercepted(
         swap(random, name, function)
     for name, function in patched_secrets(source).items():
         swap(secrets, name, function)
-    for name in _MATH:
-        swap(math, name, _of_draw_or_number(name, getattr(math, name)))
     swap(os, "urandom", lambda size: source.refuse("os.urandom"))
-    swap(math, "fabs", lambda x: abs(x) if isinstance(x, Draw) else _fabs(x))
-    swap(math, "pow", lambda x, y: x**y if isinstance(x, Draw) else _pow(x, y))
-    swap(math, "floor", _floor)
-    swap(math, "trunc", lambda x: x.whole() if isinstance(x, Draw) else _trunc(x))
-    swap(math, "modf", _modf)
-    swap(math, "fsum", _fsum)
-    # From Python 3.12 on Fraction asks the draw itself.
-    patches.append((Fraction, "__new__", staticmethod(_fraction)))
-    swap(math, "isnan", _constant_of_draw(math.isnan, answer=False))
-    swap(math, "isinf", _constant_of_draw(math.isinf, answer=False))
-    swap(math, "isfinite", _constant_of_draw(math.isfinite, answer=True))
+    if not plain:
+        _swap_functions(swap, patches)
 
     def replace(module: ModuleType, twins: dict[str, Any]) -> None:
         """Let the code see other names in a module, and nobody else."""
@@ -135,7 +127,7 @@ def intercepted(
             # Never imported for code that has not imported it itself.
             from simverify.symbolic.generators.torch_rng import torch_intercepted
 
-            others.append(stack.enter_context(torch_intercepted(source, swap, lift)))
+            others.append(stack.enter_context(torch_intercepted(source, swap, lift, plain=plain)))
             if lift:
                 torch = sys.modules["torch"]
                 replace(torch, lifted_names(torch, torch.float64, lift))
@@ -149,6 +141,33 @@ def intercepted(
         for owner, name, new in patches:
             _patch(owner, name, new, stack)
         yield generator
+
+
+def _passing(twin: Any, real: Any, source: Source) -> Any:
+    """Return the twin's class for ``source``; its name and printed form are the real one's."""
+    names = {"source": source, "__module__": real.__module__, "__qualname__": real.__qualname__}
+    if real is Generator:
+        names["__str__"] = lambda _: "Generator(PCG64)"
+    return type(real.__name__, (twin,), names)
+
+
+def _swap_functions(
+    swap: Callable[[Any, str, Any], None], patches: list[tuple[Any, str, Any]]
+) -> None:
+    """Replace the functions of Python's library that take floats, and would refuse draws."""
+    for name in _MATH:
+        swap(math, name, _of_draw_or_number(name, getattr(math, name)))
+    swap(math, "fabs", lambda x: abs(x) if isinstance(x, Draw) else _fabs(x))
+    swap(math, "pow", lambda x, y: x**y if isinstance(x, Draw) else _pow(x, y))
+    swap(math, "floor", _floor)
+    swap(math, "trunc", lambda x: x.whole() if isinstance(x, Draw) else _trunc(x))
+    swap(math, "modf", _modf)
+    swap(math, "fsum", _fsum)
+    # From Python 3.12 on Fraction asks the draw itself.
+    patches.append((Fraction, "__new__", staticmethod(_fraction)))
+    swap(math, "isnan", _constant_of_draw(math.isnan, answer=False))
+    swap(math, "isinf", _constant_of_draw(math.isinf, answer=False))
+    swap(math, "isfinite", _constant_of_draw(math.isfinite, answer=True))
 
 
 def real_states() -> tuple[object, ...]:

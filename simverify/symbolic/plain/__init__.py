@@ -1,0 +1,1 @@
+"""Chosen numbers in the real libraries' own types: what a path is repeated on."""
