@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simverify.symbolic.attempts import Call, attempt
-from simverify.symbolic.draws.scalars import Uniform
+from simverify.symbolic.draws.uniforms import Uniform
 from simverify.symbolic.endings import Outcome
 from simverify.symbolic.errors import CannotEnumerate
 from simverify.symbolic.paths import Path
