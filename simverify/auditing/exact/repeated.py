@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from simverify.auditing.exact.enumerate import OutOfTime, TooManyPaths
 from simverify.auditing.exact.examiner import SECONDS, Examiner, Judged, enumeration_of
+from simverify.auditing.exact.freely import Free
 from simverify.auditing.exact.instances import SmallModel
 from simverify.auditing.exact.precision import deviation
 from simverify.symbolic import CannotEnumerate, Finding
@@ -42,9 +43,18 @@ def confirm(examiner: Examiner, judged: Judged) -> Confirmed:
         return Confirmed(judged)  # the coins are numbers already
     repeats = _repeats(examiner, judged)
     comparison, held = judged.comparison, judged.held
+    free = Free(examiner.subject, examiner.contract)
+    if "constant-seed" in repeats.findings and not free.repeats_itself(judged.model):
+        repeats.findings.remove("constant-seed")
     findings = _repeated(comparison.findings, repeats)
     violated = any(finding.severity == "violation" for finding in findings)
     deviates = judged.deviates and deviation(comparison) - repeats.missing > held.tolerance
+    if deviates and (calls := free.contradict(judged.model, comparison.emitted)):
+        deviates = False
+        repeats.otherwise = (
+            f"{calls} calls on random numbers follow the target instead of the law that they add "
+            "up to"
+        )
     if not (violated or deviates):
         return Confirmed(None, _limit(judged.model, comparison.findings, repeats))
     comparison = replace(comparison, findings=findings)
@@ -59,7 +69,12 @@ def confirm_findings(
     """Return ``error`` with those of its findings that repeat."""
     if not any(finding.severity == "violation" for finding in error.findings):
         return error
-    findings = _repeated(error.findings, _rerun(examiner, model))
+    repeats = _rerun(examiner, model)
+    if "constant-seed" in repeats.findings:
+        free = Free(examiner.subject, examiner.contract)
+        if not free.repeats_itself(model):
+            repeats.findings.remove("constant-seed")
+    findings = _repeated(error.findings, repeats)
     return CannotEnumerate(error.call, error.where, findings)
 
 

@@ -89,7 +89,7 @@ def forced(code: Any) -> Iterator[tuple[ForcedSource, Callable[[], Any]]]:
     """
     source = ForcedSource()
     with ExitStack() as stack:
-        twin = stack.enter_context(intercepted(source, code, shadow_float=False))
+        twin = stack.enter_context(intercepted(source, code, shadow_float=False, plain=True))
         if "torch" in sys.modules:
             from simverify.auditing.probes.forced_torch import ForcedTorch
 
@@ -107,8 +107,7 @@ def forced(code: Any) -> Iterator[tuple[ForcedSource, Callable[[], Any]]]:
                 bits = 24 if single else DOUBLE_BITS
                 shape = np.shape(out) if out is not None else size
                 if shape is None:
-                    u = source.draw(bits)
-                    return np.float32(u) if single else u
+                    return source.draw(bits)
                 values = np.empty(shape, dtype=np.float32 if single else np.float64)
                 values.reshape(-1)[:] = [source.draw(bits) for _ in range(values.size)]
                 if out is None:

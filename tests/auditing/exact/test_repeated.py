@@ -10,7 +10,9 @@ from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
 from simverify.faults import FAULTS
 from simverify.symbolic.draws.operators import Operators
+from simverify.symbolic.draws.uniforms import Uniform
 from simverify.symbolic.generators.numpy_rng import SymbolicGenerator
+from simverify.symbolic.generators.sampler import Sampler
 
 
 def residual(p, q):
@@ -98,6 +100,26 @@ def test_faulty_code_fails_with_all_its_paths_repeated():
     assert tier.unrepeated == ""
 
 
+def halves(rng):
+    """A half by a drawn bit, and where in it."""
+    return (rng.integers(2) + rng.random()) / 2
+
+
+def test_a_law_that_free_calls_contradict_is_a_limit(monkeypatch):
+    def skewed(self, n, cdf):
+        # All paths repeat, and their weights are wrong.
+        u = self._uniform()
+        cuts = [(i / n) ** 2 for i in range(1, n)] if cdf is None else cdf[:-1]
+        return u.locate(cuts) if isinstance(u, Uniform) else sum(u >= c for c in cuts)
+
+    monkeypatch.setattr(Sampler, "_index", skewed)
+    tier = tier_of(verifier(halves))
+    assert tier.failure is None
+    assert "follow the target instead of the law" in str(tier.not_enumerable)
+    # Code whose law is further off than the stand-in's: nothing speaks for the target.
+    assert tier_of(FAULTS["target-residual"].rule).failure is not None
+
+
 def drawn_seed(rng):
     """A generator seeded with four drawn words."""
     return np.random.default_rng([int(x) for x in rng.integers(0, 2**31, size=4)]).random()
@@ -123,6 +145,21 @@ class Counted:
 @pytest.mark.parametrize("uniform", [drawn_seed, bit_length, Counted()])
 def test_right_code_that_stand_ins_do_not_follow_is_not_failed(uniform):
     assert tier_of(verifier(uniform)).failure is None
+
+
+def constant_order(target_probs, draft_probs, draft_tokens, rng):
+    """Search the tokens in an order that is the same in every call, with coins that are not."""
+    order = np.random.default_rng(0).permutation(len(target_probs[0]))
+    tokens = []
+    for p in target_probs:
+        tokens.append(int(order[np.searchsorted(np.cumsum(p[order]), rng.random(), "right")]))
+        if len(tokens) > len(draft_tokens) or tokens[-1] != draft_tokens[len(tokens) - 1]:
+            break
+    return tokens
+
+
+def test_a_constant_that_changes_no_law_is_no_failure():
+    assert tier_of(constant_order).failure is None
 
 
 def constant(rng):
