@@ -15,9 +15,9 @@ import torch
 from measure import machine
 from rich.console import Console
 
-from simverify.models.prompts import read_prompts
-from simverify.models.sampling import Sampling
-from simverify.models.transformer import BUNDLED, TransformerPair, load_pair
+from simverify.models.real.prompts import read_prompts
+from simverify.models.real.sampling import Sampling
+from simverify.models.real.transformer import BUNDLED, TransformerPair, load_pair
 from simverify.simulators.decoding.expected import RULES, Interval, LaneMeans, curves
 from simverify.simulators.decoding.judges import judges
 from simverify.simulators.decoding.loop import Block, Job, decode

@@ -2,7 +2,7 @@
 
 from rich.text import Text
 
-from simverify.reports.words import clean
+from simverify.names import clean
 
 _LONGEST = 2000
 

@@ -4,12 +4,9 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from simverify.names import printable
+from simverify.names import clean, printable
 from simverify.reports.view import Cell, Mark, Table
 from simverify.results import Certificate, Test
-
-LONGEST = 600
-"""Characters of one text: what is longer stands in the run file."""
 
 LONGEST_COMMAND = 20_000
 
@@ -22,18 +19,6 @@ T = TypeVar("T")
 def bounded(text: str, most: int) -> str:
     """Return ``text``, or its first ``most`` characters and how long it is."""
     return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
-
-
-def clean(text: str, longest: int = LONGEST) -> str:
-    """Return ``text`` on one line, printable and at most ``longest`` characters long.
-
-    Control characters and those that turn the direction of writing become question marks.
-    """
-    shown = text if len(text) <= 2 * longest else text[: 2 * longest]  # the rest is not looked at
-    line = printable(" ".join(shown.split()))
-    if len(line) <= longest and len(shown) == len(text):
-        return line
-    return f"{line[:longest]}... ({len(text):,} characters)"
 
 
 def shortened(text: str, most: int) -> str:

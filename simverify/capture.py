@@ -5,15 +5,15 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from simverify.comparing.real.pair_job import REQUEST_TOKENS, decoding_document, make_job
-from simverify.comparing.real.replay_rules import STATELESS, finish, replays
 from simverify.errors import UsageError
-from simverify.models.trace import VERSION, Manifest, needs_safetensors
-from simverify.models.trace_writer import Logits, TraceWriter, room_iv
-from simverify.models.transformer import TransformerPair
+from simverify.models.real.trace import VERSION, Manifest, needs_safetensors
+from simverify.models.real.trace_writer import Logits, TraceWriter, room_iv
+from simverify.models.real.transformer import TransformerPair
 from simverify.simulators.decoding.arrays import to_arrays
+from simverify.simulators.decoding.job import REQUEST_TOKENS, decoding_document, make_job
 from simverify.simulators.decoding.judges import judges
 from simverify.simulators.decoding.loop import Block, decode
+from simverify.simulators.decoding.replay_rules import STATELESS, finish, replays
 from simverify.verifiers import get_verifier
 
 MAX_BYTES = 2_000_000_000

@@ -11,11 +11,10 @@ from typing import Literal
 
 from simverify import results as doc
 from simverify import stats
-from simverify.comparing.kernels.cells import fine_cells, token_cells
-from simverify.comparing.kernels.kernel import MAX_CONTEXT_CELLS
 from simverify.errors import UsageError
 from simverify.limits import MAX_GAMMA, MAX_SECONDS, MIN_ALPHA
 from simverify.models.markov import MAX_STATES, MAX_VOCAB, markov
+from simverify.simulators.cells import MAX_CONTEXT_CELLS, fine_cells, token_cells
 from simverify.simulators.kernels import compiled_before
 from simverify.simulators.run import Counts, default_threads, simulate
 from simverify.simulators.tables import markov_tables

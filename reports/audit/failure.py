@@ -17,8 +17,8 @@ from simverify.reports.audit.found import (
     tokens,
 )
 from simverify.reports.audit.sampled import promises, scope
-from simverify.reports.audit.suspicion import suspicion
 from simverify.reports.audit.wrong import what_is_wrong
+from simverify.reports.faults import suspicion
 from simverify.reports.words import MOST_ITEMS, bounded, first
 from simverify.results import AuditRun, Breach, Counterexample, Instance, Localisation
 

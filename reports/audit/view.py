@@ -10,8 +10,8 @@ from simverify.reports.audit.counterexample import (
 )
 from simverify.reports.audit.facts import audit_facts, audit_ruling
 from simverify.reports.audit.failure import failure_lines
-from simverify.reports.audit.fault_blocks import fault_blocks
 from simverify.reports.audit.sampled import certified_on, promises
+from simverify.reports.faults import fault_blocks
 from simverify.reports.view import (
     Block,
     Case,

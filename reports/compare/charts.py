@@ -7,11 +7,14 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from simverify.names import clean
 from simverify.reports.compare.by_gamma import Shorter, by_gamma, curve
 from simverify.reports.compare.decoded import bound_words
 from simverify.reports.formats.chart import STYLES, Axis, Series, line_chart
 from simverify.reports.view import Picture
-from simverify.reports.words import clean, listed
+from simverify.reports.words import (
+    listed,
+)
 from simverify.results import CompareResult, Latency, ModelInfo, PitCurve
 
 

@@ -7,13 +7,13 @@ from rich.table import Table
 from rich.text import Text
 
 from simverify.models import DEFAULT_DISTANCE
-from simverify.reports.audit.suspicion import suspicion
 from simverify.reports.compare.decoded import bound_words, decoded_line, optimum_words
 from simverify.reports.compare.pair_lines import pair_lines, times
 from simverify.reports.compare.speedups import speedup_words
 from simverify.reports.compare.terminal_basis import LONG_FRACTION, METHODS, basis, methods, promise
 from simverify.reports.compare.words import verdict_line
 from simverify.reports.console import line
+from simverify.reports.faults import suspicion
 from simverify.reports.words import MOST_ITEMS, first
 from simverify.results import (
     CompareResult,

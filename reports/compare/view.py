@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 
-from simverify.reports.audit.fault_blocks import fault_blocks
 from simverify.reports.audit.found import count
-from simverify.reports.audit.suspicion import suspicion
 from simverify.reports.compare.decoded import optimum_words
 from simverify.reports.compare.facts import compare_facts
 from simverify.reports.compare.model_blocks import expected_cell, model_blocks
 from simverify.reports.compare.reproduce import reproduce_blocks
 from simverify.reports.compare.words import found_from, reason, ruling
+from simverify.reports.faults import fault_blocks, suspicion
 from simverify.reports.view import (
     MARKS,
     Block,

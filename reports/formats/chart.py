@@ -11,7 +11,10 @@ from typing import Literal
 
 from markupsafe import Markup
 
-from simverify.reports.words import clean, shortened
+from simverify.names import clean
+from simverify.reports.words import (
+    shortened,
+)
 
 WIDTH, HEIGHT = 420, 290
 LEFT, RIGHT, TOP, BOTTOM = 54, 14, 12, 44

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from simverify.errors import UsageError
+from simverify.names import clean
 from simverify.reports.formats.markdown import markdown_report
 from simverify.reports.report import report_of
 from simverify.reports.view import Case, Report
-from simverify.reports.words import clean
 from simverify.results import Document
 
 SUMMARY = "GITHUB_STEP_SUMMARY"

@@ -15,8 +15,11 @@ import jinja2
 import msgspec
 from markupsafe import Markup, escape
 
+from simverify.names import clean
 from simverify.reports.report import report_of
-from simverify.reports.words import clean, shell
+from simverify.reports.words import (
+    shell,
+)
 from simverify.results import Document
 
 MOST_EMBEDDED = 300_000

@@ -2,9 +2,9 @@
 
 from xml.etree import ElementTree
 
+from simverify.names import clean
 from simverify.reports.report import report_of
 from simverify.reports.view import Case
-from simverify.reports.words import clean
 from simverify.results import Document
 
 MOST_CASES = 2000

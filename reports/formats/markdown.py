@@ -7,6 +7,7 @@ a hostile name comes through.
 import re
 from collections.abc import Iterator, Sequence
 
+from simverify.names import clean
 from simverify.reports.report import report_of
 from simverify.reports.view import (
     Block,
@@ -19,7 +20,9 @@ from simverify.reports.view import (
     Table,
     Tree,
 )
-from simverify.reports.words import clean, shell
+from simverify.reports.words import (
+    shell,
+)
 from simverify.results import Document
 
 MOST_CHARACTERS = 500_000

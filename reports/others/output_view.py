@@ -6,10 +6,17 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
+from simverify.names import clean
 from simverify.reports.audit.found import count
 from simverify.reports.compare.decoded import law_words
 from simverify.reports.view import Block, Case, Cell, Command, Fact, Items, Report, Section, Table
-from simverify.reports.words import MOST_ITEMS, certified, clean, first, shell, tests_table
+from simverify.reports.words import (
+    MOST_ITEMS,
+    certified,
+    first,
+    shell,
+    tests_table,
+)
 from simverify.results import OutputRun
 
 _WIDTH = 80

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from simverify.models.sampling import Sampling
-from simverify.models.transformer import TransformerPair
+from simverify.models.real.sampling import Sampling
+from simverify.models.real.transformer import TransformerPair
 from simverify.simulators.decoding.judges import Judge
 from simverify.simulators.kernels.philox import ACCEPT, DRAFT, fill_tile
 
 if TYPE_CHECKING:  # it needs torch, and blocks of a trace do not
-    from simverify.models.kv_cache import CachedModel
+    from simverify.models.real.kv_cache import CachedModel
 
 Floats = npt.NDArray[np.float64]
 Logits = npt.NDArray[np.float32]

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify.errors import SimverifyError, UsageError
-from simverify.models.transformer import TransformerPair
+from simverify.models.real.transformer import TransformerPair
 from simverify.simulators.decoding.loop import Block, Job, Logits, call_generator, cut
 
 if TYPE_CHECKING:
-    from simverify.models.kv_cache import CachedModel
+    from simverify.models.real.kv_cache import CachedModel
 
 Floats = npt.NDArray[np.float64]
 Prefix = tuple[int, ...]

@@ -16,12 +16,12 @@ from simverify.auditing.exact.enumerate import takes_step_arguments
 from simverify.auditing.exact.instances import instances_for
 from simverify.auditing.exact.precision import TOLERANCE
 from simverify.auditing.exact.tier import ExactTier, examine
-from simverify.auditing.probed import contract_iv, hangs, probes_of
+from simverify.auditing.probes.subject import hangs, probes_of
 from simverify.auditing.process.shared import Shared
 from simverify.auditing.sampled.tables import default_instances
 from simverify.auditing.sampled.tier import SampledAudit, sample_callable
 from simverify.auditing.settings import AuditSettings
-from simverify.auditing.subject import Contract, Subject
+from simverify.auditing.subject import Contract, Subject, contract_iv
 from simverify.auditing.verdict import findings_of, is_whole, notes_of, reason, verdict_of, why_open
 from simverify.battery.documents import stamped
 from simverify.symbolic.containment import contained

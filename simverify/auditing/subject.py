@@ -78,6 +78,22 @@ LOAD_SECONDS = 30.0
 """A module may import much, so it has at least as long, as :class:`Stopwatch` counts."""
 
 
+def contract_iv(subject: Subject, contract: Contract | None, batch: int | None) -> Contract:
+    """Return the contract of ``subject``; ``UsageError`` if ``contract`` or ``batch`` is not its.
+
+    "verify" where neither the code nor the caller says one.
+    """
+    if batch and "step" in (subject.contract, contract):
+        raise UsageError("--batch is for the verify contract: code that drafts itself has none")
+    if subject.contract is None:
+        return contract or "verify"
+    if contract not in (None, subject.contract):
+        raise UsageError(
+            f"{subject.name} has the {subject.contract} contract: got --contract {contract}"
+        )
+    return subject.contract
+
+
 def load_subject(
     spec: str, engine_path: str | None = None, *, seconds: float = LOAD_SECONDS
 ) -> Subject:

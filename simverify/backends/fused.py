@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
+from simverify.backends.interpreter import interpreter, load_triton
 from simverify.backends.verified import Verified, verify_iv
-from simverify.engines.base import find_package
-from simverify.engines.interpreter import interpreter, load_triton
 from simverify.errors import UsageError
+from simverify.packages import find_package
 
 RULES = ("token", "block")
 

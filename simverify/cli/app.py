@@ -74,7 +74,7 @@ app = App(
 )
 for _name, (_place, _help) in _COMMANDS.items():
     app.command(
-        f"simverify.cli.{_place}",
+        f"simverify.cli.commands.{_place}",
         name=_name,
         help=_help,
         help_epilogue="Examples:\n\n" + "\n\n".join(_EXAMPLES[_name]) if _name in _EXAMPLES else "",

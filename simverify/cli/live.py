@@ -23,7 +23,7 @@ def live_of(given: Mapping[str, Any]) -> "Live":
         if given[name] is None and not bundled:
             raise UsageError(f"--{name} is missing: {why}")
     from simverify.auditing.real.live import Live
-    from simverify.models.sampling import Sampling
+    from simverify.models.real.sampling import Sampling
 
     temperature = 1.0 if given["temperature"] is None else given["temperature"]
     own = ("gamma", "tokens", "contract", "device", "dtype", "threads")

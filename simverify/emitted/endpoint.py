@@ -12,7 +12,7 @@ from simverify.emitted.requests import Request
 from simverify.emitted.server import Endpoint, Server
 from simverify.emitted.transport import Failure, Transport, key_of_environment
 from simverify.errors import UsageError
-from simverify.models.transformer import TransformerPair
+from simverify.models.real.transformer import TransformerPair
 
 TOGETHER = 8
 """Requests under way at a time: requests that share a stream must meet to show it."""

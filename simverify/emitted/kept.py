@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 from simverify.emitted.requests import Request, read_objects, request_iv
 from simverify.errors import UsageError
-from simverify.models.transformer import TransformerPair
+from simverify.models.real.transformer import TransformerPair
 
 
 class Answers:

@@ -10,7 +10,7 @@ from simverify.emitted.judge import Judged, judge_evidence
 from simverify.emitted.requests import Request
 from simverify.emitted.rescoring import distances, in_bfloat16
 from simverify.emitted.settings import OutputSettings
-from simverify.models.transformer import TransformerPair
+from simverify.models.real.transformer import TransformerPair
 
 _REQUESTS = 8
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from simverify.errors import UsageError
-from simverify.models.prompts import unicode_iv
-from simverify.models.transformer import TransformerPair
+from simverify.models.real.prompts import unicode_iv
+from simverify.models.real.transformer import TransformerPair
 
 _REASONS = (None, "stop", "length")
 _STOPS = ("stop_reason", "matched_stop")

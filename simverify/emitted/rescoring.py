@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify.emitted.requests import Request
-from simverify.models.sampling import Sampling
-from simverify.models.transformer import TransformerPair
+from simverify.models.real.sampling import Sampling
+from simverify.models.real.transformer import TransformerPair
 
 Floats = npt.NDArray[np.float64]
 

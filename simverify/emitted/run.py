@@ -16,7 +16,7 @@ from simverify.emitted.rescoring import distances, other_precision, rescore
 from simverify.emitted.settings import POWER, OutputSettings
 from simverify.emitted.textual import changed_tokens
 from simverify.errors import UsageError
-from simverify.models.transformer import TransformerPair
+from simverify.models.real.transformer import TransformerPair
 
 _LEAST_BALL = 1e-6
 """A ball below which nobody's float32 logits stay."""

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 from simverify.emitted.transport import Failure, Refused, Transport
 from simverify.errors import UsageError
-from simverify.models.sampling import Sampling
-from simverify.models.transformer import TransformerPair
+from simverify.models.real.sampling import Sampling
+from simverify.models.real.transformer import TransformerPair
 
 MAX_TOKENS = 128
 

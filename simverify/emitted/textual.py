@@ -10,7 +10,7 @@ from difflib import SequenceMatcher
 import numpy as np
 
 from simverify.emitted.requests import Request, retokenise
-from simverify.models.transformer import TransformerPair
+from simverify.models.real.transformer import TransformerPair
 
 TOKENS = 2048
 """Tokens of the control, about."""

@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from simverify.backends.interpreter import load_triton
 from simverify.engines.base import Engine
-from simverify.engines.interpreter import load_triton
 from simverify.errors import UsageError
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from simverify.errors import SimverifyError, UsageError
+from simverify.packages import find_package
 
 
 @dataclass(frozen=True)
@@ -118,22 +119,6 @@ class Engine:
             f"engine {self.name!r} needs the {noun} {' and '.join(absent)}: "
             f"pip install {' '.join(absent)}"
         )
-
-
-def find_package(name: str) -> Path | None:
-    """Return the folder of an importable package, or the file of a module; None if absent.
-
-    Nothing is imported.
-    """
-    try:
-        spec = importlib.util.find_spec(name)
-    except ValueError:  # put into sys.modules by hand, without a spec
-        return None
-    if spec is None:
-        return None
-    if spec.submodule_search_locations:
-        return Path(next(iter(spec.submodule_search_locations)))
-    return None if spec.origin is None else Path(spec.origin)
 
 
 def load_file(path: Path, name: str) -> Any:

@@ -5,10 +5,11 @@ from importlib.metadata import EntryPoint, entry_points
 
 from simverify.engines.assisted import TRANSFORMERS
 from simverify.engines.backends import BACKENDS
-from simverify.engines.base import Engine, find_package, sha256
+from simverify.engines.base import Engine, sha256
 from simverify.engines.sglang import SGLANG
 from simverify.errors import SimverifyError
 from simverify.names import pick
+from simverify.packages import find_package
 
 GROUP = "simverify.verifiers"
 """Entry points of other distributions: a ``verify`` callable, or an :class:`Engine`."""

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from simverify.backends.interpreter import interpreter, load_triton
 from simverify.engines.adapt import COIN_BITS
 from simverify.engines.base import Engine, load_file
-from simverify.engines.interpreter import interpreter, load_triton
 from simverify.errors import SimverifyError
 
 FUNCTION = "chain_speculative_sampling_triton"

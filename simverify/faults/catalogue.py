@@ -3,16 +3,16 @@
 import re
 
 from simverify.errors import UsageError
-from simverify.faults.acceptances import ACCEPTANCE_FAULTS, scaled_acceptance
 from simverify.faults.base import Control, Fault
-from simverify.faults.batches import BATCH_FAULTS
-from simverify.faults.blocks import BLOCK_FAULTS
 from simverify.faults.controls import CONTROLS
-from simverify.faults.drafts import DRAFT_FAULTS, draft_temperature
-from simverify.faults.lossy import LOSSY_RULES, draft_leak, lenient
-from simverify.faults.randomness import RANDOMNESS_FAULTS
-from simverify.faults.residuals import RESIDUAL_FAULTS, floored_residual, top_k_residual
-from simverify.faults.rows import ROW_FAULTS, target_temperature
+from simverify.faults.families.acceptances import ACCEPTANCE_FAULTS, scaled_acceptance
+from simverify.faults.families.batches import BATCH_FAULTS
+from simverify.faults.families.blocks import BLOCK_FAULTS
+from simverify.faults.families.drafts import DRAFT_FAULTS, draft_temperature
+from simverify.faults.families.lossy import LOSSY_RULES, draft_leak, lenient
+from simverify.faults.families.randomness import RANDOMNESS_FAULTS
+from simverify.faults.families.residuals import RESIDUAL_FAULTS, floored_residual, top_k_residual
+from simverify.faults.families.rows import ROW_FAULTS, target_temperature
 from simverify.names import pick
 
 FAULTS = {

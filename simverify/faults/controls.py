@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from simverify.faults.base import Control, acceptance, finish, invert, keep
-from simverify.faults.drafts import drafted, plain, tempered
-from simverify.faults.styles import STYLES
+from simverify.faults.families.drafts import drafted, plain, tempered
+from simverify.faults.families.styles import STYLES
 from simverify.verifiers.base import Array, draw, excess
 from simverify.verifiers.greedy import Prefix
 

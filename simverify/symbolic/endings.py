@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from simverify.symbolic.whose import is_library, is_users_file
+from simverify.symbolic.whose import is_library, is_ours, is_users_file
 
 Tokens = tuple[int, ...]
 
@@ -39,7 +39,7 @@ def user_line(error: BaseException) -> str:
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
         module = trace.tb_frame.f_globals.get("__name__", "")
-        if is_users_file(file) and not is_library(module):
+        if is_users_file(file) and not (is_ours(module) or is_library(module)):
             found = f" ({file}:{trace.tb_lineno})"
         trace = trace.tb_next
     return found

@@ -4,12 +4,10 @@ import os
 import sys
 from pathlib import Path
 
-import simverify
-
 _ON_TRIAL = ("backends", "faults", "verifiers")
 """Rooms of this package whose code is put under audit like anyone else's."""
 
-_HOME = Path(str(simverify.__file__)).parent
+_HOME = Path(__file__).parents[1]
 _MACHINERY = tuple(
     f"{folder}{os.sep}"
     for folder in sorted(_HOME.iterdir())

@@ -19,11 +19,11 @@ from simverify.auditing.sampled.tables import default_instances  # noqa: E402
 from simverify.auditing.sampled.tier import sample_callable  # noqa: E402
 from simverify.backends import fused, rules, uniforms, verify  # noqa: E402
 from simverify.backends.contract import fused_coins, fused_rule  # noqa: E402
+from simverify.backends.interpreter import load_triton  # noqa: E402
 from simverify.engines import get_engine  # noqa: E402
-from simverify.engines.base import find_package  # noqa: E402
-from simverify.engines.interpreter import load_triton  # noqa: E402
 from simverify.errors import SimverifyError, UsageError  # noqa: E402
 from simverify.models.small import compact, toy  # noqa: E402
+from simverify.packages import find_package  # noqa: E402
 
 if find_package("triton") is None:
     pytest.skip("needs Triton: pip install --no-deps triton", allow_module_level=True)

@@ -11,7 +11,7 @@ pytest.importorskip("transformers")
 
 from support.traces import record  # noqa: E402
 
-from simverify.models.trace import MANIFEST  # noqa: E402
+from simverify.models.real.trace import MANIFEST  # noqa: E402
 
 CAPTURE = ("capture", "--models", "tiny-llama", "--gamma", "2", "--threads", "1", "--out", "t")
 
@@ -75,7 +75,7 @@ def test_what_cannot_be_done_is_said_in_one_line(command, tmp_path, arguments, s
 
 
 def test_an_interrupt_leaves_nothing(start, tmp_path):
-    code = "import simverify.models.trace_writer as w; w.SHARD_BYTES = 1; " \
+    code = "import simverify.models.real.trace_writer as w; w.SHARD_BYTES = 1; " \
            "from simverify.cli import main; main()"  # fmt: skip
     process = start(*CAPTURE, "--tokens", "20000", code=code)
     ends = time.monotonic() + 60
@@ -90,7 +90,7 @@ def test_an_interrupt_leaves_nothing(start, tmp_path):
 
 
 def test_one_that_is_killed_is_not_whole(start, command, tmp_path):
-    code = "import simverify.models.trace_writer as w; w.SHARD_BYTES = 1; " \
+    code = "import simverify.models.real.trace_writer as w; w.SHARD_BYTES = 1; " \
            "from simverify.cli import main; main()"  # fmt: skip
     process = start(*CAPTURE, "--tokens", "20000", code=code)
     ends = time.monotonic() + 60
@@ -117,6 +117,6 @@ def test_a_trace_is_replayed_without_torch(start, tmp_path):
 
 def test_without_safetensors_it_says_what_to_install(command, tmp_path, monkeypatch):
     record(tmp_path / "t", tokens=64)
-    monkeypatch.setattr("simverify.models.trace.importlib.util.find_spec", lambda _: None)
+    monkeypatch.setattr("simverify.models.real.trace.importlib.util.find_spec", lambda _: None)
     assert command("compare", "--gamma", "3", "--trace", "t", "--quiet") == 2
     assert "pip install 'simverify[models]'" in command.complaint()

@@ -7,7 +7,7 @@ import platform
 
 import pytest
 
-from simverify.cli import doctor
+from simverify.cli.commands import doctor
 from simverify.simulators import kernels
 
 

@@ -4,9 +4,8 @@ from xml.etree import ElementTree
 
 import jsonschema
 import pytest
-from support.report_runs import compare_run, example
+from support.report_runs import FOLDER, compare_run, example
 
-from simverify.reports.examples import FOLDER
 from simverify.reports.formats.html import html_report
 from simverify.reports.formats.junit import junit_report
 from simverify.reports.formats.markdown import markdown_report

@@ -1,21 +1,13 @@
 """What is written from the code is whole; pictures are what is drawn now."""
 
-import importlib.util
 import re
 
 import pytest
 from docs.examples import ROOT
+from support.scripts import load
 
 from simverify.cli.app import app
 from simverify.results.reading.schema import generate_schema
-
-
-def load(path):
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
 
 generated = load(ROOT / "docs" / "extensions" / "generated.py")
 pictures = load(ROOT / "docs" / "pictures.py")

@@ -18,7 +18,7 @@ from simverify.cli import run as command_line  # noqa: E402
 from simverify.emitted import Endpoint, OutputSettings, Source, ask, audit_outputs  # noqa: E402
 from simverify.errors import UsageError  # noqa: E402
 from simverify.faults import FAULTS  # noqa: E402
-from simverify.models.transformer import load_pair  # noqa: E402
+from simverify.models.real.transformer import load_pair  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
 N = 1200

@@ -19,7 +19,7 @@ from support.emitted_tokens import PROMPTS, Reply, serving
 from simverify.cli import run as command_line
 from simverify.emitted import Endpoint, ask, read_requests, transport
 from simverify.errors import UsageError
-from simverify.models.transformer import load_pair
+from simverify.models.real.transformer import load_pair
 
 
 @pytest.fixture(scope="module")

@@ -24,9 +24,9 @@ from simverify.emitted import (  # noqa: E402
 )
 from simverify.errors import UsageError  # noqa: E402
 from simverify.faults import FAULTS  # noqa: E402
-from simverify.faults.lossy import lenient  # noqa: E402
-from simverify.models.sampling import Sampling  # noqa: E402
-from simverify.models.transformer import load_pair  # noqa: E402
+from simverify.faults.families.lossy import lenient  # noqa: E402
+from simverify.models.real.sampling import Sampling  # noqa: E402
+from simverify.models.real.transformer import load_pair  # noqa: E402
 from simverify.reports.formats.html import html_report  # noqa: E402
 from simverify.reports.formats.junit import junit_report  # noqa: E402
 from simverify.reports.formats.markdown import markdown_report  # noqa: E402

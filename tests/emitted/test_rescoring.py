@@ -14,8 +14,8 @@ from support.emitted_tokens import emitted  # noqa: E402
 
 from simverify.emitted import OutputSettings, Source, audit_outputs, request_iv  # noqa: E402
 from simverify.emitted.rescoring import reach  # noqa: E402
-from simverify.models.sampling import Sampling  # noqa: E402
-from simverify.models.transformer import load_pair  # noqa: E402
+from simverify.models.real.sampling import Sampling  # noqa: E402
+from simverify.models.real.transformer import load_pair  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
 

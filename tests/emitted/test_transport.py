@@ -16,8 +16,8 @@ from support.emitted_tokens import PROMPTS, Reply, serving
 from simverify.cli import run as command_line
 from simverify.emitted import Endpoint, ask, endpoint, transport
 from simverify.errors import UsageError
-from simverify.models.sampling import Sampling
-from simverify.models.transformer import load_pair
+from simverify.models.real.sampling import Sampling
+from simverify.models.real.transformer import load_pair
 
 GOOD = {"token_ids": [5, 6, 7], "finish_reason": "length"}
 KEY = "sk-very-secret"

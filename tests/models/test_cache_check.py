@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from simverify.errors import UsageError  # noqa: E402
-from simverify.models.cache_check import cache_iv  # noqa: E402
+from simverify.models.real.cache_check import cache_iv  # noqa: E402
 
 SMALL = {
     "vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
@@ -66,7 +66,7 @@ def test_others_are_refused(kind, config, says):
 @pytest.mark.parametrize("kind", ["mistral", "gpt_neo"])
 def test_a_window_is_also_seen_in_what_it_does(kind, monkeypatch):
     """The second line of defence, for configs with other words."""
-    monkeypatch.setattr("simverify.models.cache_check._window", lambda config: None)
+    monkeypatch.setattr("simverify.models.real.cache_check._window", lambda config: None)
     config = {
         "mistral": SMALL | {"num_key_value_heads": 2, "sliding_window": 6},
         "gpt_neo": SMALL | {"num_layers": 2, "num_heads": 2, "window_size": 6,

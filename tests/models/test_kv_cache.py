@@ -8,7 +8,7 @@ pytest.importorskip("transformers")
 
 from support.real_models import VOCAB_SIZE, little_pair  # noqa: E402
 
-from simverify.models.kv_cache import CachedModel  # noqa: E402
+from simverify.models.real.kv_cache import CachedModel  # noqa: E402
 
 
 def logits_of(model, tokens):

@@ -3,8 +3,8 @@
 import pytest
 
 from simverify.errors import UsageError
-from simverify.models.prompts import read_prompts
-from simverify.models.transformer import BUNDLED
+from simverify.models.real.prompts import read_prompts
+from simverify.models.real.transformer import BUNDLED
 
 
 @pytest.mark.parametrize(

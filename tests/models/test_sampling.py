@@ -5,7 +5,7 @@ import pytest
 from scipy import special
 
 from simverify.errors import UsageError
-from simverify.models.sampling import Sampling
+from simverify.models.real.sampling import Sampling
 
 LOGITS = np.array([2.0, 1.0, 1.0, 0.0, -np.inf])
 

@@ -12,12 +12,12 @@ pytest.importorskip("transformers")
 from support.real_models import VOCAB_SIZE
 from support.traces import PROMPTS, record, reseal, rewrite, spelled_pair
 
-from simverify.comparing.real.pair_job import make_job
 from simverify.errors import UsageError
-from simverify.models import trace_writer
-from simverify.models.sampling import Sampling
-from simverify.models.trace import MANIFEST, open_trace
-from simverify.models.trace_writer import block_bytes
+from simverify.models.real import trace_writer
+from simverify.models.real.sampling import Sampling
+from simverify.models.real.trace import MANIFEST, open_trace
+from simverify.models.real.trace_writer import block_bytes
+from simverify.simulators.decoding.job import make_job
 from simverify.simulators.decoding.judges import judges
 from simverify.simulators.decoding.loop import decode
 from simverify.verifiers import VERIFIERS

@@ -1,22 +1,24 @@
-"""The committed examples are what the code makes: python -m simverify.reports.examples."""
+"""The committed examples are what the code makes: python docs/example_reports.py."""
 
 import importlib.util
 
 import msgspec
 import pytest
+from support.report_runs import FOLDER
+from support.scripts import load
 
-from simverify.reports.examples import EXAMPLES, FOLDER, fixed, main
 from simverify.reports.write import write_reports
 from simverify.results.reading.document import document_text, read_document
 
-AGAIN = "make them again: python -m simverify.reports.examples"
+AGAIN = "make them again: python docs/example_reports.py"
+made = load(FOLDER.parents[1] / "docs" / "example_reports.py")
 
 
 def test_every_example_is_committed():
-    assert sorted(path.name for path in FOLDER.iterdir()) == sorted(EXAMPLES), AGAIN
+    assert sorted(path.name for path in FOLDER.iterdir()) == sorted(made.EXAMPLES), AGAIN
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", made.EXAMPLES)
 def test_renderings_are_those_of_the_run_file(name, tmp_path):
     write_reports(read_document(FOLDER / name / "run.json"), tmp_path)
     for path in tmp_path.iterdir():
@@ -45,11 +47,11 @@ def test_differences_are_seen():
     assert list(differences({"a": [1.0], "c": None}, old)) == [".a"]
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", made.EXAMPLES)
 def test_a_run_of_the_same_code_gives_the_same_document(name):
     if name == "transformers" and importlib.util.find_spec("transformers") is None:
         pytest.skip("transformers is not installed")
-    new = msgspec.to_builtins(fixed(EXAMPLES[name]()))
+    new = msgspec.to_builtins(made.fixed(made.EXAMPLES[name]()))
     old = msgspec.to_builtins(read_document(FOLDER / name / "run.json"))
     new, old = (msgspec.json.decode(msgspec.json.encode(run)) for run in (new, old))
     assert list(differences(new, old)) == [], AGAIN
@@ -57,8 +59,8 @@ def test_a_run_of_the_same_code_gives_the_same_document(name):
 
 def test_the_command_writes_where_it_is_told(tmp_path, monkeypatch, capsys):
     run = read_document(FOLDER / "faulty-block" / "run.json")
-    monkeypatch.setattr("simverify.reports.examples.EXAMPLES", {"one": lambda: run})
+    monkeypatch.setattr(made, "EXAMPLES", {"one": lambda: run})
     monkeypatch.setattr("sys.argv", ["examples", str(tmp_path)])
-    main()
+    made.main()
     assert (tmp_path / "one" / "run.json").read_text() == document_text(run)
     assert capsys.readouterr().out == f"{tmp_path / 'one'}\n"

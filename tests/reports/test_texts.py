@@ -7,10 +7,10 @@ import msgspec
 import pytest
 from support.report_runs import HOSTILE, compare_run, example, hostile_runs
 
+from simverify.names import clean
 from simverify.reports.formats.github import SUMMARY, annotations, append_summary
 from simverify.reports.formats.junit import junit_report
 from simverify.reports.formats.markdown import MOST_CHARACTERS, escape, markdown_report
-from simverify.reports.words import clean
 
 
 class TestMarkdown:

@@ -8,8 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 
-from simverify.models.prompts import read_prompts
-from simverify.models.transformer import BUNDLED
+from simverify.models.real.prompts import read_prompts
+from simverify.models.real.transformer import BUNDLED
 from simverify.simulators.decoding.judges import judges
 from simverify.simulators.decoding.loop import Job, decode
 

@@ -4,9 +4,9 @@ import numpy as np
 
 from simverify.battery.shares import kernel_shares
 from simverify.comparing.exact.curves import acceptance_curves
-from simverify.comparing.kernels.cells import merged, token_cells
 from simverify.comparing.kernels.kernel import Trial
 from simverify.models.base import MarkovModel
+from simverify.simulators.cells import merged, token_cells
 from simverify.simulators.run import PIT_BINS, Counts, simulate
 from simverify.simulators.tables import model_tables
 from simverify.verifiers import VERIFIERS

@@ -6,8 +6,8 @@ from functools import lru_cache
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from simverify.models.sampling import Sampling
-from simverify.models.transformer import TransformerPair
+from simverify.models.real.sampling import Sampling
+from simverify.models.real.transformer import TransformerPair
 
 VOCAB_SIZE, CONTEXT = 12, 64
 

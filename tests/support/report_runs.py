@@ -1,13 +1,15 @@
 """Documents for the tests of reports: the committed examples, and hostile ones."""
 
 import json
+from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 
-from simverify.reports.examples import FOLDER
 from simverify.results import Bounds, Decoding, Document, Latency, Paired
 from simverify.results.reading.document import read_document
+
+FOLDER = Path(__file__).parents[2] / "reports" / "examples"
 
 HOSTILE = (
     "<script>alert(1)</script>\x1b[31m\u202e\u0000\"'`|*_[x](http://a.example) @octo ]]> ${{x}}"

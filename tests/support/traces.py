@@ -7,7 +7,7 @@ import msgspec
 from support.real_models import little_pair
 
 from simverify.capture import capture
-from simverify.models.trace import MANIFEST, Manifest, Shard
+from simverify.models.real.trace import MANIFEST, Manifest, Shard
 
 PROMPTS = ("123", "4", "56", "789")
 

@@ -5,18 +5,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from simverify import results as doc
-from simverify.auditing.probed import contract_iv
 from simverify.auditing.real.calls import BlockCaller, Kept, StepCaller
 from simverify.auditing.real.rows import Ground, audit_on, repeated
 from simverify.auditing.settings import AuditSettings
-from simverify.auditing.subject import Contract, Subject
+from simverify.auditing.subject import Contract, Subject, contract_iv
 from simverify.battery.by_position import output_detectable, output_tokens
-from simverify.comparing.real.pair_job import make_job
 from simverify.errors import UsageError
 from simverify.limits import MAX_GAMMA
-from simverify.models.prompts import read_prompts
-from simverify.models.sampling import Sampling
-from simverify.models.transformer import BUNDLED, Dtype, TransformerPair, load_pair, use_threads
+from simverify.models.real.prompts import read_prompts
+from simverify.models.real.sampling import Sampling
+from simverify.models.real.transformer import (
+    BUNDLED,
+    Dtype,
+    TransformerPair,
+    load_pair,
+    use_threads,
+)
+from simverify.simulators.decoding.job import make_job
 from simverify.simulators.decoding.loop import decode
 from simverify.simulators.decoding.steps import decode_steps
 
@@ -25,7 +30,7 @@ from simverify.simulators.decoding.steps import decode_steps
 class Live:
     """A pair of models, and how code decodes on it.
 
-    ``target``, ``draft``: as :func:`~simverify.models.transformer.load_pair` takes them.
+    ``target``, ``draft``: as :func:`~simverify.models.real.transformer.load_pair` takes them.
     ``prompts``: a file, None for the bundled ones. ``gamma``: draft length, 1 to 64.
     ``tokens``: emitted tokens; None for as many as ``detect`` needs. ``contract``: None where
     the code says its own. ``threads``: of torch; None leaves them.

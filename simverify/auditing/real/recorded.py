@@ -10,10 +10,10 @@ from simverify.auditing.real.calls import BlockCaller, Kept
 from simverify.auditing.real.rows import Ground, audit_on, repeated
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
-from simverify.comparing.real.trace import blocks_of
 from simverify.errors import UsageError
-from simverify.models.trace import open_trace
+from simverify.models.real.trace import open_trace
 from simverify.simulators.decoding.loop import Block
+from simverify.simulators.decoding.recorded import blocks_of
 from simverify.simulators.decoding.replayed import Replayed
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from simverify import results as doc
 from simverify.auditing.exact.precision import TOLERANCE
-from simverify.auditing.probed import hangs, probes_of
+from simverify.auditing.probes.subject import hangs, probes_of
 from simverify.auditing.process.quiet import global_generators, quiet
 from simverify.auditing.real.calls import Kept
 from simverify.auditing.sampled.emissions import Misuse

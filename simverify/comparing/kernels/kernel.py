@@ -8,19 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify.comparing.exact.curves import AcceptanceCurve
-from simverify.comparing.kernels.cells import fine_cells, token_cells
 from simverify.models.base import MarkovModel, Model
+from simverify.simulators.cells import MAX_CONTEXT_CELLS, fine_cells, token_cells
 from simverify.simulators.run import Counts, simulate
 from simverify.simulators.streamed import Sample, sample
 from simverify.simulators.tables import stacked
 from simverify.verifiers import Verifier
-
-MAX_CONTEXT_CELLS = 1 << 17
-"""Most entries of a Markov model's rows for which every token is counted after every context.
-
-That is V = 2016 for 64 states. Beyond it, refuting a TV of .01 takes hundreds of millions of
-tokens; randomised PITs are used instead.
-"""
 
 STREAMED = 1 << 15
 """Most tokens that are judged with their whole rows, 2 microseconds each at V = 256; of a rule

@@ -20,9 +20,9 @@ from simverify.battery.judgement import Judgement, rejections
 from simverify.battery.localise import Evidence, Located, locate
 from simverify.battery.naming import Named
 from simverify.battery.shares import pit_shares
-from simverify.comparing.kernels.cells import COARSE_CELLS, coarser, merged, token_cells
 from simverify.comparing.kernels.kernel import Trial
 from simverify.comparing.kernels.streamed import DESCENDING, Streamed
+from simverify.simulators.cells import COARSE_CELLS, coarser, merged, token_cells
 from simverify.simulators.run import PIT_BINS, Counts
 
 DEVIATION = "mean one-token TV, monotone in q/p or in token order"

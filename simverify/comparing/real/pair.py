@@ -7,13 +7,13 @@ import msgspec
 from simverify import results as doc
 from simverify.battery.by_position import output_tokens
 from simverify.battery.documents import stamped
-from simverify.comparing.real.pair_job import LANES, REQUEST_TOKENS, decoding_document, make_job
 from simverify.comparing.real.pair_rows import DETECT, POWER, expected_accepted, pair_row
 from simverify.errors import UsageError
 from simverify.limits import comparison_iv
-from simverify.models.transformer import TransformerPair
+from simverify.models.real.transformer import TransformerPair
 from simverify.simulators.decoding.emitted import Decoded, Emitted
 from simverify.simulators.decoding.expected import RULES
+from simverify.simulators.decoding.job import LANES, REQUEST_TOKENS, decoding_document, make_job
 from simverify.simulators.decoding.judges import judges
 from simverify.simulators.decoding.loop import Clock, decode, plain
 from simverify.simulators.latency import predicted_speedup

@@ -1,6 +1,6 @@
 """A comparison on a trace: every rule on the same recorded blocks, without the models."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -8,14 +8,13 @@ import msgspec
 from simverify import results as doc
 from simverify.battery.documents import stamped
 from simverify.comparing.real.pair_rows import DETECT, POWER, expected_accepted, pair_row
-from simverify.comparing.real.replay_rules import STATELESS, finish, replays
-from simverify.comparing.real.trace_drafts import drafts_checked
 from simverify.errors import UsageError
 from simverify.limits import comparison_iv
-from simverify.models.trace import Manifest, Trace, open_trace
+from simverify.models.real.trace import Manifest, Trace, open_trace
 from simverify.simulators.decoding.arrays import from_arrays
 from simverify.simulators.decoding.emitted import Decoded
-from simverify.simulators.decoding.loop import Block
+from simverify.simulators.decoding.recorded import blocks_of
+from simverify.simulators.decoding.replay_rules import STATELESS, finish, replays
 from simverify.verifiers import Verifier, get_verifier
 
 
@@ -105,18 +104,6 @@ def compare_trace(
         ),
         meta=msgspec.structs.replace(stamp(), timings=tuple(timings)),
     )
-
-
-def blocks_of(trace: Trace) -> Iterator[Block]:
-    """Yield the blocks of a trace as a decoding loop hands them out; its drafts are checked."""
-    found = (
-        Block(
-            lane=own.lane, position=0, first=False, p=own.p, q=own.q,
-            drafts=own.drafts, tau=len(own.emitted) - 1, emitted=own.emitted,
-        )
-        for own in trace.blocks()
-    )  # fmt: skip
-    return drafts_checked(found, trace.manifest)
 
 
 def _replayed(

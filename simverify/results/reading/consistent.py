@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from simverify.errors import UsageError
-from simverify.reports.words import clean
+from simverify.names import clean
 from simverify.results import (
     AuditRun,
     CompareResult,

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from simverify.errors import UsageError
-from simverify.reports.words import clean
+from simverify.names import clean
 from simverify.results import AuditRun, CompareRun, Document, OutputRun, PlanRun, SelfTestRun
 from simverify.results.reading.consistent import check_consistent
 from simverify.results.reading.not_json import not_finite

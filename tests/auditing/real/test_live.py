@@ -13,9 +13,9 @@ from simverify.auditing.real.live import Live, audit_live  # noqa: E402
 from simverify.auditing.settings import AuditSettings  # noqa: E402
 from simverify.auditing.subject import Subject, load_subject  # noqa: E402
 from simverify.errors import UsageError  # noqa: E402
-from simverify.models.kv_cache import CachedModel  # noqa: E402
-from simverify.models.prompts import read_prompts  # noqa: E402
-from simverify.models.transformer import BUNDLED, load_pair  # noqa: E402
+from simverify.models.real.kv_cache import CachedModel  # noqa: E402
+from simverify.models.real.prompts import read_prompts  # noqa: E402
+from simverify.models.real.transformer import BUNDLED, load_pair  # noqa: E402
 from simverify.reports.audit.failure import failure_lines  # noqa: E402
 from simverify.reports.formats.html import html_report  # noqa: E402
 from simverify.results import Probe  # noqa: E402

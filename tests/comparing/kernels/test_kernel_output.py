@@ -11,14 +11,6 @@ from support.kernel_trials import emitted_by, pairs_moved, shares, trial
 
 import simverify
 from simverify.comparing.kernels import check as sampled
-from simverify.comparing.kernels.cells import (
-    COARSE_CELLS,
-    MAX_COUNTED,
-    coarser,
-    fine_cells,
-    merged,
-    token_cells,
-)
 from simverify.comparing.kernels.check import plan_trials, sampled_check
 from simverify.comparing.kernels.contexts import judge_contexts, predict_contexts
 from simverify.comparing.kernels.pits import judge_pits
@@ -26,6 +18,14 @@ from simverify.comparing.kernels.streamed import Streamed
 from simverify.models.base import MarkovModel
 from simverify.models.markov import markov
 from simverify.models.small import compact, toy
+from simverify.simulators.cells import (
+    COARSE_CELLS,
+    MAX_COUNTED,
+    coarser,
+    fine_cells,
+    merged,
+    token_cells,
+)
 
 
 def near_one_hot(rates, vocab=3):

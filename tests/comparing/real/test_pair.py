@@ -16,10 +16,10 @@ from simverify.comparing.real.pair import compare_pair  # noqa: E402
 from simverify.comparing.real.pair_rows import pair_row  # noqa: E402
 from simverify.errors import UsageError  # noqa: E402
 from simverify.faults import FAULTS  # noqa: E402
-from simverify.faults.lossy import lenient  # noqa: E402
-from simverify.models.prompts import read_prompts  # noqa: E402
-from simverify.models.sampling import Sampling  # noqa: E402
-from simverify.models.transformer import BUNDLED, load_pair  # noqa: E402
+from simverify.faults.families.lossy import lenient  # noqa: E402
+from simverify.models.real.prompts import read_prompts  # noqa: E402
+from simverify.models.real.sampling import Sampling  # noqa: E402
+from simverify.models.real.transformer import BUNDLED, load_pair  # noqa: E402
 from simverify.reports.formats.html import html_report  # noqa: E402
 from simverify.results.reading.document import read_document  # noqa: E402
 from simverify.simulators.decoding import loop  # noqa: E402

@@ -18,9 +18,9 @@ from simverify.auditing.subject import Subject, load_subject  # noqa: E402
 from simverify.capture import capture  # noqa: E402
 from simverify.comparing.real.trace import compare_trace  # noqa: E402
 from simverify.errors import UsageError  # noqa: E402
-from simverify.models.prompts import read_prompts  # noqa: E402
-from simverify.models.trace import open_trace  # noqa: E402
-from simverify.models.transformer import BUNDLED, load_pair  # noqa: E402
+from simverify.models.real.prompts import read_prompts  # noqa: E402
+from simverify.models.real.trace import open_trace  # noqa: E402
+from simverify.models.real.transformer import BUNDLED, load_pair  # noqa: E402
 from simverify.reports.audit.failure import failure_lines  # noqa: E402
 from simverify.reports.formats.html import html_report  # noqa: E402
 from simverify.results.reading.document import document_text, read_document  # noqa: E402

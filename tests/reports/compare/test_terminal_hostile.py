@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from support.report_runs import HOSTILE, example, hostile_runs, spoilt
 
-from simverify.cli.report import print_run
+from simverify.cli.commands.report import print_run
 from simverify.results import Document, PlanLine, PlanMeta, PlanRun, SelfTestRun, Timing, Tried
 
 

@@ -3,9 +3,8 @@
 import pytest
 from msgspec.structs import replace
 from support.browser import CHROMIUM, Browser
-from support.report_runs import compare_run, real_run
+from support.report_runs import FOLDER, compare_run, real_run
 
-from simverify.reports.examples import FOLDER
 from simverify.reports.formats.html import html_report
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")

@@ -6,11 +6,10 @@ import time
 import pytest
 from msgspec.structs import replace
 from support.audit_runs import STARVED
-from support.report_runs import example
+from support.report_runs import FOLDER, example
 
 from simverify.errors import UsageError
 from simverify.reports.audit.counterexample import counterexample_blocks
-from simverify.reports.examples import FOLDER
 from simverify.reports.formats.html import html_report
 from simverify.reports.formats.markdown import markdown_report
 from simverify.reports.view import Tree

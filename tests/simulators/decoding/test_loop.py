@@ -13,7 +13,7 @@ from support.real_models import VOCAB_SIZE, little_pair
 
 from simverify import stats
 from simverify.errors import UsageError
-from simverify.models.sampling import Sampling
+from simverify.models.real.sampling import Sampling
 from simverify.simulators.decoding.emitted import Emitted
 from simverify.simulators.decoding.judges import judges
 from simverify.simulators.decoding.loop import Job, decode, plain

@@ -12,9 +12,9 @@ pytest.importorskip("transformers")
 from support.real_models import CONTEXT, VOCAB_SIZE, little_pair
 from support.traces import spelled_pair
 
-from simverify.comparing.real.pair_job import make_job
 from simverify.errors import SimverifyError
-from simverify.models.sampling import Sampling
+from simverify.models.real.sampling import Sampling
+from simverify.simulators.decoding.job import make_job
 from simverify.simulators.decoding.loop import Job
 from simverify.simulators.decoding.steps import BeyondContext, ModelFailed, Oracle, decode_steps
 
@@ -60,7 +60,7 @@ def decoded(pair, emit=sample, job=JOB):
 @pytest.fixture
 def fed(monkeypatch):
     """How many tokens were fed in each call."""
-    from simverify.models.kv_cache import CachedModel
+    from simverify.models.real.kv_cache import CachedModel
 
     counts, feed = [], CachedModel.feed
 
@@ -204,7 +204,7 @@ def test_a_prefix_that_has_no_row(prefix, error, says):
 
 @pytest.mark.parametrize("kind", [RuntimeError, MemoryError, SimverifyError])
 def test_a_model_that_fails_is_told(monkeypatch, kind):
-    from simverify.models.kv_cache import CachedModel
+    from simverify.models.real.kv_cache import CachedModel
 
     def short(self, tokens):
         raise kind("out of\nmemory")

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Sequence
 
 from simverify.errors import UsageError
-from simverify.models.transformer import TransformerPair
+from simverify.models.real.transformer import TransformerPair
 from simverify.results import Decoding
 from simverify.simulators.decoding.loop import Job
 

@@ -185,11 +185,11 @@ def _real(
     if given["prompts"] is None and not bundled:
         raise UsageError("--prompts is missing: name a file of prompts, JSONL or text")
     from simverify.comparing.real.pair import compare_pair
-    from simverify.comparing.real.pair_job import LANES
     from simverify.comparing.real.pair_rows import DETECT
-    from simverify.models.prompts import read_prompts
-    from simverify.models.sampling import Sampling
-    from simverify.models.transformer import BUNDLED, load_pair, use_threads
+    from simverify.models.real.prompts import read_prompts
+    from simverify.models.real.sampling import Sampling
+    from simverify.models.real.transformer import BUNDLED, load_pair, use_threads
+    from simverify.simulators.decoding.job import LANES
 
     sampling = Sampling(temperature, given["top-k"], given["top-p"])
     texts = read_prompts(given["prompts"] or BUNDLED / "prompts.jsonl")
@@ -210,8 +210,8 @@ def _trace(
     folder: Path, verifiers: str | None, detect: float | None, shared: Any
 ) -> "CompareRun":  # fmt: skip
     from simverify.comparing.real.pair_rows import DETECT
-    from simverify.comparing.real.replay_rules import STATELESS
     from simverify.comparing.real.trace import compare_trace
+    from simverify.simulators.decoding.replay_rules import STATELESS
 
     names = STATELESS if verifiers is None else _names("--verifiers", verifiers)
     return compare_trace(folder, names, detect=DETECT if detect is None else detect, **shared)

@@ -68,7 +68,7 @@ def report(
 
 def print_run(run: "Document") -> None:
     """Print a run as the command that made it did."""
-    from simverify.cli.audit import print_audit
+    from simverify.cli.commands.audit import print_audit
     from simverify.reports.compare.terminal import print_comparison
     from simverify.reports.others.output_view import print_outputs
     from simverify.reports.others.plan import print_plan

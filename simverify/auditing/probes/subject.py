@@ -1,4 +1,4 @@
-"""What comes before every tier: the contract that is meant, and the edge probes."""
+"""The edge probes of a subject: what comes before every tier of an audit."""
 
 import inspect
 from collections.abc import Sequence
@@ -8,22 +8,6 @@ from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Contract, Subject
 from simverify.errors import UsageError
 from simverify.results import Probe
-
-
-def contract_iv(subject: Subject, contract: Contract | None, batch: int | None) -> Contract:
-    """Return the contract of ``subject``; ``UsageError`` if ``contract`` or ``batch`` is not its.
-
-    "verify" where neither the code nor the caller says one.
-    """
-    if batch and "step" in (subject.contract, contract):
-        raise UsageError("--batch is for the verify contract: code that drafts itself has none")
-    if subject.contract is None:
-        return contract or "verify"
-    if contract not in (None, subject.contract):
-        raise UsageError(
-            f"{subject.name} has the {subject.contract} contract: got --contract {contract}"
-        )
-    return subject.contract
 
 
 def probes_of(

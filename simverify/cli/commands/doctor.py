@@ -35,7 +35,7 @@ def doctor() -> int:
 def _machine() -> Iterator[tuple[str, str]]:
     from simverify.simulators.run import default_threads
 
-    yield "simverify", f"{version('simverify')} in {Path(__file__).parents[1]}"
+    yield "simverify", f"{version('simverify')} in {Path(__file__).parents[2]}"
     yield "python", f"{platform.python_version()} at {sys.executable}"
     yield "system", platform.platform(terse=True)
     yield "cores", f"{default_threads()} usable of {os.cpu_count()}"

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify.errors import UsageError
-from simverify.models.sampling import Sampling
+from simverify.models.real.sampling import Sampling
 from simverify.results import Decoding
 
 Floats = npt.NDArray[np.float64]

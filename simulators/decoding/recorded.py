@@ -1,6 +1,7 @@
-"""Whether the drafts of a trace follow the draft rows that stand beside them.
+"""The blocks of a trace, as a decoding loop hands them out.
 
-If they do not, right verifiers fail on it and wrong ones may pass, so it is refused.
+A trace whose drafts do not follow the draft rows beside them is refused: on it right verifiers
+fail and wrong ones may pass.
 """
 
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ import numpy.typing as npt
 
 from simverify import stats
 from simverify.errors import UsageError
-from simverify.models.trace import Manifest
+from simverify.models.real.trace import Manifest, Trace
 from simverify.simulators.decoding.loop import Block
 from simverify.stats.pits.pit_orders import Order
 
@@ -22,6 +23,18 @@ ALPHA = 1e-9
 _ORDERS: tuple[Order, ...] = ("index", "descending")
 _STREAM = 6
 """Second word of the key; verifiers' coins on a trace have 5."""
+
+
+def blocks_of(trace: Trace) -> Iterator[Block]:
+    """Yield the blocks of a trace as a decoding loop hands them out; its drafts are checked."""
+    found = (
+        Block(
+            lane=own.lane, position=0, first=False, p=own.p, q=own.q,
+            drafts=own.drafts, tau=len(own.emitted) - 1, emitted=own.emitted,
+        )
+        for own in trace.blocks()
+    )  # fmt: skip
+    return drafts_checked(found, trace.manifest)
 
 
 def drafts_checked(blocks: Iterator[Block], made: Manifest) -> Iterator[Block]:

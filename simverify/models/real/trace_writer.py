@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify.errors import UsageError
-from simverify.models.trace import MANIFEST, STATISTICS, Arrays, Manifest, Shard
+from simverify.models.real.trace import MANIFEST, STATISTICS, Arrays, Manifest, Shard
 
 Logits = npt.NDArray[np.float32]
 

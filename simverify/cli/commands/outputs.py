@@ -52,9 +52,9 @@ def audit_emitted(
         audit_outputs,
         read_requests,
     )
-    from simverify.models.prompts import read_prompts
-    from simverify.models.sampling import Sampling
-    from simverify.models.transformer import load_pair, use_threads
+    from simverify.models.real.prompts import read_prompts
+    from simverify.models.real.sampling import Sampling
+    from simverify.models.real.transformer import load_pair, use_threads
     from simverify.reports.others.output_view import print_outputs
 
     name = options.endpoint if options.outputs is None else str(options.outputs)

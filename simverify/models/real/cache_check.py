@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from simverify.errors import UsageError
-from simverify.models.kv_cache import CachedModel
+from simverify.models.real.kv_cache import CachedModel
 
 _TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 0.1}
 """Of the logits' spread. Right models of two to eight layers are off by 2e-7 and .005, wrong

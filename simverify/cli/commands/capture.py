@@ -70,9 +70,9 @@ def capture(
     if prompts is None and target != "tiny-llama":
         raise UsageError("--prompts is missing: name a file of prompts, JSONL or text")
     from simverify.capture import capture as record
-    from simverify.models.prompts import read_prompts
-    from simverify.models.sampling import Sampling
-    from simverify.models.transformer import BUNDLED, load_pair, use_threads
+    from simverify.models.real.prompts import read_prompts
+    from simverify.models.real.sampling import Sampling
+    from simverify.models.real.transformer import BUNDLED, load_pair, use_threads
 
     sampling = Sampling(temperature, top_k, top_p)
     texts = read_prompts(prompts or BUNDLED / "prompts.jsonl")

@@ -14,14 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify.errors import SimverifyError, UsageError
-from simverify.models.sampling import Sampling
+from simverify.models.real.sampling import Sampling
 
 if TYPE_CHECKING:
-    from simverify.models.kv_cache import CachedModel
+    from simverify.models.real.kv_cache import CachedModel
 
 Dtype = Literal["float32", "bfloat16"]
 
-BUNDLED = Path(__file__).parent / "tiny_llama"
+BUNDLED = Path(__file__).parents[1] / "tiny_llama"
 """The pair that ships: ``target``, the drafts ``draft`` and ``draft-deep``, ``tokenizer``."""
 
 
@@ -65,7 +65,7 @@ class TransformerPair:
 
     def cached(self, model: Any, requests: int) -> "CachedModel":
         """Return ``target_model`` or ``draft_model`` with an empty cache for a batch."""
-        from simverify.models.kv_cache import CachedModel
+        from simverify.models.real.kv_cache import CachedModel
 
         return CachedModel(model, requests)
 
@@ -106,7 +106,7 @@ def load_pair(
         If a model does not load, or does not fit into memory.
     """
     _packages_iv()
-    from simverify.models.cache_check import cache_iv
+    from simverify.models.real.cache_check import cache_iv
 
     _device_iv(device)
     folders = [

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 from rich.text import Text
 
+from simverify.cli.commands.outputs import OutputOptions, audit_emitted
 from simverify.cli.common import (
     EXIT_CODES,
     VERDICT_STYLE,
@@ -20,7 +21,6 @@ from simverify.cli.common import (
     progress,
 )
 from simverify.cli.live import live_of
-from simverify.cli.outputs import OutputOptions, audit_emitted
 from simverify.cli.ways import chosen_way
 
 if TYPE_CHECKING:

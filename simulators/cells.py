@@ -14,6 +14,13 @@ Ints = npt.NDArray[np.int64]
 
 COARSE_CELLS = 64
 
+MAX_CONTEXT_CELLS = 1 << 17
+"""Most entries of a Markov model's rows for which every token is counted after every context.
+
+That is V = 2016 for 64 states. Beyond it, refuting a TV of .01 takes hundreds of millions of
+tokens; randomised PITs are used instead.
+"""
+
 MAX_COUNTED = 1 << 22
 """Most entries of a table of counts, positions x rows x cells: 32 MB a thread."""
 

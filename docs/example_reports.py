@@ -1,4 +1,4 @@
-"""The example reports: ``python -m simverify.reports.examples [FOLDER]`` makes them again.
+"""The example reports: ``python docs/example_reports.py [FOLDER]`` makes them again.
 
 One comparison of the project's verifiers, one audit of a real function that passes, and one
 of a faulty block rule. Their ``meta`` is fixed, so that a run of the same code gives the same
@@ -19,7 +19,7 @@ from simverify.auditing.subject import load_subject
 from simverify.reports.write import RUN_FILE, write_reports
 from simverify.results import Document
 
-FOLDER = Path(__file__).parent / "examples"
+FOLDER = Path(__file__).parents[1] / "reports" / "examples"
 
 
 def compare_verifiers() -> Document:

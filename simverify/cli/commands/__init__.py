@@ -1,0 +1,1 @@
+"""One file a command: its options, what it runs, what it prints."""
