@@ -155,7 +155,7 @@ def _probes(run: AuditRun) -> list[str]:
     told: dict[tuple[str, str], list[str]] = {}
     for probe in run.probes:
         if probe.outcome in ("violation", "warning"):
-            strict = probe.outcome == "warning" and fatal(run, probe)
+            strict = probe.outcome == "warning" and fatal(probe)
             outcome = "warning, strict" if strict else probe.outcome
             told.setdefault((outcome, probe.message), []).append(probe.name)
     return [

@@ -96,20 +96,17 @@ def resemblance(run: AuditRun) -> str:
 
 def findings(run: AuditRun) -> list[str]:
     """Return what failed; the probes, which have lines of their own, where nothing else did."""
-    probes = {probe_finding(probe) for probe in run.probes}
-    return [finding for finding in run.findings if finding not in probes] or list(run.findings)
+    return list(run.findings[len(failed_probes(run)) :] or run.findings)
 
 
-def probe_finding(probe: Probe) -> str:
-    """Return the finding of a probe that fails the audit."""
-    return f"probe {probe.name}: {probe.message}"
+def failed_probes(run: AuditRun) -> list[Probe]:
+    """Return the probes that failed the audit."""
+    return [probe for probe in run.probes if fatal(probe)]
 
 
-def fatal(run: AuditRun, probe: Probe) -> bool:
-    """Return whether ``probe`` failed the audit: a violation, or a warning under strict ones."""
-    return probe.outcome == "violation" or (
-        probe.outcome == "warning" and probe_finding(probe) in run.findings
-    )
+def fatal(probe: Probe) -> bool:
+    """Return whether ``probe`` failed its audit: a violation, or a warning under strict ones."""
+    return probe.failed or probe.outcome == "violation"
 
 
 def _row(row: Iterable[float | str]) -> str:

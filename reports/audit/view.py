@@ -175,7 +175,7 @@ def _cases(run: AuditRun) -> Iterator[Case]:
     else:
         yield Case(f"audit {run.spec}", "passed")
     for probe in run.probes:
-        if say.fatal(run, probe):
+        if say.fatal(probe):
             yield Case(f"probe {probe.name}", "failed", probe.message)
         elif probe.outcome == "warning":
             yield Case(f"probe {probe.name}", "warned", probe.message)

@@ -30,9 +30,9 @@ def what_is_wrong(run: AuditRun) -> str:
         return f"it breaks its contract: {_sentence(run.breach.message)}"
     if tier is not None and tier.findings and tier.localisation is not None:
         return _sampled(tier)
-    if run.sampled is None and run.findings and all(_probe(line, run) for line in run.findings):
-        failed = say.count(len(run.findings), "edge probe")
-        return f"it fails {failed}: {_sentence(run.findings[0].partition(': ')[2])}"
+    probes = say.failed_probes(run)
+    if run.sampled is None and probes and len(probes) == len(run.findings):
+        return f"it fails {say.count(len(probes), 'edge probe')}: {_sentence(probes[0].message)}"
     return _sentence(run.findings[0] if run.findings else "it failed")
 
 
@@ -47,10 +47,6 @@ def _sampled(tier: SampledTier) -> str:
     if best is not None and faults is not None and (faults.explains or 0.0) >= _LIKE:
         words += f". It looks like the fault {best.fault} (simverify faults)"
     return f"{words}."
-
-
-def _probe(finding: str, run: AuditRun) -> bool:
-    return any(finding == say.probe_finding(probe) for probe in run.probes)
 
 
 def _sentence(text: str) -> str:

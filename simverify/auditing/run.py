@@ -16,7 +16,7 @@ from simverify.auditing.exact.enumerate import takes_step_arguments
 from simverify.auditing.exact.instances import instances_for
 from simverify.auditing.exact.precision import TOLERANCE
 from simverify.auditing.exact.tier import ExactTier, examine
-from simverify.auditing.probes.subject import hangs, probes_of
+from simverify.auditing.probes.subject import probes_of
 from simverify.auditing.process.shared import Shared
 from simverify.auditing.sampled.tables import default_instances
 from simverify.auditing.sampled.tier import SampledAudit, sample_callable
@@ -84,21 +84,9 @@ def broken_document(
         gamma=settings.gamma,
         vocab_size=settings.vocab_size,
         tolerance=settings.tolerance or TOLERANCE["float64"],
-        dtype=None,
         verdict="FAIL",
         tier="exact",
-        paths=0,
-        instances=(),
-        not_enumerable=None,
-        inconclusive=None,
-        sampled=None,
-        counterexample=None,
-        localisation=None,
-        diagnosis=(),
-        refuted=(),
-        probes=(),
         findings=(finding,),
-        notes=(),
         reproduce=settings.command(spec, contract),
         meta=meta,
         engine_path=settings.engine_path,
@@ -123,7 +111,7 @@ def _audit(
     if tolerance is None:
         tolerance = subject.tolerance  # None: by the precision that is met
     models = instances_for(chosen, settings.gamma, settings.vocab_size, settings.seed, settings.eos)
-    hung = hangs(probes)
+    hung = any(probe.hung for probe in probes)
     tier = ExactTier()
     if not hung:  # more of it would only hang again
         tier = examine(
@@ -136,7 +124,7 @@ def _audit(
             seed=settings.seed,
         )
     sampled = None
-    findings = findings_of(tier, probes, settings.strict_probes)
+    findings = findings_of(tier, probes)
     if not findings and (settings.batch or not is_whole(tier)):
         say(f"sampled tier: {'whole batches' if is_whole(tier) else reason(tier)}")
         sampled = _sample(whole, chosen, settings, say)

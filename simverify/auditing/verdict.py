@@ -3,6 +3,7 @@
 from simverify import results as doc
 from simverify.auditing.exact.optimality import optimality_notes
 from simverify.auditing.exact.tier import ExactTier, is_core
+from simverify.auditing.probes.subject import probe_findings
 from simverify.auditing.sampled.tier import SampledAudit
 
 
@@ -58,10 +59,9 @@ def why_open(tier: ExactTier, sampled: SampledAudit | None) -> str:
     return sampled.reason or "the promised power was not reached"
 
 
-def findings_of(tier: ExactTier, probes: tuple[doc.Probe, ...], strict: bool) -> list[str]:
-    """What fails the audit, in words; ``strict``: warnings of the probes too."""
-    fatal = ("violation", "warning") if strict else ("violation",)
-    lines = [f"probe {p.name}: {p.message}" for p in probes if p.outcome in fatal]
+def findings_of(tier: ExactTier, probes: tuple[doc.Probe, ...]) -> list[str]:
+    """What fails the audit, in words; the probes come first."""
+    lines = probe_findings(probes)
     recorded = tier.failure.comparison.findings if tier.failure else ()
     if tier.not_enumerable is not None:
         recorded = (*recorded, *tier.not_enumerable.findings)

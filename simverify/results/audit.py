@@ -90,11 +90,17 @@ class Diagnosis(Struct, frozen=True):
 
 
 class Probe(Struct, frozen=True):
-    """One edge probe. A violation fails the audit; a warning fails it under strict probes."""
+    """One edge probe. A violation fails the audit; a warning fails it under strict probes.
+
+    ``failed``: whether it failed this audit. ``hung``: a call did not return, so that the code
+    was called no more.
+    """
 
     name: str
     outcome: Literal["ok", "warning", "violation", "not run"]
     message: str
+    failed: bool = False
+    hung: bool = False
 
 
 class ExactInstance(Struct, frozen=True):
@@ -177,18 +183,18 @@ class FailingTrial(Struct, frozen=True):
     why: str
 
 
-class AuditRun(Struct, frozen=True, tag_field="command", tag="audit"):
+class AuditRun(Struct, frozen=True, kw_only=True, tag_field="command", tag="audit"):
     """A ``simverify audit`` run.
 
-    ``tier``: what the verdict rests on. ``not_enumerable``: why code, or part of it, went to
-    the sampled tier: which call, which line. ``inconclusive``: why there is no verdict.
-    ``refuted``: catalogued faults whose law differs from the one found. ``findings``: what
-    failed, in words. ``dtype``: the coarsest precision that met a draw or a probability, which
-    sets the tolerance unless one was asked for. ``notes``: what does not decide: how far from
-    optimal, what was left out. ``batch``: blocks per call of batched code. ``trial``: one of
-    the sampled tier to look at, where that is what failed. ``breach``: a call of the exact
-    tier that broke its contract, where one did. ``engine_path``: the checkout that an engine
-    was loaded from, if one was named.
+    ``tier``: what the verdict rests on. ``not_enumerable``: why code, or part of it, went to the
+    sampled tier: which call, which line. ``inconclusive``: why there is no verdict. ``refuted``:
+    catalogued faults whose law differs from the one found. ``findings``: what failed, in words;
+    those of the probes that failed come first. ``dtype``: the coarsest precision that met a draw or
+    a probability, which sets the tolerance unless one was asked for. ``notes``: what does not
+    decide: how far from optimal, what was left out. ``batch``: blocks per call of batched code.
+    ``trial``: one of the sampled tier to look at, where that is what failed. ``breach``: a call of
+    the exact tier that broke its contract, where one did. ``engine_path``: the checkout that an
+    engine was loaded from, if one was named.
     """
 
     schema_version: Literal[1]
@@ -198,21 +204,21 @@ class AuditRun(Struct, frozen=True, tag_field="command", tag="audit"):
     gamma: int
     vocab_size: int
     tolerance: float
-    dtype: str | None
+    dtype: str | None = None
     verdict: Verdict
     tier: Literal["exact", "sampled"]
-    paths: int
-    instances: tuple[ExactInstance, ...]
-    not_enumerable: str | None
-    inconclusive: str | None
-    sampled: SampledTier | None
-    counterexample: Counterexample | None
-    localisation: Localisation | None
-    diagnosis: tuple[Diagnosis, ...]
-    refuted: tuple[str, ...]
-    probes: tuple[Probe, ...]
-    findings: tuple[str, ...]
-    notes: tuple[str, ...]
+    paths: int = 0
+    instances: tuple[ExactInstance, ...] = ()
+    not_enumerable: str | None = None
+    inconclusive: str | None = None
+    sampled: SampledTier | None = None
+    counterexample: Counterexample | None = None
+    localisation: Localisation | None = None
+    diagnosis: tuple[Diagnosis, ...] = ()
+    refuted: tuple[str, ...] = ()
+    probes: tuple[Probe, ...] = ()
+    findings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     reproduce: str
     meta: Meta
     batch: int | None = None

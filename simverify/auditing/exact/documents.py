@@ -1,15 +1,12 @@
 """From what the exact tier found to what the result document says of it."""
 
-from collections.abc import Callable
-
 from simverify import results
-from simverify.auditing.exact.comparison import Row
+from simverify.auditing.exact.branches import branches
 from simverify.auditing.exact.examiner import Judged, output_length
 from simverify.auditing.exact.generation import until
 from simverify.auditing.exact.instances import SmallModel
 from simverify.auditing.exact.optimality import optimum
 from simverify.auditing.subject import Contract
-from simverify.symbolic.endings import Tokens
 
 
 def instance_document(judged: Judged) -> results.ExactInstance:
@@ -40,7 +37,7 @@ def counterexample(judged: Judged, contract: Contract) -> results.Counterexample
         probability_expected=comparison.worst.due,
         max_abs_deviation=comparison.max_abs_deviation,
         tv=comparison.tv,
-        tree=_branches(
+        tree=branches(
             comparison.emitted, lambda so_far: model.target(model.prompt + so_far), sequence
         ),
     )
@@ -75,27 +72,3 @@ def localisation(judged: Judged) -> results.Localisation | None:
     if place is None:
         return None
     return results.Localisation(position=place.position, stage=place.stage, tv=place.tv)
-
-
-def _branches(
-    law: Row, target: Callable[[Tokens], Row], sequence: Tokens
-) -> tuple[results.Branch, ...]:
-    """Return each beginning of ``sequence``, with every token that could come next there.
-
-    ``law``: float64 (V,) * length, the law of outputs; ``sequence`` is no longer than that.
-    ``target(prefix)``: the target's row (V,) after the tokens of the output so far.
-    """
-    found, due = [], 1.0
-    for place, token in enumerate(sequence):
-        before = sequence[:place]
-        row = target(before)
-        found += [
-            results.Branch(
-                sequence=(*before, other),
-                probability_emitted=float(law[(*before, other)].sum()),
-                probability_expected=due * float(probability),
-            )
-            for other, probability in enumerate(row)
-        ]
-        due *= float(row[token])
-    return tuple(found)

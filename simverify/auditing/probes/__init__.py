@@ -92,12 +92,11 @@ def run_probes(
         doing(f"the probe {name!r}")
         if name in _MAY_HANG:
             limit *= _WAITING
-        found, hangs = probe(name, body, limit)
-        if hangs and name in _MAY_HANG:
+        found = probe(name, body, limit)
+        if found.hung and name in _MAY_HANG:
             found = Probe(name=name, outcome="warning", message=found.message)
-            hangs = False
         lines.append(found)
-        hung = name if hangs else ""
+        hung = name if found.hung else ""
 
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())

@@ -35,8 +35,8 @@ class Line:
             self.outcome, self.message = outcome, message
 
 
-def probe(name: str, body: Callable[[Line], str], seconds: float) -> tuple[Probe, bool]:
-    """Run ``body``, which returns what to say if all is well; also whether the code hung.
+def probe(name: str, body: Callable[[Line], str], seconds: float) -> Probe:
+    """Run ``body``, which returns what to say if all is well.
 
     One call that takes more than half of ``seconds`` when they end is a hang; many slow ones
     are judged by those that ended.
@@ -57,4 +57,4 @@ def probe(name: str, body: Callable[[Line], str], seconds: float) -> tuple[Probe
             text = f"{text or 'nothing amiss'} in the calls that time allowed"
     except CannotEnumerate as error:
         line.add("not run", f"cannot be forced: {error}")
-    return Probe(name=name, outcome=line.outcome, message=line.message or text), hung
+    return Probe(name=name, outcome=line.outcome, message=line.message or text, hung=hung)

@@ -3,6 +3,8 @@
 import inspect
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from simverify.auditing.probes import run_probes
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Contract, Subject
@@ -22,8 +24,9 @@ def probes_of(
         return (Probe(name="edges", outcome="not run", message=message),)
     if contract == "verify":
         _signature_iv(subject)
+    fatal = ("violation", "warning") if settings.strict_probes else ("violation",)
     try:
-        return run_probes(
+        probes = run_probes(
             subject.rule,
             contract,
             eos=settings.eos,
@@ -32,11 +35,12 @@ def probes_of(
         )
     except ValueError as error:
         raise UsageError(f"{subject.name}: {error}") from None
+    return tuple(replace(probe, failed=probe.outcome in fatal) for probe in probes)
 
 
-def hangs(probes: Sequence[Probe]) -> bool:
-    """Whether a probe did not return: to call the code further would only hang again."""
-    return any(probe.outcome == "violation" and "not return" in probe.message for probe in probes)
+def probe_findings(probes: Sequence[Probe]) -> list[str]:
+    """What the probes that failed the audit found, in words."""
+    return [f"probe {probe.name}: {probe.message}" for probe in probes if probe.failed]
 
 
 def _signature_iv(subject: Subject) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from simverify import results as doc
 from simverify.auditing.exact.precision import TOLERANCE
-from simverify.auditing.probes.subject import hangs, probes_of
+from simverify.auditing.probes.subject import probe_findings, probes_of
 from simverify.auditing.process.quiet import global_generators, quiet
 from simverify.auditing.real.calls import Kept
 from simverify.auditing.sampled.emissions import Misuse
@@ -61,7 +61,7 @@ def audit_on(
     with contained():
         say("edge probes")
         probes = probes_of(subject, subject, contract, settings)
-        if not hangs(probes):
+        if not any(probe.hung for probe in probes):
             say(ground.plan)
             try:
                 with global_generators(settings.seed), quiet():
@@ -95,8 +95,7 @@ def _document(
     broken: str | None,
     meta: doc.Meta,
 ) -> doc.AuditRun:
-    fatal = ("violation", "warning") if settings.strict_probes else ("violation",)
-    findings = [f"probe {p.name}: {p.message}" for p in probes if p.outcome in fatal]
+    findings = probe_findings(probes)
     tier_findings = (broken,) if broken is not None else judged.findings if judged else ()
     findings += tier_findings
     short = judged is not None and judged.detectable > settings.detect
@@ -133,18 +132,11 @@ def _document(
         gamma=ground.gamma,
         vocab_size=ground.vocab_size,
         tolerance=TOLERANCE["float64"],
-        dtype=None,
         verdict=verdict,
         tier="sampled",
-        paths=0,
-        instances=(),
         not_enumerable=ground.why,
         inconclusive=_short(ground, judged, settings) if short and not findings else None,
         sampled=tier,
-        counterexample=None,
-        localisation=None,
-        diagnosis=(),
-        refuted=(),
         probes=probes,
         findings=tuple(findings),
         notes=(*ground.notes, *_notes(judged, kept, failed=bool(findings))),

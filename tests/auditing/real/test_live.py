@@ -25,7 +25,9 @@ from simverify.verifiers import VERIFIERS  # noqa: E402
 from simverify.verifiers.greedy import GreedyBlock  # noqa: E402
 
 TOKENS = 400
-HUNG = Probe(name="output", outcome="violation", message="did not return within 9 s")
+HUNG = Probe(
+    name="output", outcome="violation", message="did not return within 9 s", failed=True, hung=True
+)
 
 
 def audited(rule, contract=None, *, pair=None, tokens=TOKENS, gamma=3, detect=0.3, **settings):
@@ -187,7 +189,7 @@ def test_a_call_that_hangs_is_ended(monkeypatch):
 
 
 def test_code_that_hangs_a_probe_is_not_called_further(monkeypatch):
-    monkeypatch.setattr("simverify.auditing.probed.run_probes", lambda *_, **__: (HUNG,))
+    monkeypatch.setattr("simverify.auditing.probes.subject.run_probes", lambda *_, **__: (HUNG,))
     monkeypatch.setattr("simverify.auditing.real.live.decode", None)
     found = audited("token")
     assert (found.verdict, found.sampled.samples) == ("FAIL", 0)

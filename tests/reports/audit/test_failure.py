@@ -15,8 +15,8 @@ from simverify.results import (
 )
 
 
-def probe(name, outcome, message):
-    return Probe(name=name, outcome=outcome, message=message)
+def probe(name, outcome, message, **more):
+    return Probe(name=name, outcome=outcome, message=message, **more)
 
 
 def test_a_failure_says_all_of_it():
@@ -100,7 +100,7 @@ def test_probes_with_one_message_share_a_line_and_are_not_told_twice():
 
 
 def test_a_warning_that_failed_under_strict_probes_says_so():
-    probes = (probe("u = 0", "warning", "accepted p = 0"),)
+    probes = (probe("u = 0", "warning", "accepted p = 0", failed=True),)
     strict = replace(FAILED, probes=probes, findings=("probe u = 0: accepted p = 0",))
     assert "warning, strict: accepted p = 0" in words(strict)
 
