@@ -44,7 +44,8 @@ def compare_pair(
     Parameters
     ----------
     pair
-        Target, draft, tokenizer and sampling (:func:`~simverify.models.load_pair`).
+        Target, draft, tokenizer and sampling, as
+        :func:`~simverify.models.real.transformer.load_pair` returns them.
     prompts
         Texts; lanes take them in turn, over and over.
     verifiers
