@@ -12,6 +12,7 @@ from simverify.symbolic.draws.uniforms import Uniform
 from simverify.symbolic.errors import UNTRACKED, CannotEnumerate, Finding, Severity, users_line
 from simverify.symbolic.paths import Path
 from simverify.symbolic.stand_ins.floats import Builtins
+from simverify.symbolic.streams import Sequences, Stream
 
 REJECTIONS = 2000
 """Tries to find numbers that agree with what was decided about products of draws."""
@@ -31,17 +32,6 @@ class PathCut(BaseException):
     """The path's weight vanished: code that may loop for ever loops for ever on some path."""
 
 
-class Stream:
-    """A cursor into the draws that follow one seed; an unseeded stream has ``key`` None."""
-
-    __slots__ = ("epoch", "key", "position")
-
-    def __init__(self, key: Hashable = None, epoch: int = -1) -> None:
-        self.key = key
-        self.position = 0
-        self.epoch = epoch
-
-
 class Source:
     """Hands out symbolic draws along a :class:`Path`, or numbers when a path is replayed.
 
@@ -59,8 +49,8 @@ class Source:
         self.dtypes: set[str] = set()
         self.seed_once = seed_once
         self.epoch = 0
-        self._first_seen: dict[Hashable, int] = {}
         self.python_streams: Any = None
+        self.sequences = Sequences(self)
         self.on_begin: list[Callable[[], None]] = []
         self.at_once = self.postponed = False
         self.refuses_many = True
@@ -77,8 +67,7 @@ class Source:
         self.slack = 0.0
         self.failure: CannotEnumerate | None = None
         self.cut = False
-        self._seeded: dict[Hashable, list[tuple[str, Any]]] = {}
-        self._times_seeded: dict[Hashable, int] = {}
+        self.sequences.begin()
         self._chains: dict[tuple[int, int], Chain] = {}
         for restart in self.on_begin:
             restart()
@@ -109,33 +98,32 @@ class Source:
         index: int = path.fork(weights)
         return index
 
-    def uniform(self, stream: Stream | None = None) -> "Uniform | float":
-        """Return the next uniform of a stream (a fresh one without a stream)."""
+    def uniform(
+        self, stream: Stream | None = None, kind: Hashable = "uniform", *, one_word: bool = True
+    ) -> "Uniform | float":
+        """Return the next uniform of a stream (a fresh one without a stream).
+
+        ``kind`` and ``one_word``: see :meth:`.Sequences.next`.
+        """
         if stream is None or stream.key is None:
             return self._fresh()
-        draw: Uniform | float = self._repeatable(stream, "uniform", self._fresh)
+        draw: Uniform | float = self.sequences.next(stream, kind, self._fresh, one_word=one_word)
         return draw
 
-    def exponential(self, stream: Stream) -> Any:
+    def exponential(self, stream: Stream, kind: Hashable = "exponential") -> Any:
         """Return the next standard exponential of a stream."""
         if stream.key is None:
             return _minus_log(self._fresh())
-        return self._repeatable(stream, "exponential", lambda: _minus_log(self._fresh()))
+        new = lambda: _minus_log(self._fresh())  # noqa: E731
+        return self.sequences.next(stream, kind, new, one_word=False)
 
-    def pick(self, weights: Sequence[float], stream: Stream) -> int:
+    def pick(self, weights: Sequence[float], stream: Stream, kind: Hashable = "outcome") -> int:
         """Return an outcome in 0..n-1; the weights need not be normalised."""
         if stream.key is None:
             return self._outcome(weights)
-        kind = f"outcome of {len(weights)}"
-        return int(self._repeatable(stream, kind, lambda: self._outcome(weights)))
-
-    def seed(self, stream: Stream, key: Hashable) -> None:
-        """Set a stream to the draws after a seed; None is entropy from the system."""
-        stream.key = key
-        stream.position = 0
-        stream.epoch = self.epoch
-        if key is not None and not _is_drawn(key):
-            self._times_seeded[key] = self._times_seeded.get(key, 0) + 1
+        kind = (kind, tuple(map(float, weights)))
+        new = lambda: self._outcome(weights)  # noqa: E731
+        return int(self.sequences.next(stream, kind, new, one_word=False))
 
     def chain(self, previous: "Uniform | Chain", last: Uniform) -> Chain:
         """Return the product of the two, the same object every time it is formed."""
@@ -180,8 +168,7 @@ class Source:
     @property
     def constant_seeds(self) -> frozenset[Hashable]:
         """Seeds set on the path so far, and oftener than a rule that seeds itself once may."""
-        most = 1 if self.seed_once else 0
-        return frozenset(key for key, times in self._times_seeded.items() if times > most)
+        return self.sequences.constants(most=1 if self.seed_once else 0)
 
     def _fresh(self) -> "Uniform | float":
         if self.plan is not None:
@@ -205,56 +192,10 @@ class Source:
             self.refuse(f"{UNTRACKED}: a repeated path drew more")
         return plan[position]
 
-    def _repeatable(self, stream: Stream, kind: str, new: Callable[[], Any]) -> Any:
-        if stream.epoch != self.epoch:
-            # Kept from an earlier path: by now it stands at an unknown place.
-            stream.key = None
-            return new()
-        self._blame_constant_seed(stream.key)
-        record = self._seeded.setdefault(stream.key, [])
-        if stream.position == len(record):
-            record.append((kind, new()))
-        was, draw = record[stream.position]
-        if was != kind:
-            self.refuse(f"one seed used for draws of two kinds ({was}, {kind})")
-        stream.position += 1
-        return draw
-
-    def _blame_constant_seed(self, key: Hashable) -> None:
-        times = self._times_seeded.get(key, 0)
-        # A seed from the clock, or one that was drawn and is a number on replay, changes.
-        again = self._first_seen.setdefault(key, self.epoch) != self.epoch
-        if again and times > (1 if self.seed_once else 0):
-            self.find(
-                "constant-seed",
-                "violation",
-                f"{_seeded_words(key)} inside the call, so its draws repeat from call to call "
-                f"({users_line()})",
-            )
-
-
-_FAMILIES = {
-    "generator": "a numpy Generator",
-    "state": "numpy's legacy generator",
-    "random": "Python's random",
-    "torch": "a torch generator",
-}
-
-
-def _seeded_words(key: Hashable) -> str:
-    """Say which generator has which seed, from the key of its draws."""
-    if isinstance(key, tuple) and len(key) > 1 and key[0] in _FAMILIES:
-        return f"{_FAMILIES[key[0]]} is seeded with the constant {key[1]}"
-    return "a generator is seeded with a constant"
-
 
 @lru_cache(maxsize=256)
 def _name_of(dtype: Any) -> str:
     return str(dtype).removeprefix("torch.")
-
-
-def _is_drawn(key: Hashable) -> bool:
-    return isinstance(key, tuple) and len(key) > 0 and key[0] == "drawn"
 
 
 def _minus_log(u: Any) -> Any:

@@ -65,6 +65,7 @@ def gumbel_noise(p, q, x, rng):
 def inverse_cdf(p, q, x, rng):
     p, q, x = tensors(p, q, x)
     own = torch.Generator()
+    own.seed()
     n, k = len(x), 0
     while k < n and torch.bernoulli((p[k, x[k]] / q[k, x[k]]).clamp(max=1.0), generator=own):
         k += 1

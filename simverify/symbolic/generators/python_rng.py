@@ -2,47 +2,60 @@
 
 Its functions are methods of one hidden ``Random`` that call ``random``, ``_randbelow`` and
 ``getrandbits``; those are replaced on the classes, so bound methods that the code imported
-earlier follow. The ones written in C are replaced by name as well.
+earlier follow. The ones written in C are replaced by name as well. A method that is not known
+here, as one that a later Python adds, is refused.
 """
 
 import random
 import secrets
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any
 
-from simverify.symbolic.draws.integers import FEW_CELLS
-from simverify.symbolic.draws.scalars import Draw
 from simverify.symbolic.draws.uniforms import Uniform
-from simverify.symbolic.generators.numpy_rng import seed_key
-from simverify.symbolic.generators.sampler import wide_integer
-from simverify.symbolic.source import Source, Stream
+from simverify.symbolic.generators.sampler import FEW_CELLS, integer_below
+from simverify.symbolic.generators.seeds import seed_of
+from simverify.symbolic.generators.states import Inside, inside_of, plain_state
+from simverify.symbolic.source import Source
+from simverify.symbolic.streams import Seed, Stream
 
 _GLOBAL: Any = random._inst
+_C_RANDOM: Any = random.Random.__mro__[1]
+_SEED: Any = random.Random.seed
+
+FOLLOWED = {
+    "choice", "choices", "paretovariate", "randint", "randrange", "sample", "shuffle", "uniform",
+}  # fmt: skip
+"""Methods written in Python on top of those that are replaced; their draws are ours."""
+
+_NO_METHODS = {"VERSION"}
 
 
 class _Streams:
-    """The stream of every ``Random`` instance seen."""
+    """The stream of every ``Random`` instance seen on a path."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self._streams: dict[int, tuple[Any, Stream]] = {}
+        self._epoch = -1
 
     def of(self, instance: Any) -> Stream:
+        if self._epoch != self.source.epoch:
+            self._streams.clear()
+            self._epoch = self.source.epoch
         if id(instance) not in self._streams:
             self._streams[id(instance)] = (instance, Stream())
-        stream = self._streams[id(instance)][1]
-        if stream.epoch != self.source.epoch:
-            stream.key, stream.position, stream.epoch = None, 0, self.source.epoch
-        return stream
+        return self._streams[id(instance)][1]
 
 
 def patched_methods(source: Source) -> list[tuple[Any, str, Callable[..., Any]]]:
     """``(class, name, method)`` to set on ``random.Random`` and ``SystemRandom``."""
     methods = _methods(source)
+    system = {"seed": lambda self, *args, **kwargs: None}
+    system |= dict.fromkeys(("getstate", "setstate"), _not_there)
     return [
-        (owner, name, method)
-        for owner in (random.Random, random.SystemRandom)
-        for name, method in methods.items()
+        *((random.Random, name, method) for name, method in methods.items()),
+        *((random.SystemRandom, name, method) for name, method in (methods | system).items()),
+        (random.Random, "__new__", staticmethod(_new)),
     ]
 
 
@@ -53,22 +66,33 @@ def patched_functions(source: Source) -> dict[str, Callable[..., Any]]:
     def bound(method: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *args, **kwargs: method(_GLOBAL, *args, **kwargs)
 
-    public = ("random", "getrandbits", "seed", "expovariate", "getstate", "setstate", "randbytes")
-    return {name: bound(methods[name]) for name in public}
+    return {
+        name: bound(method) for name, method in methods.items() if callable(vars(random).get(name))
+    }
 
 
 def patched_secrets(source: Source) -> dict[str, Callable[..., Any]]:
     """Return replacements for what :mod:`secrets` bound to its own generator at import."""
     system: Any = secrets.SystemRandom()
-    below = _methods(source)["_randbelow"]
+    bits = _methods(source)["getrandbits"]
 
     def refusal(name: str) -> Callable[..., Any]:
         return lambda *args: source.refuse(f"secrets.{name}")
 
+    followed = {"choice", "randbelow", "randbits", "SystemRandom", "compare_digest"}
     return {
-        "randbits": lambda k: below(system, 2**k),
-        **{name: refusal(name) for name in ("token_bytes", "token_hex", "token_urlsafe")},
+        "randbits": lambda k: bits(system, k),
+        **{name: refusal(name) for name in secrets.__all__ if name not in followed},
     }
+
+
+def _new(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    # Python's own hashes the seed, which may be a draw; __init__ seeds it anyway.
+    return _C_RANDOM.__new__(cls)
+
+
+def _not_there(self: Any, *args: Any, **kwargs: Any) -> Any:
+    raise NotImplementedError("System entropy source does not have state.")
 
 
 def _methods(source: Source) -> dict[str, Callable[..., Any]]:
@@ -78,20 +102,37 @@ def _methods(source: Source) -> dict[str, Callable[..., Any]]:
         return source.uniform(streams.of(self))
 
     def below(self: Any, n: int) -> Any:
-        u = draw(self)
-        if n > FEW_CELLS:
-            return wide_integer(n, u)
-        cuts = [i / n for i in range(1, n)]
-        return u.locate(cuts) if isinstance(u, Uniform) else sum(u >= c for c in cuts)
+        # Python draws as many bits as n - 1 has, again and again.
+        u = source.uniform(streams.of(self), ("integer", n), one_word=False)
+        if isinstance(u, Uniform) or n > FEW_CELLS:
+            return integer_below(n, u)
+        return sum(u >= i / n for i in range(1, n))
 
     def getrandbits(self: Any, k: int) -> Any:
-        return below(self, 2**k)
+        if k < 0:
+            raise ValueError("number of bits must be non-negative")
+        return integer_below(2**k, source.uniform(streams.of(self), ("bits", k), one_word=False))
 
     def seed(self: Any, a: Any = None, version: int = 2) -> None:
-        source.seed(streams.of(self), _key(a))
+        constant = lambda x: _constant(x, version)  # noqa: E731
+        source.sequences.seed(streams.of(self), seed_of(source, a, constant))
 
     def expovariate(self: Any, lambd: float = 1.0) -> Any:
         return source.exponential(streams.of(self)) / lambd
+
+    def getstate(self: Any) -> Any:
+        inside = Inside(source, "Python's random", source.sequences.state(streams.of(self)))
+        return (3, inside, None)
+
+    def setstate(self: Any, state: Any) -> None:
+        inside = inside_of(state)
+        if inside is None:
+            _C_RANDOM().setstate(state[1])
+            source.sequences.seed(streams.of(self), plain_state(state, "Python's random"))
+        elif inside.family != "Python's random":
+            raise ValueError("state vector must be of Python's random")
+        else:
+            source.sequences.put(streams.of(self), inside.state)
 
     def refusal(name: str) -> Callable[..., Any]:
         def refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -99,14 +140,21 @@ def _methods(source: Source) -> dict[str, Callable[..., Any]]:
 
         return refuse
 
-    return {
+    known: dict[str, Callable[..., Any]] = {
         "random": draw,
         "_randbelow": below,
         "getrandbits": getrandbits,
         "seed": seed,
         "expovariate": expovariate,
-        **{name: refusal(name) for name in ("getstate", "setstate", "randbytes")},
+        "getstate": getstate,
+        "setstate": setstate,
     }
+    others = {
+        name
+        for name in dir(random.Random)
+        if not name.startswith("_") and name not in known.keys() | FOLLOWED | _NO_METHODS
+    }
+    return known | {name: refusal(name) for name in others}
 
 
 def _streams_of(source: Source) -> _Streams:
@@ -116,7 +164,9 @@ def _streams_of(source: Source) -> _Streams:
     return streams
 
 
-def _key(seed: Any) -> Hashable:
-    if isinstance(seed, Draw):
-        return seed_key(seed, "random")
-    return None if seed is None else ("random", repr(seed), ())
+def _constant(seed: Any, version: int) -> Seed:
+    """Name what follows a constant: by Python's own seeding, so that equal seeds are equal."""
+    instance = _C_RANDOM.__new__(random.Random)
+    _SEED(instance, seed, version)
+    words = _C_RANDOM.getstate(instance)[:16]
+    return Seed(("random", words), f"Python's random is seeded with the constant {seed!r}")

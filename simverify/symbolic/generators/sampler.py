@@ -24,12 +24,6 @@ class Sampler:
     legacy: ClassVar[bool] = False
     stream: Stream
 
-    def _each(self, size: Any, one: Callable[[], Any]) -> Any:
-        if size is None:
-            return one()
-        shape = (int(size),) if np.ndim(size) == 0 else tuple(int(n) for n in size)
-        return draw_array([one() for _ in range(math.prod(shape))], shape)
-
     def _meet(self, weights: Any) -> None:
         dtype = getattr(weights, "dtype", None)
         if dtype is not None:
@@ -38,12 +32,17 @@ class Sampler:
     def _uniform(self) -> Any:
         return self.source.uniform(self.stream)
 
+    def _below(self, n: int, kind: str) -> Any:
+        """Return one of 0..n-1, all as likely; ``kind`` says how it is made of words."""
+        u = self.source.uniform(self.stream, (kind, n), one_word=False)
+        return integer_below(n, u)
+
     def _into(self, size: Any, out: Any, one: Callable[[], Any]) -> Any:
         if out is None:
-            return self._each(size, one)
+            return each(size, one)
         if not isinstance(out, DrawArray):
             self.source.refuse("out= of a random draw")
-        out[...] = self._each(out.shape, one)
+        out[...] = each(out.shape, one)
         return out
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
@@ -51,14 +50,14 @@ class Sampler:
         low, high = (np.asarray(x) if np.ndim(x) else x for x in (low, high))
         if size is None:
             size = np.broadcast(low, high).shape or None
-        return low + (high - low) * self._each(size, self._uniform)
+        return low + (high - low) * each(size, self._uniform)
 
     def standard_exponential(
         self, size: Any = None, dtype: Any = None, method: Any = None, out: Any = None
     ) -> Any:
         """Exponential of rate 1."""
-        del dtype, method
-        return self._into(size, out, lambda: self.source.exponential(self.stream))
+        kind = ("exponential", str(dtype), method)
+        return self._into(size, out, lambda: self.source.exponential(self.stream, kind))
 
     def exponential(self, scale: Any = 1.0, size: Any = None) -> Any:
         """Exponential of mean ``scale``."""
@@ -70,7 +69,8 @@ class Sampler:
         """Gumbel: ``loc - scale * log(E)``."""
         if size is None:
             size = np.broadcast(loc, scale).shape or None
-        return loc - scale * np.log(self.standard_exponential(size))
+        drawn = each(size, lambda: self.source.exponential(self.stream, "gumbel"))
+        return loc - scale * np.log(drawn)
 
     def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
         """Binomial; one trial is a coin, more trials are a fork by outcome."""
@@ -82,14 +82,14 @@ class Sampler:
         rows = zip(trials.ravel().tolist(), probs.ravel().tolist(), strict=True)
         if not trials.ndim:
             trial, prob = next(iter(rows))
-            return self._each(size, lambda: self._binomial(trial, prob))
+            return each(size, lambda: self._binomial(trial, prob))
         return np.array([self._binomial(t, q) for t, q in rows]).reshape(shape)
 
     def _binomial(self, n: int, p: float) -> int:
         if not (0 <= p <= 1 and n >= 0):
             raise ValueError("p < 0, p > 1 or p is NaN" if n >= 0 else "n < 0")
         weights = [math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(n + 1)]
-        return self.source.pick(weights, self.stream)
+        return self.source.pick(weights, self.stream, ("binomial", n))
 
     def multinomial(self, n: Any, pvals: Any, size: Any = None) -> Any:
         """Return counts of ``n`` outcomes of probabilities ``pvals``; the last takes the rest."""
@@ -103,8 +103,8 @@ class Sampler:
         count = 1 if size is None else math.prod(np.atleast_1d(size).tolist())
         rows = np.zeros((count, len(p)), dtype=np.int64)
         for row in rows:
-            for _ in range(int(n)):
-                row[self.source.pick(p, self.stream)] += 1
+            for left in range(int(n), 0, -1):
+                row[self.source.pick(p, self.stream, ("multinomial", left))] += 1
         return rows[0] if size is None else rows.reshape((*np.atleast_1d(size), len(p)))
 
     def choice(
@@ -114,7 +114,7 @@ class Sampler:
         self._meet(p)
         if type(a) is int and size is None and a > 0 and not (rest or kw):
             if p is None and a > FEW_CELLS:
-                return wide_integer(a, self._uniform())
+                return self._below(a, "integer")
             index = self._index(a, None if p is None else _checked_cdf(p, a))
             return index if self.legacy else np.int64(index)
         if rest or set(kw) - {"axis", "shuffle"} or kw.get("axis", 0) != 0:
@@ -136,21 +136,20 @@ class Sampler:
             return int(picked) if np.ndim(a) == 0 and self.legacy else picked
         return items[np.array(chosen, dtype=np.int64).reshape(np.atleast_1d(size))]
 
-    def _index(self, n: int, cdf: "list[float] | None") -> int:
-        u = self._uniform()
-        cuts = [i / n for i in range(1, n)] if cdf is None else cdf[:-1]
-        if isinstance(u, Uniform):
-            return u.locate(cuts)
-        return sum(u >= c for c in cuts)
+    def _index(self, n: int, cdf: "list[float] | None", kind: str = "integer") -> int:
+        """Return one of 0..n-1 as a number: it is an index."""
+        if cdf is None:
+            u = self.source.uniform(self.stream, (kind, n), one_word=False)
+            cuts = [i / n for i in range(1, n)]
+        else:
+            u, cuts = self._uniform(), cdf[:-1]
+        return u.locate(cuts) if isinstance(u, Uniform) else sum(u >= c for c in cuts)
 
     def _integer(self, low: int, high: int) -> Any:
         """Return one of low..high-1."""
-        n = high - low
-        if n <= 0:
+        if high <= low:
             raise ValueError("low >= high")
-        if n > FEW_CELLS:
-            return low + wide_integer(n, self._uniform())
-        return low + self._index(n, None)
+        return low + self._below(high - low, "integer")
 
     def _integers(self, low: Any, high: Any, size: Any, *, endpoint: bool) -> Any:
         if high is None:
@@ -158,12 +157,12 @@ class Sampler:
         if np.ndim(low) or np.ndim(high):
             self.source.refuse("integers with array bounds")
         end = int(high) + endpoint
-        drawn = self._each(size, lambda: self._integer(int(low), end))
+        drawn = each(size, lambda: self._integer(int(low), end))
         return drawn if size is None or np.asarray(drawn).dtype == object else drawn.astype(int)
 
     def _shuffled(self, n: int) -> list[int]:
         left = list(range(n))
-        return [left.pop(self._index(len(left), None)) for _ in range(n)]
+        return [left.pop(self._index(len(left), None, "shuffle")) for _ in range(n)]
 
     def permutation(self, x: Any, axis: int = 0) -> Any:
         """Return a shuffled copy along the first axis."""
@@ -180,10 +179,24 @@ class Sampler:
         x[:] = x[order] if isinstance(x, np.ndarray) else [x[i] for i in order]
 
 
-def wide_integer(n: int, u: Any) -> Any:
-    """Return an integer below ``n`` as a draw that forks when it is used (a number on replay)."""
-    if not isinstance(u, Draw):
+def each(size: Any, one: Callable[[], Any]) -> Any:
+    """Return one draw, or an array of them."""
+    if size is None:
+        return one()
+    shape = (int(size),) if np.ndim(size) == 0 else tuple(int(n) for n in size)
+    return draw_array([one() for _ in range(math.prod(shape))], shape)
+
+
+def integer_below(n: int, u: Any) -> Any:
+    """Return one of 0..n-1, all as likely: a number if there are few, else a draw.
+
+    The draw forks when it is used. A number on replay.
+    """
+    if not isinstance(u, Uniform):
         return int(n * u)
+    if n <= FEW_CELLS:
+        return u.locate([i / n for i in range(1, n)])
+    u.source.sequences.values[id(u)] = n
     return n * u if n >= MANY else (n * u).whole()
 
 

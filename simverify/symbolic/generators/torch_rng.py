@@ -6,7 +6,7 @@ the rest run as they are.
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -15,15 +15,21 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from simverify.symbolic.draws.arrays import draw_array
-from simverify.symbolic.draws.integers import FEW_CELLS, MAX_CELLS
-from simverify.symbolic.draws.operators import MANY
 from simverify.symbolic.draws.scalars import Draw
 from simverify.symbolic.draws.uniforms import Uniform
-from simverify.symbolic.generators.sampler import wide_integer
+from simverify.symbolic.generators import torch_vmap
+from simverify.symbolic.generators.sampler import integer_below
 from simverify.symbolic.generators.torch_ops import TorchOps
 from simverify.symbolic.generators.torch_shadow import Shadows
-from simverify.symbolic.source import Source, Stream
+from simverify.symbolic.generators.torch_state import (
+    RealGenerator,
+    Streams,
+    SymbolicTorchGenerator,
+    module_functions,
+)
+from simverify.symbolic.source import Source
 from simverify.symbolic.stand_ins.lift import LIFTED, Lift
+from simverify.symbolic.streams import Stream
 
 REFUSED = {
     "gumbel_softmax",
@@ -34,32 +40,6 @@ REFUSED = {
 _LEAVES_TORCH = {"item", "tolist", "numpy", "__float__", "__array__", "__bool__"}
 """What hands a tensor's numbers to code where no dtype is seen."""
 
-RealGenerator = torch.Generator
-
-
-class Streams:
-    """The stream of each torch generator; ``None`` is the global one."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._streams: dict[int, tuple[Any, Stream]] = {}
-
-    def of(self, generator: Any) -> Stream:
-        """Return the generator's stream, unseeded at the start of a path."""
-        if id(generator) not in self._streams:
-            self._streams[id(generator)] = (generator, Stream())
-        stream = self._streams[id(generator)][1]
-        if stream.epoch != self._source.epoch:
-            stream.key, stream.position, stream.epoch = None, 0, self._source.epoch
-        return stream
-
-    def seed(self, generator: Any, seed: Any) -> None:
-        """Go to the draws after a seed."""
-        key: Any = ("torch", repr(seed), ()) if not isinstance(seed, Draw) else None
-        if isinstance(seed, Draw):
-            key = ("drawn", id(seed.atom), seed.form)
-        self._source.seed(self.of(generator), None if seed is None else key)
-
 
 class SymbolicTorch(TorchFunctionMode):
     """Follows torch code; see the module."""
@@ -69,6 +49,7 @@ class SymbolicTorch(TorchFunctionMode):
         self.source = source
         self.streams = streams
         self.shadows = Shadows(source)
+        self.drawn = 0
         self._casts = LIFTED[lift] if lift else ()
         self._coarse = {getattr(torch, x) for x in self._casts if hasattr(torch, x)}
         self.ops = TorchOps(source, self.shadows)
@@ -96,9 +77,8 @@ class SymbolicTorch(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         random = self._random.get(name)
         if random is not None:
-            return random(*args, **kwargs)
-        if name in REFUSED or (name == "dropout" and kwargs.get("training", True)):
-            self.source.refuse(f"torch.{name}")
+            return self.drawing(random, args, kwargs)
+        self.must_not_draw(name, args, kwargs)
         if name in self._casts:
             func, name = torch.Tensor.double, "double"
         symbolic = self.shadows.is_symbolic
@@ -107,6 +87,20 @@ class SymbolicTorch(TorchFunctionMode):
         if name in _LEAVES_TORCH:
             self.source.meet(args[0].dtype)
         return func(*args, **kwargs)
+
+    def drawing(self, random: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+        """Call a random function, and count what it draws."""
+        before = len(self.source.draws)
+        result = random(*args, **kwargs)
+        self.drawn += len(self.source.draws) - before
+        return result
+
+    def must_not_draw(self, name: str, args: Any, kwargs: dict[str, Any]) -> None:
+        """Refuse a function that draws in a way not known here, or reads a state."""
+        if name in REFUSED or kwargs.get("generator") is not None or _drops(name, args, kwargs):
+            self.source.refuse(f"torch.{name}")
+        if self.streams.reads_a_state(name, args):
+            self.source.refuse("the inside of a torch generator's state (put it back whole)")
 
     def _lifted(self, x: Any) -> Any:
         return torch.float64 if type(x) is torch.dtype and x in self._coarse else x
@@ -117,15 +111,19 @@ class SymbolicTorch(TorchFunctionMode):
         values = draw_array([one() for _ in range(like.numel())], tuple(like.shape))
         return self.shadows.tensor(values, like.dtype, like.device)
 
-    def _uniforms(self, generator: Any, dtype: torch.dtype) -> Callable[[], Any]:
+    def _stream(self, generator: Any, like: torch.Tensor) -> Stream:
+        return self.streams.of(generator, like.device.type)
+
+    def _uniforms(self, generator: Any, like: torch.Tensor) -> Callable[[], Any]:
         """Return what draws; torch fills 16-bit floats with multiples of their precision."""
-        stream = self.streams.of(generator)
+        stream, dtype = self._stream(generator, like), like.dtype
+        kind = ("rand", dtype) if like.device.type == "cpu" else ("rand", dtype, like.numel())
         if dtype not in (torch.float16, torch.bfloat16):
-            return lambda: self.source.uniform(stream)
+            return lambda: self.source.uniform(stream, kind)
         steps = 2.0 / torch.finfo(dtype).eps
 
         def stepped() -> Any:
-            u = self.source.uniform(stream)
+            u = self.source.uniform(stream, kind)
             return (u * steps).floor() / steps if isinstance(u, Draw) else u // (1 / steps) / steps
 
         return stepped
@@ -133,11 +131,11 @@ class SymbolicTorch(TorchFunctionMode):
     def _rand(self, *size: Any, generator: Any = None, **kwargs: Any) -> torch.Tensor:
         kwargs.pop("out", None) is not None and self.source.refuse("torch.rand(out=)")
         empty = torch.empty(*size, **kwargs)
-        return self._fill(empty, self._uniforms(generator, empty.dtype))
+        return self._fill(empty, self._uniforms(generator, empty))
 
     def _rand_like(self, like: torch.Tensor, generator: Any = None, **kw: Any) -> torch.Tensor:
         empty = torch.empty_like(like, **kw)
-        return self._fill(empty, self._uniforms(generator, empty.dtype))
+        return self._fill(empty, self._uniforms(generator, empty))
 
     def _in_place(self, tensor: torch.Tensor, values: Any) -> torch.Tensor:
         self.shadows.write(tensor, values)
@@ -146,26 +144,26 @@ class SymbolicTorch(TorchFunctionMode):
     def _uniform_(self, tensor: torch.Tensor, *bounds: Any, **kw: Any) -> torch.Tensor:
         low = bounds[0] if bounds else kw.get("from", 0.0)
         high = bounds[1] if len(bounds) > 1 else kw.get("to", 1.0)
-        draw = self._uniforms(kw.get("generator"), tensor.dtype)
+        draw = self._uniforms(kw.get("generator"), tensor)
         values = [low + (high - low) * draw() for _ in range(tensor.numel())]
         return self._in_place(tensor, draw_array(values, tuple(tensor.shape)))
 
     def _exponential_(
         self, tensor: torch.Tensor, lambd: float = 1.0, *, generator: Any = None
     ) -> torch.Tensor:
-        stream = self.streams.of(generator)
-        values = [self.source.exponential(stream) / lambd for _ in range(tensor.numel())]
+        stream, kind = self._stream(generator, tensor), _kind("exponential", tensor)
+        values = [self.source.exponential(stream, kind) / lambd for _ in range(tensor.numel())]
         return self._in_place(tensor, draw_array(values, tuple(tensor.shape)))
 
     def _coins(self, probs: torch.Tensor, generator: Any) -> Any:
         if self.shadows.is_symbolic(probs):
             self.source.refuse("torch.bernoulli with symbolic probabilities")
         self.source.meet(probs.dtype)
-        stream = self.streams.of(generator)
+        stream, kind = self._stream(generator, probs), _kind("bernoulli", probs)
         flat = probs.detach().double().reshape(-1).tolist()
         if not all(0 <= p <= 1 for p in flat):
             raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
-        drawn = [self.source.pick((1 - p, p), stream) for p in flat]
+        drawn = [self.source.pick((1 - p, p), stream, kind) for p in flat]
         return torch.tensor(drawn, dtype=torch.float64).reshape(probs.shape)
 
     def _bernoulli(
@@ -196,36 +194,29 @@ class SymbolicTorch(TorchFunctionMode):
                 # Let torch say what is wrong; what it lets pass is not what it documents.
                 torch.multinomial(probs, num_samples, replacement)
                 self.source.refuse("torch.multinomial with fewer outcomes than samples")
-        stream = self.streams.of(generator)
-        drawn = [self._outcomes(row, num_samples, replacement, stream) for row in rows]
+        stream = self._stream(generator, probs)
+        kind = (*_kind("multinomial", probs), num_samples, replacement)
+        drawn = [self._outcomes(row, num_samples, replacement, stream, kind) for row in rows]
         result = torch.tensor(drawn, dtype=torch.int64, device=probs.device)
         return result.reshape(*probs.shape[:-1], num_samples)
 
     def _outcomes(
-        self, row: list[float], count: int, replacement: bool, stream: Stream
+        self, row: list[float], count: int, replacement: bool, stream: Stream, kind: Hashable
     ) -> list[int]:
         row, drawn = list(row), []
         for _ in range(count):
-            drawn.append(self.source.pick(row, stream))
+            drawn.append(self.source.pick(row, stream, kind))
             if not replacement:
                 row[drawn[-1]] = 0.0
         return drawn
 
     def _integers(self, low: int, high: int, like: torch.Tensor, generator: Any) -> Any:
-        n = high - low
-        if n > MAX_CELLS:
-            hint = " (a seed? pass it as a number)" if n >= MANY else ""
-            self.source.refuse(f"a random integer out of {n}{hint}")
-        stream = self.streams.of(generator)
-        drawn = [low + self._below(n, stream) for _ in range(like.numel())]
+        stream, kind = self._stream(generator, like), (*_kind("randint", like), high - low)
+        drawn = [
+            low + integer_below(high - low, self.source.uniform(stream, kind))
+            for _ in range(like.numel())
+        ]
         return draw_array(drawn, tuple(like.shape)) if drawn else np.zeros(tuple(like.shape))
-
-    def _below(self, n: int, stream: Stream) -> Any:
-        u = self.source.uniform(stream)
-        if n > FEW_CELLS:
-            return wide_integer(n, u)
-        cuts = [i / n for i in range(1, n)]
-        return u.locate(cuts) if isinstance(u, Uniform) else sum(u >= c for c in cuts)
 
     def _randint(self, *args: Any, generator: Any = None, **kwargs: Any) -> torch.Tensor:
         *bounds, size = args if "size" not in kwargs else (*args, kwargs.pop("size"))
@@ -242,9 +233,28 @@ class SymbolicTorch(TorchFunctionMode):
         return self._in_place(tensor, self._integers(int(low), int(high), tensor, generator))
 
     def _randperm(self, n: int, *, generator: Any = None, **kwargs: Any) -> torch.Tensor:
-        stream, left = self.streams.of(generator), list(range(n))
-        order = [left.pop(self._below(len(left), stream)) for _ in range(n)]
+        empty = torch.empty(n, **{"dtype": torch.int64, **kwargs})
+        stream, left = self._stream(generator, empty), list(range(n))
+        order = []
+        while left:
+            u = self.source.uniform(stream, ("randperm", n, len(left)))
+            cuts = [i / len(left) for i in range(1, len(left))]
+            place = u.locate(cuts) if isinstance(u, Uniform) else sum(u >= c for c in cuts)
+            order.append(left.pop(place))
         return torch.tensor(order, **{"dtype": torch.int64, **kwargs})
+
+
+def _kind(name: str, like: torch.Tensor) -> tuple[Hashable, ...]:
+    """Say how numbers are made of words: by whole calls, for all but uniforms."""
+    return name, like.dtype, like.numel()
+
+
+def _drops(name: str, args: Any, kwargs: dict[str, Any]) -> bool:
+    """Whether it is a dropout that is in training."""
+    if "dropout" not in name or name in ("dropout_", "feature_dropout_"):
+        return "dropout" in name
+    given = args[2] if len(args) > 2 else True
+    return bool(kwargs.get("training", kwargs.get("train", given)))
 
 
 @contextmanager
@@ -261,32 +271,9 @@ def torch_intercepted(
     float64; ``plain``: draws are numbers, and nothing has to be followed.
     """
     streams = Streams(source)
-
-    class Generator(torch.Generator):
-        """A ``torch.Generator`` whose draws are symbolic."""
-
-        def manual_seed(self, seed: Any) -> Any:
-            """Go to the draws after a seed."""
-            streams.seed(self, seed)
-            return self
-
-        def seed(self) -> int:
-            """Go to fresh draws."""
-            streams.seed(self, None)
-            return 0
-
-    def manual_seed(seed: Any) -> Any:
-        streams.seed(None, seed)
-        return torch.default_generator
-
-    def refusal(name: str) -> Callable[..., Any]:
-        return lambda *args, **kwargs: source.refuse(f"torch.{name}")
-
-    for owner in (torch, torch.random):
-        swap(owner, "manual_seed", manual_seed)
-        swap(owner, "seed", lambda: streams.seed(None, None))
-        for name in ("get_rng_state", "set_rng_state"):
-            swap(owner, name, refusal(name))
+    Generator = type("Generator", (SymbolicTorchGenerator,), {"streams": streams})  # noqa: N806
+    for owner, name, new in module_functions(source, streams):
+        swap(owner, name, new)
     swap(torch, "Generator", Generator)
 
     if plain:
@@ -297,11 +284,18 @@ def torch_intercepted(
         mode = SymbolicTorch(source, streams, lift)
         for name in ("from_numpy", "as_tensor", "asarray", "tensor"):
             swap(torch, name, mode.ops.converter(name, getattr(torch, name)))
+    swap(torch_vmap.OWNER, "vmap_impl", torch_vmap.row_by_row(source, lambda: mode.drawn))
     source.on_begin.append(mode.shadows.clear)
     threads = torch.get_num_threads()
 
+    twins: dict[int, tuple[Any, Any]] = {}
+
     def kept(value: Any) -> Any:
-        return Generator() if type(value) is RealGenerator else None
+        if type(value) is not RealGenerator:
+            return None
+        if id(value) not in twins:
+            twins[id(value)] = (value, Generator.unseeded())
+        return twins[id(value)][1]
 
     with ExitStack() as stack:
         stack.callback(torch.set_num_threads, threads)

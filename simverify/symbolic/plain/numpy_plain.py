@@ -6,7 +6,7 @@ minds whether it was given an ``np.uint8``, a Python float or an array finds wha
 find anywhere else.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
@@ -18,10 +18,7 @@ from simverify.symbolic.generators.numpy_rng import (
     RandomState,
     SymbolicGenerator,
     SymbolicRandomState,
-    seed_key,
 )
-
-_PCG64, _MT19937, _BitGenerator = np.random.PCG64, np.random.MT19937, np.random.BitGenerator
 
 _IN_PLACE = ("shuffle",)
 """Called once: numpy's own would move what the twin has to move."""
@@ -37,30 +34,11 @@ class PlainGenerator(SymbolicGenerator):
 
     _calling: str | None = None
 
-    def __init__(self, bit_generator: Any = None) -> None:
-        super().__init__()
-        self.source.seed(self.stream, _state_key(bit_generator, "generator", _PCG64))
-
 
 class PlainRandomState(SymbolicRandomState):
     """A ``numpy.random.RandomState`` whose values the source chooses."""
 
     _calling: str | None = None
-
-    def seed(self, seed: Any = None) -> None:
-        """Go to the draws that follow a seed."""
-        self.source.seed(self.stream, _state_key(seed, "state", _MT19937))
-
-
-def _state_key(seed: Any, family: str, bits: Callable[[Any], Any]) -> Hashable:
-    """Name the draws after a seed by the state that numpy really starts from."""
-    if seed is None:
-        return None
-    if isinstance(seed, int | np.integer | np.ndarray | list | tuple | np.random.SeedSequence):
-        seed = bits(seed)
-    if isinstance(seed, _BitGenerator):
-        return (family, repr(seed.state))
-    return seed_key(seed, family)
 
 
 def _fitted(name: str, real: Callable[..., Any], twin: Callable[..., Any]) -> Callable[..., Any]:

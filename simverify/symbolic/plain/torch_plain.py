@@ -6,7 +6,7 @@ other functions are torch's: nothing is followed here.
 
 from typing import Any
 
-from simverify.symbolic.generators.torch_rng import REFUSED, SymbolicTorch
+from simverify.symbolic.generators.torch_rng import SymbolicTorch
 
 
 class PlainTorch(SymbolicTorch):
@@ -16,13 +16,13 @@ class PlainTorch(SymbolicTorch):
         """Run one torch call."""
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
-        if name in REFUSED or (name == "dropout" and kwargs.get("training", True)):
-            self.source.refuse(f"torch.{name}")
         random = self._random.get(name)
+        if random is None:
+            self.must_not_draw(name, args, kwargs)
         shown = func(*args, **kwargs)
         if random is None:
             return shown
-        value = random(*args, **kwargs)
+        value = self.drawing(random, args, kwargs)
         if name.endswith("_"):
             return shown  # in place: it holds the values by now
         if value.shape != shown.shape:

@@ -19,18 +19,14 @@ from typing import Any
 import numpy as np
 
 from simverify.symbolic.draws.scalars import Draw
-from simverify.symbolic.generators.numpy_rng import (
-    Generator,
-    RandomState,
-    SymbolicGenerator,
-    SymbolicRandomState,
-)
+from simverify.symbolic.generators.numpy_module import Numpy
+from simverify.symbolic.generators.numpy_rng import SymbolicGenerator
 from simverify.symbolic.generators.python_rng import (
     patched_functions,
     patched_methods,
     patched_secrets,
 )
-from simverify.symbolic.plain.numpy_plain import PlainGenerator, PlainRandomState
+from simverify.symbolic.generators.states import forget_pickled
 from simverify.symbolic.source import Source
 from simverify.symbolic.stand_ins.bindings import replace_names
 from simverify.symbolic.stand_ins.floats import Float, Int, Twin, numpy_twins
@@ -60,10 +56,7 @@ def intercepted(
     modules, ``lift`` those of coarser types (:mod:`.lift`). ``plain``: ``source`` hands out
     numbers, which come in the libraries' own types, and what works on draws is left alone.
     """
-    generator = _passing(PlainGenerator if plain else SymbolicGenerator, Generator, source)
-    state = _passing(PlainRandomState if plain else SymbolicRandomState, RandomState, source)
-    legacy = state()
-    source.on_begin.append(lambda: legacy.seed(None))
+    numpy = Numpy(source, plain=plain)
     swaps: dict[int, tuple[Any, Any]] = {}
 
     def swap(owner: Any, name: str, new: Any) -> None:
@@ -73,24 +66,20 @@ def intercepted(
 
     patches: list[tuple[Any, str, Any]] = []
     others: list[Callable[[Any], Any]] = []
-    for name in np.random.__all__:
-        method = getattr(legacy, name, None)
-        if callable(method) and not name.startswith("_"):
-            swap(np.random, name, method)
-    swap(np.random, "Generator", generator)
-    swap(np.random, "RandomState", state)
-    swap(np.random, "default_rng", _default_rng(generator))
-    swap(np.random.mtrand, "_rand", legacy)
+    for owner, name, new in numpy.names():
+        swap(owner, name, new)
     if "scipy.stats" in sys.modules:
         # Its distributions took the global generator when they were made.
         for value in vars(sys.modules["scipy.stats"]).values():
             if getattr(value, "__dict__", {}).get("_random_state") is _LEGACY:
-                patches.append((value, "_random_state", legacy))
+                patches.append((value, "_random_state", numpy.legacy))
     for name, function in patched_functions(source).items():
         swap(random, name, function)
     for name, function in patched_secrets(source).items():
         swap(secrets, name, function)
-    swap(os, "urandom", lambda size: source.refuse("os.urandom"))
+    for name in ("urandom", "getrandom"):
+        if hasattr(os, name):
+            swap(os, name, _refused(source, f"os.{name}"))
     if not plain:
         _swap_functions(swap, patches)
 
@@ -115,14 +104,13 @@ def intercepted(
             return known[1]
         if lift and (double := lifted_value(value, lift)) is not None:
             return double
-        if isinstance(value, Generator) and not isinstance(value, SymbolicGenerator):
-            return generator()
-        if isinstance(value, RandomState) and not isinstance(value, SymbolicRandomState):
-            return state()
+        if (twin := numpy.kept(value)) is not None:
+            return twin
         return next((new for other in others if (new := other(value)) is not None), None)
 
     with ExitStack() as stack:
         stack.callback(source.on_begin.clear)
+        stack.callback(forget_pickled)
         if "torch" in sys.modules:
             # Never imported for code that has not imported it itself.
             from simverify.symbolic.generators.torch_rng import torch_intercepted
@@ -140,15 +128,7 @@ def intercepted(
             lift_strings(code, lift, stack)
         for owner, name, new in patches:
             _patch(owner, name, new, stack)
-        yield generator
-
-
-def _passing(twin: Any, real: Any, source: Source) -> Any:
-    """Return the twin's class for ``source``; its name and printed form are the real one's."""
-    names = {"source": source, "__module__": real.__module__, "__qualname__": real.__qualname__}
-    if real is Generator:
-        names["__str__"] = lambda _: "Generator(PCG64)"
-    return type(real.__name__, (twin,), names)
+        yield numpy.generator
 
 
 def _swap_functions(
@@ -174,19 +154,29 @@ def real_states() -> tuple[object, ...]:
     """Return the states of the process's own generators, which must not move."""
     legacy = _LEGACY.get_state()
     torch = sys.modules.get("torch")
-    third = None if torch is None else torch.default_generator.get_state().numpy().tobytes()
+    third = None if torch is None else _torch_state(torch)
     return legacy[1].tobytes(), legacy[2], _PYTHON_STATE(random._inst), third
 
 
 @contextmanager
 def global_states_kept() -> Iterator[None]:
     """Put the process's own generators back: a run of the user's code moves or seeds them."""
-    legacy, python = np.random.get_state(), random.getstate()  # noqa: NPY002
+    bits, python = np.random.get_bit_generator(), random.getstate()
+    legacy = bits.state
     try:
         yield
     finally:
-        np.random.set_state(legacy)  # noqa: NPY002
+        bits.state = legacy
+        np.random.set_bit_generator(bits)
         random.setstate(python)
+
+
+def _torch_state(torch: Any) -> bytes:
+    # The name in torch is ours while code is intercepted, and so are its calls.
+    known = sys.modules.get("simverify.symbolic.generators.torch_state")
+    with torch._C.DisableTorchFunction():
+        state = (torch.default_generator if known is None else known.DEFAULT).get_state()
+        return bytes(state.numpy().tobytes())
 
 
 def _patch(owner: Any, name: str, new: Any, stack: ExitStack) -> None:
@@ -199,11 +189,8 @@ def _patch(owner: Any, name: str, new: Any, stack: ExitStack) -> None:
         stack.callback(setattr, owner, name, old)
 
 
-def _default_rng(generator: type[SymbolicGenerator]) -> Callable[..., Any]:
-    def default_rng(seed: Any = None) -> Any:
-        return seed if isinstance(seed, Generator) else generator(seed)
-
-    return default_rng
+def _refused(source: Source, call: str) -> Callable[..., Any]:
+    return lambda *args: source.refuse(call)
 
 
 def _of_draw_or_number(name: str, original: Any) -> Callable[..., Any]:

@@ -1,0 +1,201 @@
+"""Streams: which draws follow which state of a generator.
+
+A generator is a place in a sequence of words. Where two generators stand at the same place (the
+same seed, a copy, a state put back), the draws that follow are the same draws, provided that
+they are asked for in the same way; where they are asked for in another way (a uniform here, an
+integer there, from the same words), nothing here knows how the two depend on each other, and
+that is refused. Most generators never come back to a place: their streams have no name, and
+nothing is kept of them.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple, NoReturn, Protocol
+
+from simverify.symbolic.errors import Severity, users_line
+
+HORIZON = 2**48
+"""Words within which a stream that draws in unknown steps may reach another one's words."""
+
+
+class Seed(NamedTuple):
+    """What a generator is seeded with.
+
+    ``key`` names the sequence that follows (None: entropy of the system, which nobody has
+    again). ``shown`` is the constant that it goes back to, in words; None if it is random.
+    """
+
+    key: Hashable
+    shown: str | None = None
+
+
+FRESH = Seed(None)
+
+
+class Origin(NamedTuple):
+    """A constant that a stream goes back to, and the place in its sequence."""
+
+    key: Hashable
+    start: int
+    shown: str
+
+
+class State(NamedTuple):
+    """A place in a sequence: what a generator's state says, for one path."""
+
+    key: Hashable
+    position: int
+    origin: Origin | None
+    epoch: int
+
+
+class Stream:
+    """A cursor into a sequence of draws; without a ``key`` nobody can come back to it.
+
+    ``position`` counts words; after a draw that takes an unknown number of them the sequence is
+    another one, which is named after the place where it was left.
+    """
+
+    __slots__ = ("epoch", "key", "origin", "position")
+
+    def __init__(self) -> None:
+        self.key: Hashable = None
+        self.position = 0
+        self.origin: Origin | None = None
+        self.epoch = -1
+
+    def forget(self) -> None:
+        """Go on with draws that nobody has seen."""
+        self.key = self.origin = None
+        self.position = 0
+
+
+class _Source(Protocol):
+    epoch: int
+    seed_once: bool
+
+    def refuse(self, call: str) -> NoReturn: ...
+    def find(self, kind: str, severity: Severity, message: str) -> None: ...
+
+
+class Sequences:
+    """The draws of one path, by the place that they follow.
+
+    ``entropies``: entropy of the system that was handed out as a number, with the seed that it
+    stands for; ``values``: of how many values a draw is one, where it is no plain uniform.
+    """
+
+    def __init__(self, source: _Source) -> None:
+        self._source = source
+        self._first_seen: dict[Origin, int] = {}
+        self._named = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """Start a path."""
+        self._drawn: dict[tuple[Hashable, int], tuple[Hashable, Any]] = {}
+        self._unknown_steps: dict[Hashable, list[int]] = {}
+        self._entered: dict[Hashable, list[int]] = {}
+        self._times_seeded: dict[Origin, int] = {}
+        self.entropies: list[tuple[Any, Seed]] = []
+        self.values: dict[int, int] = {}
+
+    def fresh(self) -> Hashable:
+        """Return a name that no other sequence has."""
+        self._named += 1
+        return ("fresh", self._named)
+
+    def seed(self, stream: Stream, seed: Seed, start: int = 0) -> None:
+        """Set a stream to the draws after a seed, or ``start`` words further."""
+        stream.key, stream.position = seed.key, start
+        stream.epoch = self._source.epoch
+        stream.origin = None
+        if seed.key is None:
+            return
+        if seed.shown is not None:
+            stream.origin = Origin(seed.key, start, seed.shown)
+            self._times_seeded[stream.origin] = self._times_seeded.get(stream.origin, 0) + 1
+        if start:
+            self._enter(stream.key, start)
+
+    def state(self, stream: Stream) -> State:
+        """Return the place at which a stream stands, and remember its draws from now on."""
+        if stream.key is None or stream.epoch != self._source.epoch:
+            stream.forget()
+            stream.key, stream.epoch = self.fresh(), self._source.epoch
+        return State(stream.key, stream.position, stream.origin, stream.epoch)
+
+    def put(self, stream: Stream, state: State) -> None:
+        """Set a stream to a place: the draws that followed it follow again."""
+        if state.epoch != self._source.epoch:
+            self._source.refuse("a generator's state that an earlier call kept")
+        stream.key, stream.position, stream.origin, stream.epoch = state
+
+    def moved(self, state: State, how: str, to: Callable[[int], int]) -> State:
+        """Return the place that ``to`` computes from the words drawn so far; ``how`` in words."""
+        if isinstance(state.key, tuple) and state.key[0] == "after":
+            self._source.refuse(f"{how} after draws that take an unknown number of words")
+        position = to(state.position)
+        if isinstance(state.key, tuple) and state.key[0] == "fresh" and position < 0:
+            self._source.refuse(f"{how} back to draws from before the state was looked at")
+        self._enter(state.key, position)
+        return state._replace(position=position)
+
+    def next(
+        self, stream: Stream, kind: Hashable, new: Callable[[], Any], *, one_word: bool
+    ) -> Any:
+        """Return the draw at which a stream with a name stands, and step over it.
+
+        ``kind`` tells apart draws that make different numbers of the same words; ``one_word``:
+        it takes exactly one.
+        """
+        if stream.epoch != self._source.epoch:
+            # Kept from an earlier path: by now it stands at an unknown place.
+            stream.forget()
+            return new()
+        if stream.origin is not None:
+            self._blame(stream.origin)
+        place = (stream.key, stream.position)
+        if place not in self._drawn:
+            if not one_word:
+                self._unknown_steps.setdefault(stream.key, []).append(stream.position)
+                self._apart(stream.key)
+            self._drawn[place] = (kind, new())
+        was, draw = self._drawn[place]
+        if was != kind:
+            self._source.refuse(f"one seed used for draws of two kinds ({_words(was, kind)})")
+        if one_word:
+            stream.position += 1
+        else:
+            stream.key, stream.position = ("after", *place), 0
+        return draw
+
+    def constants(self, *, most: int) -> frozenset[Origin]:
+        """Return the constants that generators were seeded with more than ``most`` times."""
+        return frozenset(x for x, times in self._times_seeded.items() if times > most)
+
+    def _enter(self, key: Hashable, position: int) -> None:
+        """Note that a stream begins inside a sequence."""
+        self._entered.setdefault(key, []).append(position)
+        self._apart(key)
+
+    def _apart(self, key: Hashable) -> None:
+        for at in self._unknown_steps.get(key, ()):
+            if any(at < entered < at + HORIZON for entered in self._entered.get(key, ())):
+                self._source.refuse("streams of one generator that may overlap")
+
+    def _blame(self, origin: Origin) -> None:
+        times = self._times_seeded.get(origin, 0)
+        # A seed from the clock, or one that was drawn and is a number on replay, changes.
+        again = self._first_seen.setdefault(origin, self._source.epoch) != self._source.epoch
+        if again and times > (1 if self._source.seed_once else 0):
+            self._source.find(
+                "constant-seed",
+                "violation",
+                f"{origin.shown} inside the call, so its draws repeat from call to call "
+                f"({users_line()})",
+            )
+
+
+def _words(was: Hashable, kind: Hashable) -> str:
+    names = [x[0] if isinstance(x, tuple) else x for x in (was, kind)]
+    return f"{names[0]}, {names[1]}"
