@@ -1,8 +1,10 @@
-"""The pictures of README and docs, drawn from exact laws: ``python docs/pictures.py``.
+"""The pictures of README and docs, drawn from exact laws and settings: ``python docs/pictures.py``.
 
 SVG by hand: it follows light and dark, and the same laws give the same bytes.
 """
 
+import re
+import tomllib
 from pathlib import Path
 
 from simverify import get_model, get_verifier
@@ -93,7 +95,62 @@ def _grid() -> list[str]:
     return lines
 
 
-PICTURES = {"acceptance.svg": acceptance}
+_SAYS = {
+    "cli": "commands",
+    "plugin": "pytest",
+    "api": "Python",
+    "reports": "terminal, HTML, Markdown, JUnit",
+    "auditing": "code on trial",
+    "comparing": "rules side by side",
+    "emitted": "a server's tokens",
+    "planning": "what a claim costs",
+    "capture": "traces",
+    "battery": "tests, one error rate",
+    "engines": "other people's code",
+    "backends": "torch, Triton",
+    "simulators": "compiled kernels, exact laws of models",
+    "faults": "known bugs",
+    "models": "where p and q come from",
+    "verifiers": "rules",
+    "results": "the documents, and reading them",
+    "symbolic": "the exact law of random code",
+    "stats": "tests, bounds, plans",
+    "errors": "exceptions",
+}
+_BOX, _STEP, _LEFT = 40, 52, 16
+
+
+def rooms() -> str:
+    """Draw the rooms of the package, each above all that it may import, from pyproject.toml."""
+    settings = tomllib.loads((FOLDER.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = settings["tool"]["importlinter"]["contracts"][0]["layers"]
+    rows = [re.findall(r"[a-z]+", layer) for layer in layers if "__main__" not in layer]
+    height = _STEP * len(rows) + 34
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
+        'aria-labelledby="title description">',
+        '<title id="title">The rooms of simverify</title>',
+        '<desc id="description">From the top: '
+        + "; ".join(", ".join(row) for row in rows)
+        + ". A room imports rooms below it.</desc>",
+        f"<style>{_STYLE} rect.grid {{ fill: none; }} .small {{ font-size: 11px; }}</style>",
+        f'<rect class="page" width="{WIDTH}" height="{height}" rx="6"/>',
+        f'<text class="title" x="{_LEFT}" y="20">A room imports what lies below it</text>',
+    ]
+    for i, row in enumerate(rows):
+        width = (WIDTH - _LEFT) / len(row)
+        for j, room in enumerate(row):
+            x, y = _LEFT + j * width, 32 + i * _STEP
+            parts.append(
+                f'<rect class="grid" x="{x:.0f}" y="{y}" width="{width - _LEFT:.0f}" '
+                f'height="{_BOX}" rx="4"/><text class="title" x="{x + 8:.0f}" y="{y + 17}">{room}'
+                f'</text><text class="small" x="{x + 8:.0f}" y="{y + 33}">{_SAYS.get(room, "")}'
+                "</text>"
+            )
+    return "\n".join([*parts, "</svg>", ""])
+
+
+PICTURES = {"acceptance.svg": acceptance, "rooms.svg": rooms}
 
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)

@@ -284,7 +284,7 @@ def test_bad_arguments_are_named():
 
 
 def test_curves_are_the_exact_fractions():
-    """algorithms.md, exact numbers."""
+    """docs/architecture.md, facts that the code leans on."""
     tables = Tables(SampledInstance(compact(), 3), 4)
     assert tables.curve(VERIFIERS["token"]).sum() == pytest.approx(379 / 216, abs=1e-12)
     assert tables.curve(VERIFIERS["block"]).sum() == pytest.approx(139 / 72, abs=1e-12)

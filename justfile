@@ -1,0 +1,39 @@
+# Commands for those who change simverify; `just` lists them.
+
+python := ".venv/bin/python"
+
+_list:
+    @just --list
+
+# Make the environment
+setup:
+    python3 -m venv .venv
+    .venv/bin/pip install -e '.[dev]'
+    .venv/bin/pre-commit install
+
+# One test file or folder, in seconds
+test +paths:
+    {{python}} -m pytest -q -x {{paths}}
+
+# The whole suite
+suite:
+    {{python}} -m pytest -n 2 --dist worksteal
+
+# Lint and format
+lint:
+    .venv/bin/ruff check --fix .
+    .venv/bin/ruff format .
+
+# The pages, into build/docs
+docs:
+    {{python}} -m sphinx -W -b html docs build/docs
+
+# Outputs on pages, pictures and example reports, made again
+generated:
+    {{python}} tests/docs/examples.py
+    {{python}} docs/pictures.py
+    {{python}} docs/example_reports.py
+
+# All that the workflow checks, on a fresh environment
+ci:
+    .ci/run
