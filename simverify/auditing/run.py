@@ -22,7 +22,15 @@ from simverify.auditing.sampled.tables import default_instances
 from simverify.auditing.sampled.tier import SampledAudit, sample_callable
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Contract, Subject, contract_iv
-from simverify.auditing.verdict import findings_of, is_whole, notes_of, reason, verdict_of, why_open
+from simverify.auditing.verdict import (
+    findings_of,
+    is_whole,
+    needs_sampling,
+    notes_of,
+    reason,
+    verdict_of,
+    why_open,
+)
 from simverify.battery.documents import stamped
 from simverify.symbolic.containment import contained
 
@@ -125,7 +133,7 @@ def _audit(
         )
     sampled = None
     findings = findings_of(tier, probes)
-    if not findings and (settings.batch or not is_whole(tier)):
+    if needs_sampling(findings, tier, settings.batch):
         say(f"sampled tier: {'whole batches' if is_whole(tier) else reason(tier)}")
         sampled = _sample(whole, chosen, settings, say)
         findings += sampled.tier.findings

@@ -38,6 +38,11 @@ def is_whole(tier: ExactTier) -> bool:
     )
 
 
+def needs_sampling(findings: list[str], tier: ExactTier, batch: int | None) -> bool:
+    """Whether the sampled tier decides: what was not enumerated, and rows of a batch together."""
+    return not findings and (batch is not None or not is_whole(tier))
+
+
 def reason(tier: ExactTier) -> str:
     """Why the exact tier is not enough."""
     if tier.not_enumerable is not None:
@@ -82,6 +87,8 @@ def verdict_of(findings: list[str], tier: ExactTier, sampled: SampledAudit | Non
     if findings or tier.failure is not None:
         return "FAIL"
     # A wall-clock limit only aborts: sampling cannot stand in for paths that were not run.
+    if tier.aborted is not None:
+        return "INCONCLUSIVE"
     if sampled is not None:
-        return sampled.verdict if tier.aborted is None else "INCONCLUSIVE"
-    return "PASS"
+        return sampled.verdict
+    return "PASS" if is_whole(tier) else "INCONCLUSIVE"

@@ -1,0 +1,193 @@
+"""What the probes, the exact tier and the sampled tier come to, as one table."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from simverify.auditing.exact.instances import instances_for
+from simverify.auditing.exact.tier import ExactTier, examine, is_core
+from simverify.auditing.subject import load_subject
+from simverify.auditing.verdict import (
+    findings_of,
+    is_whole,
+    needs_sampling,
+    reason,
+    verdict_of,
+    why_open,
+)
+from simverify.results import Probe
+from simverify.symbolic import CannotEnumerate, Finding
+
+TABLE = """
+    exact tier                          | not sampled  | PASS         | FAIL | INCONCLUSIVE
+    ------------------------------------+--------------+--------------+------+-------------
+    whole                               | PASS         | PASS         | FAIL | INCONCLUSIVE
+    whole but for a large instance      | PASS         | PASS         | FAIL | INCONCLUSIVE
+    a core instance left out            | INCONCLUSIVE | PASS         | FAIL | INCONCLUSIVE
+    an instance undecided               | INCONCLUSIVE | PASS         | FAIL | INCONCLUSIVE
+    one of two undecided                | INCONCLUSIVE | PASS         | FAIL | INCONCLUSIVE
+    not enumerable                      | INCONCLUSIVE | PASS         | FAIL | INCONCLUSIVE
+    not enumerable, with a warning      | INCONCLUSIVE | PASS         | FAIL | INCONCLUSIVE
+    nothing judged                      | INCONCLUSIVE | PASS         | FAIL | INCONCLUSIVE
+    aborted                             | INCONCLUSIVE | INCONCLUSIVE | FAIL | INCONCLUSIVE
+    aborted before anything was judged  | INCONCLUSIVE | INCONCLUSIVE | FAIL | INCONCLUSIVE
+    not enumerable, with a violation    | FAIL         | FAIL         | FAIL | FAIL
+    a violation                         | FAIL         | FAIL         | FAIL | FAIL
+    a deviation                         | FAIL         | FAIL         | FAIL | FAIL
+    a deviation, and aborted            | FAIL         | FAIL         | FAIL | FAIL
+"""
+"""The verdict, by what the exact tier came to and by what the sampled one said after it."""
+
+PROBES = {
+    "ok": ("ok", False, False),
+    "warning": ("warning", False, False),
+    "not run": ("not run", False, False),
+    "warning, strict": ("warning", True, False),
+    "violation": ("violation", True, False),
+    "hang": ("violation", True, True),
+}
+"""Outcome of a probe, whether it failed the audit, whether the code hung in it. One that failed
+makes every cell of the table a FAIL; the others leave it as it is."""
+
+LINES = [[cell.strip() for cell in line.split("|")] for line in TABLE.strip().splitlines()]
+HEAD, ROWS = LINES[0][1:], {line[0]: line[1:] for line in LINES[2:]}
+CELLS = [
+    (exact, column, verdict)
+    for exact, verdicts in ROWS.items()
+    for column, verdict in zip(HEAD, verdicts, strict=True)
+]
+
+WARNING = Finding("edge", "warning", "a token of p = 0 at u = 0")
+VIOLATION = Finding("emits", "violation", "emitted token 9")
+
+
+@pytest.fixture(scope="module")
+def right():
+    """Code that is right on one instance, and a larger instance."""
+    models = instances_for("verify", 2, 4, 0, None)
+    core = next(model for model in models if is_core(model))
+    subject = load_subject("token")
+    (judged,) = examine(subject, "verify", [core], tolerance=None, searching=False).judged
+    return judged, next(model for model in models if not is_core(model))
+
+
+def tiers(right):
+    """Each row of the table as what the exact tier returns."""
+    judged, large = right
+    core = judged.model
+    undecided = replace(judged, undecided=True)
+    broken = replace(
+        judged, violated=True, comparison=replace(judged.comparison, findings=(VIOLATION,))
+    )
+    deviating = replace(judged, deviates=True)
+    return {
+        "whole": ExactTier(judged=[judged]),
+        "whole but for a large instance": ExactTier(judged=[judged], skipped=[large]),
+        "a core instance left out": ExactTier(judged=[judged], skipped=[large, core]),
+        "an instance undecided": ExactTier(judged=[undecided]),
+        "one of two undecided": ExactTier(judged=[judged, undecided]),
+        "not enumerable": ExactTier(judged=[judged], not_enumerable=CannotEnumerate("a call")),
+        "not enumerable, with a warning": ExactTier(
+            judged=[judged], not_enumerable=CannotEnumerate("a call", "", (WARNING,))
+        ),
+        "nothing judged": ExactTier(),
+        "aborted": ExactTier(judged=[judged], aborted="the limit of 1 s passed"),
+        "aborted before anything was judged": ExactTier(aborted="the limit of 1 s passed"),
+        "not enumerable, with a violation": ExactTier(
+            not_enumerable=CannotEnumerate("a call", "", (VIOLATION,))
+        ),
+        "a violation": failing(broken),
+        "a deviation": failing(deviating),
+        "a deviation, and aborted": failing(deviating, aborted="the limit of 1 s passed"),
+    }
+
+
+def failing(judged, **more):
+    return ExactTier(judged=[judged], failure=judged, **more)
+
+
+def sampled(column):
+    """What the sampled tier says; None where it was not asked."""
+    if column == "not sampled":
+        return None
+    findings = ("tests: P-value 1e-30",) if column == "FAIL" else ()
+    why = "the budget ends in the pilot" if column == "INCONCLUSIVE" else None
+    return SimpleNamespace(verdict=column, reason=why, tier=SimpleNamespace(findings=findings))
+
+
+def probe(name):
+    outcome, failed, hung = PROBES[name]
+    return Probe(name="inputs", outcome=outcome, message="seen", failed=failed, hung=hung)
+
+
+def test_the_table_has_every_kind_of_exact_tier(right):
+    assert list(tiers(right)) == list(ROWS)
+    assert HEAD == ["not sampled", "PASS", "FAIL", "INCONCLUSIVE"]
+
+
+@pytest.mark.parametrize("seen", PROBES)
+@pytest.mark.parametrize(("exact", "column", "verdict"), CELLS)
+def test_the_verdict_is_the_tables(right, exact, column, verdict, seen):
+    tier, found = tiers(right)[exact], sampled(column)
+    findings = findings_of(tier, (probe(seen),))
+    if found is not None:
+        findings += found.tier.findings
+    due = "FAIL" if PROBES[seen][1] else verdict
+    assert verdict_of(findings, tier, found) == due
+    assert due != "FAIL" or findings
+    if due == "INCONCLUSIVE":
+        assert why_open(tier, found)
+
+
+@pytest.mark.parametrize("exact", ROWS)
+@pytest.mark.parametrize("seen", PROBES)
+@pytest.mark.parametrize("batch", [None, 2])
+def test_the_sampled_tier_is_asked_where_the_exact_one_does_not_decide(right, exact, seen, batch):
+    tier = tiers(right)[exact]
+    findings = findings_of(tier, (probe(seen),))
+    decided = ROWS[exact][0] in ("PASS", "FAIL") and batch is None
+    asked = not (decided or PROBES[seen][1] or ROWS[exact][0] == "FAIL")
+    assert needs_sampling(findings, tier, batch) == asked
+
+
+def test_nothing_passes_that_neither_tier_decided(right):
+    for exact, tier in tiers(right).items():
+        whole = exact.startswith("whole")
+        # What was found wrong is not whole either, but for what else was run to its end.
+        assert is_whole(tier) == whole or ROWS[exact][0] == "FAIL"
+
+
+def test_the_reason_is_the_gravest(right):
+    found = tiers(right)
+    judged, large = right
+    assert reason(found["not enumerable"]) == "cannot follow a call"
+    assert reason(found["aborted"]) == "the limit of 1 s passed"
+    assert "could not be told from rounding" in reason(found["one of two undecided"])
+    assert reason(found["a core instance left out"]).endswith(f"the budget on {large.name}")
+    assert reason(found["nothing judged"]) == "no instance could be run"
+    assert why_open(found["aborted"], sampled("PASS")) == "the limit of 1 s passed"
+    assert why_open(found["not enumerable"], sampled("INCONCLUSIVE")) == (
+        "the budget ends in the pilot"
+    )
+    assert why_open(found["not enumerable"], sampled("PASS")) == (
+        "the promised power was not reached"
+    )
+    assert judged.model.name not in reason(found["whole"])
+
+
+def test_findings_are_the_probes_first_and_warnings_are_none(right):
+    found = tiers(right)
+    strict = probe("warning, strict")
+    assert findings_of(found["a violation"], (strict, probe("ok"))) == [
+        "probe inputs: seen",
+        "emits: emitted token 9",
+    ]
+    assert findings_of(found["not enumerable, with a warning"], (probe("warning"),)) == []
+    (line,) = findings_of(found["a deviation"], ())
+    assert line.startswith("the exact law on ")
+    assert "no rounding" not in line
+    judged = found["a deviation"].failure
+    lifted = replace(judged, held=replace(judged.held, lifted=True, dtype="bfloat16"))
+    (line,) = findings_of(failing(lifted), ())
+    assert line.endswith(", although computed in float64: no rounding of bfloat16")
