@@ -9,34 +9,65 @@ import importlib
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from simverify.comparing.comparison import compare
+    from simverify.api.audit import audit, self_test
+    from simverify.api.compare import compare
+    from simverify.api.files import load
+    from simverify.api.outputs import audit_outputs
+    from simverify.api.replay import replay
     from simverify.errors import SimverifyError, UsageError
     from simverify.models import get_model, load_model
-    from simverify.results import CompareRun
+    from simverify.planning import plan
+    from simverify.results import AuditRun, CompareRun, OutputRun, PlanRun, SelfTestRun
+    from simverify.symbolic import CannotEnumerate
+    from simverify.symbolic.outcomes import exact_law
     from simverify.verifiers import VERIFIERS, Verifier, get_verifier
 
 __all__ = [
     "VERIFIERS",
+    "AuditRun",
+    "CannotEnumerate",
     "CompareRun",
+    "OutputRun",
+    "PlanRun",
+    "SelfTestRun",
     "SimverifyError",
     "UsageError",
     "Verifier",
+    "audit",
+    "audit_outputs",
     "compare",
+    "exact_law",
     "get_model",
     "get_verifier",
+    "load",
     "load_model",
+    "plan",
+    "replay",
+    "self_test",
 ]
 
 _HOME = {
     "VERIFIERS": "verifiers",
+    "AuditRun": "results",
+    "CannotEnumerate": "symbolic",
     "CompareRun": "results",
+    "OutputRun": "results",
+    "PlanRun": "results",
+    "SelfTestRun": "results",
     "SimverifyError": "errors",
     "UsageError": "errors",
     "Verifier": "verifiers",
-    "compare": "comparing.comparison",
+    "audit": "api.audit",
+    "audit_outputs": "api.outputs",
+    "compare": "api.compare",
+    "exact_law": "symbolic.outcomes",
     "get_model": "models",
     "get_verifier": "verifiers",
+    "load": "api.files",
     "load_model": "models",
+    "plan": "planning",
+    "replay": "api.replay",
+    "self_test": "api.audit",
 }
 
 

@@ -11,3 +11,24 @@ class UsageError(SimverifyError):
     """Bad input: a wrong option, name, file or model."""
 
     exit_code = 2
+
+
+class OptionError(UsageError):
+    """Bad input that names options, each as ``{top_k}`` in its text.
+
+    The message has them as the command line does, ``--top-k``; ``in_python`` as keywords.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text.format_map(_Flags()))
+        self.in_python = text.format_map(_Keywords())
+
+
+class _Flags(dict[str, str]):
+    def __missing__(self, name: str) -> str:
+        return f"--{name.replace('_', '-')}"
+
+
+class _Keywords(dict[str, str]):
+    def __missing__(self, name: str) -> str:
+        return name

@@ -52,8 +52,9 @@ def audit_facts(run: AuditRun) -> Iterator[Fact]:
             f"{say.count(tier.samples, 'call')}, {say.count(len(tier.tests), 'test')}: "
             f"false-alarm rate {tier.alpha:g}, on {looked_on(tier)}",
         )
-        for sizes, found, bound in promises(tier):
-            what = f"power {tier.power:g} against {found}" + (f", {bound}" if bound else "")
+        for sizes, found, asked, bound in promises(tier):
+            what = f"power {tier.power:g} against {found}, asked against {asked:g}"
+            what += f", {bound}" if bound else ""
             yield Fact(f"On {sizes}", what)
         if tier.certificate is not None:
             yield Fact("Certificate", certified_on(tier, tier.certificate))

@@ -19,39 +19,44 @@ from simverify.reports.audit.found import (
 from simverify.reports.audit.sampled import promises, scope
 from simverify.reports.audit.wrong import what_is_wrong
 from simverify.reports.faults import suspicion
+from simverify.reports.terminal import WIDTH
 from simverify.reports.words import MOST_ITEMS, bounded, first
 from simverify.results import AuditRun, Breach, Counterexample, Instance, Localisation
-
-WIDTH = 80
 
 LONGEST = 10_000
 """Characters of one text: longer ones, which code under audit may raise, stand in the document."""
 
 _MOST_LINES = 200
 _MOST_PAIRS = 100
+_FEW_NOTES = 2
 
 
-def verdict_lines(run: AuditRun) -> list[str]:
+def verdict_lines(run: AuditRun, *, verbose: bool = False) -> list[str]:
     """Return the verdict, what it rests on and, of a PASS, what it refutes.
 
-    Lines have 80 columns at most and no control characters.
+    ``verbose``: with every note and the name of every fault. Lines have 80 columns at most and
+    no control characters.
     """
+    notes = [f"note: {note}" for note in run.notes]
+    if not verbose and len(notes) > _FEW_NOTES:
+        more = count(len(notes) - _FEW_NOTES, "note")
+        notes = [*notes[:_FEW_NOTES], f"{more} more: see --verbose"]
     return [
         *_wrap(f"{run.verdict} {run.spec}: {scope(run)}, seed {run.seed}"),
         *_wrap(_exact(run)),
-        *_wrap(_sampled(run)),
-        *_wrap(f"refutes the faults {', '.join(run.refuted)}" if run.refuted else ""),
-        *_bounded([f"note: {note}" for note in run.notes]),
+        *_wrap(_sampled(run) if verbose else _sampled_in_short(run)),
+        *_wrap(_refuted(run, verbose=verbose)),
+        *_bounded(notes),
     ]
 
 
-def failure_lines(run: AuditRun) -> list[str]:
+def audit_lines(run: AuditRun, *, verbose: bool = False) -> list[str]:
     """Return the verdict and all that explains it: counterexample, faults, probes, command.
 
     Lines have 80 columns at most, but for a command of which one word is longer; no line has
     control characters, whatever the code under audit raised.
     """
-    sections = [verdict_lines(run)]
+    sections = [verdict_lines(run, verbose=verbose)]
     if run.sampled is not None and run.verdict == "FAIL":
         words = what_is_wrong(run)  # the tests' names alone say little
         sections.append(_wrap(words[0].upper() + words[1:]))
@@ -97,8 +102,8 @@ def _sampled(run: AuditRun) -> str:
         f"sampled: {count(tier.samples, 'call')}, {count(len(tier.tests), 'test')}, false-alarm "
         f"rate {tier.alpha:g}"
     )
-    for sizes, found, bound in promises(tier):
-        line += f"; on {sizes}: power {tier.power:g} against {found}"
+    for sizes, found, asked, bound in promises(tier):
+        line += f"; on {sizes}: power {tier.power:g} against {found}, asked against {asked:g}"
         line += f", {bound}" if bound else ""
     line += "; nothing is promised beyond"
     if tier.certificate is not None:
@@ -107,6 +112,27 @@ def _sampled(run: AuditRun) -> str:
         number = len(tier.faults.refuted)
         line += f"; refutes {number} of {number + len(tier.faults.not_refuted)} named faults"
     return line
+
+
+def _sampled_in_short(run: AuditRun) -> str:
+    """What the sampled tier did: its size, its error rate and what it would have found."""
+    tier = run.sampled
+    if tier is None:
+        return ""
+    line = (
+        f"sampled: {count(tier.samples, 'call')}, {count(len(tier.tests), 'test')}; a lossless "
+        f"verifier fails with probability {tier.alpha:g} at most"
+    )
+    found = [f"{size} on {sizes}" for sizes, size, _, _ in promises(tier)]
+    return f"{line}; found with probability {tier.power:g}: {'; '.join(found)}"
+
+
+def _refuted(run: AuditRun, *, verbose: bool) -> str:
+    if not run.refuted:
+        return ""
+    if verbose:
+        return f"refutes the faults {', '.join(run.refuted)}"
+    return f"refutes {count(len(run.refuted), 'named fault')} (simverify faults)"
 
 
 def _breach(found: Breach) -> list[str]:

@@ -21,8 +21,8 @@ def looked_on(tier: SampledTier) -> str:
     return f"{sizes} only"
 
 
-def promises(tier: SampledTier) -> Iterator[tuple[str, str, str | None]]:
-    """Yield, for the instances of which the same TV is asked: sizes, TV found, and its bound.
+def promises(tier: SampledTier) -> Iterator[tuple[str, str, float, str | None]]:
+    """Yield, for the instances of which the same TV is asked: sizes, TV found, asked, its bound.
 
     The bound, of a PASS, is the largest of them.
     """
@@ -32,7 +32,7 @@ def promises(tier: SampledTier) -> Iterator[tuple[str, str, str | None]]:
         reached = f"TV {max(found):.2g} or more" if len(found) == len(here) else "no TV yet"
         bounds = [x.bound for x in here if x.bound is not None]
         bound = f"TV at most {max(bounds):.3g}" if bounds else None
-        yield _sizes(here), f"{reached}, asked against {detect:g}", bound
+        yield _sizes(here), reached, detect, bound
 
 
 def certified_on(tier: SampledTier, certificate: Certificate) -> str:

@@ -9,7 +9,7 @@ from simverify.reports.audit.counterexample import (
     trial_blocks,
 )
 from simverify.reports.audit.facts import audit_facts, audit_ruling
-from simverify.reports.audit.failure import failure_lines
+from simverify.reports.audit.failure import audit_lines
 from simverify.reports.audit.sampled import certified_on, promises
 from simverify.reports.faults import fault_blocks
 from simverify.reports.view import (
@@ -95,8 +95,11 @@ def _promise(run: AuditRun) -> Iterator[Block]:
         rows += [
             ("false-alarm rate (alpha)", f"{tier.alpha:g} for the whole run"),
             *(
-                (f"power on {sizes}", f"{tier.power:g} against a mean one-token {found}")
-                for sizes, found, _ in promises(tier)
+                (
+                    f"power on {sizes}",
+                    f"{tier.power:g} against a mean one-token {found}, asked against {asked:g}",
+                )
+                for sizes, found, asked, _ in promises(tier)
             ),
             ("samples", f"{say.count(tier.samples, 'call')}, {say.count(tier.looks, 'look')}"),
         ]
@@ -169,7 +172,7 @@ def _details(run: AuditRun) -> Iterator[Block]:
 
 def _cases(run: AuditRun) -> Iterator[Case]:
     if run.verdict == "FAIL":
-        yield Case(f"audit {run.spec}", "failed", "\n".join(failure_lines(run)))
+        yield Case(f"audit {run.spec}", "failed", "\n".join(audit_lines(run)))
     elif run.verdict == "INCONCLUSIVE":
         yield Case(f"audit {run.spec}", "inconclusive", run.inconclusive or "")
     else:

@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from simverify.models import DEFAULT_DISTANCE
+from simverify.reports.compare.brief import sentence, under
 from simverify.reports.compare.decoded import bound_words, decoded_line, optimum_words
 from simverify.reports.compare.pair_lines import pair_lines, times
 from simverify.reports.compare.speedups import speedup_words
@@ -14,6 +15,7 @@ from simverify.reports.compare.terminal_basis import LONG_FRACTION, METHODS, bas
 from simverify.reports.compare.words import verdict_line
 from simverify.reports.console import line
 from simverify.reports.faults import suspicion
+from simverify.reports.terminal import STYLE
 from simverify.reports.words import MOST_ITEMS, first
 from simverify.results import (
     CompareResult,
@@ -22,47 +24,57 @@ from simverify.results import (
     Measured,
     ModelInfo,
     Timing,
-    Verdict,
 )
 
-_STYLE: dict[Verdict, str] = {"PASS": "green", "FAIL": "bold red", "INCONCLUSIVE": "yellow"}
 
-
-def print_comparison(run: CompareRun, console: Console) -> None:
-    """Print the tables of a comparison, what they rest on, and the verdict."""
+def print_comparison(run: CompareRun, console: Console, *, verbose: bool = False) -> None:
+    """Print the tables of a comparison and the verdict; ``verbose``: all that they rest on."""
     speeds = {(timing.model, timing.verifier): timing for timing in run.meta.timings}
     for model in run.models:
         rows = [row for row in run.results if row.model == model.name]
         console.print(line(_title(run, model), "bold"))
-        console.print(_model_table(rows, speeds))
-        for words in [*methods(rows), *basis(rows)]:
-            console.print(line(words, "dim"))
-        if run.decoding is not None:
-            console.print(line(decoded_line(run.decoding), "dim"))
-            console.print(line(optimum_words(run), "dim"))
-        where = bound_words(model.bounds)
-        bound = _number(model.bounds.coupling)
-        console.print(line(f"coupling bound on one iteration{where}: {bound}"))
-        failed, more = first([words for row in rows for words in _found(row)], MOST_ITEMS)
-        for words in failed:
-            console.print(line(words, _STYLE["FAIL"]))
-        if more:
-            console.print(f"{more:,} lines more stand in the run file")
-        for words in pair_lines(run, rows):
-            console.print(line(words))
-        if (found := times(run, model.name)) is not None:
-            caption, table = found
-            console.print(line(caption))
-            console.print(table)
-        for words in speedup_words(run, model.name):
-            console.print(line(words, "dim"))
+        console.print(_model_table(rows, speeds, verbose=verbose))
+        if verbose:
+            _print_basis(run, model, rows, console)
+        else:
+            for words in under(run, model, rows):
+                console.print(line(words, STYLE["FAIL"] if words.startswith("FAIL") else "dim"))
         if any(row.calls for row in rows):
             console.print(_calls_table(rows))
             if any(entry.exact is None for row in rows for entry in row.calls):
                 console.print(line("no exact number of tokens: shown, not judged", "dim"))
         console.print()
-    console.print(line(promise(run)))
-    console.print(line(verdict_line(run), _STYLE[run.verdict]))
+    if verbose:
+        console.print(line(promise(run)))
+    words = verdict_line(run) if verbose else sentence(run)
+    console.print(line(words, STYLE[run.verdict]))
+
+
+def _print_basis(
+    run: CompareRun, model: ModelInfo, rows: list[CompareResult], console: Console
+) -> None:
+    """Print what one model's table rests on, and all that failed."""
+    for words in [*methods(rows), *basis(rows)]:
+        console.print(line(words, "dim"))
+    if run.decoding is not None:
+        console.print(line(decoded_line(run.decoding), "dim"))
+        console.print(line(optimum_words(run), "dim"))
+    where = bound_words(model.bounds)
+    bound = _number(model.bounds.coupling)
+    console.print(line(f"coupling bound on one iteration{where}: {bound}"))
+    failed, more = first([words for row in rows for words in _found(row)], MOST_ITEMS)
+    for words in failed:
+        console.print(line(words, STYLE["FAIL"]))
+    if more:
+        console.print(f"{more:,} lines more stand in the run file")
+    for words in pair_lines(run, rows):
+        console.print(line(words))
+    if (found := times(run, model.name)) is not None:
+        caption, table = found
+        console.print(line(caption))
+        console.print(table)
+    for words in speedup_words(run, model.name):
+        console.print(line(words, "dim"))
 
 
 def _found(row: CompareResult) -> Iterator[str]:
@@ -87,15 +99,18 @@ def _title(run: CompareRun, model: ModelInfo) -> str:
     return title
 
 
-def _model_table(rows: list[CompareResult], speeds: dict[tuple[str, str], Timing]) -> Table:
+def _model_table(
+    rows: list[CompareResult], speeds: dict[tuple[str, str], Timing], *, verbose: bool
+) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     # Real models are a million times slower than tables.
     unit, per = ("calls\n/s", 1.0) if _decoded(rows) else ("Mblk\n/s", 1e6)
     table.add_column(Text("\nverifier"), no_wrap=True)
     table.add_column(Text("\nlossless"), no_wrap=True)
+    by = ("\nby",) if verbose else ()  # the lines that say what it means come with it
     for header in (
         "\nE[tau]",
-        "\nby",
+        *by,
         "measured\n99.9%",
         "block\neff.",
         "of\nopt.",
@@ -109,9 +124,9 @@ def _model_table(rows: list[CompareResult], speeds: dict[tuple[str, str], Timing
         tier = "" if verdict == "INCONCLUSIVE" else f" {row.lossless.tier}"
         table.add_row(
             line(row.verifier),
-            Text(verdict + tier, style=_STYLE[verdict]),
+            Text(verdict + tier, style=STYLE[verdict]),
             _value(row.expected_accepted),
-            METHODS[row.expected_accepted.method][0],
+            *((METHODS[row.expected_accepted.method][0],) if verbose else ()),
             _interval(row.measured),
             _fixed(row.block_efficiency, 3),
             f"{row.optimality:.1%}",

@@ -9,6 +9,7 @@ from rich.text import Text
 from simverify.names import clean
 from simverify.reports.audit.found import count
 from simverify.reports.compare.decoded import law_words
+from simverify.reports.terminal import STYLE, WIDTH
 from simverify.reports.view import Block, Case, Cell, Command, Fact, Items, Report, Section, Table
 from simverify.reports.words import (
     MOST_ITEMS,
@@ -18,9 +19,6 @@ from simverify.reports.words import (
     tests_table,
 )
 from simverify.results import OutputRun
-
-_WIDTH = 80
-_STYLE = {"PASS": "green", "FAIL": "bold red", "INCONCLUSIVE": "yellow"}
 
 
 def output_report(run: OutputRun) -> Report:
@@ -42,13 +40,13 @@ def output_report(run: OutputRun) -> Report:
 
 def print_outputs(run: OutputRun, console: Console) -> None:
     """Print the verdict, what it rests on, and the command."""
-    console.print(Text(clean(f"{run.verdict} {run.source}"), style=_STYLE[run.verdict]))
+    console.print(Text(clean(f"{run.verdict} {run.source}"), style=STYLE[run.verdict]))
     lines = [_ruling(run)]
     lines += [f"{fact.name}: {fact.text}" for fact in _facts(run)]
     lines += [f"what failed: {finding}" for finding in run.findings]
     lines += [f"note: {note}" for note in run.notes]
     for line in lines:
-        for part in textwrap.wrap(clean(line, 2000), _WIDTH, subsequent_indent="  "):
+        for part in textwrap.wrap(clean(line, 2000), WIDTH, subsequent_indent="  "):
             console.print(Text(part), soft_wrap=True)
     if run.verdict != "PASS":
         console.print(Text(f"to reproduce: {shell(run.reproduce)}"), soft_wrap=True)

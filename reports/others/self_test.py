@@ -5,10 +5,9 @@ from rich.table import Table
 from rich.text import Text
 
 from simverify.reports.console import line
+from simverify.reports.terminal import STYLE
 from simverify.reports.words import MOST_ITEMS, MOST_ROWS, first, listed
-from simverify.results import SelfTestRun, Verdict
-
-_STYLE: dict[Verdict, str] = {"PASS": "green", "FAIL": "bold red", "INCONCLUSIVE": "yellow"}
+from simverify.results import SelfTestRun
 
 OUTCOMES = {
     ("fault", True): "caught",
@@ -41,4 +40,4 @@ def print_self_test(run: SelfTestRun, console: Console) -> None:
     if more:
         console.print(f"{more:,} entries more stand in the run file")
     unexpected = listed(run.unexpected, MOST_ITEMS) or words
-    console.print(Text(f"{run.verdict}: {unexpected}", style=_STYLE[run.verdict]))
+    console.print(Text(f"{run.verdict}: {unexpected}", style=STYLE[run.verdict]))

@@ -1,8 +1,7 @@
 """What commands share: exit codes, progress on standard error, a console of fixed width."""
 
-import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import fill
@@ -15,12 +14,11 @@ from rich.text import Text
 from simverify.cli.streams import discard_output, say_error
 from simverify.errors import UsageError
 from simverify.names import printable
+from simverify.reports.terminal import WIDTH, Trimmed
 
 if TYPE_CHECKING:
     from simverify.results import Document
 
-VERDICT_STYLE = {"PASS": "green", "FAIL": "bold red", "INCONCLUSIVE": "yellow"}
-WIDTH = 80
 EXIT_CODES = {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3}
 
 
@@ -39,20 +37,6 @@ Whole = Annotated[int, Parameter(converter=_whole)]
 OptionalWhole = Annotated[int | None, Parameter(converter=_whole)]
 
 
-class _Trimmed:
-    """A text stream without the blanks that tables leave at the end of their lines."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        self._stream.write(re.sub(r" +(?=\n)", "", text))
-        return len(text)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-
 class _OutputConsole(Console):
     """Goes on without a word when the reader leaves, so that the exit code is the verdict's."""
 
@@ -65,7 +49,7 @@ def output_console() -> Console:
     """Console for results: a pipe gets 80 columns, a terminal its own width."""
     if sys.stdout.isatty():
         return _OutputConsole(highlight=False)
-    return _OutputConsole(highlight=False, width=WIDTH, file=cast("TextIO", _Trimmed(sys.stdout)))
+    return _OutputConsole(highlight=False, width=WIDTH, file=cast("TextIO", Trimmed(sys.stdout)))
 
 
 def print_entries(entries: Iterable[tuple[str, Sequence[str]]]) -> None:
@@ -90,17 +74,6 @@ def progress(quiet: bool) -> Iterator[Callable[[str], None]]:
             yield lambda line: status.update(Text(line))  # a name may look like markup
     else:
         yield lambda line: say_error(fill(printable(line), WIDTH, subsequent_indent="  "))
-
-
-def refuse(options: Mapping[str, object], why: str) -> None:
-    """Raise ``UsageError`` for the first of ``options`` that was given.
-
-    By parameter name; None, and False of a switch, is what was not. ``why``: the line, with
-    the option's name for ``{}``.
-    """
-    for name, value in options.items():
-        if value is not None and value is not False:
-            raise UsageError(why.format(f"--{name.replace('_', '-')}"))
 
 
 def check_output(json: str | None, report: Path | None = None) -> None:

@@ -16,16 +16,14 @@ from simverify.simulators.kernels import compiled_before
 from simverify.simulators.run import default_threads
 from simverify.verifiers import get_verifier
 
-DEFAULT_MODELS = ("toy", "compact", "markov-64", "ngram")
-DEFAULT_VERIFIERS = ("token", "block", "greedy", "match")
 POWER = 0.9
 MAX_CALLS = 1000
 MIN_BLOCKS, MAX_BLOCKS = 2, 10**10
 
 
 def compare(
-    models: Sequence[str | Model] = DEFAULT_MODELS,
-    verifiers: Sequence[str] = DEFAULT_VERIFIERS,
+    models: Sequence[str | Model],
+    verifiers: Sequence[str],
     *,
     gamma: int,
     blocks: int | None = None,

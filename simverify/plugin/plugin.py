@@ -108,7 +108,7 @@ def simverify_audit(request: pytest.FixtureRequest) -> Audit:
         from simverify.auditing.run import audit
         from simverify.auditing.settings import AuditSettings
         from simverify.plugin.subject import find_subject, reproduce
-        from simverify.reports.audit.failure import failure_lines, verdict_lines
+        from simverify.reports.audit.failure import audit_lines, verdict_lines
 
         try:
             chosen = request.config.stash[_SETTINGS] | settings_of_test(request.node)
@@ -125,7 +125,7 @@ def simverify_audit(request: pytest.FixtureRequest) -> Audit:
         if run.verdict == "INCONCLUSIVE" and inconclusive == "warn":
             warnings.warn(InconclusiveWarning("\n".join(verdict_lines(run))), stacklevel=2)
         elif run.verdict != "PASS":
-            pytest.fail("\n".join(failure_lines(run)), pytrace=False)
+            pytest.fail("\n".join(audit_lines(run)), pytrace=False)
         return run
 
     return run_audit

@@ -1,15 +1,13 @@
 """What a test puts on trial: its name, and the command that repeats the audit."""
 
-import os
 import shlex
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+from simverify.api.subjects import spec_of
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Contract, Subject, load_subject
 from simverify.errors import UsageError
@@ -21,7 +19,8 @@ def find_subject(rule: Callable[..., Any] | str, request: pytest.FixtureRequest)
         return load_subject(rule)
     if not callable(rule):
         raise UsageError(f"got {rule!r}: expected a callable or a SPEC")
-    name = _spec(rule, request) or getattr(rule, "__qualname__", type(rule).__name__)
+    found = spec_of(rule, _folder(request), beside=(request.module,))
+    name = found or getattr(rule, "__qualname__", type(rule).__name__)
     return Subject(str(name), rule, None)
 
 
@@ -42,30 +41,6 @@ def reproduce(
     return settings.command(name, contract)
 
 
-def _spec(rule: Callable[..., Any], request: pytest.FixtureRequest) -> str | None:
-    """Return a SPEC that a new process can load: a name at the top of a module, or None."""
-    home = sys.modules.get(getattr(rule, "__module__", None) or "")
-    for module in (home, request.module):
-        if not isinstance(module, ModuleType):
-            continue
-        file, name = module.__file__, _name_in(module, rule)
-        if name is None or file is None or not file.endswith(".py"):
-            continue
-        return f"{os.path.relpath(file, _folder(request))}:{name}"
-    return None
-
-
 def _folder(request: pytest.FixtureRequest) -> Path:
     """Return the folder in which pytest was called."""
     return request.config.invocation_params.dir
-
-
-def _name_in(module: ModuleType, rule: Callable[..., Any]) -> str | None:
-    """Return the path of ``rule`` from the top of ``module``, if it has one."""
-    qualified = str(getattr(rule, "__qualname__", ""))
-    found: object = module
-    for part in qualified.split("."):
-        found = getattr(found, part, None)
-    if found is rule:
-        return qualified
-    return next((name for name, value in vars(module).items() if value is rule), None)

@@ -52,6 +52,7 @@ from simverify.results.comparison import (
 )
 from simverify.results.outputs import OutputRun, Rescoring, Retokenised
 from simverify.results.plan import PlanLine, PlanMeta, PlanRun
+from simverify.results.run import Judged, Run
 from simverify.results.self_test import SelfTestRun, Tried
 
 Document = CompareRun | AuditRun | OutputRun | SelfTestRun | PlanRun
@@ -79,6 +80,7 @@ __all__ = [
     "FailingTrial",
     "FaultAtStrength",
     "Instance",
+    "Judged",
     "Latency",
     "Localisation",
     "Lossless",
@@ -97,6 +99,7 @@ __all__ = [
     "Probe",
     "Rescoring",
     "Retokenised",
+    "Run",
     "SampledModel",
     "SampledTier",
     "SelfTestRun",

@@ -11,6 +11,7 @@ from simverify.results.common import (
     Test,
     Verdict,
 )
+from simverify.results.run import Judged
 
 
 class Instance(Struct, frozen=True):
@@ -183,7 +184,7 @@ class FailingTrial(Struct, frozen=True):
     why: str
 
 
-class AuditRun(Struct, frozen=True, kw_only=True, tag_field="command", tag="audit"):
+class AuditRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="audit"):
     """A ``simverify audit`` run.
 
     ``tier``: what the verdict rests on. ``not_enumerable``: why code, or part of it, went to the

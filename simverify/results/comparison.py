@@ -11,6 +11,7 @@ from simverify.results.common import (
     Test,
     Verdict,
 )
+from simverify.results.run import Judged
 
 
 class Expected(Struct, frozen=True):
@@ -249,7 +250,7 @@ class Decoding(Struct, frozen=True):
     trace_sha256: str | None = None
 
 
-class CompareRun(Struct, frozen=True, tag_field="command", tag="compare"):
+class CompareRun(Judged, frozen=True, tag_field="command", tag="compare"):
     """A ``simverify compare`` run.
 
     ``alpha``: probability that a run in which every verifier is right reports a fault.

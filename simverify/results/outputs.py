@@ -3,6 +3,7 @@
 from typing import Literal
 
 from simverify.results.common import Certificate, Meta, Struct, Test, Verdict
+from simverify.results.run import Judged
 
 
 class Retokenised(Struct, frozen=True):
@@ -35,7 +36,7 @@ class Rescoring(Struct, frozen=True):
     margin: float
 
 
-class OutputRun(Struct, frozen=True, tag_field="command", tag="audit-outputs"):
+class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     """An audit of tokens that another engine emitted, against the target's rescored rows.
 
     ``source``: the file or the address; ``sha256``: of the judged ids. ``requests``: those that

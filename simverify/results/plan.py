@@ -3,6 +3,7 @@
 from typing import Literal
 
 from simverify.results.common import Meta, Struct
+from simverify.results.run import Run
 
 
 class PlanLine(Struct, frozen=True):
@@ -30,7 +31,7 @@ class PlanMeta(Meta, frozen=True, kw_only=True):
     row_seconds: tuple[float | None, ...]
 
 
-class PlanRun(Struct, frozen=True, tag_field="command", tag="plan"):
+class PlanRun(Run, frozen=True, tag_field="command", tag="plan"):
     """What a claim costs, or what a budget detects.
 
     ``asked``: which of the three was given. ``deviation`` is null in a plan from a budget,

@@ -3,6 +3,7 @@
 from typing import Literal
 
 from simverify.results.common import Meta, Struct, Verdict
+from simverify.results.run import Judged
 
 
 class Tried(Struct, frozen=True):
@@ -26,7 +27,7 @@ class Tried(Struct, frozen=True):
         return self.caught == (self.kind == "fault")
 
 
-class SelfTestRun(Struct, frozen=True, tag_field="command", tag="self-test"):
+class SelfTestRun(Judged, frozen=True, tag_field="command", tag="self-test"):
     """A ``simverify audit --self-test`` run.
 
     ``verdict``: PASS if every fault was caught and every control passed, else FAIL.

@@ -65,6 +65,8 @@ class Source:
         self.draws: list[Uniform | int] = []
         self.products: list[tuple[Chain, float, bool]] = []
         self.slack = 0.0
+        self._drawn = self._counted = 0
+        self._ways = 1
         self.failure: CannotEnumerate | None = None
         self.cut = False
         self.sequences.begin()
@@ -99,15 +101,25 @@ class Source:
         return index
 
     def uniform(
-        self, stream: Stream | None = None, kind: Hashable = "uniform", *, one_word: bool = True
+        self,
+        stream: Stream | None = None,
+        kind: Hashable = "uniform",
+        *,
+        one_word: bool = True,
+        among: int | None = None,
     ) -> "Uniform | float":
         """Return the next uniform of a stream (a fresh one without a stream).
 
-        ``kind`` and ``one_word``: see :meth:`.Sequences.next`.
+        ``kind`` and ``one_word``: see :meth:`.Sequences.next`. ``among``: between how many
+        equally likely things it decides, where that is all that it decides.
         """
+
+        def new() -> "Uniform | float":
+            return self._fresh(among)
+
         if stream is None or stream.key is None:
-            return self._fresh()
-        draw: Uniform | float = self.sequences.next(stream, kind, self._fresh, one_word=one_word)
+            return new()
+        draw: Uniform | float = self.sequences.next(stream, kind, new, one_word=one_word)
         return draw
 
     def exponential(self, stream: Stream, kind: Hashable = "exponential") -> Any:
@@ -131,6 +143,11 @@ class Source:
         if link not in self._chains:
             self._chains[link] = Chain(self, previous, last)
         return self._chains[link]
+
+    @property
+    def ways(self) -> int | None:
+        """Of how many equally likely ways the path is some; None if a draw is not of that kind."""
+        return self._ways if self._counted == self._drawn else None
 
     def find(self, kind: str, severity: Severity, message: str) -> None:
         """Record a finding; the first of a kind is kept."""
@@ -170,7 +187,11 @@ class Source:
         """Seeds set on the path so far, and oftener than a rule that seeds itself once may."""
         return self.sequences.constants(most=1 if self.seed_once else 0)
 
-    def _fresh(self) -> "Uniform | float":
+    def _fresh(self, among: int | None = None) -> "Uniform | float":
+        self._drawn += 1
+        if among is not None:
+            self._counted += 1
+            self._ways *= among
         if self.plan is not None:
             return float(self._next_of_plan(self.plan))
         atom = Uniform(self)
@@ -178,6 +199,7 @@ class Source:
         return atom
 
     def _outcome(self, weights: Sequence[float]) -> int:
+        self._drawn += 1
         if self.plan is not None:
             return int(self._next_of_plan(self.plan))
         total = float(sum(weights))

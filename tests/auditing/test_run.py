@@ -13,7 +13,7 @@ from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject, load_subject
 from simverify.errors import UsageError
 from simverify.models import get_model
-from simverify.reports.audit.failure import failure_lines
+from simverify.reports.audit.failure import audit_lines
 from simverify.results import Probe
 from simverify.verifiers import VERIFIERS
 from simverify.verifiers.greedy import GreedyBlock
@@ -182,10 +182,10 @@ def test_a_failure_of_a_probe_alone_says_what_failed():
     failed = replace(
         right, verdict="FAIL", probes=(probe,), findings=("probe output: did not return",)
     )
-    lines = failure_lines(failed)
+    lines = audit_lines(failed)
     assert lines[lines.index("What failed:") + 1] == "  probe output: did not return"
     other = replace(failed, findings=(*failed.findings, "raises: raised ValueError"))
-    assert "  probe output: did not return" not in failure_lines(other)
+    assert "  probe output: did not return" not in audit_lines(other)
 
 
 def test_a_right_rule_has_no_breach():

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from simverify.reports.audit.failure import failure_lines
+from simverify.reports.audit.failure import audit_lines
 from simverify.results import (
     AuditRun,
     Counterexample,
@@ -128,4 +128,4 @@ PASSED = replace(
 
 def words(run):
     """The text of an audit on one line."""
-    return " ".join(" ".join(failure_lines(run)).split())
+    return " ".join(" ".join(audit_lines(run, verbose=True)).split())

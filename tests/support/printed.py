@@ -20,7 +20,8 @@ def small_comparison():
 
 def shown(run, width=80, **options):
     file = io.StringIO()
-    print_comparison(run, Console(file=file, width=width, highlight=False, **options))
+    console = Console(file=file, width=width, highlight=False, **options)
+    print_comparison(run, console, verbose=True)
     return file.getvalue()
 
 

@@ -1,17 +1,13 @@
 """``simverify audit``."""
 
-from dataclasses import fields
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
-from rich.text import Text
 
-from simverify.cli.commands.outputs import OutputOptions, audit_emitted
+from simverify.cli.commands.outputs import judge_emitted
 from simverify.cli.common import (
     EXIT_CODES,
-    VERDICT_STYLE,
     OptionalWhole,
     Whole,
     check_output,
@@ -20,12 +16,9 @@ from simverify.cli.common import (
     output_console,
     progress,
 )
-from simverify.cli.live import live_of
-from simverify.cli.ways import chosen_way
 
 if TYPE_CHECKING:
-    from simverify.auditing.settings import AuditSettings
-    from simverify.results import AuditRun
+    from simverify.results import AuditRun, OutputRun, SelfTestRun
 
 
 def audit(
@@ -67,6 +60,7 @@ def audit(
     threads: OptionalWhole = None,
     json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     report: Path | None = None,
+    verbose: Annotated[bool, Parameter(negative=())] = False,
     quiet: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Put a verifier on trial: exactly where its paths can be followed, or on real models.
@@ -157,96 +151,51 @@ def audit(
         Write the result document to this file, or to standard output for "-".
     report
         Write HTML, Markdown, JUnit XML and the run file to this folder.
+    verbose
+        Print every note, and the name of every fault that is refuted.
     quiet
         No progress on standard error.
     """
-    given = locals()  # every option by its name
-    way = chosen_way(given)
+    from simverify.api.ways import chosen_way
+
+    models: dict[str, Any] = {
+        "target": target, "draft": draft, "prompts": prompts, "tokens": tokens,
+        "temperature": temperature, "top_k": top_k, "top_p": top_p, "device": device,
+        "dtype": dtype, "threads": threads,
+    }  # fmt: skip
+    code: dict[str, Any] = {
+        "contract": contract, "gamma": gamma, "vocab": vocab, "strict_probes": strict_probes,
+        "batch": batch, "eos": eos, "trace": trace, "engine_path": engine_path,
+        "tolerance": tolerance, "max_paths": max_paths, "max_samples": max_samples,
+        "seconds": seconds,
+    }  # fmt: skip
+    served: dict[str, Any] = {
+        "outputs": outputs, "endpoint": endpoint, "samples": samples, "max_tokens": max_tokens,
+        "served_model": served_model, "keep": keep, "ball": ball,
+    }  # fmt: skip
+    rates: dict[str, Any] = {"alpha": alpha, "detect": detect, "seed": seed}
+    way = chosen_way({"spec": spec, "self_test": self_test, **models, **code, **served})
     check_output(json, report)
+    run: AuditRun | OutputRun | SelfTestRun
     if way == "emitted":
-        emitted = OutputOptions(**{own.name: given[own.name] for own in fields(OutputOptions)})
-        return audit_emitted(emitted, alpha, detect, seed, json, report, quiet)
-    from simverify.auditing.settings import AuditSettings
-
-    wide = {"gamma": gamma, "vocab_size": vocab} if way in ("small", "self-test") else {}
-    limits = {"max_paths": max_paths, "max_samples": max_samples, "seconds": seconds}
-    sizes: dict[str, Any] = {k: v for k, v in (wide | limits).items() if v is not None}
-    settings = AuditSettings(
-        **sizes,
-        engine_path=None if engine_path is None else str(engine_path),
-        tolerance=tolerance,
-        alpha=alpha,
-        detect=(0.04 if way in ("trace", "live") else 0.01) if detect is None else detect,
-        seed=seed,
-        strict_probes=strict_probes,
-        batch=batch,
-        eos=eos,
-    )
-    if way == "self-test":
-        return _self_test(settings, json, report, quiet)
-    assert spec is not None
-    if json is not None:
-        json_text_iv(spec)
-    run = _run(spec, given, settings)
-    if deliver(run, json, report):
-        print_audit(run)
-    return EXIT_CODES[run.verdict]
-
-
-def _run(spec: str, given: dict[str, Any], settings: "AuditSettings") -> "AuditRun":
-    """Audit ``spec`` in a child process, on a trace, on real models or on small instances."""
-    from simverify.auditing.process.supervised import Conduct, supervised_audit
-    from simverify.auditing.subject import load_subject
-    from simverify.reports.write import RUN_FILE
-
-    conduct: Conduct | None = None
-    again: str | None
-    if (trace := given["trace"]) is not None:
-        from simverify.auditing.real.recorded import audit_recorded, recorded_command
-
-        again = recorded_command(spec, trace, settings)
-        conduct = partial(audit_recorded, folder=trace, settings=settings)
-    elif given["target"] is not None:
-        live = live_of(given)
-        from simverify.auditing.real.live import audit_live
-
-        again = live.command(spec, settings)
-        conduct = partial(audit_live, live=live, settings=settings)
+        run = judge_emitted({**served, **models, **rates}, json, report, quiet=quiet)
     else:
-        json, report = given["json"], given["report"]
+        from simverify.api.audit import AuditOptions, run_audit, self_test_of
+        from simverify.api.real import RealModels
+        from simverify.reports.write import RUN_FILE
+
+        options = AuditOptions(**code, **rates, real=RealModels(**models))
         kept = report / RUN_FILE if report is not None and json in (None, "-") else json
         again = None if kept in (None, "-") else f"simverify replay {kept}#0"
-    with progress(given["quiet"]) as say:
-        return supervised_audit(
-            partial(load_subject, spec, settings.engine_path, seconds=settings.seconds),
-            given["contract"],
-            settings,
-            spec=spec,
-            reproduce=again,
-            conduct=conduct,
-            progress=say,
-        )
-
-
-def print_audit(run: "AuditRun") -> None:
-    """Print an audit's result."""
-    from simverify.reports.audit.failure import failure_lines
-
-    verdict, *lines = failure_lines(run)
-    console = output_console()
-    console.print(Text(verdict, style=VERDICT_STYLE[run.verdict]))
-    for line in lines:
-        console.print(Text(line), soft_wrap=True)
-
-
-def _self_test(
-    settings: "AuditSettings", json: str | None, report: Path | None, quiet: bool
-) -> int:
-    from simverify.auditing.self_test import self_test
-    from simverify.reports.others.self_test import print_self_test
-
-    with progress(quiet) as say:
-        run = self_test(settings, progress=say)
+        if spec is not None and json is not None:
+            json_text_iv(spec)
+        with progress(quiet) as say:
+            if spec is None:
+                run = self_test_of(options, progress=say)
+            else:
+                run = run_audit(spec, options, reproduce=again, progress=say)
     if deliver(run, json, report):
-        print_self_test(run, output_console())
+        from simverify.reports.present import print_run
+
+        print_run(run, output_console(), verbose=verbose)
     return EXIT_CODES[run.verdict]

@@ -1,8 +1,10 @@
 """``simverify compare``."""
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -15,14 +17,8 @@ from simverify.cli.common import (
     json_text_iv,
     output_console,
     progress,
-    refuse,
 )
-from simverify.errors import UsageError
-
-if TYPE_CHECKING:
-    from simverify.results import CompareRun
-
-DETECT = 0.01
+from simverify.errors import OptionError, UsageError
 
 
 def compare(
@@ -52,6 +48,7 @@ def compare(
     threads: OptionalWhole = None,
     json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     report: Path | None = None,
+    verbose: Annotated[bool, Parameter(negative=())] = False,
     quiet: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Compare verifiers on models: lossless or not, accepted tokens, optimum, speed.
@@ -105,116 +102,55 @@ def compare(
         Write the result document to this file, or to standard output for "-".
     report
         Write HTML, Markdown, JUnit XML and the run file to this folder.
+    verbose
+        Print all that the verdicts rest on.
     quiet
         No progress on standard error.
     """
-    from simverify.models import DEFAULT_DISTANCE, REAL
-    from simverify.reports.compare.terminal import print_comparison
-
     if gamma is None and trace is None:
-        raise UsageError("--gamma requires an argument: the draft length, such as --gamma 8")
+        raise OptionError("{gamma} requires an argument: the draft length, such as {gamma} 8")
     check_output(json, report)
     if json is not None or report is not None:
         json_text_iv(models)  # the document holds the paths
-    shared: dict[str, Any] = {
-        "gamma": gamma,
-        "cost_ratio": cost_ratio,
-        "alpha": alpha,
-        "seed": seed or 0,
-    }
-    real = {
-        "target": target, "draft": draft, "prompts": prompts, "tokens": tokens, "lanes": lanes,
-        "top-k": top_k, "top-p": top_p, "device": device, "dtype": dtype,
-    }  # fmt: skip
-    simulated = {
-        "blocks": blocks, "calls": calls or None, "eos": eos, "draft-distance": draft_distance,
-    }  # fmt: skip
-    with progress(quiet) as say:
-        shared |= {"progress": say}
-        if trace is not None:
-            own = {**real, **simulated, "temperature": temperature}
-            refuse(own, "{} is not for a trace, which has its own")
-            run = _trace(trace, verifiers, detect, shared | {"seed": seed})
-        elif target is not None or draft is not None or models in REAL:
-            refuse(simulated, "{} is not for real models")
-            if target is None and draft is None:
-                real["target"], real["draft"] = "tiny-llama", models
-            chosen = "token,block,greedy" if verifiers is None else verifiers
-            warmth = 1.0 if temperature is None else temperature
-            run = _real(real, chosen, detect, warmth, threads, shared)
-        else:
-            refuse(
-                real,
-                "{} is not for simulated ones: name --target and --draft, or --models tiny-llama",
-            )
-            chosen = "token,block,greedy,match" if verifiers is None else verifiers
-            run = _simulated(
-                models, chosen, shared, blocks=blocks, calls=calls, eos=eos, threads=threads,
-                detect=DETECT if detect is None else detect,
-                temperature=1.0 if temperature is None else temperature,
-                distance=DEFAULT_DISTANCE if draft_distance is None else draft_distance,
-            )  # fmt: skip
+    from simverify.api.compare import run_comparison
+    from simverify.api.real import RealModels
+    from simverify.comparing import comparison  # noqa: F401 -- loaded before what is kept
+
+    real = RealModels(
+        target=target, draft=draft, prompts=prompts, tokens=tokens, temperature=temperature,
+        top_k=top_k, top_p=top_p, device=device, dtype=dtype, threads=threads,
+    )  # fmt: skip
+    with progress(quiet) as say, _without_what_was_imported():
+        run = run_comparison(
+            _names("--models", models),
+            None if verifiers is None else _names("--verifiers", verifiers),
+            real,
+            gamma=gamma,
+            lanes=lanes,
+            detect=detect,
+            seed=seed,
+            trace=trace,
+            simulated={
+                "blocks": blocks, "calls": calls or None, "eos": eos,
+                "draft_distance": draft_distance,
+            },
+            shared={"cost_ratio": cost_ratio, "alpha": alpha, "progress": say},
+        )  # fmt: skip
     if deliver(run, json, report):
-        print_comparison(run, output_console())
+        from simverify.reports.present import print_run
+
+        print_run(run, output_console(), verbose=verbose)
     return EXIT_CODES[run.verdict]
 
 
-def _simulated(models: str, verifiers: str, shared: Any, **options: Any) -> "CompareRun":
-    from simverify.comparing.comparison import compare as run_comparison
-
-    names = _names("--models", models), _names("--verifiers", verifiers)
-    gc.freeze()  # or full collections go through all that was imported, half a second in all
+@contextmanager
+def _without_what_was_imported() -> Iterator[None]:
+    """Keep what was imported out of garbage collections, half a second in all."""
+    gc.freeze()
     try:
-        return run_comparison(*names, **(shared | options))
+        yield
     finally:
         gc.unfreeze()
-
-
-def _real(
-    given: dict[str, Any],
-    verifiers: str,
-    detect: float | None,
-    temperature: float,
-    threads: int | None,
-    shared: Any,
-) -> "CompareRun":
-    missing = [name for name in ("target", "draft") if given[name] is None]
-    if missing:
-        raise UsageError(f"--{missing[0]} is missing: real models are a target and a draft")
-    bundled = given["target"] == "tiny-llama"
-    if given["prompts"] is None and not bundled:
-        raise UsageError("--prompts is missing: name a file of prompts, JSONL or text")
-    from simverify.comparing.real.pair import compare_pair
-    from simverify.comparing.real.pair_rows import DETECT
-    from simverify.models.real.prompts import read_prompts
-    from simverify.models.real.sampling import Sampling
-    from simverify.models.real.transformer import BUNDLED, load_pair, use_threads
-    from simverify.simulators.decoding.job import LANES
-
-    sampling = Sampling(temperature, given["top-k"], given["top-p"])
-    texts = read_prompts(given["prompts"] or BUNDLED / "prompts.jsonl")
-    names = _names("--verifiers", verifiers)
-    use_threads(threads)
-    pair = load_pair(
-        given["target"], given["draft"], sampling=sampling, device=given["device"] or "cpu",
-        dtype=given["dtype"] or "float32",
-    )  # fmt: skip
-    return compare_pair(
-        pair, texts, names, tokens=given["tokens"], detect=DETECT if detect is None else detect,
-        lanes=LANES if given["lanes"] is None else given["lanes"],
-        prompts_file=None if given["prompts"] is None else str(given["prompts"]), **shared,
-    )  # fmt: skip
-
-
-def _trace(
-    folder: Path, verifiers: str | None, detect: float | None, shared: Any
-) -> "CompareRun":  # fmt: skip
-    from simverify.comparing.real.pair_rows import DETECT
-    from simverify.comparing.real.trace import compare_trace
-    from simverify.simulators.decoding.replay_rules import STATELESS
-
-    names = STATELESS if verifiers is None else _names("--verifiers", verifiers)
-    return compare_trace(folder, names, detect=DETECT if detect is None else detect, **shared)
 
 
 def _names(option: str, text: str) -> list[str]:

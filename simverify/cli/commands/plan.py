@@ -53,7 +53,7 @@ def plan(
         No progress on standard error.
     """
     from simverify.planning import plan as make_plan
-    from simverify.reports.others.plan import print_plan
+    from simverify.reports.present import print_run
 
     check_output(json)
     with progress(quiet) as say:
@@ -69,5 +69,5 @@ def plan(
             progress=say,
         )
     if deliver(run, json):
-        print_plan(run, output_console())
+        print_run(run, output_console())
     return 0

@@ -1,14 +1,11 @@
 """``simverify report``."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from simverify.cli.common import output_console
-
-if TYPE_CHECKING:
-    from simverify.results import Document
 
 
 def report(
@@ -20,6 +17,7 @@ def report(
     junit: Path | None = None,
     report: Path | None = None,
     github: Annotated[bool, Parameter(negative=())] = False,
+    verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Render a run file again: as HTML, Markdown, JUnit, or on the terminal if none is asked.
 
@@ -37,6 +35,8 @@ def report(
         Write all of these and the run file to this folder.
     github
         Print annotations for a GitHub job, and add the Markdown to GITHUB_STEP_SUMMARY.
+    verbose
+        On the terminal, print all that the run file says.
     """
     from simverify.reports.formats.github import annotations, append_summary
     from simverify.reports.formats.html import html_report
@@ -62,26 +62,7 @@ def report(
         for line in annotations(document):
             print(line)
     elif report is None and all(path is None for path, _ in wanted):
-        print_run(document)
+        from simverify.reports.present import print_run
+
+        print_run(document, output_console(), verbose=verbose)
     return 0
-
-
-def print_run(run: "Document") -> None:
-    """Print a run as the command that made it did."""
-    from simverify.cli.commands.audit import print_audit
-    from simverify.reports.compare.terminal import print_comparison
-    from simverify.reports.others.output_view import print_outputs
-    from simverify.reports.others.plan import print_plan
-    from simverify.reports.others.self_test import print_self_test
-    from simverify.results import AuditRun, CompareRun, OutputRun, PlanRun
-
-    if isinstance(run, CompareRun):
-        print_comparison(run, output_console())
-    elif isinstance(run, PlanRun):
-        print_plan(run, output_console())
-    elif isinstance(run, OutputRun):
-        print_outputs(run, output_console())
-    elif isinstance(run, AuditRun):
-        print_audit(run)
-    else:
-        print_self_test(run, output_console())

@@ -103,7 +103,7 @@ def _methods(source: Source) -> dict[str, Callable[..., Any]]:
 
     def below(self: Any, n: int) -> Any:
         # Python draws as many bits as n - 1 has, again and again.
-        u = source.uniform(streams.of(self), ("integer", n), one_word=False)
+        u = source.uniform(streams.of(self), ("integer", n), one_word=False, among=n)
         if isinstance(u, Uniform) or n > FEW_CELLS:
             return integer_below(n, u)
         return sum(u >= i / n for i in range(1, n))
@@ -111,7 +111,9 @@ def _methods(source: Source) -> dict[str, Callable[..., Any]]:
     def getrandbits(self: Any, k: int) -> Any:
         if k < 0:
             raise ValueError("number of bits must be non-negative")
-        return integer_below(2**k, source.uniform(streams.of(self), ("bits", k), one_word=False))
+        n = 2**k
+        u = source.uniform(streams.of(self), ("bits", k), one_word=False, among=n)
+        return integer_below(n, u)
 
     def seed(self: Any, a: Any = None, version: int = 2) -> None:
         constant = lambda x: _constant(x, version)  # noqa: E731

@@ -34,7 +34,7 @@ class Sampler:
 
     def _below(self, n: int, kind: str) -> Any:
         """Return one of 0..n-1, all as likely; ``kind`` says how it is made of words."""
-        u = self.source.uniform(self.stream, (kind, n), one_word=False)
+        u = self.source.uniform(self.stream, (kind, n), one_word=False, among=n)
         return integer_below(n, u)
 
     def _into(self, size: Any, out: Any, one: Callable[[], Any]) -> Any:
@@ -139,7 +139,7 @@ class Sampler:
     def _index(self, n: int, cdf: "list[float] | None", kind: str = "integer") -> int:
         """Return one of 0..n-1 as a number: it is an index."""
         if cdf is None:
-            u = self.source.uniform(self.stream, (kind, n), one_word=False)
+            u = self.source.uniform(self.stream, (kind, n), one_word=False, among=n)
             cuts = [i / n for i in range(1, n)]
         else:
             u, cuts = self._uniform(), cdf[:-1]

@@ -213,7 +213,7 @@ class SymbolicTorch(TorchFunctionMode):
     def _integers(self, low: int, high: int, like: torch.Tensor, generator: Any) -> Any:
         stream, kind = self._stream(generator, like), (*_kind("randint", like), high - low)
         drawn = [
-            low + integer_below(high - low, self.source.uniform(stream, kind))
+            low + integer_below(high - low, self.source.uniform(stream, kind, among=high - low))
             for _ in range(like.numel())
         ]
         return draw_array(drawn, tuple(like.shape)) if drawn else np.zeros(tuple(like.shape))
@@ -237,7 +237,7 @@ class SymbolicTorch(TorchFunctionMode):
         stream, left = self._stream(generator, empty), list(range(n))
         order = []
         while left:
-            u = self.source.uniform(stream, ("randperm", n, len(left)))
+            u = self.source.uniform(stream, ("randperm", n, len(left)), among=len(left))
             cuts = [i / len(left) for i in range(1, len(left))]
             place = u.locate(cuts) if isinstance(u, Uniform) else sum(u >= c for c in cuts)
             order.append(left.pop(place))

@@ -16,7 +16,7 @@ from simverify.errors import UsageError  # noqa: E402
 from simverify.models.real.kv_cache import CachedModel  # noqa: E402
 from simverify.models.real.prompts import read_prompts  # noqa: E402
 from simverify.models.real.transformer import BUNDLED, load_pair  # noqa: E402
-from simverify.reports.audit.failure import failure_lines  # noqa: E402
+from simverify.reports.audit.failure import audit_lines  # noqa: E402
 from simverify.reports.formats.html import html_report  # noqa: E402
 from simverify.results import Probe  # noqa: E402
 from simverify.results.reading.document import document_text, read_document  # noqa: E402
@@ -113,7 +113,7 @@ def test_the_document_is_read_again_and_drawn(tmp_path):
     found = audited("token", gamma=8, detect=0.9, tokens=60)
     (tmp_path / "run.json").write_text(document_text(found))
     assert read_document(tmp_path / "run.json") == found
-    assert max(map(len, failure_lines(found))) <= 80
+    assert max(map(len, audit_lines(found))) <= 80
     assert "the decoding loop of real models, t / d" in html_report(found)
     assert any(note.startswith("E[tau] = ") for note in found.notes)
 

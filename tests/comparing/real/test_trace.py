@@ -21,7 +21,7 @@ from simverify.errors import UsageError  # noqa: E402
 from simverify.models.real.prompts import read_prompts  # noqa: E402
 from simverify.models.real.trace import open_trace  # noqa: E402
 from simverify.models.real.transformer import BUNDLED, load_pair  # noqa: E402
-from simverify.reports.audit.failure import failure_lines  # noqa: E402
+from simverify.reports.audit.failure import audit_lines  # noqa: E402
 from simverify.reports.formats.html import html_report  # noqa: E402
 from simverify.results.reading.document import document_text, read_document  # noqa: E402
 from simverify.simulators.decoding.loop import Block  # noqa: E402
@@ -135,7 +135,7 @@ def test_an_audit_is_read_again_and_drawn(bundled, tmp_path):
         found = verdict(bundled, name)
         (tmp_path / "run.json").write_text(document_text(found))
         assert read_document(tmp_path / "run.json") == found
-        lines = failure_lines(found)
+        lines = audit_lines(found)
         assert max(map(len, lines)) <= 80 or str(bundled) in "".join(lines)
         assert "recorded rows" in html_report(found)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from support.audit_runs import COUNTEREXAMPLE, FAILED, PASSED, words
 
-from simverify.reports.audit.failure import failure_lines, verdict_lines
+from simverify.reports.audit.failure import audit_lines, verdict_lines
 from simverify.results import (
     Diagnosis,
     Probe,
@@ -38,7 +38,7 @@ def test_a_failure_says_all_of_it():
 
 
 def test_a_pass_says_what_it_rests_on_and_refutes():
-    assert verdict_lines(PASSED) == failure_lines(PASSED)
+    assert verdict_lines(PASSED, verbose=True) == audit_lines(PASSED, verbose=True)
     text = words(PASSED)
     assert "exact on 1 instance, 1,234 paths: largest deviation 2e-16" in text
     assert "refutes the faults wrong-bonus-row, naive-block" in text
@@ -46,7 +46,7 @@ def test_a_pass_says_what_it_rests_on_and_refutes():
 
 def test_notes_follow_the_verdict():
     run = replace(PASSED, notes=("accepts less than the optimum", "prints: 12 bytes"))
-    assert verdict_lines(run)[-2:] == [
+    assert verdict_lines(run, verbose=True)[-2:] == [
         "note: accepts less than the optimum",
         "note: prints: 12 bytes",
     ]
@@ -111,7 +111,7 @@ def test_many_prefixes_end_in_a_count():
     other = {**rows, "399": ("1", "0")}
     instance = replace(COUNTEREXAMPLE.instance, target_probs=rows, draft_probs=other)
     run = replace(FAILED, counterexample=replace(COUNTEREXAMPLE, instance=instance))
-    line = next(line for line in failure_lines(run) if "more:" in line)
+    line = next(line for line in audit_lines(run) if "more:" in line)
     shown, _, rest = line.strip().removeprefix("after ").rpartition(" | ")
     assert len(shown.split(" | ")) + int(rest.removesuffix(" more:")) == 400
     assert len(line) <= 80
@@ -148,7 +148,7 @@ def test_lines_fit_and_cannot_move_the_cursor(spec, message, paths, path):
         not_enumerable=message,
         reproduce=command,
     )
-    lines = failure_lines(run)
+    lines = audit_lines(run)
     assert all(line.isprintable() for line in lines)
     start = lines.index("To reproduce:")
     assert all(len(line) <= 80 for line in lines[:start])
@@ -158,7 +158,7 @@ def test_lines_fit_and_cannot_move_the_cursor(spec, message, paths, path):
 
 def test_a_broken_quotation_in_a_command_is_shown_as_it_is():
     run = replace(FAILED, reproduce="simverify audit it's.py:verify")
-    assert failure_lines(run)[-1] == "  simverify audit it's.py:verify"
+    assert audit_lines(run)[-1] == "  simverify audit it's.py:verify"
 
 
 def test_ten_million_characters_are_cut_and_counted():
@@ -172,7 +172,7 @@ def test_thousands_of_entries_are_cut_and_counted(field):
     entries = [f"entry {i} " + "x" * (i % 300) for i in range(5000)]
     if field == "probes":
         entries = [probe(f"no {i}", "violation", entry) for i, entry in enumerate(entries)]
-    lines = failure_lines(replace(FAILED, **{field: tuple(entries)}))
+    lines = audit_lines(replace(FAILED, **{field: tuple(entries)}), verbose=True)
     assert len(lines) < 300
     assert "entry 20 " in " ".join(lines)
     assert [line.strip() for line in lines if "stand in the run file" in line] == [
@@ -184,6 +184,16 @@ def test_thousands_of_rows_are_cut_and_counted():
     rows = {str(i): (i / 1000, 1 - i / 1000) for i in range(1000)}
     instance = replace(COUNTEREXAMPLE.instance, target_probs=rows, draft_probs=rows)
     run = replace(FAILED, counterexample=replace(COUNTEREXAMPLE, instance=instance))
-    lines = failure_lines(run)
+    lines = audit_lines(run)
     assert "  900 more rows stand in the run file" in lines
     assert len(lines) < 400
+
+
+def test_the_short_answer_counts_faults_and_notes():
+    run = replace(PASSED, notes=("one", "two", "three", "four"))
+    short, long = verdict_lines(run), verdict_lines(run, verbose=True)
+    assert "refutes 2 named faults (simverify faults)" in short
+    assert short[-3:] == ["note: one", "note: two", "2 notes more: see --verbose"]
+    assert [line for line in long if line.startswith("note")] == [
+        "note: one", "note: two", "note: three", "note: four",
+    ]  # fmt: skip

@@ -6,7 +6,7 @@ from support.audit_runs import PASSED, SAMPLED_ON, STARVED, words
 
 from simverify.battery.localise import PARTS
 from simverify.reports.audit.facts import audit_ruling
-from simverify.reports.audit.failure import failure_lines
+from simverify.reports.audit.failure import audit_lines
 from simverify.results import Certificate, FaultAtStrength, NamedFaults, Probe, Suspect
 
 
@@ -73,7 +73,7 @@ def test_sampled_tests_say_what_they_refute_and_where_they_point():
         sampled=replace(STARVED.sampled, faults=best, localisation=place),
         findings=("transitions: p = 1e-12",),
     )
-    assert all(len(line) <= 80 for line in failure_lines(failed))
+    assert all(len(line) <= 80 for line in audit_lines(failed))
     assert "localised: bonus; the bonus slot alone deviates" in words(failed)
     assert "fits best: wrong-bonus-row at strength 1, which explains 97%" in words(failed)
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from support.report_runs import HOSTILE, example, hostile_runs, spoilt
 
-from simverify.cli.commands.report import print_run
+from simverify.reports.present import text_of
 from simverify.results import Document, PlanLine, PlanMeta, PlanRun, SelfTestRun, Timing, Tried
 
 
@@ -52,14 +52,14 @@ RUNS = [
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: type(run).__name__)
-def test_texts_move_no_cursor_are_no_markup_and_end(run, capsys):
-    print_run(run)
-    text = capsys.readouterr().out
+@pytest.mark.parametrize("verbose", [False, True])
+def test_texts_move_no_cursor_are_no_markup_and_end(run, verbose):
+    text = text_of(run, verbose=verbose)
     assert {c for c in text if not c.isprintable()} <= {"\n"}
     assert "<script>" in text
     assert len(text) < 400_000
 
 
-def test_findings_that_are_left_out_are_counted(capsys):
-    print_run(failing(example("compare")))
-    assert "400 lines more stand in the run file" in capsys.readouterr().out
+def test_findings_that_are_left_out_are_counted():
+    text = text_of(failing(example("compare")), verbose=True)
+    assert "400 lines more stand in the run file" in text

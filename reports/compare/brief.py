@@ -1,0 +1,95 @@
+"""A comparison in short: at most two lines under a table, and one sentence at the end."""
+
+from collections.abc import Iterator, Sequence
+
+from simverify.reports.audit.found import count
+from simverify.reports.compare.decoded import bound_words
+from simverify.reports.compare.words import counted
+from simverify.reports.words import listed
+from simverify.results import CompareResult, CompareRun, ModelInfo
+
+MOST_LINES = 2
+
+_RESTS_ON = {
+    "exact": "exact: the rule's own law is the target's; its compiled code passed every test",
+    "sampled": "sampled: its compiled code passed every test",
+    "output": "output: the tokens that it emitted passed every test",
+}
+_PLAIN = "mean one-token TV"
+
+
+def under(run: CompareRun, model: ModelInfo, rows: Sequence[CompareResult]) -> list[str]:
+    """Return what a reader must know of one model's table: what failed, or what it rests on."""
+    failed = list(_failed(rows))
+    if failed:
+        more = len(failed) - (MOST_LINES - 1)
+        if more <= 1:
+            return failed[:MOST_LINES]
+        return [*failed[: MOST_LINES - 1], f"{count(more, 'failure')} more: see --verbose"]
+    passed = {row.lossless.tier for row in rows if row.lossless.verdict == "PASS"}
+    lines = ["; ".join(words for tier, words in _RESTS_ON.items() if tier in passed)]
+    best = model.bounds.coupling
+    middle = best.exact if best.exact is not None else (best.lower + best.upper) / 2
+    where = bound_words(model.bounds)
+    most = f"{middle:.4g} of {run.gamma} draft tokens in a first call"
+    lines.append(f"no rule can keep more than {most}{where}")
+    return [line for line in lines if line]
+
+
+def sentence(run: CompareRun) -> str:
+    """Return the verdict with its error rate and what it would have found."""
+    return f"{run.verdict}: {_ruling(run)}"
+
+
+def _ruling(run: CompareRun) -> str:
+    alarm = f"where all is right, a run says FAIL with probability {run.alpha:g} at most"
+    lossy = [row for row in run.results if row.lossless.verdict == "FAIL"]
+    if lossy:
+        return f"{_those(lossy, run)} not follow the target's distribution; {alarm}."
+    strange = [row for row in run.results if row.acceptance.verdict == "FAIL"]
+    if strange:
+        return (
+            f"{_those(strange, run)} not accept as the declared rule does, though nothing says "
+            f"that the output is wrong; {alarm}."
+        )
+    open_ = [row for row in run.results if row.verdict == "INCONCLUSIVE"]
+    if open_:
+        return f"{_those(open_, run)} not have enough {counted(run)} to be judged; {_remedy(run)}."
+    n = len(run.results)
+    total = "the result follows" if n == 1 else f"all {n} results follow"
+    return (
+        f"{total} the target's distribution; {alarm}, and a deviation of {run.detect:g} (total "
+        f"variation of a token) is found with probability {run.power:g}{_limits(run)}."
+    )
+
+
+def _limits(run: CompareRun) -> str:
+    """Say where a deviation is promised to be found only if it has a certain shape."""
+    shaped = dict.fromkeys(row.model for row in run.results if row.lossless.deviation != _PLAIN)
+    if not shaped:
+        return ""
+    return f" (on {listed(shaped, 3, 24)}: of the shapes that --verbose names)"
+
+
+def _failed(rows: Sequence[CompareResult]) -> Iterator[str]:
+    for row in rows:
+        faults, suspect = row.lossless.faults, row.lossless.localisation
+        like = f"; it looks like the fault {faults.best.fault}" if faults and faults.best else ""
+        part = f"; suspect: {suspect.part}" if suspect and not like else ""
+        if row.lossless.findings:
+            yield f"FAIL {row.verifier}: {row.lossless.findings[0]}{like}{part}"
+        elif row.acceptance.findings:
+            yield f"FAIL {row.verifier}, {row.acceptance.words}: {row.acceptance.findings[0]}"
+
+
+def _remedy(run: CompareRun) -> str:
+    if run.decoding is None:
+        return "raise --blocks or --detect"
+    return "raise --tokens or --detect" if run.decoding.trace is None else "record more tokens"
+
+
+def _those(rows: Sequence[CompareResult], run: CompareRun) -> str:
+    if len(rows) == len(run.results) > 1:
+        return f"all {len(rows)} results do"
+    names = listed((f"{row.verifier} on {row.model}" for row in rows), 5, 48)
+    return f"{names} {'does' if len(rows) == 1 else 'do'}"

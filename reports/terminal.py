@@ -1,0 +1,22 @@
+"""How runs look on a terminal: its width, the colours of verdicts, lines without blank ends."""
+
+import re
+from typing import IO, Any
+
+WIDTH = 80
+STYLE = {"PASS": "green", "FAIL": "bold red", "INCONCLUSIVE": "yellow"}
+
+
+class Trimmed:
+    """A text stream without the blanks that tables leave at the end of their lines."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write ``text`` without them; return how long it was."""
+        self._stream.write(re.sub(r" +(?=\n)", "", text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)

@@ -1,0 +1,1 @@
+"""simverify from Python: what each command does, as a function that returns its run."""

@@ -1,0 +1,249 @@
+"""``simverify.audit``: any verifier on trial, named or handed over."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+from simverify.api.real import RealModels
+from simverify.api.subjects import subject_of
+from simverify.api.ways import Way, called_from_python, chosen_way
+from simverify.auditing.process.supervised import Conduct, supervised_audit
+from simverify.auditing.settings import AuditSettings
+from simverify.results import AuditRun, SelfTestRun
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditOptions:
+    """Options of an audit of code, named as on the command line; None: not given."""
+
+    contract: Literal["verify", "step"] | None = None
+    gamma: int | None = None
+    vocab: int | None = None
+    strict_probes: bool = False
+    batch: int | None = None
+    eos: int | None = None
+    trace: Path | None = None
+    engine_path: Path | None = None
+    tolerance: float | None = None
+    max_paths: int | None = None
+    max_samples: int | None = None
+    seconds: float | None = None
+    alpha: float = 1e-6
+    detect: float | None = None
+    seed: int = 0
+    real: RealModels = field(default_factory=RealModels)
+
+    def given(self) -> dict[str, Any]:
+        """Return every option by its name, those of real models among them."""
+        every = asdict(self)
+        real: dict[str, Any] = every.pop("real")
+        return every | real
+
+    def settings(self, way: Way) -> AuditSettings:
+        """Return the settings of an audit of that way; raises ``UsageError`` out of range."""
+        wide = {"gamma": self.gamma, "vocab_size": self.vocab}
+        chosen: dict[str, Any] = {
+            "max_paths": self.max_paths,
+            "max_samples": self.max_samples,
+            "seconds": self.seconds,
+            **(wide if way in ("small", "self-test") else {}),
+        }
+        detect = 0.04 if way in ("trace", "live") else 0.01
+        return AuditSettings(
+            **{name: value for name, value in chosen.items() if value is not None},
+            engine_path=None if self.engine_path is None else str(self.engine_path),
+            tolerance=self.tolerance,
+            alpha=self.alpha,
+            detect=detect if self.detect is None else self.detect,
+            seed=self.seed,
+            strict_probes=self.strict_probes,
+            batch=self.batch,
+            eos=self.eos,
+        )
+
+
+def audit(
+    rule: Callable[..., Any] | str,
+    *,
+    contract: Literal["verify", "step"] | None = None,
+    gamma: int | None = None,
+    vocab: int | None = None,
+    strict_probes: bool = False,
+    batch: int | None = None,
+    eos: int | None = None,
+    tolerance: float | None = None,
+    max_paths: int | None = None,
+    max_samples: int | None = None,
+    seconds: float | None = None,
+    alpha: float = 1e-6,
+    detect: float | None = None,
+    seed: int = 0,
+    engine_path: str | PathLike[str] | None = None,
+    trace: str | PathLike[str] | None = None,
+    target: str | None = None,
+    draft: str | None = None,
+    prompts: str | PathLike[str] | None = None,
+    tokens: int | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    device: str | None = None,
+    dtype: Literal["float32", "bfloat16"] | None = None,
+    threads: int | None = None,
+    progress: Say | None = None,
+) -> AuditRun:
+    """Put a verifier on trial: say whether its output is the target's distribution.
+
+    Parameters
+    ----------
+    rule
+        The verifier: a function or class under one of the contracts, or a SPEC as the command
+        line takes it (a built-in name, ``module:attr``, ``path/file.py:attr``, an engine).
+    contract
+        "verify", ``verify(target_probs, draft_probs, draft_tokens, rng) -> tokens``, the
+        default; or "step", code that drafts by itself.
+    gamma, vocab
+        Largest draft length (1 to 4) and vocabulary (2 to 12) of the instances. On real models
+        ``gamma`` is the draft length, 1 to 64.
+    strict_probes
+        Warnings of the edge probes fail the audit too.
+    batch
+        Blocks per call of batched code: arrays with a batch axis in, rows padded with -1 out.
+    eos
+        Id that the code takes for end of sequence.
+    tolerance
+        Largest deviation that is rounding; by the code's precision if not given.
+    max_paths, max_samples, seconds
+        Budgets of the exact and the sampled tier, and a limit of each, which only aborts.
+    alpha
+        False-alarm rate of the sampled tier.
+    detect
+        Deviation (mean one-token TV) that the sampled tier finds with power .9.
+    seed
+        Of all draws: the same seed gives the same run.
+    engine_path
+        Checkout of an engine, in the place of the installed package.
+    trace
+        Call the code on the blocks of this trace instead.
+    target, draft, prompts, tokens, temperature, top_k, top_p, device, dtype, threads
+        Let the code decode on a pair of real models instead; ``target`` names one that
+        Transformers loads, or "tiny-llama", which ships.
+    progress
+        Receives a line when something begins that may take a while.
+
+    Returns
+    -------
+    AuditRun
+        ``run.verdict``, ``run.passed``, ``run.counterexample``; ``print(run)`` shows it.
+
+    Raises
+    ------
+    UsageError
+        An option out of range or not for this way, a name that does not exist, code that
+        cannot be called under the contract.
+    SimverifyError
+        Code that fails to load.
+    """
+    options = AuditOptions(
+        contract=contract, gamma=gamma, vocab=vocab, strict_probes=strict_probes, batch=batch,
+        eos=eos, tolerance=tolerance, max_paths=max_paths, max_samples=max_samples,
+        seconds=seconds, alpha=alpha, detect=detect, seed=seed,
+        engine_path=None if engine_path is None else Path(engine_path),
+        trace=None if trace is None else Path(trace),
+        real=RealModels(
+            target=target, draft=draft, prompts=None if prompts is None else Path(prompts),
+            tokens=tokens, temperature=temperature, top_k=top_k, top_p=top_p, device=device,
+            dtype=dtype, threads=threads,
+        ),
+    )  # fmt: skip
+    with called_from_python():
+        chosen_way(options.given() | {"spec": rule})
+        return run_audit(rule, options, progress=progress)
+
+
+def run_audit(
+    rule: Callable[..., Any] | str,
+    options: AuditOptions,
+    *,
+    reproduce: str | None = None,
+    progress: Say | None = None,
+) -> AuditRun:
+    """Audit ``rule`` in a child process, where a process can be forked.
+
+    ``reproduce``: the command that shows a failure again; by default the audit itself.
+    """
+    way = chosen_way(options.given() | {"spec": rule})
+    settings = options.settings(way)
+    name, load = subject_of(rule, settings.engine_path, seconds=settings.seconds)
+    conduct: Conduct | None = None
+    if options.trace is not None:
+        from simverify.auditing.real.recorded import audit_recorded, recorded_command
+
+        reproduce = recorded_command(name, options.trace, settings)
+        conduct = partial(audit_recorded, folder=options.trace, settings=settings)
+    elif way == "live":
+        from simverify.auditing.real.live import audit_live
+
+        live = _live(options)
+        reproduce = live.command(name, settings)
+        conduct = partial(audit_live, live=live, settings=settings)
+    return supervised_audit(
+        load,
+        options.contract,
+        settings,
+        spec=name,
+        reproduce=reproduce,
+        conduct=conduct,
+        progress=progress,
+    )
+
+
+def self_test(
+    *,
+    gamma: int | None = None,
+    vocab: int | None = None,
+    seed: int = 0,
+    progress: Say | None = None,
+) -> SelfTestRun:
+    """Turn the audit on every catalogued fault and every must-pass control.
+
+    ``gamma``, ``vocab``: largest sizes of the instances. ``run.passed``: every fault was caught
+    and every control passed. Raises ``UsageError`` if a size is out of range.
+    """
+    return self_test_of(AuditOptions(gamma=gamma, vocab=vocab, seed=seed), progress=progress)
+
+
+def self_test_of(options: AuditOptions, *, progress: Say | None = None) -> SelfTestRun:
+    """As :func:`self_test`, with any settings of an audit."""
+    from simverify.auditing.self_test import self_test as run
+
+    return run(options.settings("self-test"), progress=progress)
+
+
+def _live(options: AuditOptions) -> Any:
+    """Return the pair of real models that the options name, and how code decodes on it."""
+    from simverify.auditing.real.live import Live
+
+    real = options.real
+    real.complete()
+    own: dict[str, Any] = {
+        "gamma": options.gamma,
+        "contract": options.contract,
+        "tokens": real.tokens,
+        "device": real.device,
+        "dtype": real.dtype,
+        "threads": real.threads,
+    }
+    assert real.target is not None
+    return Live(
+        target=real.target,
+        draft=real.draft or "tiny-llama",
+        prompts=real.prompts,
+        sampling=real.sampling(),
+        **{name: value for name, value in own.items() if value is not None},
+    )

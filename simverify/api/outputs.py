@@ -1,0 +1,207 @@
+"""``simverify.audit_outputs``: tokens that some other engine emitted, in a file or on a server."""
+
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from os import PathLike
+from pathlib import Path
+from typing import Literal
+
+from simverify.api.real import RealModels
+from simverify.api.ways import called_from_python
+from simverify.errors import OptionError
+from simverify.results import OutputRun
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions(RealModels):
+    """Options of an audit of emitted tokens, named as on the command line; None: not given."""
+
+    outputs: Path | None = None
+    endpoint: str | None = None
+    samples: int | None = None
+    max_tokens: int | None = None
+    served_model: str | None = None
+    keep: Path | None = None
+    ball: float | None = None
+    alpha: float = 1e-6
+    detect: float | None = None
+    seed: int = 0
+
+
+def audit_outputs(
+    outputs: str | PathLike[str] | None = None,
+    *,
+    target: str,
+    endpoint: str | None = None,
+    draft: str | None = None,
+    prompts: str | PathLike[str] | None = None,
+    samples: int | None = None,
+    tokens: int | None = None,
+    max_tokens: int | None = None,
+    served_model: str | None = None,
+    keep: str | PathLike[str] | None = None,
+    ball: float | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    device: str | None = None,
+    dtype: Literal["float32", "bfloat16"] | None = None,
+    threads: int | None = None,
+    alpha: float = 1e-6,
+    detect: float | None = None,
+    seed: int = 0,
+    progress: Say | None = None,
+) -> OutputRun:
+    """Judge tokens that an engine emitted by the target model that it should follow.
+
+    Parameters
+    ----------
+    outputs
+        A JSONL file: a request a line, with prompt, and tokens (ids) or text.
+    target
+        The model whose law the tokens should follow: a folder or a name that Transformers
+        loads, or "tiny-llama", which ships.
+    endpoint
+        Instead of ``outputs``: a server that speaks /v1/completions.
+    draft
+        A proxy for the engine's draft, which makes more deviations visible.
+    prompts, samples, max_tokens, served_model, keep
+        Endpoint: prompts to send, completions of each at most, tokens of one completion, the
+        model's name there, a file that keeps every answer.
+    tokens
+        Emitted tokens that are judged, fixed beforehand; by default what the power needs.
+    ball
+        TV of the engine's own rows from the rescored ones, on average.
+    temperature, top_k, top_p
+        Of the law that the engine was asked for.
+    device, dtype, threads
+        Where and in what the target computes.
+    alpha, detect
+        False-alarm rate of the run; deviation (mean one-token TV) found with power .9.
+    seed
+        Of the randomised tests.
+    progress
+        Receives a line when something begins that may take a while.
+
+    Returns
+    -------
+    OutputRun
+        ``run.verdict``, ``run.passed``, ``run.findings``; ``print(run)`` shows it.
+
+    Raises
+    ------
+    UsageError
+        A value out of range, a missing file, answers that cannot be judged.
+    SimverifyError
+        A model that does not load, a server that does not answer.
+    """
+    options = OutputOptions(
+        outputs=None if outputs is None else Path(outputs), endpoint=endpoint, target=target,
+        draft=draft, prompts=None if prompts is None else Path(prompts), samples=samples,
+        tokens=tokens, max_tokens=max_tokens, served_model=served_model,
+        keep=None if keep is None else Path(keep), ball=ball, temperature=temperature,
+        top_k=top_k, top_p=top_p, device=device, dtype=dtype, threads=threads, alpha=alpha,
+        detect=detect, seed=seed,
+    )  # fmt: skip
+    with called_from_python():
+        options_iv(options)
+        return judge(options, progress or (lambda _line: None))
+
+
+def judge(options: OutputOptions, say: Say) -> OutputRun:
+    """Judge the tokens of a file or of a server, whose options were checked."""
+    from simverify.emitted import (
+        Endpoint,
+        OutputSettings,
+        Source,
+        ask,
+        audit_outputs,
+        read_requests,
+    )
+    from simverify.models.real.prompts import read_prompts
+
+    name = options.endpoint if options.outputs is None else str(options.outputs)
+    assert name is not None
+    settings = OutputSettings(
+        tokens=options.tokens, alpha=options.alpha, ball=options.ball, seed=options.seed,
+        detect=OutputSettings.detect if options.detect is None else options.detect,
+    )  # fmt: skip
+    options.sampling()  # out of its range before anything is read
+    proxy = options.draft is not None
+    plan = settings.plan(proxy)
+    server = None
+    if options.endpoint is not None:
+        limit = Endpoint.max_tokens if options.max_tokens is None else options.max_tokens
+        server = Endpoint(options.endpoint, options.served_model, limit)
+        assert options.prompts is not None
+        prompts = read_prompts(options.prompts)
+    say(plan)
+    pair = options.load()
+    planned = settings.planned(proxy)
+    notes: tuple[str, ...] = ()
+    if server is None:
+        assert options.outputs is not None
+        requests = read_requests(options.outputs, pair)
+    else:
+        found = ask(
+            server, prompts, pair, planned, options.samples, keep=options.keep, progress=say
+        )
+        requests, notes = found.requests, found.notes
+    again = _command(options, planned, settings.detect)
+    source = Source(name, again, endpoint=server is not None, notes=notes)
+    return audit_outputs(requests, pair, source, settings, proxy=proxy, progress=say)
+
+
+def options_iv(options: OutputOptions) -> None:
+    """Raise ``UsageError`` for options that do not go together, or a file that cannot be kept."""
+    if options.outputs is not None and options.endpoint is not None:
+        raise OptionError("{outputs} and {endpoint} are two sources: name one")
+    if options.outputs is None and options.endpoint is None:
+        raise OptionError("name what to judge: {outputs} or {endpoint}")
+    if options.target is None:
+        raise OptionError("{target} is missing: emitted tokens are judged by the target's rows")
+    if options.endpoint is not None and options.prompts is None:
+        raise OptionError("{prompts} is missing: an endpoint is asked to answer them")
+    for name in ("prompts", "samples", "max_tokens", "served_model", "keep"):
+        if options.outputs is not None and getattr(options, name) is not None:
+            why = "is for {endpoint}: a file of outputs holds its prompts"
+            raise OptionError(f"{{{name}}} {why}")
+    if options.keep is not None:
+        from simverify.results.reading.document import check_writable
+
+        check_writable(options.keep)
+
+
+def _given(options: OutputOptions) -> dict[str, str]:
+    """Return what was given, by its name on the command line."""
+    values = {own.name: getattr(options, own.name) for own in fields(options)}
+    return {
+        f"--{name.replace('_', '-')}": str(value)
+        for name, value in values.items()
+        if value is not None
+    }
+
+
+def _command(options: OutputOptions, planned: int, detect: float) -> str:
+    """Return the command that judges the same answers again; where none are kept, asks anew."""
+    words = ["simverify", "audit"]
+    if options.keep is not None:
+        options = replace(
+            options, outputs=options.keep, tokens=planned, endpoint=None, prompts=None,
+            samples=None, max_tokens=None, served_model=None, keep=None,
+        )  # fmt: skip
+    given = _given(options)
+    given.pop("--threads", None)
+    rates = {
+        "--alpha": repr(options.alpha),
+        "--detect": repr(detect),
+        "--seed": str(options.seed),
+    }
+    for name in rates:
+        given.pop(name, None)
+    for name, value in (given | rates).items():
+        words += [f"{name}={value}"] if value.startswith("-") else [name, value]
+    return shlex.join(words)

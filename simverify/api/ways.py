@@ -1,0 +1,98 @@
+"""The ways of an audit, and which options belong to each: the others are refused."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Literal
+
+from simverify.errors import OptionError, UsageError
+
+Way = Literal["small", "self-test", "trace", "live", "emitted"]
+"""Instances small enough to be followed; the catalogue on them; recorded rows; a pair of real
+models; tokens that another engine emitted.
+"""
+
+_SIZES = ("gamma", "vocab", "seconds", "max_paths", "max_samples")
+_CODE = ("batch", "eos", "tolerance")
+_MODELS = (
+    "target", "draft", "prompts", "tokens", "temperature", "top_k", "top_p", "device", "dtype",
+    "threads",
+)  # fmt: skip
+_EMITTED = ("samples", "max_tokens", "served_model", "keep", "ball")
+_OWN = ("contract", "trace", "engine_path", "strict_probes")
+
+_NOT_EMITTED = "{option} is for tokens already emitted: name {outputs} or {endpoint}"
+
+_REFUSED: dict[Way, tuple[tuple[tuple[str, ...], str], ...]] = {
+    "emitted": (
+        ((*_OWN, *_CODE, *_SIZES, "self_test"),
+         "{option} is not for emitted tokens: name {outputs} alone"),
+    ),
+    "self-test": (
+        ((*_OWN, *_CODE, *_MODELS),
+         "{self_test} takes no {option}: every entry of the catalogue has its own"),
+        (_EMITTED, _NOT_EMITTED),
+    ),
+    "trace": (
+        ((*_CODE, *_SIZES, *_MODELS), "{trace} takes no {option}: its blocks are drafted already"),
+        (_EMITTED, _NOT_EMITTED),
+    ),
+    "live": (
+        (_EMITTED, _NOT_EMITTED),
+        ((*_CODE, *_SIZES[1:]),
+         "{option} is not for real models: SPEC decodes {tokens} of them, a block a call"),
+    ),
+    "small": (
+        (_MODELS, "{option} is for real models, or tokens already emitted: name {target} too"),
+        (_EMITTED, _NOT_EMITTED),
+    ),
+}  # fmt: skip
+
+
+def chosen_way(given: Mapping[str, object]) -> Way:
+    """Return the way that ``given`` asks for: the options by parameter name.
+
+    Raises ``OptionError`` that names the first option which is not for it.
+    """
+    way = _way(given)
+    spec = given.get("spec")
+    if way == "emitted" and spec is not None:
+        raise OptionError("SPEC is not for emitted tokens: name {outputs} alone")
+    if way == "self-test" and spec is not None:
+        raise OptionError("{self_test} audits the catalogue: name it without a SPEC")
+    for options, why in _REFUSED[way]:
+        refuse({name: given.get(name) for name in options}, why)
+    if way not in ("emitted", "self-test") and spec is None:
+        raise UsageError("name what to audit, such as my_sampler.py:verify; see audit --help")
+    if way == "trace" and given.get("contract") == "step":
+        raise OptionError("{trace} takes no {contract} step: its blocks are drafted already")
+    return way
+
+
+def refuse(options: Mapping[str, object], why: str) -> None:
+    """Raise ``OptionError`` for the first of ``options`` that was given.
+
+    By parameter name; None, and False of a switch, is what was not. ``why``: the line, with
+    the option's name for ``{option}``, and every other option by its name.
+    """
+    for name, value in options.items():
+        if value is not None and value is not False:
+            raise OptionError(why.replace("{option}", f"{{{name}}}"))
+
+
+@contextmanager
+def called_from_python() -> Iterator[None]:
+    """Let errors name options as keywords, not as the command line does."""
+    try:
+        yield
+    except OptionError as error:
+        raise UsageError(error.in_python) from None
+
+
+def _way(given: Mapping[str, object]) -> Way:
+    if given.get("outputs") is not None or given.get("endpoint") is not None:
+        return "emitted"
+    if given.get("self_test"):
+        return "self-test"
+    if given.get("trace") is not None:
+        return "trace"
+    return "small" if given.get("target") is None else "live"
