@@ -12,6 +12,7 @@ from simverify.auditing.verdict import (
     findings_of,
     is_whole,
     needs_sampling,
+    notes_of,
     reason,
     verdict_of,
     why_open,
@@ -140,6 +141,10 @@ def test_the_verdict_is_the_tables(right, exact, column, verdict, seen):
         assert why_open(tier, found)
 
 
+def test_a_failure_fails_even_where_no_words_were_found_for_it(right):
+    assert verdict_of([], tiers(right)["a deviation"], sampled("PASS")) == "FAIL"
+
+
 @pytest.mark.parametrize("exact", ROWS)
 @pytest.mark.parametrize("seen", PROBES)
 @pytest.mark.parametrize("batch", [None, 2])
@@ -174,6 +179,33 @@ def test_the_reason_is_the_gravest(right):
         "the promised power was not reached"
     )
     assert judged.model.name not in reason(found["whole"])
+
+
+def test_the_reason_names_the_largest_mass_that_was_not_run(right):
+    judged, _ = right
+    by_mass = [
+        replace(judged, undecided=True, comparison=replace(judged.comparison, pruned=mass))
+        for mass in (1e-7, 2e-5, 1e-6)
+    ]
+    assert "mass 2.0e-05" in reason(ExactTier(judged=by_mass))
+
+
+def test_notes_say_what_does_not_decide(right):
+    found = tiers(right)
+    _, large = right
+    optimal = sampled("PASS")
+    optimal.tier.optimality = "as many as the optimum"
+    failed = sampled("FAIL")
+    failed.tier.optimality = "as many as the optimum"
+    assert notes_of(found["a deviation"], None, 1e-9) == []
+    plain = notes_of(found["whole"], None, 1e-9)
+    assert notes_of(found["whole"], failed, 1e-9) == plain
+    assert notes_of(found["whole"], optimal, 1e-9) == [*plain, "sampled: as many as the optimum"]
+    (one,) = notes_of(ExactTier(skipped=[large]), None, 1e-9)
+    assert one.startswith(f"1 instance was left out for want of paths, of which the first is "
+                          f"{large.name}")  # fmt: skip
+    (two,) = notes_of(found["a core instance left out"], None, 1e-9)[len(plain) :]
+    assert two.startswith("2 instances were left out")
 
 
 def test_findings_are_the_probes_first_and_warnings_are_none(right):
