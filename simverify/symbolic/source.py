@@ -8,7 +8,7 @@ import numpy as np
 
 from simverify.symbolic.draws.chains import Chain
 from simverify.symbolic.draws.races import Racer
-from simverify.symbolic.draws.uniforms import Uniform
+from simverify.symbolic.draws.uniforms import Uniform, exponential_of
 from simverify.symbolic.errors import UNTRACKED, CannotEnumerate, Finding, Severity, users_line
 from simverify.symbolic.paths import Path
 from simverify.symbolic.stand_ins.floats import Builtins
@@ -174,9 +174,7 @@ class Source:
         outcome: list[float | int] = []
         for _ in range(REJECTIONS):
             arrivals: dict[Racer, float] = {}
-            outcome = [
-                d if isinstance(d, int) else _sample(d, rng, arrivals, part) for d in self.draws
-            ]
+            outcome = [d if type(d) is int else _sample(d, rng, arrivals, part) for d in self.draws]
             by_atom = dict(zip(map(id, self.draws), outcome, strict=True))
             if all(_agrees(product, by_atom) for product in self.products):
                 return outcome
@@ -221,7 +219,7 @@ def _name_of(dtype: Any) -> str:
 
 
 def _minus_log(u: Any) -> Any:
-    return -u.log() if isinstance(u, Uniform) else -float(np.log(u))
+    return exponential_of(u) if isinstance(u, Uniform) else -float(np.log(u))
 
 
 def _sample(

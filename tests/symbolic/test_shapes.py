@@ -195,9 +195,8 @@ NAMED = {
     "hash() of a draw (in a set, as a key, in a cache)": lambda u: {u},
     "pickling of a draw": lambda u: pickle.dumps(u),
     ".hex of a draw": lambda u: u.hex(),
-    ".tobytes of a draw": lambda u: u.tobytes(),
+    ".tobytes of a draw": lambda u: np.float64(u).tobytes(),
     "complex() of a draw": lambda u: complex(u),
-    "an index that is a draw": lambda u: [0, 1][u],
     "float() of a draw": lambda u: math.cos(u),
 }
 

@@ -1,1 +1,3 @@
 """Symbolic values: draws, what is monotone in one, races, arrays of them."""
+
+from simverify.symbolic.draws import functions as functions

@@ -25,6 +25,7 @@ class Chain:
     """
 
     single = False
+    points = 0
 
     __slots__ = ("_high", "_low", "_pieces", "last", "owner", "previous", "source")
 
@@ -69,6 +70,14 @@ class Chain:
             self._low = bound
         self.source.products.append((self, bound, below))
         return below
+
+    def check_epoch(self) -> None:
+        """Refuse a product of draws of an earlier path."""
+        self.last.check_epoch()
+
+    def span(self) -> NoReturn:
+        """Refuse: a product lies on no grid."""
+        self.source.refuse("the rounding of a product or sum of draws")
 
     def locate(self, cuts: list[float]) -> NoReturn:
         """Refuse: a product is compared with one number at a time."""

@@ -1,71 +1,126 @@
-"""Comparisons of a draw with a number, an array or another draw."""
+"""Comparisons of a draw: with a number they fork the path, with a draw they race."""
 
-import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from simverify.symbolic.draws.operators import Operators, by_array
-from simverify.symbolic.draws.races import enter, first_is_less
 
-if TYPE_CHECKING:
-    from simverify.symbolic.draws.path import DrawnPath
+NEGLIGIBLE = 2e-7
+"""Clipping a draw on less than this probability is no step for the races it enters."""
+
+_PYTHON = (float, int, bool)
 
 
-def compare(draw: Any, other: Any, ufunc: Any) -> Any:
-    """Answer one of numpy's six comparisons; two draws are decided by a race."""
-    if isinstance(other, Operators):
-        same = draw.atom is other.atom and draw.form == other.form
-        if same or ufunc in (np.equal, np.not_equal):
-            return same == (ufunc not in (np.less, np.greater, np.not_equal))
-        if ufunc in (np.less, np.less_equal):
-            return _is_less(draw, other)
-        return _is_less(other, draw)
-    if (x := draw._number(other)) is not None:
+class Comparisons(Operators):
+    """``<``, ``==`` and the like; ``<`` and ``<=`` differ where values have a probability."""
+
+    __slots__ = ()
+
+    def is_below(self, bound: Any, *, closed: bool = False) -> bool:
+        """Whether the draw is below a number, or at most it if ``closed``."""
+        if bound != bound:
+            return False
+        atom = self.atom
+        atom.check_epoch()
+        t, increasing = self.threshold(bound, closed=closed)
+        below = atom.split(t) if atom.low < t < atom.high else t >= atom.high
+        return below if increasing else not below
+
+    def is_at(self, x: Any) -> bool:
+        """Whether it is this number: where it has no steps that has probability zero."""
+        if not self.has_values():
+            return False
+        return self.is_below(x, closed=True) and not self.is_below(x)
+
+    def has_values(self) -> bool:
+        """Whether single values have a probability above that of a bit of a double."""
+        return self.machine.blur > 1 or self.form.has_steps()
+
+    def _answer(self, other: Any, answer: bool) -> Any:
+        """Return the answer as the real types give it: ``~`` of numpy's is another matter."""
+        plain = type(self.machine.sample) in _PYTHON and type(other) in _PYTHON
+        return answer if plain else np.bool_(answer)
+
+    def __lt__(self, other: Any) -> Any:
+        if self.number(other) is not None:
+            return self._answer(other, self.is_below(other))
+        return self._with_another(other, np.less)
+
+    def __gt__(self, other: Any) -> Any:
+        if self.number(other) is not None:
+            return self._answer(other, other == other and not self.is_below(other, closed=True))
+        return self._with_another(other, np.greater)
+
+    def __le__(self, other: Any) -> Any:
+        if self.number(other) is not None:
+            return self._answer(other, self.is_below(other, closed=True))
+        return self._with_another(other, np.less_equal)
+
+    def __ge__(self, other: Any) -> Any:
+        if self.number(other) is not None:
+            return self._answer(other, other == other and not self.is_below(other))
+        return self._with_another(other, np.greater_equal)
+
+    def __eq__(self, other: Any) -> Any:
+        if self.number(other) is not None:
+            return self._answer(other, self.is_at(other))
+        return self._with_another(other, np.equal)
+
+    def __ne__(self, other: Any) -> Any:
+        if self.number(other) is not None:
+            return self._answer(other, not self.is_at(other))
+        return self._with_another(other, np.not_equal)
+
+    # A class with an __eq__ of its own inherits none.
+    __hash__: Callable[[Any], int] = Operators.__hash__
+
+    def __bool__(self) -> bool:
+        return not self.is_at(0)
+
+    def clip_at(self, bound: Any, *, low: bool, op: Callable[..., Any]) -> Any:
+        """Return the larger (``low``) or smaller of the draw and a number, which is ``op``."""
+        same = op(self.machine.sample, bound)
+        if bound != bound:
+            return same
+        atom, form = self.atom, self.form
+        t, increasing = self.threshold(bound)
+        outside = t - atom.low if increasing == low else atom.high - t
+        if outside > 0:
+            few = outside <= NEGLIGIBLE * (atom.high - atom.low)
+            if few and atom.single and atom.owner is None:
+                form = form.off_by(outside)
+            elif self.is_below(bound) == low:
+                return type(same)(bound)
+        return self.map(lambda: form, op, bound)
+
+    def _with_another(self, other: Any, ufunc: Any) -> Any:
+        if not isinstance(other, Comparisons):
+            array = isinstance(other, np.ndarray)
+            if ufunc in (np.equal, np.not_equal) and not array:
+                return NotImplemented
+            return by_array(ufunc, self, other)
         if ufunc in (np.equal, np.not_equal):
-            at = draw.form.has_steps() and draw.is_below(x, closed=True) and not draw.is_below(x)
-            return at == (ufunc is np.equal)
-        below = draw.is_below(x, closed=ufunc in (np.less_equal, np.greater))
-        return below if ufunc in (np.less, np.less_equal) else x == x and not below
-    if ufunc in (np.equal, np.not_equal) and not isinstance(other, np.ndarray):
-        return NotImplemented
-    return by_array(ufunc, draw, other)
+            return self._is_same(other) == (ufunc is np.equal)
+        if self is other:
+            return ufunc not in (np.less, np.greater)
+        if ufunc in (np.less, np.greater):
+            return self.is_less(other) if ufunc is np.less else other.is_less(self)
+        # At most the other: not above it.
+        return not (other.is_less(self) if ufunc is np.less_equal else self.is_less(other))
 
-
-def _is_less(x: Any, y: Any) -> bool:
-    source: DrawnPath = x.source
-    if x.atom is y.atom:
-        return _less_of_one_atom(source, x, y)
-    (x_low, x_high), (y_low, y_high) = x.range(), y.range()
-    if x_high <= y_low:
-        return True
-    if y_high <= x_low:
-        return False
-    if not (x.atom.single and y.atom.single):
-        source.refuse("a comparison of a product of draws with a draw")
-    if x.form.has_steps() or y.form.has_steps():
-        source.refuse("a comparison of a random integer with another draw")
-    try:
-        (family, rate_x, sense), (other, rate_y, _) = x.form.race(), y.form.race()
-    except OverflowError:
-        source.refuse("a race with weights beyond floating point")
-    if family != other or math.isinf(rate_x) or math.isinf(rate_y):
-        source.refuse("a comparison of two draws of different laws")
-    if rate_x == 0 or rate_y == 0:
-        # A weight that underflowed never arrives.
-        x_first = rate_x > 0
-        return rate_x != rate_y and (x_first if sense > 0 else not x_first)
-    racer_x = enter(source, x.atom, rate_x, x.form.flip)
-    racer_y = enter(source, y.atom, rate_y, y.form.flip)
-    x_first = first_is_less(source, racer_x, rate_x, racer_y, rate_y)
-    return x_first if sense > 0 else not x_first
-
-
-def _less_of_one_atom(source: "DrawnPath", x: Any, y: Any) -> bool:
-    if x.form == y.form:
-        return False
-    same_kind = x.form.kind == y.form.kind and x.form.flip == y.form.flip
-    if not (same_kind and x.form.kind in ("u", "ea")):
-        source.refuse("a comparison of two functions of one draw")
-    difference = x - y
-    return bool(difference < 0.0)
+    def _is_same(self, other: "Comparisons") -> bool:
+        """Whether two draws are equal."""
+        if self is other:
+            return True
+        if not (self.has_values() or other.has_values()):
+            return self.atom is other.atom and self.form == other.form
+        (x_low, x_high), (y_low, y_high) = self.range(inside=True), other.range(inside=True)
+        if x_high < y_low or y_high < x_low:
+            return False
+        if self.settles():
+            return bool(other == self.settle())
+        if other.settles():
+            return bool(self == other.settle())
+        return self.refuse("whether two draws that were rounded are equal")

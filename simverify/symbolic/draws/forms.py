@@ -13,14 +13,12 @@ kind       value               arises from
 ``g``      op(inner)           anything else that is monotone, with steps too
 =========  ==================  =========================================
 
-The first five are what races (:mod:`.races`) and products (:mod:`.chains`) are made of.
+The first five are what races (:mod:`.races`) and products (:mod:`.chains`) are made of. A form
+is a function of real numbers: what rounding makes of it is in :mod:`.machine`.
 """
 
 import math
-from dataclasses import dataclass
 from typing import Any
-
-from simverify.symbolic.draws.grids import HALVES, rounded, step_above
 
 INF = math.inf
 TINY_OFFSET = 2e-7
@@ -29,25 +27,45 @@ TINY_OFFSET = 2e-7
 The race it enters is then off by at most eps in probability, which is added to the slack.
 """
 
-ROUNDING = 1e-13
-"""Relative distance at which a bound counts as the integer it was computed to be."""
+_POINTS = (2.0**-20, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 1 - 2.0**-20)
+_APART = 2.0**-24
 
 
 class NotMonotone(Exception):
     """The operation leaves the monotone functions of one uniform."""
 
 
-@dataclass(frozen=True, slots=True)
 class Form:
     """One monotone function on (0, 1); ``slack`` bounds the probability it is wrong on."""
 
-    kind: str
-    a: float
-    b: float
-    flip: bool = False
-    inner: "Form | None" = None
-    op: str = ""
-    slack: float = 0.0
+    __slots__ = ("a", "b", "flip", "inner", "kind", "op", "slack")
+
+    def __init__(
+        self,
+        kind: str,
+        a: float,
+        b: float,
+        flip: bool = False,
+        inner: "Form | None" = None,
+        op: str = "",
+        slack: float = 0.0,
+    ) -> None:
+        self.kind = kind
+        self.a = a
+        self.b = b
+        self.flip = flip
+        self.inner = inner
+        self.op = op
+        self.slack = slack
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Form) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.kind, self.a, self.b, self.flip, self.inner, self.op
 
     def value(self, u: float) -> float:
         """Value at ``u`` in [0, 1], the ends as limits."""
@@ -65,21 +83,13 @@ class Form:
             return self.a * _power(e, self.b)
         return self.a * _log(e) + self.b
 
-    def threshold(self, c: float, *, closed: bool = False) -> tuple[float, bool]:
-        """Return ``(t, increasing)``: value(u) < c iff u < t (increasing) or u > t.
-
-        ``closed``: the same for value(u) <= c, which differs for steps alone.
-        """
+    def threshold(self, c: float) -> tuple[float, bool]:
+        """Return ``(t, increasing)``: value(u) < c iff u < t (increasing) or u > t."""
         if self.kind == "u":
             return (c - self.b) / self.a, self.a > 0
         if self.inner is not None:
-            if self.op == "floor":
-                return self.inner.threshold(_step_above(c, closed=closed))
-            if self.op in HALVES:
-                return self.inner.threshold(step_above(c, self.op, closed=closed))
             bound, increasing = _invert(self.op, self.a, self.b, c)
-            # Where the function falls, < c is "not at most" before it.
-            t, inner_increasing = self.inner.threshold(bound, closed=closed == increasing)
+            t, inner_increasing = self.inner.threshold(bound)
             return t, increasing == inner_increasing
         if self.kind == "up":
             v = _power_inverse(c / self.a, self.b)
@@ -109,7 +119,7 @@ class Form:
 
     def log(self) -> "Form":
         """Natural logarithm; the value must be positive."""
-        form = self._centred()
+        form = self.centred()
         if form.kind == "up" and form.a > 0:
             return form._like("ea", -form.b, math.log(form.a))
         if form.kind == "ep" and form.a > 0:
@@ -120,18 +130,18 @@ class Form:
     def exp(self) -> "Form":
         """Exponential."""
         if self.kind == "ea":
-            return self._like("up", _exp(self.b), -self.a)._plain()
+            return self._like("up", _exp(self.b), -self.a).plain()
         if self.kind == "le":
-            return self._like("ep", _exp(self.b), self.a)._plain()
+            return self._like("ep", _exp(self.b), self.a).plain()
         return self._wrap("exp", 0, 0)
 
     def power(self, k: float) -> "Form":
         """``value ** k``; the value must be positive, but for k = -1."""
         if k == 0 or not math.isfinite(k):
             raise NotMonotone(f"draw ** {k}")
-        form = self._centred()
+        form = self.centred()
         if form.kind in ("up", "ep") and (form.a > 0 or k == -1):
-            return form._like(form.kind, form.a**k, form.b * k)._plain()
+            return form._like(form.kind, form.a**k, form.b * k).plain()
         form._must_be_positive("power")
         return form._wrap("power", k, 0)
 
@@ -139,9 +149,28 @@ class Form:
         """Largest integer not above the value."""
         return self._wrap("floor", 0, 0)
 
-    def rounded(self, dtype: str) -> "Form":
-        """Nearest number of a 16-bit dtype."""
-        return self if self.op == dtype else self._wrap(dtype, 0, 0)
+    def off_by(self, slack: float) -> "Form":
+        """Return the same, wrong on that much more probability."""
+        return Form(self.kind, self.a, self.b, self.flip, self.inner, self.op, self.slack + slack)
+
+    def spread(self) -> float:
+        """Largest probability that a relative change of the value moves, per unit of it."""
+        a, b = self.a, self.b
+        if self.kind == "u":
+            return max(abs(b), abs(a + b)) / abs(a)
+        if self.kind == "ea":
+            return 0.37 + abs(b / a)
+        if self.kind == "le":
+            return 0.37 * (1 + abs(b / a))
+        if self.kind in ("up", "ep"):
+            return 1 / abs(b)
+        return max(map(self._spread_at, _POINTS))
+
+    def _spread_at(self, u: float) -> float:
+        low, high = self.value(u), self.value(u + _APART if u < 0.5 else u - _APART)
+        if not (math.isfinite(low) and math.isfinite(high)):
+            return 0.0
+        return abs(high) * _APART / abs(high - low) if high != low else INF
 
     def is_whole(self) -> bool:
         """Whether all values are integers."""
@@ -150,9 +179,8 @@ class Form:
         return self.op == "floor"
 
     def has_steps(self) -> bool:
-        """Whether single values have a probability: there is a rounding inside."""
-        steps = self.op == "floor" or self.op in HALVES
-        return steps or (self.inner is not None and self.inner.has_steps())
+        """Whether single values have a probability: there is an integer part inside."""
+        return self.op == "floor" or (self.inner is not None and self.inner.has_steps())
 
     def range(self, low: float, high: float) -> tuple[float, float]:
         """Smallest and largest value over u in [low, high]."""
@@ -191,7 +219,7 @@ class Form:
     def _wrap(self, op: str, a: float, b: float) -> "Form":
         return Form("g", a, b, self.flip, self, op, self.slack)
 
-    def _plain(self) -> "Form":
+    def plain(self) -> "Form":
         """Write first powers as the affine kinds."""
         if self.b != 1:
             return self
@@ -201,7 +229,7 @@ class Form:
             return Form("u", -self.a, self.a, slack=self.slack)
         return Form("u", self.a, 0.0, slack=self.slack)
 
-    def _centred(self) -> "Form":
+    def centred(self) -> "Form":
         """Write a E or a v as powers, dropping an offset put there to avoid log(0)."""
         a, b = self.a, self.b
         if self.kind == "ea" and abs(b) <= TINY_OFFSET * abs(a):
@@ -244,23 +272,11 @@ def _power_inverse(y: float, k: float) -> float:
     return _power(y, 1 / k)
 
 
-def _step_above(c: float, *, closed: bool) -> float:
-    """Return the integer n with: floor(x) < c, or <= c if ``closed``, iff x < n."""
-    if not math.isfinite(c):
-        return c
-    nearest = round(c)
-    if abs(c - nearest) <= ROUNDING * max(1.0, abs(c)):
-        return nearest + closed
-    return math.ceil(c)
-
-
 def _apply(op: str, a: float, b: float, x: float) -> float:
     if op == "affine":
         return a * x + b
     if op == "floor":
         return math.floor(x) if math.isfinite(x) else x
-    if op in HALVES:
-        return rounded(x, op)
     if op == "exp":
         return _exp(x)
     return _log(x) if op == "log" else _power(x, a)

@@ -1,13 +1,19 @@
-"""The integer part of a draw: which values it can have, and whether it stays a draw."""
+"""Draws that are integers, and the integer parts of others.
+
+Where few values are left, a draw that is asked for more than a comparison is settled: the
+path forks once for each value, and the real library computes with a real number.
+"""
 
 import math
-from typing import TYPE_CHECKING, Any, NoReturn
+import operator
+from collections.abc import Callable
+from typing import Any
 
-from simverify.symbolic.draws.forms import ROUNDING
-from simverify.symbolic.draws.operators import Operators
+import numpy as np
 
-if TYPE_CHECKING:
-    from simverify.symbolic.draws.path import DrawnPath
+from simverify.symbolic.draws.base import Base
+from simverify.symbolic.draws.forms import NotMonotone
+from simverify.symbolic.draws.machine import changes
 
 MAX_CELLS = 4096
 FEW_CELLS = 16
@@ -16,74 +22,168 @@ FEW_CELLS = 16
 MANY_VALUES = "int() of a draw with many values"
 """What refuses a fork for each of them, where a stand-in for ``int`` keeps the draw."""
 
+_NEAR = 1e-13
+"""Relative distance at which an end of a smooth draw's range counts as the integer there."""
 
-class Integers(Operators):
+
+class Integers(Base):
     """What a draw answers where an integer is asked for."""
 
     __slots__ = ()
 
-    if TYPE_CHECKING:
-
-        @property
-        def source(self) -> DrawnPath:
-            """See Draw."""
-
-        def range(self) -> tuple[float, float]:
-            """See Draw."""
-
-        def _refuse(self, call: str) -> NoReturn:
-            """See Draw."""
-
-    def _cells(self) -> tuple[int, int]:
-        """Smallest and largest integer part that it can still have."""
+    def cells(self) -> tuple[int, int]:
+        """Smallest and largest floor that it can still have."""
         low, high = self.range()
         if not (math.isfinite(low) and math.isfinite(high)):
-            self._refuse("the integer part of a draw without bounds")
-        first = math.floor(low + ROUNDING * abs(low))
-        return first, max(first, math.ceil(high - ROUNDING * abs(high)) - 1)
+            self.refuse("the integer part of a draw without bounds")
+        if self.is_exact():
+            return math.floor(low), math.floor(high)
+        first = math.floor(low + _NEAR * abs(low))
+        return first, max(first, math.ceil(high - _NEAR * abs(high)) - 1)
 
-    def _step(self) -> Any:
-        """Return its integer part: a number if few are possible, else a draw with steps."""
-        if not self._has_many_cells():
-            return float(self._cell())
-        return self._map(lambda: self.form.floor())
-
-    def trunc(self) -> Any:
-        """Integer part, as a float."""
-        return self._step() if self._cells()[0] >= 0 else float(self._toward_zero())
-
-    def whole(self) -> Any:
-        """Integer part, as ``int``: a draw with steps if many are possible."""
-        if self._cells()[0] < 0 or not self._has_many_cells():
-            return self._toward_zero()
-        return self if self.form.is_whole() else self._map(lambda: self.form.floor())
-
-    def __int__(self) -> int:
-        if self.source.refuses_many and self._has_many_cells():
-            self._refuse(MANY_VALUES)
-        return self._toward_zero()
-
-    __trunc__ = __int__
-
-    def _toward_zero(self) -> int:
-        cell = self._cell()
-        return cell + 1 if cell < 0 else cell
-
-    def _has_many_cells(self) -> bool:
+    def has_many_cells(self) -> bool:
         """Whether its integer part stays a draw; not where that stopped the code before."""
-        first, last = self._cells()
+        first, last = self.cells()
         if last - first < FEW_CELLS or (self.source.at_once and last - first < MAX_CELLS):
             return False
         self.source.postponed = True
         return True
 
-    def _cell(self) -> int:
-        first, last = self._cells()
-        if first == last:
-            return first
-        if last - first >= MAX_CELLS:
-            self._refuse(f"the integer part of a draw with more than {MAX_CELLS} outcomes")
+    def settles(self) -> bool:
+        """Whether there are few enough values to go on with each of them."""
+        return (
+            (self.holds_integers() or self.form.is_whole())
+            and self.atom.single
+            and self.cells()[1] - self.cells()[0] < MAX_CELLS
+        )
+
+    def settle(self) -> Any:
+        """Fork once for each value left and return it, a number of its real type."""
+        value, first, last = self.grid()
+        runs = changes(value, first, last, MAX_CELLS)
+        if runs is None:
+            self.refuse(f"a draw with more than {MAX_CELLS} values used one by one")
+        points = self.atom.points
+        cell = self.atom.locate([point / points for point, _ in runs[1:]])
+        return runs[cell][1]
+
+    def on_values(self, op: Callable[..., Any], *others: Any, name: str) -> Any:
+        """Do on each of few values what has no rule of its own, or refuse it by name.
+
+        What the real type cannot do raises what it raises.
+        """
+        if self.settles():
+            return op(self.settle(), *others)
+        if not any(isinstance(x, Base) for x in others):
+            op(self.machine.sample, *others)
+        return self.refuse(f"{name} of a draw")
+
+    def floor(self, op: Callable[..., Any], *others: Any) -> Any:
+        """Return the floor as ``op`` computes it: a number if few are possible, else a draw."""
+        if self.holds_integers() and not others:
+            return self.map(lambda: self.form, op)
+        if not others:
+            return self._floored(op)
+        step = self.map(self.form.floor, op, *others)
+        return step if step.has_many_cells() else step.settle()
+
+    def toward_zero(self, op: Callable[..., Any]) -> Any:
+        """Return the integer part as ``op`` computes it: ``int``, ``np.trunc``, a cast."""
+        low, high = self.range()
+        if self.holds_integers() or low >= 0:
+            return self._kept(op)
+        if high > 0 and self.is_below(0):
+            return self.toward_zero(op)
+        if high > 0:
+            # Found not to be below.
+            return self._kept(op)
+        return self._stepped(lambda: self.form.affine(-1, 0).floor().affine(-1, 0), op)
+
+    def _kept(self, op: Callable[..., Any]) -> Any:
+        if not (self.holds_integers() or self.form.is_whole()):
+            return self._floored(op)
+        kept = self.map(lambda: self.form, op)
+        return kept.within(self, op) if kept.holds_integers() else kept
+
+    def _floored(self, op: Callable[..., Any]) -> Any:
+        """Return ``op`` where it is the floor: the cells of a smooth draw are those of its form."""
+        if self.is_exact() or self.has_many_cells():
+            return self._stepped(self.form.floor, op)
+        first, last = self.cells()
         cuts = [self.form.threshold(float(c))[0] for c in range(first + 1, last + 1)]
-        if cuts[0] < cuts[-1] or (len(cuts) == 1 and self.form.threshold(first + 1.0)[1]):
-            return first + self.atom.locate(cuts)
-        return last - self.atom.locate(cuts[::-1])
+        if not cuts:
+            cell = first
+        elif self.form.threshold(first + 1.0)[1]:
+            cell = first + self.atom.locate(cuts)
+        else:
+            cell = last - self.atom.locate(cuts[::-1])
+        return op(type(self.machine.sample)(cell + 0.5))
+
+    def _stepped(self, make: Callable[[], Any], op: Callable[..., Any], *others: Any) -> Any:
+        step = self.map(make, op, *others)
+        if step.holds_integers():
+            step = step.within(self, op)
+        return step if not isinstance(step, Base) or step.has_many_cells() else step.settle()
+
+    def nearest(self, op: Callable[..., Any], *others: Any) -> Any:
+        """Return the nearest integer, half to even, as ``op`` computes it."""
+        if self.holds_integers() and not others:
+            return self.map(lambda: self.form, op)
+        return self._stepped(lambda: self.form.affine(1, 0.5).floor(), op, *others)
+
+    def ceiling(self, op: Callable[..., Any]) -> Any:
+        """Return the ceiling as ``op`` computes it."""
+        if self.holds_integers():
+            return self.map(lambda: self.form, op)
+        return self._stepped(lambda: self.form.affine(-1, 0).floor().affine(-1, 0), op)
+
+    def whole(self, kind: Any = int) -> Any:
+        """Return it as an integer: a draw with steps if many values are possible."""
+        return self.toward_zero(kind)
+
+    def within(self, before: "Integers", op: Callable[..., Any], *others: Any) -> Any:
+        """Return this result of ``op`` on ``before``; forked by how often it wraps around."""
+        kind = type(self.machine.sample)
+        if not issubclass(kind, np.integer):
+            return self
+        low, size = int(np.iinfo(kind).min), 1 << 8 * kind().itemsize
+        value, first, last = before.grid()
+
+        def wraps(point: int) -> int:
+            return (_exactly(op, value(point), *others) - low) // size
+
+        if wraps(first) == wraps(last) == 0:
+            return self
+        if not before.holds_integers():
+            self.refuse(f"a cast of a draw beyond {kind.__name__}")
+        if before.settles():
+            return op(before.settle(), *others)
+        runs = changes(wraps, first, last, FEW_CELLS)
+        if runs is None:
+            self.refuse(f"an overflow of {kind.__name__} in draws with many values")
+        points = self.atom.points
+        cell = self.atom.locate([point / points for point, _ in runs[1:]])
+        try:
+            form = self.form.affine(1.0, -float(runs[cell][1] * size))
+        except NotMonotone as error:
+            self.refuse(str(error))
+        return self.kind(self.atom, form, self.machine)
+
+    def __int__(self) -> Any:
+        if self.source.refuses_many and self.has_many_cells():
+            self.refuse(MANY_VALUES)
+        whole = self.whole(int)
+        return whole.settle() if isinstance(whole, Base) else whole
+
+    __trunc__ = __int__
+
+    def __index__(self) -> Any:
+        operator.index(self.machine.sample)
+        return operator.index(self.settle())
+
+
+def _exactly(op: Callable[..., Any], x: Any, *others: Any) -> int:
+    """Return what an operation gives where nothing wraps around."""
+    if isinstance(op, type):
+        return int(x)
+    return int(op(int(x), *(int(y) for y in others)))

@@ -1,198 +1,228 @@
-"""The operators and functions of a symbolic scalar, in terms of a few primitives."""
+"""The arithmetic of a symbolic scalar, each operation as it was meant and as it is computed."""
 
 import math
-import numbers
-from typing import TYPE_CHECKING, Any
+import operator
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from simverify.symbolic.draws.forms import Form
-    from simverify.symbolic.draws.path import Atom
-
+from simverify.symbolic.draws.pairs import Pairs
 
 MANY = 2**31
 """Integers below a range this large are read as a continuous uniform (error 1 / range)."""
 
+Op = Callable[..., Any]
 
-class Operators:
-    """Arithmetic on draws; :class:`~.draws.Draw` supplies what it is made of."""
+
+class Operators(Pairs):
+    """Arithmetic on draws."""
 
     __slots__ = ()
 
-    if TYPE_CHECKING:
-        atom: Atom
-        form: Form
+    def affine(self, scale: float, shift: float, op: Op, *args: Any, reverse: bool = False) -> Any:
+        """Return ``scale * draw + shift``, which the machine computes as ``op``."""
+        if scale == 0 or not (math.isfinite(shift) and math.isfinite(scale)):
+            low, high = self.range()
+            if math.isinf(scale) and low < 0 < high:
+                self.refuse("inf times a draw")
+            # The same for all values.
+            return op(*args, self.machine.sample) if reverse else op(self.machine.sample, *args)
+        result = self.map(lambda: self.form.affine(scale, shift), op, *args, reverse=reverse)
+        if not isinstance(result.machine.sample, np.integer):
+            return result
+        return result.within(self, _reversed(op) if reverse else op, *args)
 
-        def is_below(self, bound: float, *, closed: bool = False) -> bool:
-            """See Draw."""
-
-        def _refuse(self, call: str) -> Any: ...
-        def _number(self, x: Any) -> float | None: ...
-        def _map(self, make: Any) -> Any: ...
-        def _affine(self, scale: float, shift: float) -> Any: ...
-        def _power(self, k: float) -> Any: ...
-        def _plus(self, other: Any) -> Any: ...
-        def _times(self, other: Any) -> Any: ...
-        def _over_zero(self, zero: Any) -> Any: ...
-        def _cell(self) -> int: ...
-        def _step(self) -> Any: ...
+    def power(self, k: float, op: Op, *args: Any) -> Any:
+        """Return ``draw ** k``, which the machine computes as ``op``."""
+        if self.holds_integers():
+            return self.on_values(op, *args, name="a power")
+        return self.map(lambda: self.form.power(k), op, *args)
 
     def __add__(self, other: Any) -> Any:
-        if (x := self._number(other)) is not None:
-            return self._affine(1.0, x)
+        if (x := self.number(other)) is not None:
+            return self.affine(1.0, x, operator.add, other)
         if isinstance(other, Operators):
-            return self._plus(other)
+            return self.plus(other, operator.add)
         return by_array(np.add, self, other)
 
-    __radd__ = __add__
+    def __radd__(self, other: Any) -> Any:
+        if (x := self.number(other)) is not None:
+            return self.affine(1.0, x, operator.add, other, reverse=True)
+        return by_array(np.add, other, self)
 
     def __sub__(self, other: Any) -> Any:
-        if (x := self._number(other)) is not None:
-            return self._affine(1.0, -x)
+        if (x := self.number(other)) is not None:
+            return self.affine(1.0, -x, operator.sub, other)
         if isinstance(other, Operators):
-            return self._plus(-other)
+            return self.minus(other, operator.sub)
         return by_array(np.subtract, self, other)
 
     def __rsub__(self, other: Any) -> Any:
-        if (x := self._number(other)) is not None:
-            return self._affine(-1.0, x)
+        if (x := self.number(other)) is not None:
+            return self.affine(-1.0, x, operator.sub, other, reverse=True)
         return by_array(np.subtract, other, self)
 
     def __mul__(self, other: Any) -> Any:
-        if (x := self._number(other)) is not None:
-            return self._affine(x, 0.0)
+        if (x := self.number(other)) is not None:
+            return self.affine(x, 0.0, operator.mul, other)
         if isinstance(other, Operators):
-            return self._times(other)
+            return self.times(other, operator.mul)
         return by_array(np.multiply, self, other)
 
-    __rmul__ = __mul__
+    def __rmul__(self, other: Any) -> Any:
+        if (x := self.number(other)) is not None:
+            return self.affine(x, 0.0, operator.mul, other, reverse=True)
+        return by_array(np.multiply, other, self)
 
     def __truediv__(self, other: Any) -> Any:
-        if (x := self._number(other)) is not None:
-            if x == 0:
-                return self._over_zero(other)
-            return self._affine(1 / x, 0.0)
+        if (x := self.number(other)) is not None:
+            scale = 1 / x if x != 0 else math.copysign(math.inf, x)
+            return self.affine(scale, 0.0, operator.truediv, other)
         if isinstance(other, Operators):
-            return self._times(other._power(-1.0))
+            return self.times(other, operator.truediv, -1)
         return by_array(np.divide, self, other)
 
     def __rtruediv__(self, other: Any) -> Any:
-        if (x := self._number(other)) is not None:
-            return self._power(-1.0) * x
+        if (x := self.number(other)) is not None:
+            if x == 0 or not math.isfinite(x):
+                return (
+                    self.refuse(f"{x} divided by a draw")
+                    if x
+                    else operator.truediv(other, self.machine.sample)
+                )
+            if self.holds_integers():
+                return self.on_values(_reversed(operator.truediv), other, name="a division")
+            return self.map(
+                lambda: self.form.power(-1.0).affine(x, 0.0), operator.truediv, other, reverse=True
+            )
         return by_array(np.divide, other, self)
 
     def __pow__(self, other: Any, modulo: None = None) -> Any:
-        if (x := self._number(other)) is not None:
-            return 1.0 if x == 0 else self._power(x)
+        if (x := self.number(other)) is not None:
+            if x == 0:
+                return operator.pow(self.machine.sample, other)
+            return self.power(x, operator.pow, other)
+        if isinstance(other, Operators):
+            return self.on_values(operator.pow, other, name="a power")
         return by_array(np.power, self, other)
 
     def __rpow__(self, other: Any) -> Any:
-        if (x := self._number(other)) is not None and x > 0:
-            return (self * math.log(x)).exp()
-        return self._refuse("a power with a draw in the exponent")
+        if (x := self.number(other)) is not None:
+            if x > 0 and x != 1 and not self.holds_integers():
+                logarithm = math.log(x)
+                return self.map(
+                    lambda: self.form.affine(logarithm, 0.0).exp(), operator.pow, other,
+                    reverse=True,
+                )  # fmt: skip
+            return self.on_values(_reversed(operator.pow), other, name="a power")
+        return by_array(np.power, other, self)
 
     def __floordiv__(self, other: Any) -> Any:
-        return (self / other).floor()
+        if (x := self.number(other)) is not None:
+            if x == 0 or not math.isfinite(x):
+                return self.on_values(operator.floordiv, other, name=f"division by {x}")
+            return self.floor_of(1 / x, operator.floordiv, other)
+        if isinstance(other, Operators):
+            return self.on_values(operator.floordiv, other, name="a floor division")
+        return by_array(np.floor_divide, self, other)
+
+    def floor_of(self, scale: float, op: Op, *args: Any) -> Any:
+        """Return the floor of ``scale * draw``, which the machine computes as ``op``."""
+        step = self.map(lambda: self.form.affine(scale, 0.0).floor(), op, *args)
+        return step if step.has_many_cells() else step.settle()
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        if (x := self.number(other)) is not None and x > 0 and not self.holds_integers():
+            return self.map(
+                lambda: self.form.power(-1.0).affine(x, 0.0).floor(), operator.floordiv, other,
+                reverse=True,
+            )  # fmt: skip
+        return self.on_values(_reversed(operator.floordiv), other, name="a floor division")
 
     def __mod__(self, other: Any) -> Any:
-        return self - other * (self / other).floor()
+        x = self.number(other)
+        if x is None:
+            if isinstance(other, np.ndarray):
+                return by_array(np.remainder, self, other)
+            return self.on_values(operator.mod, other, name="a remainder")
+        if x > 0 and math.isfinite(x):
+            cells = self.map(lambda: self.form.affine(1 / x, 0.0).floor(), operator.floordiv, other)
+            first, last = cells.cells()
+            if not (self.settles() and first < last):
+                if first < last:
+                    if cells.has_many_cells():
+                        self.refuse("the remainder of a draw with many periods")
+                    first = int(cells.settle())
+                return self.map(lambda: self.form.affine(1.0, -x * first), operator.mod, other)
+        return self.on_values(operator.mod, other, name=f"a remainder by {x}")
+
+    def __rmod__(self, other: Any) -> Any:
+        return self.on_values(_reversed(operator.mod), other, name="a remainder")
 
     def __divmod__(self, other: Any) -> Any:
-        cells = self // other
-        return cells, self - other * cells
+        rest = self % other
+        return self // other, rest
 
-    def __rshift__(self, bits: Any) -> Any:
-        wide = self.form.kind == "u" and self.form.a >= MANY
-        if not self.form.is_whole() and not wide:
-            return self._refuse("a shift of a draw that is no random integer")
-        shifted = self / 2.0 ** int(bits)
-        if wide and self.form.a / 2.0 ** int(bits) >= MANY:
-            return shifted
-        step = shifted.floor()
-        return int(step) if isinstance(step, float) else step
+    def __rdivmod__(self, other: Any) -> Any:
+        return self.on_values(_reversed(divmod), other, name="a remainder")
 
     def __neg__(self) -> Any:
-        return self._affine(-1.0, 0.0)
+        return self.affine(-1.0, 0.0, operator.neg)
 
     def __pos__(self) -> Any:
-        return self
+        return self.map(lambda: self.form, operator.pos)
 
     def __abs__(self) -> Any:
-        return -self if self.is_below(0.0) else self
+        if self.is_below(0):
+            return self.affine(-1.0, 0.0, operator.abs)
+        return self.map(lambda: self.form, operator.abs)
 
-    # -- functions; numpy calls these by name on object arrays --
+    # -- bits: of integers only --
 
-    def log(self) -> Any:
-        """Natural logarithm."""
-        return self._map(lambda: self.form.log())
+    def __rshift__(self, bits: Any) -> Any:
+        operator.rshift(self.machine.sample, bits)
+        if not (isinstance(bits, int | np.integer) and bits >= 0):
+            return self.on_values(operator.rshift, bits, name="a shift")
+        form = self.form
+        if form.kind == "u" and form.a / 2.0 ** int(bits) >= MANY:
+            return self.map(lambda: form.affine(2.0 ** -int(bits), 0.0), operator.rshift, bits)
+        return self.floor_of(2.0 ** -int(bits), operator.rshift, bits)
 
-    def exp(self) -> Any:
-        """Exponential."""
-        return self._map(lambda: self.form.exp())
+    def __lshift__(self, bits: Any) -> Any:
+        operator.lshift(self.machine.sample, bits)
+        if not (isinstance(bits, int | np.integer) and bits >= 0):
+            return self.on_values(operator.lshift, bits, name="a shift")
+        return self.affine(2.0 ** int(bits), 0.0, operator.lshift, bits)
 
-    def log1p(self) -> Any:
-        """Logarithm of 1 + x."""
-        return (self + 1.0).log()
-
-    def expm1(self) -> Any:
-        """Exponential minus one."""
-        return self.exp() - 1.0
-
-    def log2(self) -> Any:
-        """Logarithm to base 2."""
-        return self.log() / math.log(2)
-
-    def log10(self) -> Any:
-        """Logarithm to base 10."""
-        return self.log() / math.log(10)
-
-    def sqrt(self) -> Any:
-        """Square root."""
-        return self._power(0.5)
-
-    def square(self) -> Any:
-        """Square."""
-        return self._power(2.0)
-
-    def conjugate(self) -> Any:
-        """Return itself: draws are real."""
-        return self
-
-    def floor(self) -> Any:
-        """Largest integer not above it, as a float."""
-        return self._step()
-
-    def __floor__(self) -> int:
-        return self._cell()
-
-    def __ceil__(self) -> int:
-        return self._cell() + 1
-
-    def __round__(self, digits: int | None = None) -> Any:
-        return (self + 0.5)._cell() if digits is None else self.round(digits)
-
-    def round(self, decimals: int = 0, *args: Any) -> Any:
-        """Nearest number with so many decimals (at a tie: an event of probability zero)."""
-        return (self * 10.0**decimals + 0.5).floor() / 10.0**decimals
-
-    def rint(self) -> Any:
-        """Nearest integer, as a float."""
-        return self.round()
+    def __invert__(self) -> Any:
+        operator.invert(self.machine.sample)
+        return self.on_values(operator.invert, name="~")
 
 
-def number(x: Any) -> float | None:
-    """Read a real number of any type; None if it is something else."""
-    if isinstance(x, float | int | np.number | np.bool_ | numbers.Rational):
-        return float(x)
-    if isinstance(x, np.ndarray) and x.ndim == 0 and x.dtype != object:
-        return float(x)
-    return None
+def _bitwise(name: str, op: Op) -> None:
+    def forward(self: Operators, other: Any) -> Any:
+        return self.on_values(op, other, name=name)
+
+    def backward(self: Operators, other: Any) -> Any:
+        return self.on_values(_reversed(op), other, name=name)
+
+    setattr(Operators, f"__{op.__name__.strip('_')}__", forward)
+    setattr(Operators, f"__r{op.__name__.strip('_')}__", backward)
+
+
+for _sign, _op in (("&", operator.and_), ("|", operator.or_), ("^", operator.xor)):
+    _bitwise(_sign, _op)
+
+
+def _reversed(op: Op) -> Op:
+    def swapped(x: Any, y: Any) -> Any:
+        return op(y, x)
+
+    return swapped
 
 
 def by_array(ufunc: Any, x: Any, y: Any) -> Any:
     """Apply a ufunc to a draw and an array; NotImplemented if neither is one."""
     array = y if isinstance(x, Operators) else x
-    if not isinstance(array, np.ndarray):
-        return NotImplemented
-    return ufunc(x, y)
+    return ufunc(x, y) if isinstance(array, np.ndarray) else NotImplemented

@@ -38,6 +38,14 @@ class Atom(Protocol):
     """
 
     owner: Any
+    points: int
+    """A uniform is one of so many multiples of their inverse."""
+
+    def check_epoch(self) -> None:
+        """Refuse a draw of an earlier path."""
+
+    def span(self) -> tuple[int, int]:
+        """First and last point that are left."""
 
     @property
     def single(self) -> bool:

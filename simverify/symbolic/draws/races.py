@@ -10,6 +10,8 @@ then compared with weights in proportion to their totals. Every question about t
 import math
 from typing import TYPE_CHECKING, Any
 
+from simverify.symbolic.draws.machine import RACES
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -57,6 +59,7 @@ class Racer:
 
 def enter(source: "DrawnPath", atom: "Atom", rate: float, flip: bool) -> Racer:
     """Return the racer of ``atom``, made at its first race."""
+    atom.check_epoch()
     if isinstance(racer := atom.owner, Racer):
         if racer.flip != flip:
             source.refuse("a race of u against one of 1 - u")
@@ -121,6 +124,12 @@ def first_of(elements: "list[Any]", *, largest: bool) -> int | None:
         return None
     source = draws[0][1].source
     total = math.fsum(rates)
+    if (
+        math.fsum(x.machine.blur * r for (_, x), r in zip(draws, rates, strict=True))
+        > RACES * total
+    ):
+        source.refuse("a race of draws that rounding swamps")
+    source.slack += math.fsum(x.form.slack for _, x in draws)
     racers = [
         enter(source, x.atom, rate, x.form.flip) for (_, x), rate in zip(draws, rates, strict=True)
     ]
@@ -134,7 +143,7 @@ def first_of(elements: "list[Any]", *, largest: bool) -> int | None:
 def _is_fresh(draw: Any) -> bool:
     atom: Any = draw.atom
     return (
-        atom.owner is None and (atom.low, atom.high) == (0, 1) and not draw.form.has_steps()
+        atom.owner is None and (atom.low, atom.high) == (0, 1) and not draw.has_steps()
         and not hasattr(atom, "last")
     )  # fmt: skip
 

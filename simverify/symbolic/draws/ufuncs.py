@@ -7,88 +7,145 @@ from typing import Any
 
 import numpy as np
 
+from simverify.symbolic.draws.attributes import OBJECT_LOOPS
 from simverify.symbolic.draws.scalars import Draw
 
 
-def _named(name: str, number: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def apply(x: Any) -> Any:
-        return getattr(x, name)() if isinstance(x, Draw) else number(x)
+def _binary(forward: str, backward: str, ufunc: Any) -> Callable[[Any, Any], Any]:
+    """Call the draw's own operator: that of a numpy number would come back here."""
+
+    def apply(x: Any, y: Any) -> Any:
+        if isinstance(x, Draw):
+            return getattr(x, forward)(y)
+        return getattr(y, backward)(x) if isinstance(y, Draw) else ufunc(x, y)
 
     return apply
 
 
-def _least(x: Any, y: Any) -> Any:
-    return _clip(x, y, high=True)
+def _unary(rule: Callable[[Draw], Any], ufunc: Any) -> Callable[[Any], Any]:
+    return lambda x: rule(x) if isinstance(x, Draw) else ufunc(x)
 
 
-def _greatest(x: Any, y: Any) -> Any:
-    return _clip(x, y, high=False)
+def extreme(x: Any, y: Any, *, low: bool, op: Callable[..., Any]) -> Any:
+    """Return the larger (``low``: one is a lower bound of the other) or smaller, by ``op``."""
+    if isinstance(x, Draw) and isinstance(y, Draw):
+        return x if (x < y) != low else y
+    if isinstance(x, Draw) or isinstance(y, Draw):
+        return x.clip_at(y, low=low, op=op) if isinstance(x, Draw) else y.clip_at(x, low=low, op=op)
+    return op(x, y)
 
 
-def _clip(x: Any, y: Any, *, high: bool) -> Any:
-    if isinstance(y, Draw) and not isinstance(x, Draw):
-        x, y = y, x
-    if not isinstance(x, Draw):
-        return min(x, y) if high else max(x, y)
-    if isinstance(y, Draw):
-        return x if (x < y) == high else y
-    return x.clip(None, y) if high else x.clip(y, None)
+def sign(x: Draw) -> Any:
+    """Return -1, 0 or 1, of the type that np.sign gives."""
+    below = x.is_below(0)
+    value = -1 if below else 0 if x.is_at(0) else 1
+    return type(np.sign(x.machine.sample))(value)
 
 
-def _divide(x: Any, y: Any) -> Any:
-    """Divide as numpy does: by zero gives an infinity, not an exception."""
-    if isinstance(y, Draw) or y != 0:
-        return x / y
-    return x._over_zero(np.float64(y)) if isinstance(x, Draw) else float(np.divide(x, y))
+def log_of(x: Any) -> Any:
+    """Return the logarithm of a draw or an array as numpy's generators compute with it."""
+    if isinstance(x, Draw):
+        return OF_ONE[np.log](x, math.log)
+    return math.log(x) if type(x) is float else np.log(x)
 
 
-def _finite(x: Any) -> bool:
-    return isinstance(x, Draw) or bool(np.isfinite(x))
+def _fits(x: Draw) -> bool:
+    """Whether a draw is a finite number; at the ends of its range it may be infinite."""
+    return bool(np.isfinite(x.machine.sample))
 
+
+def _functions() -> dict[Any, Callable[..., Any]]:
+    def log(x: Draw, scale: float, shift: float, op: Any) -> Any:
+        if x.holds_integers():
+            return x.on_values(op, name=op.__name__)
+        return x.map(lambda: x.form.affine(1.0, shift).log().affine(scale, 0.0), op)
+
+    def exp(x: Draw, shift: float, op: Any) -> Any:
+        if x.holds_integers():
+            return x.on_values(op, name=op.__name__)
+        return x.map(lambda: x.form.exp().affine(1.0, shift), op)
+
+    return {
+        np.log: lambda x, op=np.log: log(x, 1.0, 0.0, op),
+        np.log2: lambda x, op=np.log2: log(x, 1 / math.log(2), 0.0, op),
+        np.log10: lambda x, op=np.log10: log(x, 1 / math.log(10), 0.0, op),
+        np.log1p: lambda x, op=np.log1p: log(x, 1.0, 1.0, op),
+        np.exp: lambda x, op=np.exp: exp(x, 0.0, op),
+        np.expm1: lambda x, op=np.expm1: exp(x, -1.0, op),
+        np.sqrt: lambda x, op=np.sqrt: x.power(0.5, op),
+        np.square: lambda x, op=np.square: x.power(2.0, op),
+    }
+
+
+OF_ONE = _functions()
+"""Functions of one draw, by numpy's ufunc; the second argument is what computes them."""
 
 UFUNCS: dict[Any, Callable[..., Any]] = {
-    np.add: operator.add,
-    np.subtract: operator.sub,
-    np.multiply: operator.mul,
-    np.divide: _divide,
-    np.floor_divide: operator.floordiv,
-    np.remainder: operator.mod,
-    np.power: operator.pow,
-    np.float_power: operator.pow,
-    np.negative: operator.neg,
-    np.positive: operator.pos,
-    np.absolute: abs,
-    np.fabs: abs,
-    np.minimum: _least,
-    np.maximum: _greatest,
-    np.fmin: _least,
-    np.fmax: _greatest,
-    np.less: operator.lt,
-    np.less_equal: operator.le,
-    np.greater: operator.gt,
-    np.greater_equal: operator.ge,
-    np.equal: operator.eq,
-    np.not_equal: operator.ne,
-    np.right_shift: operator.rshift,
-    np.rint: _named("rint", np.rint),
-    np.isfinite: _finite,
-    np.isnan: lambda x: not isinstance(x, Draw) and bool(np.isnan(x)),
-    np.isinf: lambda x: not isinstance(x, Draw) and bool(np.isinf(x)),
+    **{
+        ufunc: _binary(f"__{name}__", f"__r{name}__", ufunc)
+        for ufunc, name in (
+            (np.add, "add"),
+            (np.subtract, "sub"),
+            (np.multiply, "mul"),
+            (np.divide, "truediv"),
+            (np.floor_divide, "floordiv"),
+            (np.remainder, "mod"),
+            (np.power, "pow"),
+            (np.float_power, "pow"),
+            (np.right_shift, "rshift"),
+            (np.left_shift, "lshift"),
+            (np.bitwise_and, "and"),
+            (np.bitwise_or, "or"),
+            (np.bitwise_xor, "xor"),
+        )
+    },
+    np.less: _binary("__lt__", "__gt__", np.less),
+    np.less_equal: _binary("__le__", "__ge__", np.less_equal),
+    np.greater: _binary("__gt__", "__lt__", np.greater),
+    np.greater_equal: _binary("__ge__", "__le__", np.greater_equal),
+    np.equal: _binary("__eq__", "__eq__", np.equal),
+    np.not_equal: _binary("__ne__", "__ne__", np.not_equal),
+    np.invert: _unary(operator.invert, np.invert),
+    np.negative: _unary(operator.neg, np.negative),
+    np.positive: _unary(operator.pos, np.positive),
+    np.absolute: _unary(abs, np.absolute),
+    np.fabs: _unary(
+        lambda x: abs(x) if not x.holds_integers() else x.refuse("np.fabs of a draw"), np.fabs
+    ),
+    **{
+        ufunc: (lambda x, y, low=low, op=ufunc: extreme(x, y, low=low, op=op))
+        for ufunc, low in (
+            (np.minimum, False),
+            (np.fmin, False),
+            (np.maximum, True),
+            (np.fmax, True),
+        )
+    },
+    np.isfinite: _unary(_fits, np.isfinite),
+    np.isnan: _unary(lambda x: False, np.isnan),
+    np.isinf: _unary(lambda x: not _fits(x), np.isinf),
     np.logical_not: lambda x: not x,
     np.logical_and: lambda x, y: bool(x) and bool(y),
     np.logical_or: lambda x, y: bool(x) or bool(y),
-    np.sign: lambda x: (-1.0 if x < 0 else 1.0) if isinstance(x, Draw) else float(np.sign(x)),
-    np.signbit: lambda x: bool(x < 0) if isinstance(x, Draw) else bool(np.signbit(x)),
-    np.heaviside: lambda x, h: float(x > 0) if isinstance(x, Draw) else float(np.heaviside(x, h)),
-    np.reciprocal: lambda x: _divide(1.0, x),
-    np.clip: lambda x, low, high: _least(_greatest(x, low), high),
-    np.floor: _named("floor", np.floor),
-    np.trunc: _named("trunc", np.trunc),
-    np.ceil: lambda x: float(math.ceil(x)),
-    **{
-        getattr(np, name): _named(name, getattr(np, name))
-        for name in ("log", "log2", "log10", "log1p", "exp", "expm1", "sqrt", "square")
-    },
+    np.logical_xor: lambda x, y: bool(x) != bool(y),
+    np.sign: _unary(sign, np.sign),
+    np.signbit: _unary(lambda x: x.is_below(0), np.signbit),
+    np.rint: _unary(lambda x: x.nearest(np.rint), np.rint),
+    np.floor: _unary(lambda x: x.floor(np.floor), np.floor),
+    np.ceil: _unary(lambda x: x.ceiling(np.ceil), np.ceil),
+    np.trunc: _unary(lambda x: x.toward_zero(np.trunc), np.trunc),
+    np.reciprocal: _unary(lambda x: x.power(-1.0, np.reciprocal), np.reciprocal),
+    **{ufunc: _unary(rule, ufunc) for ufunc, rule in OF_ONE.items()},
 }
-_CLIP_UFUNC: Any = np._core.umath.clip  # type: ignore[attr-defined]  # has no public name
-UFUNCS[_CLIP_UFUNC] = UFUNCS.pop(np.clip)
+for _ufunc in (*OF_ONE, np.rint, np.floor, np.ceil, np.trunc):
+    OBJECT_LOOPS[_ufunc.__name__] = UFUNCS[_ufunc]
+
+_CLIP: Any = np._core.umath.clip  # type: ignore[attr-defined]  # has no public name
+
+
+def _clip(x: Any, low: Any, high: Any) -> Any:
+    above = extreme(x, low, low=True, op=np.maximum)
+    return extreme(above, high, low=False, op=np.minimum)
+
+
+UFUNCS[_CLIP] = _clip

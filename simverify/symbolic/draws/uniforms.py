@@ -1,9 +1,11 @@
 """A uniform: the draw that forks a path when it is compared."""
 
+import math
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from simverify.symbolic.draws.forms import IDENTITY
+from simverify.symbolic.draws.machine import DOUBLE_POINTS, PYTHON, Machine
 from simverify.symbolic.draws.scalars import Draw
 
 if TYPE_CHECKING:
@@ -13,36 +15,53 @@ if TYPE_CHECKING:
 class Uniform(Draw):
     """A uniform on [0, 1), known by now to lie in [low, high).
 
-    ``owner`` is the race or product that it takes part in, once one was decided.
+    It is one of ``points`` multiples of 1 / points. ``owner`` is the race or product that it
+    takes part in, once one was decided.
     """
 
-    __slots__ = ("_source", "high", "low", "owner")
+    __slots__ = ("_epoch", "_source", "high", "low", "owner", "points")
 
     single = True
 
     def __init__(self, source: "DrawnPath") -> None:
         self._source = source
+        self._epoch = source.epoch
         self.low = 0.0
         self.high = 1.0
         self.owner: Any = None
+        self.points = DOUBLE_POINTS
         self.atom = self
         self.form = IDENTITY
+        self.machine = PYTHON
 
     @property
     def source(self) -> "DrawnPath":
         """The path's randomness."""
         return self._source
 
-    def is_below(self, bound: float, *, closed: bool = False) -> bool:
-        """Whether the uniform is below a number (at it: an event of probability zero)."""
-        if self.low < bound < self.high:
-            return self.split(bound)
-        return bound >= self.high  # False for NaN
+    def __lt__(self, other: Any) -> Any:
+        if type(other) is float and self.machine is PYTHON and self._epoch == self._source.epoch:
+            if self.low < other < self.high:
+                return self.split(other)
+            return other >= self.high  # False for NaN
+        return Draw.__lt__(self, other)
+
+    def check_epoch(self) -> None:
+        """Refuse a draw of an earlier path, of which another law is known by now."""
+        if self._epoch != self._source.epoch:
+            self.refuse("a draw that an earlier call kept")
+
+    def span(self) -> tuple[int, int]:
+        """First and last point that are left."""
+        self.check_epoch()
+        first = _point(self.low * self.points)
+        return first, max(first, _point(self.high * self.points) - 1)
 
     def split(self, bound: float) -> bool:
         """Fork on a bound strictly inside the interval; true if below."""
+        self.check_epoch()
         if self.owner is not None:
-            self._refuse("a draw compared with a number after it was compared with a draw")
+            self.refuse("a draw compared with a number after it was compared with a draw")
         share = (bound - self.low) / (self.high - self.low)
         below = self._source.fork((share, 1 - share)) == 0
         if below:
@@ -53,12 +72,39 @@ class Uniform(Draw):
 
     def locate(self, cuts: "list[float]") -> int:
         """Return how many of the ascending ``cuts`` it has passed; one fork for all."""
+        self.check_epoch()
         ends = [self.low, *(min(max(c, self.low), self.high) for c in cuts), self.high]
         weights = [(b - a) / (self.high - self.low) for a, b in pairwise(ends)]
         if sum(w > 0 for w in weights) > 1:
             if self.owner is not None:
-                self._refuse("a draw compared with a number after it was compared with a draw")
+                self.refuse("a draw compared with a number after it was compared with a draw")
             cell = self._source.fork(weights)
             self.low, self.high = ends[cell], ends[cell + 1]
             return cell
         return max(range(len(weights)), key=weights.__getitem__)
+
+
+def on_grid(u: Any, machine: Machine, points: int) -> Any:
+    """Return a uniform as a draw from another grid than that of doubles, or of another type.
+
+    On replay ``u`` is a number, and so is the result.
+    """
+    if not isinstance(u, Draw):
+        return machine.op(min(int(u * points), points - 1))
+    u.points = points
+    return Draw(u, IDENTITY, machine)
+
+
+def exponential_of(u: Uniform) -> Any:
+    """Return a standard exponential, which is -log of a uniform in law."""
+    return u.map(lambda: u.form.log().affine(-1.0, 0.0), _minus_log)
+
+
+def _minus_log(u: float) -> float:
+    return -math.log(u)
+
+
+def _point(x: float) -> int:
+    """Return the first point not below ``x``, which may be one that was divided and multiplied."""
+    nearest = round(x)
+    return nearest if abs(x - nearest) <= 2.0**-50 * max(1.0, x) else math.ceil(x)

@@ -99,20 +99,13 @@ for _name in (
     setattr(Winner, f"__{_name}__", _reading(f"__{_name}__"))
 
 
-def whole(x: Any) -> Any:
-    """Return an element as an array of integers holds it: a number, a winner, a whole draw."""
-    if type(x) is Winner:
-        return x
-    return x.whole() if isinstance(x, Draw) else int(x)
-
-
 def decided(x: Any) -> Any:
     """Read the winners in a value: itself, a list or tuple of values, an array of objects."""
     if type(x) is Winner:
         return x.read()
     if isinstance(x, list | tuple) and any(type(y) is Winner or _nests(y) for y in x):
         return type(x)(map(decided, x)) if type(x) in (list, tuple) else x
-    if isinstance(x, np.ndarray) and x.dtype == object:
+    if isinstance(x, np.ndarray) and x.view(np.ndarray).dtype == object:
         flat = x.ravel().view(np.ndarray).tolist()
         if any(type(y) is Winner for y in flat):
             return ARRAYS.of([decided(y) for y in flat], x.shape)

@@ -33,6 +33,7 @@ class SymbolicGenerator(Sampler, Generator):
     """A ``numpy.random.Generator`` whose draws are symbolic."""
 
     bits: ClassVar[dict[str, type[SymbolicBits]]]
+    chosen = type(Generator(np.random.PCG64(0)).choice(2))
 
     def __init__(self, bit_generator: Any = None) -> None:
         Generator.__init__(self, _BITS)
@@ -51,24 +52,22 @@ class SymbolicGenerator(Sampler, Generator):
 
     def random(self, size: Any = None, dtype: Any = None, out: Any = None) -> Any:
         """Uniform on [0, 1)."""
-        if dtype is not None and np.dtype(dtype) == np.float32:
-            single = lambda: self.source.uniform(self.stream, "float32", one_word=False)  # noqa: E731
-            return self._into(size, out, single)
-        if size is None and out is None:
+        if size is None and dtype is None and out is None:
             return self.source.uniform(self.stream)
-        return self._into(size, out, self._uniform)
+        single = dtype is not None and self._typed("random", 1, dtype).dtype == np.float32
+        drawn = self._into(size, out, self._single if single else self._uniform)
+        return drawn.astype(np.float32) if single and size is not None and out is None else drawn
 
     def integers(
         self,
         low: Any,
         high: Any = None,
         size: Any = None,
-        dtype: Any = None,
+        dtype: Any = np.int64,
         endpoint: bool = False,
     ) -> Any:
         """Integers from low (inclusive) to high."""
-        del dtype
-        return self._integers(low, high, size, endpoint=endpoint)
+        return self._integers("integers", low, high, size, dtype, endpoint=endpoint)
 
     def permuted(self, x: Any, *, axis: Any = None, out: Any = None) -> Any:
         """Return a shuffled copy of one axis."""
@@ -108,6 +107,7 @@ class SymbolicRandomState(Sampler, RandomState):
 
     legacy = True
     bits: ClassVar[dict[str, type[SymbolicBits]]]
+    chosen = type(RandomState(0).choice(2))
 
     def __init__(self, seed: Any = None) -> None:
         RandomState.__init__(self, _BITS)
@@ -166,13 +166,12 @@ class SymbolicRandomState(Sampler, RandomState):
 
     def randint(self, low: Any, high: Any = None, size: Any = None, dtype: Any = int) -> Any:
         """Integers from low (inclusive) to high (exclusive)."""
-        del dtype
-        return self._integers(low, high, size, endpoint=False)
+        return self._integers("randint", low, high, size, dtype)
 
     def random_integers(self, low: Any, high: Any = None, size: Any = None) -> Any:
         """Integers from low to high, both inclusive."""
         low, high = (1, low) if high is None else (low, high)
-        return self._integers(low, high, size, endpoint=True)
+        return self._integers("randint", low, int(high) + 1, size, np.int64)
 
     def tomaxint(self, size: Any = None) -> Any:
         """Integers of 63 bits."""

@@ -11,8 +11,7 @@ import secrets
 from collections.abc import Callable
 from typing import Any
 
-from simverify.symbolic.draws.uniforms import Uniform
-from simverify.symbolic.generators.sampler import FEW_CELLS, integer_below
+from simverify.symbolic.generators.sampler import integer_below
 from simverify.symbolic.generators.seeds import seed_of
 from simverify.symbolic.generators.states import Inside, inside_of, plain_state
 from simverify.symbolic.source import Source
@@ -104,9 +103,7 @@ def _methods(source: Source) -> dict[str, Callable[..., Any]]:
     def below(self: Any, n: int) -> Any:
         # Python draws as many bits as n - 1 has, again and again.
         u = source.uniform(streams.of(self), ("integer", n), one_word=False, among=n)
-        if isinstance(u, Uniform) or n > FEW_CELLS:
-            return integer_below(n, u)
-        return sum(u >= i / n for i in range(1, n))
+        return integer_below(n, u)
 
     def getrandbits(self: Any, k: int) -> Any:
         if k < 0:

@@ -1,6 +1,7 @@
 """The draws that numpy's generators share, from the current source."""
 
 import math
+import operator
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -8,13 +9,24 @@ from typing import Any, ClassVar
 import numpy as np
 
 from simverify.symbolic.draws.arrays import DrawArray, draw_array
+from simverify.symbolic.draws.forms import IDENTITY
 from simverify.symbolic.draws.integers import FEW_CELLS
+from simverify.symbolic.draws.machine import (
+    DOUBLE_POINTS,
+    PYTHON_SINGLE,
+    SINGLE_POINTS,
+    integers_from,
+)
 from simverify.symbolic.draws.operators import MANY
 from simverify.symbolic.draws.scalars import Draw
-from simverify.symbolic.draws.uniforms import Uniform
+from simverify.symbolic.draws.ufuncs import log_of
+from simverify.symbolic.draws.uniforms import Uniform, on_grid
 from simverify.symbolic.source import Source, Stream
 
 _SUM_TOLERANCE = 1.5e-8
+
+_REAL_GENERATOR = np.random.Generator(np.random.PCG64(20252))
+_REAL_STATE = np.random.RandomState(20252)
 
 
 class Sampler:
@@ -22,6 +34,8 @@ class Sampler:
 
     source: ClassVar[Source]
     legacy: ClassVar[bool] = False
+    chosen: ClassVar[type]
+    """What an index chosen out of a number is, in the version of numpy that is installed."""
     stream: Stream
 
     def _meet(self, weights: Any) -> None:
@@ -32,10 +46,10 @@ class Sampler:
     def _uniform(self) -> Any:
         return self.source.uniform(self.stream)
 
-    def _below(self, n: int, kind: str) -> Any:
-        """Return one of 0..n-1, all as likely; ``kind`` says how it is made of words."""
-        u = self.source.uniform(self.stream, (kind, n), one_word=False, among=n)
-        return integer_below(n, u)
+    def _below(self, n: int, made: str, low: int = 0, kind: Any = int) -> Any:
+        """Return one of low..low+n-1, all as likely; ``made`` says how it is made of words."""
+        u = self.source.uniform(self.stream, (made, n), one_word=False, among=n)
+        return integer_below(n, u, low, kind)
 
     def _into(self, size: Any, out: Any, one: Callable[[], Any]) -> Any:
         if out is None:
@@ -45,9 +59,20 @@ class Sampler:
         out[...] = each(out.shape, one)
         return out
 
+    def _typed(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Return what the real library gives: for its type, and for what it refuses."""
+        real = _REAL_STATE if self.legacy else _REAL_GENERATOR
+        return getattr(real, name)(*map(_sample_of, args), **kwargs)
+
+    def _single(self) -> Any:
+        """Return a uniform with the bits of a float32, as a Python float."""
+        u = self.source.uniform(self.stream, "float32", one_word=False)
+        return on_grid(u, PYTHON_SINGLE, SINGLE_POINTS)
+
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
         """Uniform on [low, high)."""
-        low, high = (np.asarray(x) if np.ndim(x) else x for x in (low, high))
+        self._typed("uniform", low, high, size)
+        low, high = _double(low), _double(high)
         if size is None:
             size = np.broadcast(low, high).shape or None
         return low + (high - low) * each(size, self._uniform)
@@ -57,20 +82,28 @@ class Sampler:
     ) -> Any:
         """Exponential of rate 1."""
         kind = ("exponential", str(dtype), method)
-        return self._into(size, out, lambda: self.source.exponential(self.stream, kind))
+        single = (
+            dtype is not None and self._typed("standard_exponential", 1, dtype).dtype == np.float32
+        )
+        drawn = self._into(size, out, lambda: self.source.exponential(self.stream, kind))
+        return drawn.astype(np.float32) if single and size is not None and out is None else drawn
 
     def exponential(self, scale: Any = 1.0, size: Any = None) -> Any:
         """Exponential of mean ``scale``."""
+        self._typed("exponential", scale, size)
+        scale = _double(scale)
         if size is None:
             size = np.shape(scale) or None
         return scale * self.standard_exponential(size)
 
     def gumbel(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
         """Gumbel: ``loc - scale * log(E)``."""
+        self._typed("gumbel", loc, scale, size)
+        loc, scale = _double(loc), _double(scale)
         if size is None:
             size = np.broadcast(loc, scale).shape or None
         drawn = each(size, lambda: self.source.exponential(self.stream, "gumbel"))
-        return loc - scale * np.log(drawn)
+        return loc - scale * log_of(drawn)
 
     def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
         """Binomial; one trial is a coin, more trials are a fork by outcome."""
@@ -114,9 +147,8 @@ class Sampler:
         self._meet(p)
         if type(a) is int and size is None and a > 0 and not (rest or kw):
             if p is None and a > FEW_CELLS:
-                return self._below(a, "integer")
-            index = self._index(a, None if p is None else _checked_cdf(p, a))
-            return index if self.legacy else np.int64(index)
+                return self._below(a, "integer", 0, self.chosen)
+            return self.chosen(self._index(a, None if p is None else _checked_cdf(p, a)))
         if rest or set(kw) - {"axis", "shuffle"} or kw.get("axis", 0) != 0:
             self.source.refuse("choice along an axis")
         items = np.arange(a) if np.ndim(a) == 0 and not isinstance(a, Draw) else np.asarray(a)
@@ -133,7 +165,7 @@ class Sampler:
             chosen = self._shuffled(n)[:count]
         if size is None:
             picked = items[chosen[0]]
-            return int(picked) if np.ndim(a) == 0 and self.legacy else picked
+            return self.chosen(picked) if np.ndim(a) == 0 else picked
         return items[np.array(chosen, dtype=np.int64).reshape(np.atleast_1d(size))]
 
     def _index(self, n: int, cdf: "list[float] | None", kind: str = "integer") -> int:
@@ -145,20 +177,27 @@ class Sampler:
             u, cuts = self._uniform(), cdf[:-1]
         return u.locate(cuts) if isinstance(u, Uniform) else sum(u >= c for c in cuts)
 
-    def _integer(self, low: int, high: int) -> Any:
-        """Return one of low..high-1."""
-        if high <= low:
-            raise ValueError("low >= high")
-        return low + self._below(high - low, "integer")
+    def _integer(self, low: int, high: int, kind: Any) -> Any:
+        """Return one of low..high-1, of a type of integers."""
+        return self._below(high - low, "integer", low, kind)
 
-    def _integers(self, low: Any, high: Any, size: Any, *, endpoint: bool) -> Any:
+    def _integers(
+        self, name: str, low: Any, high: Any, size: Any, dtype: Any, **endpoint: Any
+    ) -> Any:
+        if isinstance(low, Draw) or isinstance(high, Draw):
+            low, high = (x if x is None else operator.index(x) for x in (low, high))
+        given = () if dtype is None else (dtype,)
+        one = self._typed(name, low, high, None, *given, **endpoint)
         if high is None:
             low, high = 0, low
         if np.ndim(low) or np.ndim(high):
             self.source.refuse("integers with array bounds")
-        end = int(high) + endpoint
-        drawn = each(size, lambda: self._integer(int(low), end))
-        return drawn if size is None or np.asarray(drawn).dtype == object else drawn.astype(int)
+        end = int(high) + endpoint.get("endpoint", False)
+        if size is None:
+            return self._integer(int(low), end, type(one))
+        kind = self._typed(name, low, high, 1, *given, **endpoint).dtype
+        drawn = each(size, lambda: self._integer(int(low), end, kind.type))
+        return drawn if isinstance(drawn, DrawArray) else drawn.astype(kind)
 
     def _shuffled(self, n: int) -> list[int]:
         left = list(range(n))
@@ -187,17 +226,31 @@ def each(size: Any, one: Callable[[], Any]) -> Any:
     return draw_array([one() for _ in range(math.prod(shape))], shape)
 
 
-def integer_below(n: int, u: Any) -> Any:
-    """Return one of 0..n-1, all as likely: a number if there are few, else a draw.
+def integer_below(n: int, u: Any, low: int = 0, kind: Any = int) -> Any:
+    """Return one of low..low+n-1, all as likely: a number if there are few, else a draw.
 
     The draw forks when it is used. A number on replay.
     """
     if not isinstance(u, Uniform):
-        return int(n * u)
+        return kind(low + min(int(n * u), n - 1))
     if n <= FEW_CELLS:
-        return u.locate([i / n for i in range(1, n)])
+        return kind(low + u.locate([i / n for i in range(1, n)]))
     u.source.sequences.values[id(u)] = n
-    return n * u if n >= MANY else (n * u).whole()
+    drawn = on_grid(u, integers_from(low, n, kind), min(n, DOUBLE_POINTS))
+    form = IDENTITY.affine(n, low)
+    drawn = Draw(drawn.atom, form if n >= MANY else form.floor(), drawn.machine)
+    return drawn if drawn.has_many_cells() else drawn.settle()
+
+
+def _sample_of(x: Any) -> Any:
+    return x.machine.sample if isinstance(x, Draw) else x
+
+
+def _double(x: Any) -> Any:
+    """Return a bound as numpy computes with it."""
+    if isinstance(x, Draw | DrawArray):
+        return x
+    return float(x) if np.ndim(x) == 0 else np.asarray(x, dtype=np.float64)
 
 
 def _checked_cdf(p: Any, n: int) -> list[float]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from simverify.symbolic.draws.arrays import holds_objects
 from simverify.symbolic.draws.scalars import Draw
 from simverify.symbolic.draws.uniforms import Uniform
 from simverify.symbolic.draws.winners import decided
@@ -71,7 +72,7 @@ def hand_out(source: Source, number: Any, seed: Seed) -> Any:
 def _parts(value: Any) -> list[Any]:
     if isinstance(value, list | tuple):
         return [part for x in value for part in _parts(x)]
-    if isinstance(value, np.ndarray) and value.dtype == object:
+    if holds_objects(value):
         return [part for x in value.ravel().view(np.ndarray).tolist() for part in _parts(x)]
     return [value]
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import torch
 
-from simverify.symbolic.draws.arrays import _map
+from simverify.symbolic.draws.arrays import draw_array, holds_objects
+from simverify.symbolic.draws.elementwise import map_elements
 from simverify.symbolic.draws.scalars import Draw
 from simverify.symbolic.draws.ufuncs import UFUNCS
-from simverify.symbolic.draws.winners import whole
-from simverify.symbolic.generators.torch_shadow import Shadows
-from simverify.symbolic.generators.torch_special import TorchSpecial, holds_integers
+from simverify.symbolic.generators.torch_shadow import Shadows, element_of
+from simverify.symbolic.generators.torch_special import TorchSpecial
 from simverify.symbolic.source import Source
 
 if TYPE_CHECKING:
@@ -56,11 +56,20 @@ _PLAIN = {
     "element_size", "len", "storage_offset", "is_floating_point", "is_complex", "get_device",
     "repr", "hash", "requires_grad_", "untyped_storage", "is_same_size", "is_signed",
 }  # fmt: skip
+_COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
 _CARRIES = _MOVES | _COPIES | _PLAIN | {
     "where", "setitem", "masked_fill", "copy_", "fill_", "zero_", "data_ptr", "item", "tolist",
     "numpy", "array", "tensor", "as_tensor", "asarray", "from_numpy",
 }  # fmt: skip
 """What leaves the winners of races unread."""
+
+
+def _common_type(inputs: list[Any]) -> torch.dtype:
+    """Return the type that torch computes in."""
+    kind = torch.result_type(inputs[0], inputs[1] if len(inputs) > 1 else inputs[0])
+    for x in inputs[2:]:
+        kind = torch.promote_types(kind, torch.result_type(inputs[0], x))
+    return kind
 
 
 class TorchOps(TorchSpecial):
@@ -81,7 +90,10 @@ class TorchOps(TorchSpecial):
         if "out" in kwargs:
             self._refuse(f"{name}(out=)")
         if name in ("__int__", "__index__"):
-            return (int if name == "__int__" else operator.index)(self._on_item(*args))
+            number = self._on_item(*args)
+            if name == "__index__":
+                return operator.index(number)
+            return number.__int__() if isinstance(number, Draw) else int(number)
         if name in ("__float__", "__complex__", "__format__"):
             self._refuse(name)
         if name == "__bool__":
@@ -101,10 +113,11 @@ class TorchOps(TorchSpecial):
             return self._move(func, args, kwargs, everything=bare in _JOINS)
         base = bare.rstrip("_")
         if base in _REVERSED:
-            return self._elementwise(_REVERSED[base], (args[1], args[0]))
+            return self._elementwise(func, args, _REVERSED[base], (args[1], args[0]))
         ufunc = _ALIASES.get(base, base)
         if ufunc in _SAME_NAME and not (set(kwargs) - {"other", "exponent"}):
-            result = self._elementwise(ufunc, (*args, *kwargs.values()))
+            inputs = (*args, *kwargs.values())
+            result = self._elementwise(func, inputs, ufunc, inputs)
         elif base in self._special:
             result = self._special[base](*args, **kwargs)
         else:
@@ -136,21 +149,44 @@ class TorchOps(TorchSpecial):
     def _refuse(self, name: str) -> NoReturn:
         self.source.refuse(f"torch's {name} of a random tensor")
 
-    def _elementwise(self, name: str, inputs: tuple[Any, ...]) -> Any:
-        values = _map(UFUNCS[getattr(np, name)], [self.shadows.numbers(x) for x in inputs])
-        return self._wrap(values, inputs)
+    def _elementwise(self, func: Any, args: Any, name: str, inputs: tuple[Any, ...]) -> Any:
+        """Compute as torch does: in the common type, 16 bits in float32 and rounded after."""
+        shown = [self._blank_copy(x) for x in args]
+        # The elements are blank, but type and shape, and what torch refuses, are real.
+        result = func(*shown)
+        like = next(x for x in inputs if isinstance(x, torch.Tensor))
+        kind = _common_type([self._blank_copy(x) for x in inputs])
+        self.source.meet(kind)
+        if name in _COMPARISONS:
+            pass
+        elif kind in (torch.float16, torch.bfloat16):
+            kind = torch.float32
+        elif result.is_floating_point() and not kind.is_floating_point:
+            kind = torch.get_default_dtype()
+        numbers = [self._of_type(self.shadows.numbers(x), kind) for x in inputs]
+        values = map_elements(UFUNCS[getattr(np, name)], numbers)
+        return self.shadows.tensor(values, result.dtype, like.device)
 
-    def _wrap(self, values: Any, inputs: Any) -> torch.Tensor:
+    def _blank_copy(self, x: Any) -> Any:
+        if isinstance(x, Draw):
+            return x.as_python().machine.sample
+        symbolic = isinstance(x, torch.Tensor) and self.shadows.is_symbolic(x)
+        return x.detach().clone() if symbolic else x
+
+    def _of_type(self, x: Any, dtype: torch.dtype) -> Any:
+        if not isinstance(x, np.ndarray):
+            return element_of(x, dtype)
+        flat = x.ravel().tolist() if holds_objects(x) else list(x.ravel())
+        cast = np.empty(len(flat), dtype=object)
+        cast[:] = [element_of(y, dtype) for y in flat]
+        return cast.reshape(x.shape)
+
+    def _wrap(self, values: Any, inputs: Any, dtype: torch.dtype | None = None) -> torch.Tensor:
         tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
         if not tensors:
             self._refuse("function of a scalar")
-        kind = "O" if isinstance(values, Draw) else np.asarray(values).dtype.kind
-        if kind in "fO":
-            dtype = torch.result_type(tensors[0], tensors[-1])
-            if not dtype.is_floating_point and not holds_integers(values):
-                dtype = torch.get_default_dtype()
-        else:
-            dtype = torch.bool if kind == "b" else torch.int64
+        if dtype is None:
+            dtype = _common_type([self._blank_copy(x) for x in inputs])
         return self.shadows.tensor(values, dtype, tensors[0].device)
 
     def _copy(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -162,12 +198,8 @@ class TorchOps(TorchSpecial):
             return result
         elements = self.shadows.elements(tensor)
         assert elements is not None
-        if result.dtype is torch.bool:
-            return self.shadows.tensor(_map(bool, [elements]), torch.bool, result.device)
-        if not result.is_floating_point():
-            return self.shadows.tensor(_map(whole, [elements]), result.dtype, result.device)
-        self.shadows.write(result, elements.copy())
-        return result
+        cast = [element_of(x, result.dtype) for x in elements.ravel().tolist()]
+        return self.shadows.tensor(draw_array(cast, elements.shape), result.dtype, result.device)
 
     def _move(
         self, func: Any, args: Any, kwargs: dict[str, Any], *, everything: bool = False

@@ -15,8 +15,17 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from simverify.symbolic.draws.arrays import draw_array
-from simverify.symbolic.draws.scalars import Draw
-from simverify.symbolic.draws.uniforms import Uniform
+from simverify.symbolic.draws.machine import (
+    BRAIN,
+    BRAIN_POINTS,
+    DOUBLE,
+    DOUBLE_POINTS,
+    HALF,
+    HALF_POINTS,
+    SINGLE,
+    SINGLE_POINTS,
+)
+from simverify.symbolic.draws.uniforms import Uniform, on_grid
 from simverify.symbolic.generators import torch_vmap
 from simverify.symbolic.generators.sampler import integer_below
 from simverify.symbolic.generators.torch_ops import TorchOps
@@ -30,6 +39,14 @@ from simverify.symbolic.generators.torch_state import (
 from simverify.symbolic.source import Source
 from simverify.symbolic.stand_ins.lift import LIFTED, Lift
 from simverify.symbolic.streams import Stream
+
+_GRIDS = {
+    torch.float64: (DOUBLE, DOUBLE_POINTS),
+    torch.float32: (SINGLE, SINGLE_POINTS),
+    torch.float16: (HALF, HALF_POINTS),
+    torch.bfloat16: (BRAIN, BRAIN_POINTS),
+}
+"""The grid that torch fills a tensor from, by its type."""
 
 REFUSED = {
     "gumbel_softmax",
@@ -115,18 +132,13 @@ class SymbolicTorch(TorchFunctionMode):
         return self.streams.of(generator, like.device.type)
 
     def _uniforms(self, generator: Any, like: torch.Tensor) -> Callable[[], Any]:
-        """Return what draws; torch fills 16-bit floats with multiples of their precision."""
+        """Return what draws: multiples of the precision of the type."""
         stream, dtype = self._stream(generator, like), like.dtype
         kind = ("rand", dtype) if like.device.type == "cpu" else ("rand", dtype, like.numel())
-        if dtype not in (torch.float16, torch.bfloat16):
-            return lambda: self.source.uniform(stream, kind)
-        steps = 2.0 / torch.finfo(dtype).eps
-
-        def stepped() -> Any:
-            u = self.source.uniform(stream, kind)
-            return (u * steps).floor() / steps if isinstance(u, Draw) else u // (1 / steps) / steps
-
-        return stepped
+        machine, points = _GRIDS[dtype]
+        if points < SINGLE_POINTS:
+            self.source.meet(dtype)
+        return lambda: on_grid(self.source.uniform(stream, kind), machine, points)
 
     def _rand(self, *size: Any, generator: Any = None, **kwargs: Any) -> torch.Tensor:
         kwargs.pop("out", None) is not None and self.source.refuse("torch.rand(out=)")

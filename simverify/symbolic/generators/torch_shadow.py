@@ -7,18 +7,30 @@ the same way, and whole draws.
 """
 
 import operator
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 
-from simverify.symbolic.draws.arrays import _map, draw_array, is_symbolic, settle
+from simverify.symbolic.draws.arrays import (
+    draw_array,
+    is_symbolic,
+    settle,
+)
+from simverify.symbolic.draws.machine import BFloat16, to_bfloat16
 from simverify.symbolic.draws.scalars import Draw
-from simverify.symbolic.draws.winners import decided, whole
+from simverify.symbolic.draws.winners import Winner, decided
 from simverify.symbolic.source import Source
 
 Elements = np.ndarray[Any, Any]
+_KINDS: dict[torch.dtype, Any] = {
+    **{getattr(torch, name): getattr(np, name) for name in (
+        "float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "uint16",
+        "uint32", "uint64",
+    )},
+    torch.bool: np.bool_,
+    torch.bfloat16: BFloat16,
+}  # fmt: skip
 _PLAIN = {int, float, bool, str, type(None), torch.dtype, torch.device, slice}
 
 
@@ -68,8 +80,7 @@ class Shadows:
         if elements is not None:
             return elements
         self._source.meet(x.dtype)
-        plain = x.detach().cpu()
-        return (plain.double() if plain.is_floating_point() else plain).numpy()
+        return as_numpy(x)
 
     def tensor(self, values: Any, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
         """Return a tensor with these elements, shadowed if any is a draw."""
@@ -92,11 +103,12 @@ class Shadows:
                 tensor.copy_(torch.as_tensor(np.asarray(plain)))
                 return
             elements = self.make(tensor)
-        if may_hold_winners(tensor.dtype):
-            values = _map(whole, [values])
-        if tensor.dtype in (torch.float16, torch.bfloat16):
-            values = _map(_cast_to(tensor.dtype), [values])
-        elements[...] = values if isinstance(values, np.ndarray) else _scalar(values)
+        kind = tensor.dtype
+        cast = [element_of(x, kind) for x in _flat(values)]
+        shape = values.shape if isinstance(values, np.ndarray) else ()
+        filled = np.empty(len(cast), dtype=object)
+        filled[:] = cast
+        elements[...] = filled.reshape(shape)
 
     def make(self, tensor: torch.Tensor) -> Elements:
         """Give a tensor a shadow, in which its numbers are so far."""
@@ -106,7 +118,7 @@ class Shadows:
         count = storage.nbytes() // tensor.element_size()
         whole = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(storage)
         objects = np.empty(count, dtype=object)
-        objects[:] = whole.reshape(-1)[:count].tolist() if whole.numel() else [np.nan] * count
+        objects[:] = list(as_numpy(whole.reshape(-1)[:count])) if count else []
         self._of[storage.data_ptr()] = (tensor, objects)
         # Numbers that nobody can take for the elements'.
         tensor.detach().fill_(_blank(tensor.dtype))
@@ -151,10 +163,35 @@ def _view(objects: Elements, tensor: torch.Tensor) -> Elements:
     return np.lib.stride_tricks.as_strided(objects[offset:], shape, strides)
 
 
-def _cast_to(dtype: torch.dtype) -> Callable[[Any], Any]:
-    return lambda x: (
-        x.cast(dtype) if isinstance(x, Draw) else torch.tensor(float(x), dtype=dtype).item()
-    )
+def as_numpy(tensor: torch.Tensor) -> Elements:
+    """Return a tensor's numbers in numpy's type of the same name; bfloat16 as its own."""
+    plain = tensor.detach().cpu()
+    if plain.dtype is not torch.bfloat16:
+        return plain.numpy()
+    numbers = np.empty(plain.numel(), dtype=object)
+    numbers[:] = [BFloat16(x) for x in plain.reshape(-1).tolist()]
+    return numbers.reshape(tuple(plain.shape))
+
+
+def element_of(x: Any, dtype: torch.dtype) -> Any:
+    """Return an element as a tensor of this type holds it: a number, a draw, a winner."""
+    if type(x) is Winner:
+        return x
+    kind = _KINDS[dtype]
+    if type(x) is kind:
+        return x
+    if not isinstance(x, Draw):
+        return to_bfloat16(x) if kind is BFloat16 else kind(x)
+    if type(x.machine.sample) is kind:
+        return x
+    return x.cast(dtype) if dtype.is_floating_point else x.as_type(kind)
+
+
+def _flat(values: Any) -> "list[Any]":
+    if not isinstance(values, np.ndarray):
+        return [values]
+    plain = values.view(np.ndarray).ravel()
+    return plain.tolist() if plain.dtype == object else list(plain)
 
 
 def _scalar(x: Any) -> Elements:

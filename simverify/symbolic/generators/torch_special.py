@@ -5,11 +5,19 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import torch
 
-from simverify.symbolic.draws.arrays import _map, settle
+from simverify.symbolic.draws.arrays import common_type, settle
+from simverify.symbolic.draws.elementwise import map_elements
 from simverify.symbolic.draws.scalars import Draw
 from simverify.symbolic.draws.ufuncs import UFUNCS
-from simverify.symbolic.draws.winners import Winner, decided, whole
-from simverify.symbolic.generators.torch_shadow import Shadows, as_draws, may_hold_winners
+from simverify.symbolic.draws.winners import decided
+from simverify.symbolic.generators.torch_shadow import (
+    Shadows,
+    as_draws,
+    element_of,
+    may_hold_winners,
+)
+
+_REAL_TENSOR = torch.tensor
 
 
 class TorchSpecial:
@@ -22,10 +30,10 @@ class TorchSpecial:
         def _refuse(self, name: str) -> NoReturn:
             """See TorchOps."""
 
-        def _wrap(self, values: Any, inputs: Any) -> torch.Tensor:
+        def _wrap(self, values: Any, inputs: Any, dtype: torch.dtype | None = None) -> torch.Tensor:
             """See TorchOps."""
 
-        def _elementwise(self, name: str, inputs: tuple[Any, ...]) -> Any:
+        def _elementwise(self, func: Any, args: Any, name: str, inputs: tuple[Any, ...]) -> Any:
             """See TorchOps."""
 
     def _on_where(self, condition: Any, *values: Any, **kwargs: Any) -> Any:
@@ -33,18 +41,18 @@ class TorchSpecial:
         if len(values) != 2 or kwargs or self.shadows.is_symbolic(condition):
             self._refuse("where")
         arrays = [self.shadows.numbers(x) for x in (condition, *values)]
-        return self._wrap(_map(lambda c, x, y: x if c else y, arrays), values)
+        return self._wrap(map_elements(lambda c, x, y: x if c else y, arrays), values)
 
     def _on_masked_fill(self, tensor: torch.Tensor, mask: Any, value: Any) -> Any:
         arrays = [self.shadows.numbers(x) for x in (mask, value, tensor)]
-        return self._wrap(_map(lambda c, x, y: x if c else y, arrays), (tensor,))
+        return self._wrap(map_elements(lambda c, x, y: x if c else y, arrays), (tensor,))
 
     def _on_clamp(self, tensor: torch.Tensor, min: Any = None, max: Any = None) -> Any:  # noqa: A002
         values = self.shadows.numbers(tensor)
         if min is not None:
-            values = _map(UFUNCS[np.maximum], [values, self.shadows.numbers(min)])
+            values = map_elements(UFUNCS[np.maximum], [values, self.shadows.numbers(min)])
         if max is not None:
-            values = _map(UFUNCS[np.minimum], [values, self.shadows.numbers(max)])
+            values = map_elements(UFUNCS[np.minimum], [values, self.shadows.numbers(max)])
         return self._wrap(values, (tensor,))
 
     _on_clip = _on_clamp
@@ -67,16 +75,20 @@ class TorchSpecial:
         return elements
 
     def _on_sum(self, tensor: Any, dim: Any = None, keepdim: bool = False) -> Any:
-        return self._wrap(self._along(tensor, dim, keepdim, "sum"), (tensor,))
+        return self._wrap(self._along(tensor, dim, keepdim, "sum"), (tensor,), _summed(tensor))
 
     def _on_prod(self, tensor: Any, dim: Any = None, keepdim: bool = False) -> Any:
-        return self._wrap(self._along(tensor, dim, keepdim, "prod"), (tensor,))
+        return self._wrap(self._along(tensor, dim, keepdim, "prod"), (tensor,), _summed(tensor))
 
     def _on_cumsum(self, tensor: Any, dim: int) -> Any:
-        return self._wrap(np.cumsum(as_draws(self._elements(tensor)), axis=dim), (tensor,))
+        return self._wrap(
+            np.cumsum(as_draws(self._elements(tensor)), axis=dim), (tensor,), _summed(tensor)
+        )
 
     def _on_cumprod(self, tensor: Any, dim: int) -> Any:
-        return self._wrap(np.cumprod(as_draws(self._elements(tensor)), axis=dim), (tensor,))
+        return self._wrap(
+            np.cumprod(as_draws(self._elements(tensor)), axis=dim), (tensor,), _summed(tensor)
+        )
 
     def _on_argmax(self, tensor: Any, dim: Any = None, keepdim: bool = False) -> Any:
         return self._indices(self._along(tensor, dim, keepdim, "argmax"), tensor)
@@ -89,7 +101,9 @@ class TorchSpecial:
 
     def _extreme(self, tensor: Any, dim: Any, keepdim: bool, name: str) -> Any:
         if isinstance(dim, torch.Tensor):
-            return self._elementwise(f"{name}imum", (tensor, dim))
+            return self._elementwise(
+                getattr(torch, f"{name}imum"), (tensor, dim), f"{name}imum", (tensor, dim)
+            )
         if dim is None:
             return self._wrap(self._along(tensor, None, False, name), (tensor,))
         array = as_draws(self._elements(tensor))
@@ -136,24 +150,33 @@ class TorchSpecial:
 
     def _on_tensor(self, data: Any, dtype: Any = None, device: Any = None, **kw: Any) -> Any:
         del kw
-        values = np.asarray(self.shadows.numbers(data), dtype=object)
-        if dtype is None and holds_integers(values):
-            dtype = torch.int64
-        dtype = dtype or (torch.float64 if isinstance(data, np.ndarray) else None)
+        if isinstance(data, torch.Tensor):
+            values, natural = self._elements(data), data.dtype
+        else:
+            values = data.view(np.ndarray) if isinstance(data, np.ndarray) else _objects(data)
+            flat = values.ravel().tolist()
+            sample = common_type(flat)
+            if isinstance(data, np.ndarray):
+                sample = data.dtype
+            natural = _REAL_TENSOR(np.zeros(1, sample)).dtype
+            if not isinstance(data, np.ndarray) and natural is torch.float64:
+                # Numbers of Python's, and numpy's in lists, become the default.
+                natural = torch.get_default_dtype()
         place = torch.device(device or "cpu")
-        return self.shadows.tensor(as_draws(values), dtype or torch.get_default_dtype(), place)
+        return self.shadows.tensor(as_draws(values), dtype or natural, place)
 
     _on_as_tensor = _on_asarray = _on_from_numpy = _on_tensor
 
     def _on_item(self, tensor: torch.Tensor) -> Any:
         if tensor.numel() != 1:
             raise RuntimeError("a Tensor with more than one element cannot be converted to Scalar")
-        return decided(self._elements(tensor).ravel()[0])
+        return _python(decided(self._elements(tensor).ravel()[0]))
 
     def _on_tolist(self, tensor: torch.Tensor) -> Any:
-        return self._elements(tensor).tolist()
+        return as_draws(self._elements(tensor)).tolist()
 
     def _on_numpy(self, tensor: torch.Tensor, **kwargs: Any) -> Any:
+        tensor.dtype is torch.bfloat16 and self._refuse("numpy() of bfloat16")
         return as_draws(self._elements(tensor))
 
     def _on_array(self, tensor: torch.Tensor, dtype: Any = None) -> Any:
@@ -169,8 +192,7 @@ class TorchSpecial:
             return
         place = tensor[index]
         values = self.shadows.numbers(value)
-        if may_hold_winners(tensor.dtype):
-            values = _map(whole, [values])
+        values = map_elements(lambda x: element_of(x, tensor.dtype), [values])
         if self.shadows.elements(tensor) is None:
             self.shadows.make(tensor)
         self._elements(tensor)[_numpy_index(index)] = (
@@ -194,15 +216,21 @@ class TorchSpecial:
         self._refuse("data_ptr")
 
 
-def holds_integers(values: Any) -> bool:
-    """Whether all elements are winners of races, integers or whole draws."""
-    elements = values.flat if isinstance(values, np.ndarray) else (values,)
-    return all(
-        x.form.is_whole()
-        if isinstance(x, Draw)
-        else type(x) is Winner or isinstance(x, int | np.integer)
-        for x in elements
-    )
+def _summed(tensor: torch.Tensor) -> torch.dtype:
+    return tensor.dtype if tensor.dtype.is_floating_point else torch.int64
+
+
+def _objects(data: Any) -> Any:
+    """Return nested lists as an array of objects, which draws alone would be taken out of."""
+    if not isinstance(data, list | tuple):
+        scalar = np.empty((), dtype=object)
+        scalar[()] = data
+        return scalar
+    return np.array(data, dtype=object)
+
+
+def _python(x: Any) -> Any:
+    return x.as_python() if isinstance(x, Draw) else x.item() if isinstance(x, np.generic) else x
 
 
 def _numpy_index(index: Any) -> Any:

@@ -32,15 +32,17 @@ class _LikeFloat(type):
     makes: type
 
     def __call__(cls, x: Any = 0.0) -> Any:
-        if is_symbolic(x):
-            return x
+        if isinstance(x, Draw):
+            return x.cast(cls.makes)
+        if isinstance(x, np.ndarray) and is_symbolic(x):
+            return x.item().cast(float) if cls.makes is float else x.astype(cls.makes)
         item = None if isinstance(x, np.ndarray) else getattr(x, "item", None)
         if item is not None and isinstance(value := item(), Draw):
-            return value
+            return value.cast(cls.makes)
         return cls.makes(x)
 
     def __instancecheck__(cls, x: Any) -> bool:
-        return isinstance(x, cls.makes | Draw)
+        return isinstance(x, cls.makes)
 
     def __subclasscheck__(cls, other: type) -> bool:
         return issubclass(other, cls.makes)
@@ -67,6 +69,13 @@ class Float32(float, metaclass=_LikeFloat):
     dtype = np.dtype(np.float32)
 
 
+class Float16(float, metaclass=_LikeFloat):
+    """The same for ``np.float16``."""
+
+    makes = np.float16
+    dtype = np.dtype(np.float16)
+
+
 class _LikeInt(type):
     def __call__(cls, x: Any = 0, *base: Any) -> Any:
         if isinstance(x, Draw):
@@ -77,7 +86,7 @@ class _LikeInt(type):
         return int(x, *base)
 
     def __instancecheck__(cls, x: Any) -> bool:
-        return isinstance(x, int) or (isinstance(x, Draw) and x.form.is_whole())
+        return isinstance(x, int)
 
     def __subclasscheck__(cls, other: type) -> bool:
         return issubclass(other, int)
@@ -141,6 +150,9 @@ def numpy_twins() -> dict[str, Any]:
         "float64": Float64,
         "double": Float64,
         "float32": Float32,
+        "single": Float32,
+        "float16": Float16,
+        "half": Float16,
         "fromiter": _made(np.fromiter),
         **filled,
         **made,
@@ -150,7 +162,7 @@ def numpy_twins() -> dict[str, Any]:
 def _filled(original: Callable[..., Any], *, like: bool) -> Callable[..., Any]:
     def make(*args: Any, **kwargs: Any) -> Any:
         if like and is_symbolic(args[0]):
-            args = (np.empty(np.shape(args[0]), dtype=np.float64), *args[1:])
+            args = (np.empty(np.shape(args[0]), dtype=args[0].dtype), *args[1:])
         plain = original(*args, **kwargs)
         return _able_to_hold_draws(plain) if plain.dtype.kind == "f" else plain
 
@@ -159,6 +171,7 @@ def _filled(original: Callable[..., Any], *, like: bool) -> Callable[..., Any]:
 
 def _able_to_hold_draws(plain: Any) -> Any:
     holder = np.empty(plain.shape, dtype=object).view(DrawArray)
+    holder._real = plain.dtype
     # What np.empty leaves in an array is no number to follow.
     holder[...] = np.nan_to_num(plain)
     return holder

@@ -5,20 +5,17 @@ For the duration of a ``with`` block: ``numpy.random``, ``random``, the scalar f
 every name in the code's own modules that was bound to one of these at import.
 """
 
-import math
 import os
 import random
 import secrets
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from fractions import Fraction
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from simverify.symbolic.draws.scalars import Draw
 from simverify.symbolic.generators.numpy_module import Numpy
 from simverify.symbolic.generators.numpy_rng import SymbolicGenerator
 from simverify.symbolic.generators.python_rng import (
@@ -30,14 +27,11 @@ from simverify.symbolic.generators.states import forget_pickled
 from simverify.symbolic.source import Source
 from simverify.symbolic.stand_ins.bindings import replace_names
 from simverify.symbolic.stand_ins.floats import Float, Int, Twin, numpy_twins
+from simverify.symbolic.stand_ins.functions import swap_functions
 from simverify.symbolic.stand_ins.lift import Lift, lift_strings, lifted_names, lifted_value
 
 _LEGACY: Any = np.random.mtrand._rand
 _PYTHON_STATE: Any = random.Random.__mro__[1].getstate  # type: ignore[attr-defined]
-_fabs, _pow, _real_modf, _real_fsum = math.fabs, math.pow, math.modf, math.fsum
-_real_floor, _trunc = math.floor, math.trunc
-_REAL_FRACTION: Any = Fraction.__new__
-_MATH = ("log", "log2", "log10", "log1p", "exp", "expm1", "sqrt")
 
 
 @contextmanager
@@ -81,7 +75,7 @@ def intercepted(
         if hasattr(os, name):
             swap(os, name, _refused(source, f"os.{name}"))
     if not plain:
-        _swap_functions(swap, patches)
+        swap_functions(swap, patches)
 
     def replace(module: ModuleType, twins: dict[str, Any]) -> None:
         """Let the code see other names in a module, and nobody else."""
@@ -131,25 +125,6 @@ def intercepted(
         yield numpy.generator
 
 
-def _swap_functions(
-    swap: Callable[[Any, str, Any], None], patches: list[tuple[Any, str, Any]]
-) -> None:
-    """Replace the functions of Python's library that take floats, and would refuse draws."""
-    for name in _MATH:
-        swap(math, name, _of_draw_or_number(name, getattr(math, name)))
-    swap(math, "fabs", lambda x: abs(x) if isinstance(x, Draw) else _fabs(x))
-    swap(math, "pow", lambda x, y: x**y if isinstance(x, Draw) else _pow(x, y))
-    swap(math, "floor", _floor)
-    swap(math, "trunc", lambda x: x.whole() if isinstance(x, Draw) else _trunc(x))
-    swap(math, "modf", _modf)
-    swap(math, "fsum", _fsum)
-    # From Python 3.12 on Fraction asks the draw itself.
-    patches.append((Fraction, "__new__", staticmethod(_fraction)))
-    swap(math, "isnan", _constant_of_draw(math.isnan, answer=False))
-    swap(math, "isinf", _constant_of_draw(math.isinf, answer=False))
-    swap(math, "isfinite", _constant_of_draw(math.isfinite, answer=True))
-
-
 def real_states() -> tuple[object, ...]:
     """Return the states of the process's own generators, which must not move."""
     legacy = _LEGACY.get_state()
@@ -191,42 +166,3 @@ def _patch(owner: Any, name: str, new: Any, stack: ExitStack) -> None:
 
 def _refused(source: Source, call: str) -> Callable[..., Any]:
     return lambda *args: source.refuse(call)
-
-
-def _of_draw_or_number(name: str, original: Any) -> Callable[..., Any]:
-    def function(x: Any, *base: Any) -> Any:
-        if isinstance(x, Draw):
-            value = getattr(x, name)()
-            return value / original(*base) if base else value
-        return original(x, *base)
-
-    return function
-
-
-def _fraction(cls: type[Fraction], *parts: Any, **kwargs: Any) -> Fraction:
-    for part in parts:
-        if isinstance(part, Draw):
-            part.as_integer_ratio()
-    return _REAL_FRACTION(cls, *parts, **kwargs)  # type: ignore[no-any-return]
-
-
-def _modf(x: Any) -> Any:
-    if not isinstance(x, Draw):
-        return _real_modf(x)
-    whole = x.trunc()
-    return x - whole, whole
-
-
-def _floor(x: Any) -> Any:
-    if not isinstance(x, Draw) or x.range()[0] < 0:
-        return _real_floor(x)
-    return x.whole()
-
-
-def _fsum(terms: Iterable[Any]) -> Any:
-    terms = list(terms)
-    return sum(terms) if any(isinstance(x, Draw) for x in terms) else _real_fsum(terms)
-
-
-def _constant_of_draw(original: Any, *, answer: bool) -> Callable[[Any], Any]:
-    return lambda x: answer if isinstance(x, Draw) else original(x)

@@ -1,0 +1,162 @@
+"""What a number can be asked for beyond arithmetic: every attribute, method and conversion.
+
+One rule for all of them. What depends on the type alone is answered by a sample of that type;
+a few methods have a rule of their own, below; what the real type lacks raises what it raises;
+and the rest is done on each value, where few are left, or is refused by name.
+"""
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import numpy as np
+
+from simverify.symbolic.draws.comparisons import Comparisons
+
+_OF_THE_TYPE = {
+    "base", "device", "dtype", "flags", "itemsize", "nbytes", "ndim", "shape", "size", "strides",
+}  # fmt: skip
+
+OBJECT_LOOPS: dict[str, Callable[[Any], Any]] = {}
+"""What numpy calls by name on the elements of an array of objects, filled by :mod:`.ufuncs`."""
+
+
+class Attributes(Comparisons):
+    """Answers or refusals to everything that a number can be asked for."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        # numpy asks for protocols, by which an array of draws would become numbers.
+        if name.startswith("__"):
+            raise AttributeError(f"a draw has no attribute {name!r}")
+        if name in OBJECT_LOOPS:
+            return lambda: OBJECT_LOOPS[name](self)
+        answer = getattr(self.machine.sample, name)
+        if name in _OF_THE_TYPE:
+            return answer
+        rule = _RULES.get(name)
+        if rule is not None:
+            return rule(self)
+        return self.on_values(lambda x: getattr(x, name), name=f".{name}")
+
+    def __float__(self) -> float:
+        return self.refuse("float() of a draw")
+
+    def __complex__(self) -> complex:
+        return self.refuse("complex() of a draw")
+
+    def __hash__(self) -> int:
+        if self.settles():
+            return hash(self.settle())
+        return self.refuse("hash() of a draw (in a set, as a key, in a cache)")
+
+    def __str__(self) -> str:
+        return str(self.on_values(str, name="str()"))
+
+    def __repr__(self) -> str:
+        return str(self.on_values(repr, name="repr()"))
+
+    def __format__(self, spec: str) -> str:
+        return str(self.on_values(format, spec, name="formatting"))
+
+    def __reduce__(self) -> NoReturn:
+        self.refuse("pickling of a draw")
+
+    def __copy__(self) -> "Attributes":
+        return self
+
+    def __deepcopy__(self, memo: Any) -> "Attributes":
+        return self
+
+    @property
+    def _numba_type_(self) -> NoReturn:
+        self.refuse("a draw passed to a function compiled by numba")
+
+    # Python would otherwise iterate by index, and find nothing.
+    __iter__ = None
+
+    # -- rounding --
+
+    def __floor__(self) -> Any:
+        return self.floor(int) if self.range()[0] >= 0 else self.floor(_floor)
+
+    def __ceil__(self) -> Any:
+        return self.ceiling(_ceil)
+
+    def __round__(self, digits: int | None = None) -> Any:
+        if digits is None:
+            return self.nearest(round)
+        if digits == 0:
+            return self.nearest(round, 0)
+        return self.rounded_to(digits, round)
+
+    def rounded_to(self, digits: int, op: Callable[..., Any]) -> Any:
+        """Return it with so many decimals, as ``op`` rounds."""
+        if self.holds_integers():
+            return self.on_values(op, digits, name="round()")
+        scale = 10.0**digits
+        form = self.form
+        step = self.map(lambda: form.affine(scale, 0.5).floor().affine(1 / scale, 0.0), op, digits)
+        step.machine.blur = float("inf")
+        return step
+
+    def as_type(self, dtype: Any) -> Any:
+        """Return it as a number of numpy's type: a draw, or one of few integers."""
+        kind = np.dtype(dtype)
+        if kind.kind == "b":
+            return np.bool_(bool(self))
+        return self.whole(kind.type) if kind.kind in "iu" else self.cast(kind)
+
+    def as_python(self) -> Any:
+        """Return it as Python's number."""
+        if isinstance(self.machine.sample, np.generic):
+            return self.map(lambda: self.form, _item)
+        return self
+
+
+def _item(x: Any) -> Any:
+    return x.item()
+
+
+def _floor(x: Any) -> int:
+    return int(np.floor(x))
+
+
+def _ceil(x: Any) -> int:
+    return int(np.ceil(x))
+
+
+def _round(draw: Attributes) -> Callable[..., Any]:
+    return lambda decimals=0, out=None: (
+        draw.nearest(np.round) if decimals == 0 else draw.rounded_to(decimals, np.round)
+    )
+
+
+def _clip(draw: Attributes) -> Callable[..., Any]:
+    def clip(a_min: Any = None, a_max: Any = None, **kw: Any) -> Any:
+        return np.clip(draw, kw.get("min", a_min), kw.get("max", a_max))
+
+    return clip
+
+
+def _is_integer(draw: Attributes) -> Callable[[], bool]:
+    if draw.holds_integers() or draw.has_values():
+        return draw.on_values(lambda x: x.is_integer, name=".is_integer()")  # type: ignore[no-any-return]
+    return lambda: False
+
+
+_RULES: dict[str, Callable[[Any], Any]] = {
+    "real": lambda draw: draw,
+    "imag": lambda draw: draw.machine.sample.imag,
+    "conjugate": lambda draw: lambda: draw,
+    "conj": lambda draw: lambda: draw,
+    "copy": lambda draw: lambda: draw,
+    "numerator": lambda draw: draw,
+    "denominator": lambda draw: draw.machine.sample.denominator,
+    "item": lambda draw: draw.as_python,
+    "tolist": lambda draw: draw.as_python,
+    "astype": lambda draw: lambda dtype, *args, **kwargs: draw.as_type(dtype),
+    "round": _round,
+    "clip": _clip,
+    "is_integer": _is_integer,
+}

@@ -1,0 +1,201 @@
+"""What the machine computes from a draw: the grid it starts on, and every operation after.
+
+A form (:mod:`.forms`) is the function that was meant. The machine rounds, wraps and merges. So
+each draw also carries its machine: the real operations, to be done on real numbers of the real
+types. It answers three questions. Of which type is the value: that of a sample. May the form be
+trusted: ``blur`` counts the rounding on the way in units of what is allowed. And if not, for
+which points of the grid does a comparison hold: found by bisection, with the operations done
+again at each point. All of them are monotone in the machine's arithmetic.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from simverify.symbolic.draws.forms import Form
+
+NOTHING: Any = object()
+"""Stands for the other number of an operation that has one argument."""
+
+DOUBLE_POINTS = 2**53
+SINGLE_POINTS = 2**24
+"""Uniforms of numpy, torch and ``random`` are multiples of one part in so many."""
+
+
+class BFloat16(np.float32):
+    """A number of torch's bfloat16, which numpy lacks; what is computed with it is float32."""
+
+
+def to_bfloat16(x: Any) -> BFloat16:
+    """Return the nearest number, ties to even, as hardware does."""
+    single = np.float32(x)
+    if not np.isfinite(single):
+        return BFloat16(single)
+    bits = int(single.view(np.uint32))
+    bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
+    return BFloat16(np.uint32(bits).view(np.float32))
+
+
+_ROUNDING = {
+    float: 2.0**-53 / 2.0**-36,
+    np.float64: 2.0**-53 / 2.0**-36,
+    np.float32: 2.0**-24 / 2.0**-22,
+    np.float16: float("inf"),
+    BFloat16: float("inf"),
+}
+"""Half an ulp of each type in units of the probability that its rounding may move unnoticed.
+
+Both stay well below what counts as rounding in a verdict, 1e-9 and 1e-6. 16 bits are never
+taken for real numbers. Integers do not round.
+"""
+
+SMOOTH = 1.0
+"""Up to this blur a comparison with a number is that of the form; beyond, of the grid."""
+
+RACES = 4.0
+"""Up to this blur, weighed by their rates, draws are compared with each other."""
+
+SWAMPED = 64.0
+"""Beyond this blur a draw is a step function."""
+
+
+class Machine:
+    """One operation of the machine, and the machine before it.
+
+    At the root ``op`` maps a point of the grid, an integer, to the number drawn. ``sample`` is
+    the value at one point, of the type of all values.
+    """
+
+    __slots__ = ("before", "blur", "op", "other", "reverse", "sample")
+
+    def __init__(
+        self,
+        before: "Machine | None",
+        op: Callable[..., Any],
+        sample: Any,
+        blur: float,
+        other: Any = NOTHING,
+        reverse: bool = False,
+    ) -> None:
+        self.before = before
+        self.op = op
+        self.sample = sample
+        self.blur = blur
+        self.other = other
+        self.reverse = reverse
+
+    def then(
+        self, form: "Form", op: Callable[..., Any], other: Any = NOTHING, reverse: bool = False
+    ) -> "Machine":
+        """Return the machine after ``op(x)``, ``op(x, other)`` or, reversed, ``op(other, x)``.
+
+        ``form`` is what the result was meant to be. Raises what the operation raises.
+        """
+        if other is NOTHING:
+            sample = op(self.sample)
+        else:
+            sample = op(other, self.sample) if reverse else op(self.sample, other)
+        ulps = _ROUNDING.get(type(sample), 0.0)
+        blur = self.blur + ulps * form.spread() if ulps else self.blur
+        return Machine(self, op, sample, blur, other, reverse)
+
+    def apply(self, x: Any) -> Any:
+        """Do this operation on a number."""
+        if self.other is NOTHING:
+            return self.op(x)
+        return self.op(self.other, x) if self.reverse else self.op(x, self.other)
+
+    def values(self) -> Callable[[int], Any]:
+        """Return what computes the value at a point of the grid."""
+        steps: list[Machine] = []
+        node = self
+        while node.before is not None:
+            steps.append(node)
+            node = node.before
+        steps.reverse()
+        start = node.op
+        if not steps:
+            return start
+
+        def value(point: int) -> Any:
+            x = start(point)
+            for step in steps:
+                x = step.apply(x)
+            return x
+
+        return value
+
+
+def _root(op: Callable[[int], Any], points: int, blur: float) -> Machine:
+    # Not 1/2, where differences and logarithms are special.
+    return Machine(None, op, op(points * 4 // 7), blur)
+
+
+PYTHON = _root(lambda k: k * 2.0**-53, DOUBLE_POINTS, 0.0)
+"""Uniforms that are Python floats, as ``rng.random()``."""
+
+DOUBLE = _root(lambda k: np.float64(k * 2.0**-53), DOUBLE_POINTS, 0.0)
+"""Elements of an array of doubles."""
+
+SINGLE = _root(lambda k: np.float32(k * 2.0**-24), SINGLE_POINTS, 0.0)
+"""Elements of an array or tensor of float32."""
+
+PYTHON_SINGLE = _root(lambda k: k * 2.0**-24, SINGLE_POINTS, 0.0)
+"""Python floats with the bits of a float32, as ``rng.random(dtype=np.float32)``."""
+
+HALF_POINTS, BRAIN_POINTS = 2**11, 2**8
+HALF = _root(lambda k: np.float16(k / HALF_POINTS), HALF_POINTS, float("inf"))
+BRAIN = _root(lambda k: BFloat16(k / BRAIN_POINTS), BRAIN_POINTS, float("inf"))
+"""Elements of a tensor of 16 bits."""
+
+
+def integers_from(low: int, count: int, kind: Callable[[int], Any]) -> Machine:
+    """Return the root of an integer out of ``low``..``low + count - 1``, of type ``kind``."""
+    if count <= DOUBLE_POINTS:
+        # Compared on the grid; where there are so many that no race can tell, raced too.
+        blur = 2.0 if count >= 2**31 else float("inf")
+        return _root(lambda k: kind(low + k), count, blur)
+    return _root(lambda k: kind(low + (k * count >> 53)), DOUBLE_POINTS, 0.0)
+
+
+def boundary(holds: Callable[[int], bool], first: int, last: int) -> tuple[int, bool]:
+    """Find where a monotone condition on the points ``first``..``last`` changes.
+
+    Returns ``(point, before)``: it is ``before`` at all points below ``point``, and the
+    opposite from there on; ``point`` is ``last + 1`` if it never changes.
+    """
+    before = holds(first)
+    if holds(last) == before:
+        return last + 1, before
+    low, high = first, last
+    while high - low > 1:
+        middle = (low + high) // 2
+        if holds(middle) == before:
+            low = middle
+        else:
+            high = middle
+    return high, before
+
+
+def changes(
+    value: Callable[[int], Any], first: int, last: int, most: int
+) -> "list[tuple[int, Any]] | None":
+    """Return ``(point, value)`` for each run of equal values; None if more than ``most``."""
+    low = value(first)
+    runs, left = [(first, low)], [(first, low, last, value(last))]
+    while left:
+        low_point, low, high_point, high = left.pop()
+        if low == high:
+            continue
+        if high_point - low_point == 1:
+            runs.append((high_point, high))
+            if len(runs) > most:
+                return None
+            continue
+        middle = (low_point + high_point) // 2
+        between = value(middle)
+        left.append((middle, between, high_point, high))
+        left.append((low_point, low, middle, between))
+    return runs
