@@ -61,6 +61,8 @@ def audit_lines(run: AuditRun, *, verbose: bool = False) -> list[str]:
         words = what_is_wrong(run)  # the tests' names alone say little
         sections.append(_wrap(words[0].upper() + words[1:]))
     sections.append(_listed("What failed:", findings(run)))
+    if run.rows is not None and run.rows.message:
+        sections.append(_wrap(f"Which rows: {run.rows.message}"))
     if run.breach is not None:
         sections.append(_breach(run.breach))
     if run.counterexample is not None:

@@ -59,7 +59,9 @@ def audit_report(run: AuditRun) -> Report:
 def _sections(run: AuditRun) -> Iterator[Section]:
     findings, more = first(say.findings(run), MOST_ITEMS)
     if findings:
-        yield Section("What failed", (Items(findings, more),))
+        rows = () if run.rows is None else tuple(filter(None, [run.rows.message]))
+        which = tuple(Prose(f"Which rows: {message}") for message in rows)
+        yield Section("What failed", (Items(findings, more), *which))
     if run.counterexample is not None:
         yield Section(
             "Smallest counterexample", tuple(counterexample_blocks(run, run.counterexample))

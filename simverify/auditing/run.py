@@ -11,6 +11,7 @@ from simverify.auditing.exact.documents import (
     counterexample,
     instance_document,
     localisation,
+    rows_document,
 )
 from simverify.auditing.exact.enumerate import takes_step_arguments
 from simverify.auditing.exact.instances import instances_for
@@ -139,12 +140,13 @@ def _audit(
         findings += sampled.tier.findings
     verdict = verdict_of(findings, tier, sampled)
     failure = tier.failure
+    shown = next((judged for judged in tier.failures if judged.deviates), None)
+    violated = next((judged for judged in tier.failures if judged.violated), None)
     held = tier.held
     tolerance = held.tolerance if held else tolerance or TOLERANCE["float64"]
     command = settings.command(subject.name, chosen)
     trial = None if sampled is None else sampled.trial
-    shown = failure is not None and failure.deviates
-    broken = breach(failure, chosen) if failure else None
+    broken = breach(violated, chosen) if violated else None
     say("faults it resembles" if failure else "faults it refutes")
     return doc.AuditRun(
         schema_version=doc.SCHEMA_VERSION,
@@ -162,9 +164,9 @@ def _audit(
         not_enumerable=None if is_whole(tier) or failure or hung else reason(tier),
         inconclusive=why_open(tier, sampled) if verdict == "INCONCLUSIVE" else None,
         sampled=None if sampled is None else sampled.tier,
-        counterexample=counterexample(failure, chosen) if failure and shown else None,
-        localisation=localisation(failure) if failure and shown else None,
-        diagnosis=resemble(subject, failure, chosen) if failure and shown else (),
+        counterexample=counterexample(shown, chosen) if shown else None,
+        localisation=localisation(shown) if shown else None,
+        diagnosis=resemble(subject, shown, chosen) if shown else (),
         refuted=refuted(chosen, [judged.model for judged in tier.judged], tolerance)
         if verdict == "PASS" and sampled is None
         else (),
@@ -176,6 +178,7 @@ def _audit(
         batch=settings.batch,
         trial=trial,
         breach=broken,
+        rows=rows_document(tier.rows) if tier.rows else None,
         engine_path=settings.engine_path,
     )
 

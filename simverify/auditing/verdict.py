@@ -1,6 +1,7 @@
 """What the probes and tiers of an audit come to: findings, notes, and one verdict."""
 
 from simverify import results as doc
+from simverify.auditing.exact.examiner import Judged
 from simverify.auditing.exact.optimality import optimality_notes
 from simverify.auditing.exact.tier import ExactTier, is_core
 from simverify.auditing.probes.subject import probe_findings
@@ -67,19 +68,21 @@ def why_open(tier: ExactTier, sampled: SampledAudit | None) -> str:
 def findings_of(tier: ExactTier, probes: tuple[doc.Probe, ...]) -> list[str]:
     """What fails the audit, in words; the probes come first."""
     lines = probe_findings(probes)
-    recorded = tier.failure.comparison.findings if tier.failure else ()
+    recorded = [f for judged in tier.failures for f in judged.comparison.findings]
     if tier.not_enumerable is not None:
-        recorded = (*recorded, *tier.not_enumerable.findings)
+        recorded += tier.not_enumerable.findings
     lines += [f"{f.kind}: {f.message}" for f in recorded if f.severity == "violation"]
-    if tier.failure is not None and tier.failure.deviates:
-        comparison = tier.failure.comparison
-        held = tier.failure.held
-        why = f", although computed in float64: no rounding of {held.dtype}" if held.lifted else ""
-        lines.append(
-            f"the exact law on {tier.failure.model.name} differs from the target's by TV "
-            f"{comparison.tv:.3g}{why}"
-        )
+    lines += [_deviation(judged) for judged in tier.failures if judged.deviates]
     return lines
+
+
+def _deviation(judged: Judged) -> str:
+    held = judged.held
+    why = f", although computed in float64: no rounding of {held.dtype}" if held.lifted else ""
+    return (
+        f"the exact law on {judged.model.name} differs from the target's by TV "
+        f"{judged.comparison.tv:.3g}{why}"
+    )
 
 
 def verdict_of(findings: list[str], tier: ExactTier, sampled: SampledAudit | None) -> doc.Verdict:

@@ -68,6 +68,25 @@ class Breach(Struct, frozen=True):
     message: str
 
 
+class FailingRows(Struct, frozen=True):
+    """On what kind of rows the code fails, and where it is right.
+
+    ``kinds``: those on which it fails: "plain" ones have no zeros and p and q differ; then p = q
+    somewhere, zeros in p, in q, in both, and rows of which no token has both p > 0 and q > 0.
+    ``instances``, ``paths``, ``max_abs_deviation``: of the instances without such rows, on which
+    its law is the target's; 0 and null where it fails on plain rows. ``message``: in words; empty
+    where the failure shown says it all.
+    """
+
+    kinds: tuple[
+        Literal["plain", "equal", "zeros of p", "zeros of q", "zeros of both", "disjoint"], ...
+    ]
+    message: str
+    instances: int
+    paths: int
+    max_abs_deviation: float | None
+
+
 class Localisation(Struct, frozen=True):
     """Where the law leaves the target first.
 
@@ -194,8 +213,9 @@ class AuditRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="audi
     a probability, which sets the tolerance unless one was asked for. ``notes``: what does not
     decide: how far from optimal, what was left out. ``batch``: blocks per call of batched code.
     ``trial``: one of the sampled tier to look at, where that is what failed. ``breach``: a call of
-    the exact tier that broke its contract, where one did. ``engine_path``: the checkout that an
-    engine was loaded from, if one was named.
+    the exact tier that broke its contract, where one did. ``rows``: the kind of rows that a failure
+    of the exact tier needs, where that was found out. ``engine_path``: the checkout that an engine
+    was loaded from, if one was named.
     """
 
     schema_version: Literal[1]
@@ -225,4 +245,5 @@ class AuditRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="audi
     batch: int | None = None
     trial: FailingTrial | None = None
     breach: Breach | None = None
+    rows: FailingRows | None = None
     engine_path: str | None = None

@@ -6,6 +6,7 @@ from simverify.auditing.exact.examiner import Judged, output_length
 from simverify.auditing.exact.generation import until
 from simverify.auditing.exact.instances import SmallModel
 from simverify.auditing.exact.optimality import optimum
+from simverify.auditing.exact.rows import FailingRows
 from simverify.auditing.subject import Contract
 
 
@@ -54,6 +55,19 @@ def breach(judged: Judged, contract: Contract) -> results.Breach | None:
         instance=model.document(_depth(model, length, contract)),
         draft_tokens=comparison.broken,
         message=message,
+    )
+
+
+def rows_document(found: FailingRows) -> results.FailingRows:
+    """Return what the result document says of the rows that a failure needs."""
+    return results.FailingRows(
+        kinds=found.kinds,
+        message=found.words(),
+        instances=len(found.right),
+        paths=sum(judged.comparison.paths for judged in found.right),
+        max_abs_deviation=max(
+            (judged.comparison.max_abs_deviation for judged in found.right), default=None
+        ),
     )
 
 

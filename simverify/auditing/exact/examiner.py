@@ -29,8 +29,6 @@ SECONDS = 60.0
 does not sleep: a busy machine changes no verdict."""
 
 _STEP_PATHS = 4_000
-_MOST_PRUNED = 1e-6
-"""Mass of rounding-size branches that a pass may leave out."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,7 @@ class Examiner:
         # What was not run may lie anywhere: it fails nobody, and it passes nobody.
         # What was lost broke the contract: it is a finding, and no law.
         deviates = deviation(comparison) > held.tolerance
-        undecided = comparison.pruned > max(10 * held.tolerance, _MOST_PRUNED)
+        undecided = not deviates and comparison.max_abs_deviation - comparison.lost > held.tolerance
         return Judged(model, comparison, violated, deviates, undecided, held)
 
     def compare(

@@ -1,5 +1,6 @@
 """The exact tier of an audit: the battery, the search, the smallest counterexample."""
 
+import itertools
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
@@ -15,6 +16,7 @@ from simverify.auditing.exact.examiner import MAX_PATHS, SECONDS, Examiner, Judg
 from simverify.auditing.exact.instances import SmallModel
 from simverify.auditing.exact.precision import Held
 from simverify.auditing.exact.repeated import Confirmed, confirm, confirm_findings
+from simverify.auditing.exact.rows import FailingRows, Part, failing_rows
 from simverify.auditing.exact.search import search
 from simverify.auditing.subject import Contract, Subject
 from simverify.symbolic.board import doing
@@ -25,6 +27,9 @@ TORCH_PATHS = 8_000
 
 _ENDLESS = 3
 """Instances with more paths than a rule takes whose loops end, after which no more are tried."""
+
+_SEEN = 10_000
+"""Leaves that count as seen: by then the code was looked at for untracked randomness."""
 
 _LARGEST = 8
 """An instance beyond the core may take this part of the paths of all, and no more."""
@@ -46,6 +51,7 @@ class ExactTier:
     failed. ``not_enumerable``: the first thing that could not be followed. ``skipped``:
     instances that did not fit the budget. ``aborted``: why the tier ended early.
     ``unrepeated``: paths of the failure that are not repeated on plain numbers, in words.
+    ``rows``: on what kind of rows the code fails, where that was looked for.
     """
 
     judged: list[Judged] = field(default_factory=list)
@@ -54,6 +60,17 @@ class ExactTier:
     skipped: list[SmallModel] = field(default_factory=list)
     aborted: str | None = None
     unrepeated: str = ""
+    rows: FailingRows | None = None
+
+    @property
+    def failures(self) -> list[Judged]:
+        """The failure, and one of another sort on other rows: of the law, or of the contract."""
+        if self.failure is None:
+            return []
+        others = [judged for _, judged in self.rows.failures] if self.rows else []
+        first = self.failure
+        news = (x for x in others if (x.deviates, x.violated) != (first.deviates, first.violated))
+        return [first, *itertools.islice(news, 1)]
 
     @property
     def held(self) -> Held | None:
@@ -82,6 +99,7 @@ def examine(
     After a failure Hypothesis looks for a smaller one; after a clean battery it looks for
     one the battery does not have; unless ``searching`` is false.
     """
+    models = list(models)
     tier = ExactTier()
     with ExitStack() as stack:
         enumeration = None
@@ -105,7 +123,28 @@ def examine(
             contract,
             seed,
         )
+    if searching and tier.failure is not None and tier.failure.comparison.complete:
+        doing("the rows that a failure needs")
+        with enumeration_of(subject, contract, _SEEN) as enumeration:
+            examiner = Examiner(subject, contract, tolerance, max_paths, enumeration, _SEEN)
+            tier.rows = failing_rows(tier.failure, models, partly(examiner, seconds))
     return tier
+
+
+def partly(examiner: Examiner, seconds: float) -> Callable[[list[SmallModel], bool], Part]:
+    """Return what runs the tier on instances of one kind; the core alone where that will do."""
+
+    def run(models: list[SmallModel], every: bool) -> Part:
+        part = ExactTier()
+        core = models if every else [model for model in models if is_core(model)]
+        most = examiner.max_paths // (2 if every else _LARGEST)
+        _run_battery(part, lambda paths: replace(examiner, max_paths=paths), core, most, seconds)
+        open_ = any(judged.undecided for judged in part.judged)
+        stopped = part.not_enumerable is not None or part.aborted is not None or open_
+        whole = not stopped and not any(map(is_core, part.skipped))
+        return Part(tuple(part.judged), part.failure, whole)
+
+    return run
 
 
 def _run_battery(

@@ -77,6 +77,7 @@ def _against(run: AuditRun) -> Iterator[tuple[str, bool]]:
     yield "findings", bool(run.findings)
     yield "counterexample", run.counterexample is not None
     yield "breach", run.breach is not None
+    yield "rows", run.rows is not None
     for i, instance in enumerate(run.instances):
         yield f"instances[{i}].failed", instance.failed
     for i, probe in enumerate(run.probes):
