@@ -10,9 +10,8 @@ from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
 from simverify.faults import FAULTS
 from simverify.symbolic.draws.operators import Operators
-from simverify.symbolic.draws.uniforms import Uniform
 from simverify.symbolic.generators.numpy_rng import SymbolicGenerator
-from simverify.symbolic.generators.sampler import Sampler
+from simverify.symbolic.source import Source
 
 
 def residual(p, q):
@@ -100,24 +99,18 @@ def test_faulty_code_fails_with_all_its_paths_repeated():
     assert tier.unrepeated == ""
 
 
-def halves(rng):
-    """A half by a drawn bit, and where in it."""
-    return (rng.integers(2) + rng.random()) / 2
-
-
 def test_a_law_that_free_calls_contradict_is_a_limit(monkeypatch):
-    def skewed(self, n, cdf):
-        # All paths repeat, and their weights are wrong.
-        u = self._uniform()
-        cuts = [(i / n) ** 2 for i in range(1, n)] if cdf is None else cdf[:-1]
-        return u.locate(cuts) if isinstance(u, Uniform) else sum(u >= c for c in cuts)
+    true_fork = Source.fork
 
-    monkeypatch.setattr(Sampler, "_index", skewed)
-    tier = tier_of(verifier(halves))
+    def skewed(self, weights):
+        # All paths repeat, and their weights are wrong.
+        first = weights[0] ** 2
+        return true_fork(self, (first, 1 - first) if len(weights) == 2 else weights)
+
+    monkeypatch.setattr(Source, "fork", skewed)
+    tier = tier_of(verifier(lambda rng: rng.random()))
     assert tier.failure is None
     assert "follow the target instead of the law" in str(tier.not_enumerable)
-    # Code whose law is further off than the stand-in's: nothing speaks for the target.
-    assert tier_of(FAULTS["target-residual"].rule).failure is not None
 
 
 def drawn_seed(rng):
