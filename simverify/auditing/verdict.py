@@ -73,7 +73,7 @@ def findings_of(tier: ExactTier, probes: tuple[doc.Probe, ...]) -> list[str]:
         recorded += tier.not_enumerable.findings
     lines += [f"{f.kind}: {f.message}" for f in recorded if f.severity == "violation"]
     lines += [_deviation(judged) for judged in tier.failures if judged.deviates]
-    return lines
+    return list(dict.fromkeys(lines))
 
 
 def _deviation(judged: Judged) -> str:
