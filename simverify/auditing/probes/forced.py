@@ -61,15 +61,15 @@ class ForcedSource(Source):
         """Return the next standard exponential; no generator returns 0 or infinity."""
         return -math.log1p(-max(self.draw(bits), 2.0**-bits))
 
-    def uniform(self, stream: Stream | None = None) -> float:
+    def uniform(self, stream: Stream | None = None, *address: Any, **place: Any) -> float:
         """Return the next uniform, whatever was seeded."""
         return self.draw()
 
-    def exponential(self, stream: Stream) -> float:
+    def exponential(self, stream: Stream, *address: Any) -> float:
         """Return the next standard exponential, whatever was seeded."""
         return self.draw_exponential()
 
-    def pick(self, weights: Sequence[float], stream: Stream) -> int:
+    def pick(self, weights: Sequence[float], stream: Stream, *address: Any) -> int:
         """Return an outcome of positive weight; no generator draws others."""
         u = self.draw() * math.fsum(weights)
         possible = [i for i, w in enumerate(weights) if w > 0]
