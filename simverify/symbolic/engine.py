@@ -1,9 +1,9 @@
 """Depth-first re-execution of code under audit: the exact law of what it emits."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
@@ -13,7 +13,7 @@ from simverify.symbolic.attempts import Call, attempt, repeat, replay, replays
 from simverify.symbolic.draws.integers import MANY_VALUES
 from simverify.symbolic.endings import Outcome, Tokens
 from simverify.symbolic.errors import UNTRACKED, CannotEnumerate, Finding, OutOfTime
-from simverify.symbolic.paths import Path, explore
+from simverify.symbolic.paths import Choice, Path, explore
 from simverify.symbolic.source import Source
 from simverify.symbolic.stand_ins.compiled import compiled_calls
 from simverify.symbolic.stand_ins.floats import REFUSALS
@@ -29,6 +29,25 @@ HANG_SECONDS = 1.0
 """A path that was cut off sooner than this had too little time to be called a hang."""
 
 
+@dataclass
+class End:
+    """Paths that end alike: the same tokens, and the same mark made at their ends.
+
+    ``ways``: the choices of the first of them, and of one that chose otherwise, if any.
+    """
+
+    tokens: Tokens
+    mark: Hashable
+    weight: float = 0.0
+    ways: list[tuple[Choice, ...]] = field(default_factory=list)
+
+    def add(self, path: Path) -> None:
+        """Count one more path."""
+        self.weight += float(path.weight)
+        if len(self.ways) < 2:
+            self.ways.append(tuple(path.choices[: path.position]))
+
+
 @dataclass(frozen=True)
 class ExactLaw:
     """The exact law of what a piece of code emits.
@@ -37,7 +56,8 @@ class ExactLaw:
     mass of paths that emitted nothing usable (see ``findings``) and ``pruned`` bounds the
     mass of what was not run or not followed to the last bit. The three sum to 1.
     ``complete`` is false if the code never came back and the rest was not run. ``dtypes``: the
-    precisions below float64 of numbers that met a draw.
+    precisions below float64 of numbers that met a draw. ``ends``: the same law with the marks
+    of its paths; ``lost_by``: what was lost, by kind of finding.
     """
 
     probabilities: dict[Tokens, float]
@@ -47,6 +67,13 @@ class ExactLaw:
     findings: tuple[Finding, ...]
     complete: bool = True
     dtypes: frozenset[str] = frozenset()
+    ends: tuple[End, ...] = ()
+    lost_by: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def open(self) -> dict[Tokens, float]:
+        """Sequences after which nothing is known: none, every path was run to its end."""
+        return {}
 
 
 class Enumeration:
@@ -58,6 +85,8 @@ class Enumeration:
     code may be counted in. ``lift``: types that the code computes in as if they were float64.
     ``trails``: a list, where every path is to be kept in it with numbers that lead down it;
     ``stuck``: the path on which the code did not come back.
+    ``interceptions`` counts how often names were replaced, by other stand-ins each time;
+    ``intercepting``: whether they are now.
     """
 
     rng: np.random.Generator
@@ -77,6 +106,7 @@ class Enumeration:
         self.leaves = leaves
         self._lift = lift
         self._shadow_float = self._shadow_int = False
+        self.interceptions = 0
         self.release()
         # Made before interception: the replays need real numbers.
         self._replay_rng = np.random.Generator(np.random.PCG64(20251))
@@ -109,7 +139,8 @@ class Enumeration:
                 )
             )()
             self._stack = stack.pop_all()
-        self._intercepting = True
+        self.intercepting = True
+        self.interceptions += 1
 
     def __exit__(
         self,
@@ -122,20 +153,29 @@ class Enumeration:
     def release(self) -> None:
         """Put everything back until the next run."""
         self._stack.close()
-        self._intercepting = False
+        self.intercepting = False
         self.rng = np.random.Generator(np.random.PCG64(20250))
 
-    def run(self, call: Call, *, max_paths: int | None, seconds: float | None) -> ExactLaw:
+    def run(
+        self,
+        call: Call,
+        *,
+        max_paths: int | None,
+        seconds: float | None,
+        since: Sequence[Choice] = (),
+        mark: Callable[[], Hashable] = lambda: None,
+    ) -> ExactLaw:
         """Enumerate ``call``, which runs the code once and returns canonical tokens.
 
-        ``call`` raises :class:`BadTokens` for an unusable result. Raises
-        :class:`CannotEnumerate`, :class:`OutOfTime` or ``TooManyPaths``.
+        ``since``: only what follows these choices, on condition that they are made. ``mark`` is
+        asked at the end of each path that emitted tokens. ``call`` raises :class:`BadTokens` for
+        an unusable result. Raises :class:`CannotEnumerate`, :class:`OutOfTime` or ``TooManyPaths``.
         """
         watch, left = Stopwatch(), seconds
         kept = len(self.trails or ())
         while True:
             try:
-                return self._run(call, max_paths, left)
+                return self._run(call, max_paths, left, since, mark)
             except CannotEnumerate as error:
                 del (self.trails or [])[kept:]
                 if not self._another_way(error):
@@ -173,9 +213,17 @@ class Enumeration:
         call = f"{error.call}. Compiled code cannot be followed: {kernel}"
         return CannotEnumerate(call, where, error.findings)
 
-    def _run(self, call: Call, max_paths: int | None, seconds: float | None) -> ExactLaw:
+    def _run(
+        self,
+        call: Call,
+        max_paths: int | None,
+        seconds: float | None,
+        since: Sequence[Choice],
+        mark: Callable[[], Hashable],
+    ) -> ExactLaw:
         source = self.source
         law: dict[Tokens, float] = {}
+        ends: dict[tuple[Tokens, Hashable], End] = {}
         lost = slack = 0.0
         paths = 0
         watch, path_started = Stopwatch(), now()
@@ -187,6 +235,9 @@ class Enumeration:
             outcome = attempt(source, call)
             if self.trails is not None and outcome.kind != "cut":
                 self.trails.append(self._trail(call, path, outcome))
+            if outcome.tokens is not None:
+                key = outcome.tokens, mark()
+                ends.setdefault(key, End(*key)).add(path)
             if not path.choices and not source.draws:
                 repeat(source, call, outcome)
             self.leaves += 1
@@ -195,15 +246,16 @@ class Enumeration:
             return outcome
 
         by_kind: dict[str, float] = {}
+        complete = True
         try:
             with deadline(seconds):
-                if not self._intercepting:
+                if not self.intercepting:
                     self._intercept(call)
                 source.findings.clear()
                 source.dtypes.clear()
                 source.pruned = 0.0
                 before = real_states()
-                for outcome, weight in explore(one, max_paths=max_paths):
+                for outcome, weight in explore(one, max_paths=max_paths, since=since):
                     paths += 1
                     slack += float(weight) * source.slack
                     if outcome.kind == "cut":
@@ -227,8 +279,11 @@ class Enumeration:
             self.stuck = self._trail(call, source.path, Outcome(None, "hangs", "hangs"))
             # No measured time: a result is the same on any machine.
             source.find("hangs", "violation", "did not return before the time limit")
-            return self._law(law, paths, slack, lost, complete=False)
-        return self._law(law, paths, slack, lost, complete=True)
+            complete = False
+        return ExactLaw(
+            law, paths, source.pruned + slack, lost, tuple(source.findings.values()), complete,
+            frozenset(source.dtypes), tuple(ends.values()), tuple(by_kind.items()),
+        )  # fmt: skip
 
     def _trail(self, call: Call, path: Path, outcome: Outcome) -> Trail:
         plans = plans_of(self.source, self._replay_rng)
@@ -248,11 +303,3 @@ class Enumeration:
             self.rng = generator()
             yield
         self.release()
-
-    def _law(
-        self, law: dict[Tokens, float], paths: int, slack: float, lost: float, *, complete: bool
-    ) -> ExactLaw:
-        findings = tuple(self.source.findings.values())
-        pruned = self.source.pruned + slack
-        dtypes = frozenset(self.source.dtypes)
-        return ExactLaw(law, paths, pruned, lost, findings, complete, dtypes)

@@ -11,6 +11,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 Weight = Fraction | float
+Choice = tuple[int, Sequence[Weight]]
+"""A branch that was taken, by its index, and the conditional weights of all."""
 
 
 class TooManyPaths(Exception):
@@ -22,12 +24,16 @@ class TooManyPaths(Exception):
 
 
 class Path:
-    """The choices of one execution: a prefix that is replayed, then first branches."""
+    """The choices of one execution: a prefix that is replayed, then first branches.
 
-    def __init__(self, prefix: Sequence[tuple[int, Sequence[Weight]]] = ()) -> None:
+    ``given``: so many of them are a condition, and weigh nothing.
+    """
+
+    def __init__(self, prefix: Sequence[Choice] = (), given: int = 0) -> None:
         self.choices = list(prefix)
         self.position = 0
         self.weight: Weight = 1
+        self.given = given
 
     def fork(self, weights: Sequence[Weight]) -> int:
         """Take one of ``len(weights)`` branches with these conditional weights (sum 1).
@@ -39,34 +45,34 @@ class Path:
             self.choices.append((first, weights))
         index, weights = self.choices[self.position]
         self.position += 1
-        self.weight = self.weight * weights[index]
+        if self.position > self.given:
+            self.weight = self.weight * weights[index]
         return index
 
 
 def explore(
-    run: Callable[[Path], T], *, max_paths: int | None = None
+    run: Callable[[Path], T], *, max_paths: int | None = None, since: Sequence[Choice] = ()
 ) -> Iterator[tuple[T, Weight]]:
     """Yield ``(result, weight)`` for every path of ``run``; the weights sum to 1.
 
-    ``run`` must depend on chance through its :class:`Path` alone. Raises
+    ``run`` must depend on chance through its :class:`Path` alone. ``since``: only paths that
+    begin with these choices, with their weights on that condition. Raises
     :class:`TooManyPaths` before path ``max_paths + 1`` is run.
     """
-    prefix: list[tuple[int, Sequence[Weight]]] | None = []
+    prefix: list[Choice] | None = list(since)
     count = 0
     while prefix is not None:
         if max_paths is not None and count >= max_paths:
             raise TooManyPaths(max_paths)
-        path = Path(prefix)
+        path = Path(prefix, len(since))
         result = run(path)
         count += 1
         yield result, path.weight
-        prefix = _next_prefix(path.choices[: path.position])
+        prefix = _next_prefix(path.choices[: path.position], len(since))
 
 
-def _next_prefix(
-    choices: list[tuple[int, Sequence[Weight]]],
-) -> list[tuple[int, Sequence[Weight]]] | None:
-    while choices:
+def _next_prefix(choices: list[Choice], given: int) -> list[Choice] | None:
+    while len(choices) > given:
         index, weights = choices.pop()
         for later in range(index + 1, len(weights)):
             if weights[later] > 0:

@@ -74,6 +74,10 @@ class Source:
         for restart in self.on_begin:
             restart()
 
+    def remembers(self) -> bool:
+        """Whether draws of this path may come again: a place in a sequence has a name."""
+        return self.sequences.remembers()
+
     def snapshot(self) -> tuple[Any, ...]:
         """Return what a replay must not change."""
         return self.path, self.draws, self.products, self.slack, self.pruned

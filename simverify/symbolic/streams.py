@@ -99,6 +99,10 @@ class Sequences:
         self.entropies: list[tuple[Any, Seed]] = []
         self.values: dict[int, int] = {}
 
+    def remembers(self) -> bool:
+        """Whether a draw of this path may come again, or a place was set to draw from."""
+        return bool(self._drawn or self._times_seeded or self._entered)
+
     def fresh(self) -> Hashable:
         """Return a name that no other sequence has."""
         self._named += 1

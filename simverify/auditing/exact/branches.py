@@ -2,15 +2,17 @@
 
 from collections.abc import Callable
 
-from simverify.auditing.exact.comparison import Row
+from simverify.auditing.exact.tree import Row, Tree, probability
 from simverify.results import Branch
 from simverify.symbolic.endings import Tokens
 
 
-def branches(law: Row, target: Callable[[Tokens], Row], sequence: Tokens) -> tuple[Branch, ...]:
+def branches(
+    law: Row | Tree, target: Callable[[Tokens], Row], sequence: Tokens
+) -> tuple[Branch, ...]:
     """Return each beginning of ``sequence``, with every token that could come next there.
 
-    ``law``: float64 (V,) * length, the law of outputs; ``sequence`` is no longer than that.
+    ``law``: the law of outputs, float64 (V,) * length or a tree; ``sequence`` is no longer.
     ``target(prefix)``: the target's row (V,) after the tokens of the output so far.
     """
     found, due = [], 1.0
@@ -20,10 +22,10 @@ def branches(law: Row, target: Callable[[Tokens], Row], sequence: Tokens) -> tup
         found += [
             Branch(
                 sequence=(*before, other),
-                probability_emitted=float(law[(*before, other)].sum()),
-                probability_expected=due * float(probability),
+                probability_emitted=probability(law, (*before, other)),
+                probability_expected=due * float(share),
             )
-            for other, probability in enumerate(row)
+            for other, share in enumerate(row)
         ]
         due *= float(row[token])
     return tuple(found)

@@ -3,13 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
-
+from simverify.auditing.exact.tree import Row, Tree
 from simverify.symbolic import Finding
 from simverify.symbolic.endings import Tokens
 
-Row = npt.NDArray[np.float64]
 Stage = Literal["accepted", "residual", "bonus"]
 
 
@@ -43,7 +40,7 @@ class Comparison:
     ``max_abs_deviation`` is over sequences of full length and includes ``pruned``; ``tv`` is
     the total variation distance; ``expected_accepted`` is E[tau] and ``bonus`` the mass of calls
     that emit gamma + 1 tokens. ``worst`` has the largest
-    deviation. ``emitted``: float64 (V,) * length, the law itself. ``place`` is
+    deviation. ``emitted``: the law itself, float64 (V,) * length or a tree. ``place`` is
     None where no position deviates by more than ``tolerance``, by default that of ``dtype``,
     the coarsest precision that met a draw. ``broken``: the first drafted block on which the
     code broke its contract, if it did.
@@ -60,6 +57,6 @@ class Comparison:
     lost: float
     complete: bool
     findings: tuple[Finding, ...]
-    emitted: Row
+    emitted: Row | Tree
     dtype: str
     broken: Tokens | None = None

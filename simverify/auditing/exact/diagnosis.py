@@ -2,13 +2,12 @@
 
 from functools import lru_cache
 
-import numpy as np
-
 from simverify.auditing.exact.comparison import Comparison
 from simverify.auditing.exact.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
 from simverify.auditing.exact.examiner import Examiner, Judged
 from simverify.auditing.exact.instances import SmallModel, battery
 from simverify.auditing.exact.tier import as_step
+from simverify.auditing.exact.tree import distance
 from simverify.auditing.subject import Contract, Subject
 from simverify.faults import FAULTS
 from simverify.faults.base import Fault
@@ -59,7 +58,7 @@ def resemble(
 
 def _distance(one: Comparison, other: Comparison) -> float:
     # Rounded, so that rounding does not order what is equally far.
-    return round(float(np.abs(one.emitted - other.emitted).sum() / 2), 12)
+    return round(distance(one.emitted, other.emitted), 12)
 
 
 def _rich(contract: Contract) -> SmallModel:

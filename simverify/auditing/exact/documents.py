@@ -32,7 +32,7 @@ def counterexample(judged: Judged, contract: Contract) -> results.Counterexample
     length = output_length(model, contract)
     sequence = until(comparison.worst.tokens, model.eos)
     return results.Counterexample(
-        instance=model.document(_depth(model, length, contract)),
+        instance=model.document(_depth(model, length, contract), sequence),
         sequence=sequence,
         probability_emitted=comparison.worst.emitted,
         probability_expected=comparison.worst.due,

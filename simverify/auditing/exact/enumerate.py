@@ -19,6 +19,7 @@ __all__ = [
     "ExactLaw",
     "Finding",
     "OutOfTime",
+    "StepEnumeration",
     "TooManyPaths",
     "enumerate_step",
     "enumerate_verify",
@@ -127,18 +128,28 @@ def enumerate_step(
     :func:`~simverify.auditing.exact.generation.decode`; a generation that ``eos`` ends sooner is
     shorter. Raises as :func:`enumerate_verify`, and ``ValueError`` if ``rule`` is neither.
     """
-    with step_enumeration(rule) as enumeration:
+    with StepEnumeration(rule) as enumeration:
         return law_of_tokens(
             enumeration, rule, target, draft, gamma=gamma, length=length, prefix=prefix,
             earlier_calls=earlier_calls, eos=eos, max_paths=max_paths, seconds=seconds,
         )  # fmt: skip
 
 
-def step_enumeration(
-    rule: Callable[..., Any], *, leaves: int = 0, lift: Lift | None = None
-) -> Enumeration:
-    """Return what follows a step rule, which may seed itself once, when it is built."""
-    return Enumeration(rule, seed_once=True, leaves=leaves, lift=lift)
+class StepEnumeration(Enumeration):
+    """Follows a step rule, which may seed itself once, when it is built.
+
+    ``is_step``: whether it is a function, or what builds an object. ``composes``: whether its
+    calls may be composed; false once that gave another law than running it call after call.
+    ``checked``: so many paths were run to compare the two.
+    """
+
+    def __init__(
+        self, rule: Callable[..., Any], *, leaves: int = 0, lift: Lift | None = None
+    ) -> None:
+        self.is_step = takes_step_arguments(rule)
+        self.composes = True
+        self.checked = 0
+        super().__init__(rule, seed_once=True, leaves=leaves, lift=lift)
 
 
 def law_of_tokens(

@@ -1,18 +1,18 @@
 """The code's exact law on one instance, and whether it is the target's."""
 
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from simverify.auditing.coins.coin_blocks import compare_coins
 from simverify.auditing.coins.coins import NotMonotone, TooManyCalls
+from simverify.auditing.exact.calls import Generation
 from simverify.auditing.exact.comparison import Comparison
+from simverify.auditing.exact.compose import law_of_generation
 from simverify.auditing.exact.enumerate import (
     CannotEnumerate,
-    ExactLaw,
     OutOfTime,
+    StepEnumeration,
     TooManyPaths,
-    law_of_tokens,
-    step_enumeration,
 )
 from simverify.auditing.exact.generation import ending
 from simverify.auditing.exact.instances import SmallModel
@@ -96,7 +96,7 @@ class Examiner:
                     self.enumeration.release()
                 enumeration = enumeration_of(self.subject, self.contract, self.leaves, lift)
                 stack.enter_context(enumeration)
-            if self.contract == "step":
+            if isinstance(enumeration, StepEnumeration):
                 return self._compare_tokens(enumeration, model, seconds)
             return compare_blocks(
                 enumeration,
@@ -109,29 +109,22 @@ class Examiner:
             )
 
     def _compare_tokens(
-        self, enumeration: Enumeration, model: SmallModel, seconds: float | None
+        self, enumeration: StepEnumeration, model: SmallModel, seconds: float | None
     ) -> Comparison:
-        length = output_length(model, "step")
-        law = law_of_tokens(
+        rule = self.subject.rule
+        target = ending(model.target, model.eos)
+        law = law_of_generation(
             enumeration,
-            self.subject.rule,
-            model.target,
-            model.draft,
-            gamma=model.gamma,
-            length=length,
-            prefix=model.prompt,
-            earlier_calls=model.earlier_calls,
-            eos=model.eos,
+            rule,
+            Generation(
+                model.target, model.draft, model.gamma, output_length(model, "step"),
+                model.prompt, model.earlier_calls, model.eos,
+            ),
             max_paths=min(self.max_paths, _STEP_PATHS),
             seconds=seconds,
-        )
-        target = ending(model.target, model.eos)
+        )  # fmt: skip
         return compare_tokens(
-            _filled(law, model.eos, length),
-            target,
-            length,
-            prefix=model.prompt,
-            tolerance=self.tolerance,
+            law, lambda tokens: target(model.prompt + tokens), tolerance=self.tolerance
         )
 
     def fails(self, model: SmallModel) -> bool:
@@ -147,18 +140,8 @@ def enumeration_of(
 ) -> Enumeration:
     """Return what follows the subject's rule, for any number of instances."""
     if contract == "step":
-        return step_enumeration(subject.rule, leaves=leaves, lift=lift)
+        return StepEnumeration(subject.rule, leaves=leaves, lift=lift)
     return Enumeration(subject.rule, leaves=leaves, lift=lift)
-
-
-def _filled(law: ExactLaw, eos: int | None, length: int) -> ExactLaw:
-    """Return ``law`` with generations that ``eos`` ended filled up with it."""
-    if eos is None:
-        return law
-    filled = {
-        tokens + (eos,) * (length - len(tokens)): mass for tokens, mass in law.probabilities.items()
-    }
-    return replace(law, probabilities=filled)
 
 
 def output_length(model: SmallModel, contract: Contract) -> int:

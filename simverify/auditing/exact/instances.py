@@ -67,19 +67,27 @@ class SmallModel:
         """Row (V,) of the draft after ``prefix``."""
         return _row(self.drafts[self._index(prefix)])
 
-    def document(self, depth: int) -> Instance:
-        """Rows after the prompt and up to ``depth`` tokens more, as fractions."""
+    def document(self, depth: int, sequence: tuple[int, ...] = ()) -> Instance:
+        """Rows after the prompt and up to ``depth`` tokens more, as fractions.
+
+        And those that a rule that drafts may ask for on its way to ``sequence``.
+        """
+        tokens = range(self.vocab_size)
+        prefixes = dict.fromkeys(
+            x for length in range(depth + 1) for x in itertools.product(tokens, repeat=length)
+        )
+        for end in range(1, len(sequence)):
+            for drafted in range(self.gamma + 1):
+                for x in itertools.product(tokens, repeat=drafted):
+                    if end + drafted > depth:
+                        prefixes[sequence[:end] + x] = None
 
         def table(rows: tuple[Weights, ...]) -> dict[str, tuple[float | str, ...]]:
             def row(prefix: tuple[int, ...]) -> tuple[str, ...]:
                 weights = rows[self._index(self.prompt + prefix)]
                 return tuple(str(Fraction(w, sum(weights))) for w in weights)
 
-            return {
-                ",".join(map(str, prefix)): row(prefix)
-                for length in range(depth + 1)
-                for prefix in itertools.product(range(self.vocab_size), repeat=length)
-            }
+            return {",".join(map(str, prefix)): row(prefix) for prefix in prefixes}
 
         return Instance(
             name=self.name,

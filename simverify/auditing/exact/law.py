@@ -1,20 +1,57 @@
 """From the laws of single blocks to the joint law of a call, and where it leaves the target."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from simverify.auditing.exact.comparison import Comparison, OutputSequence, Place, Row, Stage
+from simverify.auditing.exact.comparison import Comparison, OutputSequence, Place, Stage
 from simverify.auditing.exact.enumerate import MAX_PATHS, SECONDS, law_of_block
 from simverify.auditing.exact.precision import TOLERANCE, coarsest
-from simverify.symbolic import Enumeration, ExactLaw
+from simverify.auditing.exact.tree import Row, Tree, gaps_by_position, target_tree
+from simverify.symbolic import Enumeration, ExactLaw, Finding
 from simverify.symbolic.endings import Tokens
 from simverify.symbolic.errors import OutOfTime
 from simverify.symbolic.paths import TooManyPaths
 from simverify.symbolic.watchdog import Stopwatch
+
+
+class TokenLaw(Protocol):
+    """A law of sequences of tokens: one of :class:`ExactLaw`, or composed of several."""
+
+    @property
+    def probabilities(self) -> Mapping[Tokens, float]:
+        """Those of sequences that are completed with the target."""
+
+    @property
+    def open(self) -> Mapping[Tokens, float]:
+        """Those of sequences after which nothing is known."""
+
+    @property
+    def paths(self) -> int:
+        """Paths run."""
+
+    @property
+    def pruned(self) -> float:
+        """Mass of what was not run."""
+
+    @property
+    def lost(self) -> float:
+        """Mass of calls without usable tokens."""
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the code did against its contract."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the code always came back."""
+
+    @property
+    def dtypes(self) -> frozenset[str]:
+        """Precisions that met a draw."""
 
 
 class Rows(Protocol):
@@ -91,26 +128,43 @@ def compare_blocks(
 
 
 def compare_tokens(
-    law: ExactLaw,
+    law: TokenLaw,
     target: Callable[[Tokens], Row],
-    length: int,
     *,
-    prefix: Tokens = (),
     tolerance: float | None = None,
 ) -> Comparison:
-    """Compare a step rule's law of the first ``length`` tokens after ``prefix`` with the target's.
+    """Compare a step rule's law of the first tokens of its output with the target's.
 
-    ``expected_accepted`` is None: a fixed number of tokens does not define E[tau].
+    ``target(tokens)``: the target's row (V,) after those tokens of the output. Sequences that
+    ``law`` leaves open are compared as far as they go. ``expected_accepted`` is None: a number
+    of tokens does not define E[tau].
     """
-    tolerance = _tolerance([law], tolerance)
-    due = _Target(target).joint(prefix, length)
-    emitted = np.zeros_like(due)
-    for tokens, mass in law.probabilities.items():
-        emitted[tokens] += mass
-    tvs = _tv_by_position(emitted, due)
-    position = next((i for i, tv in enumerate(tvs) if tv > tolerance), None)
-    place = None if position is None else Place(position, None, tvs[position])
-    return _comparison(emitted, due, place, None, None, [law], law.pruned, law.lost)
+    bound = TOLERANCE[coarsest(set(law.dtypes))] if tolerance is None else tolerance
+    rows: dict[Tokens, Row] = {}
+
+    def row(tokens: Tokens) -> Row:
+        if tokens not in rows:
+            rows[tokens] = np.asarray(target(tokens), dtype=np.float64)
+        return rows[tokens]
+
+    emitted = Tree(law.probabilities, row, law.open)
+    tvs, worst = gaps_by_position(emitted, target_tree(row))
+    position = next((i for i, tv in enumerate(tvs) if tv > bound), None)
+    return Comparison(
+        max_abs_deviation=worst.gap + law.pruned,
+        tv=tvs[-1],
+        worst=OutputSequence(worst.tokens, worst.one, worst.other),
+        place=None if position is None else Place(position, None, tvs[position]),
+        expected_accepted=None,
+        bonus=None,
+        paths=law.paths,
+        pruned=law.pruned,
+        lost=law.lost,
+        complete=law.complete,
+        findings=law.findings,
+        emitted=emitted,
+        dtype=coarsest(set(law.dtypes)),
+    )
 
 
 def compare_laws(

@@ -10,11 +10,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from simverify.auditing.exact.enumerate import OutOfTime, TooManyPaths
 from simverify.auditing.exact.examiner import SECONDS, Examiner, Judged, enumeration_of
 from simverify.auditing.exact.freely import Free
 from simverify.auditing.exact.instances import SmallModel
 from simverify.auditing.exact.precision import deviation
+from simverify.auditing.exact.tree import Row, Tree
 from simverify.symbolic import CannotEnumerate, Finding
 from simverify.symbolic.engine import RARE
 from simverify.symbolic.trails import Repeats, Trail, repeat_trails
@@ -49,7 +52,9 @@ def confirm(examiner: Examiner, judged: Judged) -> Confirmed:
     findings = _repeated(comparison.findings, repeats)
     violated = any(finding.severity == "violation" for finding in findings)
     deviates = judged.deviates and deviation(comparison) - repeats.missing > held.tolerance
-    if deviates and (calls := free.contradict(judged.model, comparison.emitted)):
+    if deviates and (
+        calls := free.contradict(judged.model, _array_of(comparison.emitted, judged.model))
+    ):
         deviates = False
         repeats.otherwise = (
             f"{calls} calls on random numbers follow the target instead of the law that they add "
@@ -61,6 +66,14 @@ def confirm(examiner: Examiner, judged: Judged) -> Confirmed:
     held = replace(held, comparison=comparison)
     kept = replace(judged, comparison=comparison, violated=violated, deviates=deviates, held=held)
     return Confirmed(kept, note=_words(judged.model, repeats) if repeats.otherwise else "")
+
+
+def _array_of(law: Row | Tree, model: SmallModel) -> Row:
+    """Return a law as an array (V,) * (gamma + 1)."""
+    if not isinstance(law, Tree):
+        return law
+    shape = (model.vocab_size,) * (model.gamma + 1)
+    return np.array([law.mass(tokens) for tokens in np.ndindex(shape)]).reshape(shape)
 
 
 def confirm_findings(

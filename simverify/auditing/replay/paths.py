@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from simverify.auditing.exact.enumerate import MAX_PATHS, SECONDS, check_ids, law_of_block
-from simverify.auditing.exact.generation import decode
+from simverify.auditing.exact.generation import decode, until
 from simverify.auditing.probes.calls import Contract, Rule, built, read
 from simverify.models.base import Row
 from simverify.results import Instance
@@ -215,6 +215,9 @@ def _step_trails(
         def more(emitted: Tokens) -> Tokens:
             new = read(step(emitted, model.target, model.draft, gamma, enumeration.rng))
             check_ids(new, vocab)
+            so_far = emitted[len(model.prompt) :] + until(new, model.eos)
+            if not model.earlier_calls and so_far[:length] != sequence[: len(so_far)]:
+                return (*new, *(0,) * length)  # elsewhere: where to does not matter
             return new
 
         tokens = decode(

@@ -275,7 +275,7 @@ class Stateful:
 
 def compare(rule, length=3, gamma=2):
     law = enumerate_step(rule, target, draft, gamma=gamma, length=length)
-    return compare_tokens(law, target, length)
+    return compare_tokens(law, target)
 
 
 def test_a_step_function_over_several_calls():
