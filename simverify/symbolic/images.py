@@ -49,8 +49,11 @@ _CONSTANTS = (
 """What nothing can be kept in: one object is one value."""
 
 _LOCKS = (type(threading.Lock()), type(threading.RLock()))
-_BASES = (object, types.SimpleNamespace, dict, list, tuple, set, frozenset, collections.deque, collections.OrderedDict,
-          int, str, float, bytes, BaseException, Exception)  # fmt: skip
+_BASES = (
+    object, types.SimpleNamespace, dict, list, tuple, set, frozenset, collections.deque,
+    collections.OrderedDict, int, str, float, bytes, BaseException, Exception,
+)  # fmt: skip
+"""What a class written in Python may inherit of those that are not."""
 
 
 class Names:
@@ -166,8 +169,7 @@ class Reader:
         yield self.image(x.__defaults__)
         yield self.image(x.__kwdefaults__)
         yield self.image(x.__closure__)
-        if x.__dict__:
-            yield self.image(x.__dict__)
+        yield self.image(x.__dict__)
 
     def _cell(self, x: types.CellType) -> Iterable[Hashable]:
         try:
@@ -245,7 +247,7 @@ class Reader:
                     yield name
                     yield self.image(getattr(x, name, None))
         attributes = getattr(x, "__dict__", None)
-        if attributes:
+        if attributes is not None:
             yield self.image(attributes)
 
 

@@ -9,14 +9,15 @@ changes: if all of them hold what they held, so does the whole.
 import collections
 import functools
 import inspect
+import operator
 import sys
 import types
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from simverify.symbolic.draws.arrays import DrawArray
 from simverify.symbolic.images import Names, Reader, Unreadable
 from simverify.symbolic.stand_ins.names import is_users, unwrapped
 from simverify.symbolic.whose import is_library, is_ours, is_users_file
@@ -35,12 +36,11 @@ class Kept:
 
     def __init__(self, code: Any, rng: Any) -> None:
         self._roots = [rng, *_reached(code)]
-        self._known: list[tuple[Any, Any]] = []
+        self._known: list[tuple[Callable[[], Any], Any]] = []
         self.reason = ""
         self._own = unwrapped(code)
         try:
             self._outside = Reader(self._note, self._is_constant).image(self._roots)
-            self._hold()
         except Unreadable as error:
             self.reason = str(error)
 
@@ -54,7 +54,7 @@ class Kept:
             return Unlike()
         try:
             own = None if instance is None else self._reader().image(instance)
-            if all(_same(now, _shallow(x)) for x, now in self._known):
+            if all(_same(held, look()) for look, held in self._known):
                 return own, None
             outside = self._reader().image(self._roots)
         except Unreadable:
@@ -68,54 +68,60 @@ class Kept:
         return not _is_theirs(function, self._own)
 
     def _note(self, x: Any) -> None:
-        self._known.append((x, None))
-
-    def _hold(self) -> None:
-        self._known = [(x, _shallow(x)) for x, _ in self._known]
+        if (look := _look(x)) is not None:
+            self._known.append((look, look()))
 
 
 class Unlike:
     """Equal to itself alone."""
 
 
-def _shallow(x: Any) -> Any:
-    """Return what an object holds, one level deep."""
+def _look(x: Any) -> Callable[[], Any] | None:
+    """Return what looks at what an object holds, one level deep; None if that cannot change."""
     kind = type(x)
     if kind is Names:
-        return x.values()
-    if kind is dict or isinstance(x, dict):
-        return [*dict.keys(x), *dict.values(x)]
+        return x.values  # type: ignore[no-any-return]
+    if isinstance(x, dict):
+        return lambda: [*dict.keys(x), *dict.values(x)]
     if isinstance(x, list | set | frozenset | collections.deque):
-        return list(x)
+        return lambda: list(x)
     if isinstance(x, np.ndarray):
-        return x.tobytes() if not isinstance(x, DrawArray) else list(x.flat)
+        return x.tobytes if not x.dtype.hasobject else lambda: list(x.flat)
     if kind is types.FunctionType:
-        return [x.__code__, x.__defaults__, x.__kwdefaults__, *vars(x).values()]
+        return partial(_held_by, x, ("__code__", "__defaults__", "__kwdefaults__"))
     if kind is types.CellType:
-        try:
-            return [x.cell_contents]
-        except ValueError:
-            return []
+        return partial(_held_in, x)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(x, torch.Tensor):
-        return Reader().image(x)
-    if kind.__name__ == "_lru_cache_wrapper":
-        return [x.cache_info().currsize]
+        return lambda: Reader().image(x)
+    if hasattr(x, "cache_info"):
+        return lambda: x.cache_info()
     slots = [
-        getattr(x, name, _MISSING)
+        name
         for base in kind.__mro__
         for name, slot in vars(base).items()
         if isinstance(slot, types.MemberDescriptorType)
     ]
-    return [*slots, *vars(x).values()] if hasattr(x, "__dict__") else slots
+    # What is in its attributes is held by their dictionary, which is an object of its own.
+    names = tuple([*slots, "__dict__"] if hasattr(x, "__dict__") else slots)
+    return partial(_held_by, x, names) if slots else None
+
+
+def _held_by(x: Any, names: tuple[str, ...]) -> list[Any]:
+    return [getattr(x, name, None) for name in names]
+
+
+def _held_in(cell: types.CellType) -> list[Any]:
+    try:
+        return [cell.cell_contents]
+    except ValueError:
+        return []
 
 
 def _same(before: Any, now: Any) -> bool:
     if not isinstance(before, list):
         return bool(before == now)
-    if len(before) != len(now):
-        return False
-    return all(x is y for x, y in zip(before, now, strict=True))
+    return len(before) == len(now) and all(map(operator.is_, before, now))
 
 
 def _reached(code: Any) -> list[Any]:

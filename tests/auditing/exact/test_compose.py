@@ -200,6 +200,15 @@ class Nested(Count):
         return self.calls["of"][0].n
 
 
+class OnAFunction(Count):
+    def __init__(self):
+        vars(bumped).pop("calls", None)
+
+    def count(self):
+        bumped.calls = getattr(bumped, "calls", 0) + 1
+        return bumped.calls
+
+
 class OnTheClass(Count):
     calls = 0
 
@@ -237,7 +246,9 @@ def test_state_wherever_it_is_kept_is_seen(rule):
     assert found.comparison.place.position >= 2
 
 
-@pytest.mark.parametrize("rule", [Attribute, Closure, Global, Deque, Array, View, Slots, Nested])
+@pytest.mark.parametrize(
+    "rule", [Attribute, Closure, Global, Deque, Array, View, Slots, Nested, OnAFunction]
+)
 def test_what_can_be_read_is_composed(rule):
     model = MODELS["plain, V=2, gamma=1"]
     law, comparison = composed(rule, model, 4)
