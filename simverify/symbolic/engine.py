@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
@@ -12,7 +11,8 @@ import numpy as np
 from simverify.symbolic.attempts import Call, attempt, repeat, replay, replays
 from simverify.symbolic.draws.integers import MANY_VALUES
 from simverify.symbolic.endings import Outcome, Tokens
-from simverify.symbolic.errors import UNTRACKED, CannotEnumerate, Finding, OutOfTime
+from simverify.symbolic.errors import UNTRACKED, CannotEnumerate, OutOfTime
+from simverify.symbolic.laws import End, ExactLaw
 from simverify.symbolic.paths import Choice, Path, explore
 from simverify.symbolic.source import Source
 from simverify.symbolic.stand_ins.compiled import compiled_calls
@@ -27,53 +27,6 @@ RARE = 1e-6
 
 HANG_SECONDS = 1.0
 """A path that was cut off sooner than this had too little time to be called a hang."""
-
-
-@dataclass
-class End:
-    """Paths that end alike: the same tokens, and the same mark made at their ends.
-
-    ``ways``: the choices of the first of them, and of one that chose otherwise, if any.
-    """
-
-    tokens: Tokens
-    mark: Hashable
-    weight: float = 0.0
-    ways: list[tuple[Choice, ...]] = field(default_factory=list)
-
-    def add(self, path: Path) -> None:
-        """Count one more path."""
-        self.weight += float(path.weight)
-        if len(self.ways) < 2:
-            self.ways.append(tuple(path.choices[: path.position]))
-
-
-@dataclass(frozen=True)
-class ExactLaw:
-    """The exact law of what a piece of code emits.
-
-    ``probabilities`` maps each emitted tuple of tokens to its probability; ``lost`` is the
-    mass of paths that emitted nothing usable (see ``findings``) and ``pruned`` bounds the
-    mass of what was not run or not followed to the last bit. The three sum to 1.
-    ``complete`` is false if the code never came back and the rest was not run. ``dtypes``: the
-    precisions below float64 of numbers that met a draw. ``ends``: the same law with the marks
-    of its paths; ``lost_by``: what was lost, by kind of finding.
-    """
-
-    probabilities: dict[Tokens, float]
-    paths: int
-    pruned: float
-    lost: float
-    findings: tuple[Finding, ...]
-    complete: bool = True
-    dtypes: frozenset[str] = frozenset()
-    ends: tuple[End, ...] = ()
-    lost_by: tuple[tuple[str, float], ...] = ()
-
-    @property
-    def open(self) -> dict[Tokens, float]:
-        """Sequences after which nothing is known: none, every path was run to its end."""
-        return {}
 
 
 class Enumeration:

@@ -19,12 +19,13 @@ from functools import partial
 from typing import Any
 
 from simverify.auditing.exact.calls import Generation, Place, Run
-from simverify.auditing.exact.enumerate import StepEnumeration, law_of_tokens
-from simverify.symbolic import ExactLaw, Finding, OutOfTime
+from simverify.auditing.exact.composed import Composed, Node, composed
+from simverify.auditing.exact.enumerate import StepEnumeration
+from simverify.symbolic import ExactLaw, OutOfTime
 from simverify.symbolic.endings import Tokens
-from simverify.symbolic.engine import RARE, End
 from simverify.symbolic.errors import UNTRACKED
 from simverify.symbolic.kept import Kept, Unlike
+from simverify.symbolic.laws import End
 from simverify.symbolic.paths import Choice, TooManyPaths
 from simverify.symbolic.watchdog import Stopwatch
 
@@ -38,135 +39,15 @@ WITHIN_APART = 3_000
 THIRD_WITHIN = 400
 """The same for third calls after the first."""
 
-_ROUNDING = 1e-12
+ROUNDING = 1e-12
 """Largest difference of two laws of one call that is rounding."""
 
 _MOST_CHECKED = 64
 """Paths of a call at most, where it is run once more after another history."""
 
-_CHECKED_LENGTH = 4
-_CHECKED_PATHS = 100
-"""On the smallest instances so many tokens are also enumerated without composing, until so many
-paths were run for it."""
-
 
 class NotComposable(Exception):
     """Calls of this code cannot be composed; says why."""
-
-
-@dataclass
-class Node:
-    """Calls that begin alike: at one place, with the same things kept.
-
-    ``ways``: one or two histories that lead there, each a number of calls and their choices.
-    ``law``: that of the next call; None until it is run.
-    """
-
-    place: Place
-    image: Hashable
-    ways: list[tuple[int, tuple[Choice, ...]]]
-    law: ExactLaw | None = None
-
-    @property
-    def order(self) -> tuple[bool, int, int]:
-        """What comes before what: a call leads to nodes of higher order alone."""
-        return self.place.earlier is None, self.place.earlier or 0, len(self.place.tokens)
-
-
-@dataclass(frozen=True)
-class Composed:
-    """The law of the first tokens of a generation, of different lengths.
-
-    ``probabilities``: those of sequences which the target's law follows; ``open``: of those
-    after which nothing is known. Other fields as in :class:`ExactLaw`.
-    """
-
-    probabilities: dict[Tokens, float]
-    open: dict[Tokens, float]
-    paths: int
-    pruned: float
-    lost: float
-    findings: tuple[Finding, ...]
-    complete: bool
-    dtypes: frozenset[str]
-
-
-def law_of_generation(
-    enumeration: StepEnumeration,
-    rule: Callable[..., Any],
-    generation: Generation,
-    *,
-    max_paths: int,
-    seconds: float | None,
-) -> Composed:
-    """Return the law of a generation; calls that begin alike are run once where that is safe.
-
-    On the first instances that are small enough the calls are also made one after the other,
-    on every path: code that keeps something out of sight gives another law then, and from
-    there on each history is followed for itself. Raises as the exact tier does.
-    """
-    watch = Stopwatch()
-
-    def left() -> float | None:
-        return None if seconds is None else max(0.01, seconds - watch.seconds())
-
-    if enumeration.composes:
-        try:
-            law = compose(enumeration, rule, generation, max_paths=max_paths, seconds=seconds)
-            if _is_tiny(generation) and enumeration.checked < _CHECKED_PATHS:
-                _check_plainly(enumeration, rule, generation, max_paths, left())
-        except NotComposable:
-            enumeration.composes = False
-        else:
-            return law
-    return compose(enumeration, rule, generation, max_paths=max_paths, seconds=left(), merges=False)
-
-
-def _plain(
-    enumeration: StepEnumeration,
-    rule: Callable[..., Any],
-    generation: Generation,
-    *,
-    max_paths: int,
-    seconds: float | None,
-) -> ExactLaw:
-    """Return the law with every path of all calls."""
-    g = generation
-    return law_of_tokens(
-        enumeration, rule, g.target, g.draft, gamma=g.gamma, length=g.length, prefix=g.prompt,
-        earlier_calls=g.earlier_calls, eos=g.eos, max_paths=max_paths, seconds=seconds,
-    )  # fmt: skip
-
-
-def _is_tiny(generation: Generation) -> bool:
-    vocab = len(generation.target(generation.prompt))
-    return vocab == 2 and generation.gamma == 1 and not generation.earlier_calls
-
-
-def _check_plainly(
-    enumeration: StepEnumeration,
-    rule: Callable[..., Any],
-    generation: Generation,
-    max_paths: int,
-    seconds: float | None,
-) -> None:
-    """Make a few calls one after the other on every path: the law must be the composed one."""
-    longer = replace(generation, length=_CHECKED_LENGTH)
-    composed = compose(enumeration, rule, longer, max_paths=max_paths, seconds=seconds)
-    plain = _plain(enumeration, rule, longer, max_paths=max_paths, seconds=seconds)
-    enumeration.checked += plain.paths
-    one, other = _cut(composed), _cut(plain)
-    if any(abs(one.get(x, 0.0) - other.get(x, 0.0)) > _ROUNDING for x in one | other):
-        raise NotComposable("composed, the calls have another law than one after the other")
-
-
-def _cut(law: Composed | ExactLaw) -> dict[Tokens, float]:
-    """Return the law of the first tokens."""
-    cut: dict[Tokens, float] = {}
-    for tokens, mass in (*law.probabilities.items(), *law.open.items()):
-        first = tokens[:_CHECKED_LENGTH]
-        cut[first] = cut.get(first, 0.0) + mass
-    return cut
 
 
 def compose(
@@ -188,7 +69,7 @@ def compose(
     while True:
         left = None if seconds is None else max(0.01, seconds - watch.seconds())
         run = _Composition(enumeration, rule, generation, max_paths, left, merges)
-        law = run.composed()
+        law = run.law()
         # Other stand-ins are other objects, whose images cannot be compared with the first's.
         if not run.is_mixed:
             return law
@@ -212,7 +93,7 @@ class _Composition:
         """Paths that those of them that can be left out stay within."""
         return WITHIN if self.merges else WITHIN_APART
 
-    def composed(self) -> Composed:
+    def law(self) -> Composed:
         self._watch = Stopwatch()
         self._interception = -1
         self._drifts = ""
@@ -227,7 +108,8 @@ class _Composition:
             for _ in self._after(second, THIRD_WITHIN, at_least=0):
                 pass
         self._check_history()
-        return self._law(root)
+        law = composed(self.nodes, self.generation, self._start)
+        return replace(law, paths=self.paths)
 
     def _run_all(self, wanted: Callable[[Node], bool]) -> None:
         """Run all calls that are ``wanted``, and those that they lead to."""
@@ -371,40 +253,5 @@ class _Composition:
         one, other = (
             {(end.tokens, end.mark): end.weight for end in law.ends} for law in (node.law, again)
         )
-        if any(abs(one.get(x, 0) - other.get(x, 0)) > _ROUNDING for x in one | other):
+        if any(abs(one.get(x, 0) - other.get(x, 0)) > ROUNDING for x in one | other):
             raise NotComposable("two histories that look the same lead to two laws")
-
-    def _law(self, root: Node) -> Composed:
-        """Compose the laws of all calls that were run."""
-        mass = {(root.place, root.image): 1.0}
-        ends: dict[Tokens, float] = {}
-        unknown: dict[Tokens, float] = {}
-        lost_by: dict[str, float] = {}
-        findings: dict[str, Finding] = {}
-        laws = []
-        for key, node in sorted(self.nodes.items(), key=lambda item: item[1].order):
-            here = mass.get(key, 0.0)
-            if node.law is None:
-                known = self.generation.is_over(node.place) or node.image == self._start
-                where = ends if known else unknown
-                where[node.place.tokens] = where.get(node.place.tokens, 0.0) + here
-                continue
-            laws.append((here, node.law))
-            for end in node.law.ends:
-                after = self.generation.next(node.place, end.tokens), end.mark
-                mass[after] = mass.get(after, 0.0) + here * end.weight
-            for kind, share in node.law.lost_by:
-                lost_by[kind] = lost_by.get(kind, 0.0) + here * share
-            for finding in node.law.findings:
-                findings.setdefault(finding.kind, finding)
-        for kind, share in lost_by.items():
-            grave = "violation" if share > RARE else "warning"
-            findings[kind] = replace(findings[kind], severity=grave)
-        return Composed(
-            ends, unknown, self.paths,
-            pruned=sum(here * law.pruned for here, law in laws),
-            lost=sum(here * law.lost for here, law in laws),
-            findings=tuple(findings.values()),
-            complete=self.complete,
-            dtypes=frozenset[str]().union(*(law.dtypes for _, law in laws)),
-        )  # fmt: skip

@@ -7,7 +7,6 @@ from simverify.auditing.coins.coin_blocks import compare_coins
 from simverify.auditing.coins.coins import NotMonotone, TooManyCalls
 from simverify.auditing.exact.calls import Generation
 from simverify.auditing.exact.comparison import Comparison
-from simverify.auditing.exact.compose import law_of_generation
 from simverify.auditing.exact.enumerate import (
     CannotEnumerate,
     OutOfTime,
@@ -15,6 +14,7 @@ from simverify.auditing.exact.enumerate import (
     TooManyPaths,
 )
 from simverify.auditing.exact.generation import ending
+from simverify.auditing.exact.generations import law_of_generation
 from simverify.auditing.exact.instances import SmallModel
 from simverify.auditing.exact.law import compare_blocks, compare_tokens
 from simverify.auditing.exact.precision import Held, deviation, hold
