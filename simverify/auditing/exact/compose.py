@@ -25,7 +25,6 @@ from simverify.symbolic import ExactLaw, OutOfTime
 from simverify.symbolic.endings import Tokens
 from simverify.symbolic.errors import UNTRACKED
 from simverify.symbolic.kept import Kept, Unlike
-from simverify.symbolic.laws import End
 from simverify.symbolic.paths import Choice, TooManyPaths
 from simverify.symbolic.watchdog import Stopwatch
 
@@ -141,7 +140,7 @@ class _Composition:
         The most tokens first, then the fewest. Where the code keeps other things than at the
         start, what one call owes the next may pay: all are run that emit the same tokens.
         """
-        best: dict[int, End] = {}
+        best = {}
         for end in node.law.ends if node.law is not None else ():
             likeliest = best.setdefault(len(end.tokens), end)
             if end.weight > likeliest.weight:

@@ -50,7 +50,7 @@ class Composed:
 def composed(
     nodes: Mapping[tuple[Place, Hashable], Node], generation: Generation, start: Hashable
 ) -> Composed:
-    """Compose the laws of all calls that were run; ``start``: the image of what is kept at first."""
+    """Compose the laws of the calls run; ``start``: the image of what is kept at first."""
     mass = {(generation.first(), start): 1.0}
     ends: dict[Tokens, float] = {}
     unknown: dict[Tokens, float] = {}
