@@ -54,19 +54,27 @@ def test_a_change_takes_the_place_of_the_function_everywhere(tmp_path, monkeypat
     assert accepts(0.5, 0.5)
 
 
-def test_a_mutant_survives_where_no_test_looks(tmp_path, monkeypatch):
-    file = tmp_path / "also_mutated.py"
-    file.write_text(SOURCE)
-    monkeypatch.syspath_prepend(tmp_path)
-    module = importlib.import_module("also_mutated")
-    change = dict(tools.mutants(SOURCE))["4: u < limit -> u <= limit"]
-    for limit, survives in ((0.4, True), (0.5, False)):
-        tests = tmp_path / f"test_limit_{limit * 10:.0f}.py"
-        tests.write_text(f"""
-from also_mutated import accepts
+TRIED = """
+import importlib, sys
+sys.path[:0] = [{benchmarks!r}, {folder!r}]
+import mutants
+module = importlib.import_module("also_mutated")
+change = dict(mutants.mutants({source!r}))["4: u < limit -> u <= limit"]
+for name in ("test_looks", "test_looks_elsewhere"):
+    tests = ["-c", "/dev/null", "--rootdir", {folder!r}, {folder!r} + f"/{{name}}.py"]
+    print(name, mutants.survives(module, change, "also_mutated.py", tests))
+"""
 
-def test_it():
-    assert not accepts(0.5, {limit})
-""")
-        options = ["-c", "/dev/null", "--rootdir", str(tmp_path), str(tests)]
-        assert tools.survives(module, change, str(file), options) == survives
+
+def test_a_mutant_survives_where_no_test_looks(tmp_path):
+    (tmp_path / "also_mutated.py").write_text(SOURCE)
+    for name, limit in (("test_looks", 0.5), ("test_looks_elsewhere", 0.4)):
+        (tmp_path / f"{name}.py").write_text(
+            "from also_mutated import accepts\n\n\n"
+            f"def test_it():\n    assert not accepts(0.5, {limit})\n"
+        )
+    script = TRIED.format(benchmarks=str(ROOT / "benchmarks"), folder=str(tmp_path), source=SOURCE)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.split() == ["test_looks", "False", "test_looks_elsewhere", "True"]
