@@ -1,8 +1,9 @@
 """Paths with numbers that lead down them, and whether the code takes them on the real ones."""
 
 from collections.abc import Hashable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
@@ -14,9 +15,6 @@ from simverify.symbolic.paths import Path
 from simverify.symbolic.source import MIDDLE, Source
 from simverify.symbolic.watchdog import Expired, deadline
 
-if TYPE_CHECKING:
-    from simverify.symbolic.engine import Enumeration
-
 PARTS = ((0.02, 0.02), (0.98, 0.98), MIDDLE)
 """Where in their intervals the uniforms lie, run by run: near either end, then anywhere. A
 stand-in that is right in the middle may still round otherwise at an end."""
@@ -27,6 +25,15 @@ _WIDE = 1e-4
 _HANG_SECONDS = 2.0
 
 Numbers = tuple[float | int, ...]
+
+
+class Enumerated(Protocol):
+    """What was enumerated: its source, and how to run it where nothing stands in."""
+
+    source: Source
+
+    def plainly(self) -> AbstractContextManager[None]:
+        """Hand out plain numbers until left."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +71,7 @@ def plans_of(source: Source, rng: np.random.Generator) -> tuple[Numbers, ...]:
     return tuple(dict.fromkeys(tuple(plan) for plan in plans if plan is not None))
 
 
-def repeat_trails(enumeration: "Enumeration", trails: Sequence[Trail], *, most: int) -> Repeats:
+def repeat_trails(enumeration: Enumerated, trails: Sequence[Trail], *, most: int) -> Repeats:
     """Run the heaviest ``most`` of the trails of an enumeration on plain numbers."""
     found = Repeats(paths=len(trails))
     missing: dict[int, float] = {}
