@@ -33,8 +33,13 @@ TARGETS = {
     "simverify/auditing/exact/law.py": ["tests/auditing/exact/test_law.py"],
     "simverify/battery/shares.py": ["tests/battery/test_shares.py"],
     "simverify/results/common.py": ["tests/results/test_overall.py"],
+    "simverify/cli/__init__.py": ["tests/cli/test_exit_codes.py"],
     **{
-        f"simverify/verifiers/{name}.py": [f"tests/verifiers/test_{name}.py"]
+        f"simverify/verifiers/{name}.py": [
+            f"tests/verifiers/test_{name}.py",
+            "tests/verifiers/test_edges.py",
+            "tests/simulators/exact/test_tree.py",
+        ]
         for name in ("token", "block", "match", "greedy", "temperature_zero")
     },
 }

@@ -1,0 +1,35 @@
+"""The first number that a generator can draw, 0, accepts nothing that the target never emits."""
+
+import numpy as np
+import pytest
+
+from simverify.verifiers import get_verifier
+
+
+class Zeros(np.random.Generator):
+    """A generator whose every uniform is 0."""
+
+    def __init__(self):
+        super().__init__(np.random.PCG64(0))
+
+    def random(self, *args, **kwargs):
+        return 0.0
+
+
+P = np.array([[0.0, 0.5, 0.5]] * 3)
+Q = np.array([[1 / 3, 1 / 3, 1 / 3]] * 2)
+
+
+@pytest.mark.parametrize("name", ["token", "block"])
+@pytest.mark.parametrize("drafts", [[0, 1], [0, 0], [1, 0]])
+def test_a_token_of_probability_zero_is_rejected_at_u_0(name, drafts):
+    emitted = get_verifier(name).rule(P, Q, np.array(drafts), Zeros())
+    assert 0 not in emitted
+    assert len(emitted) == drafts.index(0) + 1
+
+
+@pytest.mark.parametrize("name", ["token", "block"])
+def test_others_are_accepted_at_u_0(name):
+    emitted = get_verifier(name).rule(P, Q, np.array([1, 2]), Zeros())
+    assert list(emitted[:2]) == [1, 2]
+    assert len(emitted) == 3
