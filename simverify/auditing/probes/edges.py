@@ -5,6 +5,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from scipy.stats import chi2_contingency
+
 from simverify.auditing.probes.calls import Caller, Contract, Outcome
 from simverify.auditing.probes.cases import EQUAL, MIXED, OTHER, PLAIN, SHORT, Case
 from simverify.auditing.probes.forced import Edge, ForcedSource
@@ -20,6 +23,10 @@ ROUNDS = 32
 UNLIKELY_ROUNDS = 24
 """Differences in as many rounds of ``ROUNDS``, and none in as many controls: C(32, 24) /
 C(64, 24) = 4e-11 for untracked randomness, which does not know what was called before."""
+
+LAW_CALLS, LAW_LEAST, LAW_ERROR = 300, 10, 1e-9
+"""Calls before and after one on other inputs, outcomes below which they are counted together, and
+the p-value under which the two laws differ."""
 
 
 @dataclass(frozen=True)
@@ -107,11 +114,14 @@ def repeated_calls(line: Line, forced: Forced) -> str:
     if not sound:
         line.add("not run", "the code breaks its contract on ordinary numbers too")
     elif moved is not None and _depends(one, another, moved[0]):
-        line.add(
-            "violation",
+        found = (
             "depends on earlier calls: the same inputs and draws gave "
-            f"{_said(moved[1])}, and {_said(moved[2])} after a call on other inputs",
+            f"{_said(moved[1])}, and {_said(moved[2])} after a call on other inputs"
         )
+        # Draws that one call leaves to the next, as random.gauss does, change no law.
+        line.add("warning", f"{found}; its law stays the same")
+        if _law_moves(one, another):
+            line.add("violation", found)
     elif not drawn and (moved or restless):
         line.add("not run", "no draw of the code could be forced: it draws from elsewhere")
     elif found := (restless or moved):
@@ -134,6 +144,24 @@ def _depends(one: Callable[[int], Outcome], another: Callable[[int], None], seed
         another(seed)
         differences += one(seed) != before
     return differences >= UNLIKELY_ROUNDS
+
+
+def _law_moves(one: Callable[[int], Outcome], another: Callable[[int], None]) -> bool:
+    """Whether outcomes after a call on other inputs have another law than those that follow none.
+
+    Each on random numbers of its own, compared by a chi-square test for homogeneity.
+    """
+    counts: dict[tuple[Tokens | None, str], list[int]] = {}
+    for after in (0, 1):
+        for seed in range(1_000, 1_000 + LAW_CALLS):
+            if after:
+                another(3 * LAW_CALLS + seed)
+            outcome = one(seed + after * LAW_CALLS)
+            counts.setdefault((outcome.tokens, outcome.fault), [0, 0])[after] += 1
+    many = [pair for pair in counts.values() if sum(pair) >= LAW_LEAST]
+    rest = [sum(pair[i] for pair in counts.values() if sum(pair) < LAW_LEAST) for i in (0, 1)]
+    table = [*many, rest] if any(rest) else many
+    return len(table) > 1 and bool(chi2_contingency(np.array(table)).pvalue < LAW_ERROR)
 
 
 def _said(outcome: Outcome) -> str:
