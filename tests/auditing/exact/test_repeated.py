@@ -9,7 +9,7 @@ from simverify.auditing.run import audit
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
 from simverify.faults import FAULTS
-from simverify.symbolic.draws.operators import Operators
+from simverify.symbolic.draws.scalars import Draw
 from simverify.symbolic.generators.numpy_rng import SymbolicGenerator
 from simverify.symbolic.source import Source
 
@@ -59,7 +59,7 @@ def broken(monkeypatch):
     def integers(self, low, high=None, size=None, dtype=None, endpoint=False):
         return low + self._index(high - low, None)
 
-    monkeypatch.setattr(Operators, "__round__", lambda self, digits=None: int(self))
+    monkeypatch.setattr(Draw, "__round__", lambda self, digits=None: int(self), raising=False)
     monkeypatch.setattr(SymbolicGenerator, "integers", integers)
 
 
