@@ -186,8 +186,8 @@ class Source:
 
     @property
     def constant_seeds(self) -> frozenset[Hashable]:
-        """Seeds set on the path so far, and oftener than a rule that seeds itself once may."""
-        return self.sequences.constants(most=1 if self.seed_once else 0)
+        """Seeds set on the path so far, but for a rule that seeds itself when it is built."""
+        return self.sequences.constants()
 
     def _fresh(self, among: int | None = None) -> "Uniform | float":
         self._drawn += 1

@@ -22,10 +22,12 @@ class Seed(NamedTuple):
 
     ``key`` names the sequence that follows (None: entropy of the system, which nobody has
     again). ``shown`` is the constant that it goes back to, in words; None if it is random.
+    ``built``: it comes from a seed sequence that the rule made when it was built.
     """
 
     key: Hashable
     shown: str | None = None
+    built: bool = False
 
 
 FRESH = Seed(None)
@@ -82,6 +84,7 @@ class Sequences:
 
     ``entropies``: entropy of the system that was handed out as a number, with the seed that it
     stands for; ``values``: of how many values a draw is one, where it is no plain uniform.
+    ``building``: the rule is being built, and may seed itself with a constant, once.
     """
 
     def __init__(self, source: _Source) -> None:
@@ -96,6 +99,7 @@ class Sequences:
         self._unknown_steps: dict[Hashable, list[int]] = {}
         self._entered: dict[Hashable, list[int]] = {}
         self._times_seeded: dict[Origin, int] = {}
+        self.building = self._source.seed_once
         self.entropies: list[tuple[Any, Seed]] = []
         self.values: dict[int, int] = {}
 
@@ -117,7 +121,8 @@ class Sequences:
             return
         if seed.shown is not None:
             stream.origin = Origin(seed.key, start, seed.shown)
-            self._times_seeded[stream.origin] = self._times_seeded.get(stream.origin, 0) + 1
+            times = 1 if self.building or seed.built else 2
+            self._times_seeded[stream.origin] = self._times_seeded.get(stream.origin, 0) + times
         if start:
             self._enter(stream.key, start)
 
@@ -173,9 +178,9 @@ class Sequences:
             stream.key, stream.position = ("after", *place), 0
         return draw
 
-    def constants(self, *, most: int) -> frozenset[Origin]:
-        """Return the constants that generators were seeded with more than ``most`` times."""
-        return frozenset(x for x, times in self._times_seeded.items() if times > most)
+    def constants(self) -> frozenset[Origin]:
+        """Return the constants that generators were seeded with in a call, or twice."""
+        return frozenset(x for x, times in self._times_seeded.items() if times > 1)
 
     def _enter(self, key: Hashable, position: int) -> None:
         """Note that a stream begins inside a sequence."""
@@ -188,10 +193,9 @@ class Sequences:
                 self._source.refuse("streams of one generator that may overlap")
 
     def _blame(self, origin: Origin) -> None:
-        times = self._times_seeded.get(origin, 0)
         # A seed from the clock, or one that was drawn and is a number on replay, changes.
         again = self._first_seen.setdefault(origin, self._source.epoch) != self._source.epoch
-        if again and times > (1 if self._source.seed_once else 0):
+        if again and self._times_seeded.get(origin, 0) > 1:
             self._source.find(
                 "constant-seed",
                 "violation",

@@ -177,6 +177,7 @@ def law_of_tokens(
         step = rule if instance is None else instance.step
 
         def more(emitted: Tokens) -> Tokens:
+            enumeration.source.sequences.building = False
             tokens = read_tokens(step(emitted, target, draft, gamma, enumeration.rng))
             check_ids(tokens, vocab)
             return tokens

@@ -59,7 +59,7 @@ class SymbolicBits(BitGenerator):
         if seed.spent:
             self.source.refuse("the seed sequence of a generator that has drawn, used again")
         self._seq = seed
-        name = Seed((self.real.__name__, seed.seed.key), seed.seed.shown)
+        name = seed.seed._replace(key=(self.real.__name__, seed.seed.key))
         self.source.sequences.seed(self.stream, name, start)
 
     @property

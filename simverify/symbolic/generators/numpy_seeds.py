@@ -46,7 +46,8 @@ class SymbolicSeedSequence(SeedSequence):
             self._name(base.key or self.source.sequences.fresh())
         else:
             SeedSequence.__init__(self, entropy, spawn_key=self._spawn_key, pool_size=pool_size)
-            self.seed = Seed(("pool", self.pool.tobytes()), base.shown)
+            built = self.source.sequences.building
+            self.seed = Seed(("pool", self.pool.tobytes()), base.shown, built)
 
     @classmethod
     def of(cls, seed: Any) -> "SymbolicSeedSequence":
@@ -111,7 +112,9 @@ class SymbolicSeedSequence(SeedSequence):
     def _child(self, i: int) -> Any:
         key = (*self._spawn_key, i)
         if self.seed.shown is not None:
-            return type(self)(self._entropy[0], spawn_key=key, pool_size=self.pool_size)
+            child = type(self)(self._entropy[0], spawn_key=key, pool_size=self.pool_size)
+            child.seed = child.seed._replace(built=self.seed.built)
+            return child
         child = type(self)(spawn_key=key, pool_size=self.pool_size)
         child._entropy = self._entropy
         child._name(self._base)

@@ -5,9 +5,7 @@ functions draw from the source, functions of symbolic tensors go to :mod:`.torch
 the rest run as they are.
 """
 
-import sys
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -26,15 +24,11 @@ from simverify.symbolic.draws.machine import (
     SINGLE_POINTS,
 )
 from simverify.symbolic.draws.uniforms import Uniform, on_grid
-from simverify.symbolic.generators import torch_vmap
 from simverify.symbolic.generators.sampler import integer_below
 from simverify.symbolic.generators.torch_ops import TorchOps
 from simverify.symbolic.generators.torch_shadow import Shadows
 from simverify.symbolic.generators.torch_state import (
-    RealGenerator,
     Streams,
-    SymbolicTorchGenerator,
-    module_functions,
 )
 from simverify.symbolic.source import Source
 from simverify.symbolic.stand_ins.lift import LIFTED, Lift
@@ -67,6 +61,7 @@ class SymbolicTorch(TorchFunctionMode):
         self.streams = streams
         self.shadows = Shadows(source)
         self.drawn = 0
+        self.closed = False
         self._casts = LIFTED[lift] if lift else ()
         self._coarse = {getattr(torch, x) for x in self._casts if hasattr(torch, x)}
         self.ops = TorchOps(source, self.shadows)
@@ -88,6 +83,8 @@ class SymbolicTorch(TorchFunctionMode):
     ) -> Any:  # numpydoc: see torch
         """Run one torch call."""
         kwargs = kwargs or {}
+        if self.closed:
+            return func(*args, **kwargs)
         if self._coarse:
             args = tuple(map(self._lifted, args))
             kwargs = {key: self._lifted(x) for key, x in kwargs.items()}
@@ -267,55 +264,3 @@ def _drops(name: str, args: Any, kwargs: dict[str, Any]) -> bool:
         return "dropout" in name
     given = args[2] if len(args) > 2 else True
     return bool(kwargs.get("training", kwargs.get("train", given)))
-
-
-@contextmanager
-def torch_intercepted(
-    source: Source,
-    swap: Callable[[Any, str, Any], None],
-    lift: Lift | None,
-    *,
-    plain: bool = False,
-) -> Iterator[Callable[[Any], Any]]:
-    """Follow torch until left, on one thread; yields what stands for a kept generator.
-
-    ``swap(owner, name, new)`` replaces a name for the duration; ``lift``: types that count as
-    float64; ``plain``: draws are numbers, and nothing has to be followed.
-    """
-    streams = Streams(source)
-    Generator = type("Generator", (SymbolicTorchGenerator,), {"streams": streams})  # noqa: N806
-    for owner, name, new in module_functions(source, streams):
-        swap(owner, name, new)
-    swap(torch, "Generator", Generator)
-
-    if plain:
-        from simverify.symbolic.plain.torch_plain import PlainTorch
-
-        mode: SymbolicTorch = PlainTorch(source, streams, lift)
-    else:
-        mode = SymbolicTorch(source, streams, lift)
-        for name in ("from_numpy", "as_tensor", "asarray", "tensor"):
-            swap(torch, name, mode.ops.converter(name, getattr(torch, name)))
-    swap(torch_vmap.OWNER, "vmap_impl", torch_vmap.row_by_row(source, lambda: mode.drawn))
-    source.on_begin.append(mode.shadows.clear)
-    threads = torch.get_num_threads()
-
-    twins: dict[int, tuple[Any, Any]] = {}
-
-    def kept(value: Any) -> Any:
-        if type(value) is not RealGenerator:
-            return None
-        if id(value) not in twins:
-            twins[id(value)] = (value, Generator.unseeded())
-        return twins[id(value)][1]
-
-    with ExitStack() as stack:
-        stack.callback(torch.set_num_threads, threads)
-        torch.set_num_threads(1)
-        if lift == "single":
-            stack.callback(torch.set_default_dtype, torch.get_default_dtype())
-            torch.set_default_dtype(torch.float64)
-        if "torch._dynamo" in sys.modules:
-            stack.enter_context(torch.compiler.set_stance("force_eager"))
-        stack.enter_context(mode)
-        yield kept

@@ -41,7 +41,6 @@ class Streams:
     def __init__(self, source: Source) -> None:
         self.source = source
         self._default: dict[str, Stream] = {}
-        self._others: dict[int, tuple[Any, Stream]] = {}
         self._seed: Seed | None = None
         self._initial: Any = None
         self._places: dict[int, State] = {}
@@ -50,7 +49,7 @@ class Streams:
 
     def begin(self) -> None:
         """Forget a path."""
-        for known in (self._default, self._others, self._places, self._images):
+        for known in (self._default, self._places, self._images):
             known.clear()
         self._seed = self._initial = None
 
@@ -60,13 +59,25 @@ class Streams:
             if device not in self._default:
                 self._default[device] = Stream()
                 if self._seed is not None:
-                    self.source.sequences.seed(self._default[device], _on(device, self._seed))
+                    self.source.sequences.seed(self._default[device], on_device(device, self._seed))
             return self._default[device]
         if isinstance(generator, SymbolicTorchGenerator):
             return generator.stream
-        if id(generator) not in self._others:
-            self._others[id(generator)] = (generator, Stream())
-        return self._others[id(generator)][1]
+        return self._stream_of_real(generator)
+
+    def _stream_of_real(self, generator: Any) -> Stream:
+        """Return the stream of a generator that nothing stands for: one kept in a container.
+
+        Its methods are torch's own, so its state is what says where it stands. Since nothing is
+        drawn from it, it is moved on by hand, and never comes to a place twice by itself.
+        """
+        with torch._C.DisableTorchFunction():
+            image = bytes(generator.get_state().numpy().tobytes())
+            torch.rand((), generator=generator)
+        stream = Stream()
+        seed = Seed(("torch state", image), "a torch generator is set to one and the same state")
+        self.source.sequences.seed(stream, seed)
+        return stream
 
     def name(self, seed: Any) -> Seed:
         """Name the draws that follow a seed."""
@@ -76,7 +87,7 @@ class Streams:
         """Seed every default generator, as ``torch.manual_seed``."""
         self._seed, self._initial = self.name(seed), seed
         for device, stream in self._default.items():
-            self.source.sequences.seed(stream, _on(device, self._seed))
+            self.source.sequences.seed(stream, on_device(device, self._seed))
 
     def fresh_seed(self) -> tuple[Any, Seed]:
         """Return 64 bits of entropy and the name of what follows them."""
@@ -134,6 +145,8 @@ class SymbolicTorchGenerator(torch.Generator):
     streams: Streams
 
     def __init__(self, device: Any = "cpu") -> None:
+        # Where torch itself draws from it, unseen, it shall not draw the same in every run.
+        RealGenerator.seed(self)
         self.stream = Stream()
         self._initial: Any = _DEFAULT_SEED
         self._seed_with(
@@ -148,7 +161,7 @@ class SymbolicTorchGenerator(torch.Generator):
         return twin
 
     def _seed_with(self, seed: Seed) -> None:
-        self.streams.source.sequences.seed(self.stream, _on(self.device.type, seed))
+        self.streams.source.sequences.seed(self.stream, on_device(self.device.type, seed))
 
     def manual_seed(self, seed: Any) -> Any:
         """Go to the draws after a seed."""
@@ -219,98 +232,13 @@ for _name in dir(torch.Generator):
         setattr(SymbolicTorchGenerator, _name, _refusal(_name))
 
 
-class DefaultGenerator(SymbolicTorchGenerator):
-    """What stands for ``torch.default_generator``."""
-
-    def __init__(self, device: Any = "cpu") -> None:
-        """Nothing is seeded by it."""
-
-    @property
-    def stream(self) -> Stream:  # type: ignore[override]
-        """The stream that functions without a generator draw from."""
-        return self.streams.of(None, self.device.type)
-
-    def manual_seed(self, seed: Any) -> Any:
-        """Go to the draws after a seed, on this device alone."""
-        self._seed_with(self.streams.name(seed))
-        self.streams._initial = seed
-        return self
-
-    def seed(self) -> Any:
-        """Go to fresh draws, and return what they follow."""
-        number, _ = self.streams.fresh_seed()
-        self.manual_seed(number)
-        return number
-
-    def initial_seed(self) -> Any:
-        """Return what it was seeded with."""
-        return self.streams.initial_seed()
-
-
-def module_functions(source: Source, streams: Streams) -> list[tuple[Any, str, Any]]:
-    """Return ``(module, name, function)`` for the functions that seed and keep states.
-
-    Those that a later torch adds are refused.
-    """
-    ours = _functions_of(_default_of(streams, "cpu"), streams)
-    written_in_python = {"fork_rng"}
-    patches = [
-        (torch.random, name, ours.get(name, _refused(source, name)))
-        for name in torch.random.__all__
-        if name not in written_in_python
-    ]
-    patches += [(torch, name, new) for name, new in ours.items()]
-    patches.append((torch.random, "default_generator", ours["default_generator"]))
-    for device in ("cuda", "mps", "xpu"):
-        module = getattr(torch, device, None)
-        if module is None or not module.is_available():
-            continue
-        known = _functions_of(_default_of(streams, device), streams)
-        for name in dir(module):
-            if name.endswith(("seed", "seed_all", "rng_state", "rng_state_all")):
-                new = known.get(name.removesuffix("_all") if "seed" in name else name)
-                patches.append((module, name, new or _refused(source, f"{device}.{name}")))
-    return patches
-
-
-def _functions_of(default: "DefaultGenerator", streams: Streams) -> dict[str, Any]:
-    """Return the functions of a module that work on the default generator of a device."""
-
-    def manual_seed(seed: Any) -> Any:
-        streams.seed_all(seed)
-        return default
-
-    def set_rng_state(new_state: Any, device: Any = None) -> None:
-        default.set_state(new_state)
-
-    on_cpu = default.device.type == "cpu"
-    return {
-        "manual_seed": manual_seed if on_cpu else default.manual_seed,
-        "seed": streams.seed_all_fresh if on_cpu else default.seed,
-        "initial_seed": default.initial_seed,
-        "get_rng_state": lambda device=None: default.get_state(),
-        "set_rng_state": set_rng_state,
-        **({"default_generator": default} if on_cpu else {}),
-    }
-
-
-def _default_of(streams: Streams, device: str) -> DefaultGenerator:
-    kind = type("Generator", (DefaultGenerator,), {"streams": streams})
-    default: DefaultGenerator = kind(device)
-    return default
-
-
-def _refused(source: Source, name: str) -> Callable[..., Any]:
-    return lambda *args, **kwargs: source.refuse(f"torch.{name}")
-
-
 def _constant(seed: Any) -> Seed:
     number = int(seed)
     number += 2**64 if number < 0 else 0
     return Seed(("torch", number), f"a torch generator is seeded with the constant {number}")
 
 
-def _on(device: str, seed: Seed) -> Seed:
+def on_device(device: str, seed: Seed) -> Seed:
     """Tell apart what generators of two devices make of one seed."""
     return seed if device == "cpu" or seed.key is None else Seed((device, seed.key), seed.shown)
 

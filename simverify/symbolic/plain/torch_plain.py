@@ -15,6 +15,8 @@ class PlainTorch(SymbolicTorch):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one torch call."""
         kwargs = kwargs or {}
+        if self.closed:
+            return func(*args, **kwargs)
         name = getattr(func, "__name__", "")
         random = self._random.get(name)
         if random is None:

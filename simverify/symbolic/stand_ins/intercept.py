@@ -107,7 +107,7 @@ def intercepted(
         stack.callback(forget_pickled)
         if "torch" in sys.modules:
             # Never imported for code that has not imported it itself.
-            from simverify.symbolic.generators.torch_rng import torch_intercepted
+            from simverify.symbolic.generators.torch_intercept import torch_intercepted
 
             others.append(stack.enter_context(torch_intercepted(source, swap, lift, plain=plain)))
             if lift:

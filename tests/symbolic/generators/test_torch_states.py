@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import threading
 
 import numpy as np
 import pytest
@@ -55,7 +56,31 @@ def entropy(generator):
     return rand(generator)
 
 
+class Holder:
+    def __init__(self):
+        self.generator = torch.Generator()
+
+
+HELD = {"a": torch.Generator()}
+HOLDER = Holder()
+
+
+def in_a_thread(draw):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(draw()))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
 INDEPENDENT = {
+    "in a container": lambda: (rand(HELD["a"]), rand(HELD["a"])),
+    "in an object": lambda: (rand(HOLDER.generator), rand(HELD["a"])),
+    "in a thread": lambda: (in_a_thread(rand), in_a_thread(rand)),
+    "seeded, in a thread": lambda: (
+        in_a_thread(lambda: made(drawn())),
+        in_a_thread(lambda: made(drawn())),
+    ),
     "two": lambda: (rand(), rand()),
     "kept": lambda: (rand(OWN), rand()),
     "seed": lambda: (entropy(torch.Generator()), entropy(torch.Generator())),
@@ -76,6 +101,8 @@ INDEPENDENT = {
 }
 
 SAME = {
+    "in a container": lambda: again(HELD["a"].get_state, HELD["a"].set_state, HELD["a"]),
+    "across threads": lambda: (lambda s: (in_a_thread(lambda: made(s)), made(s)))(drawn()),
     "state": lambda: again(torch.get_rng_state, torch.set_rng_state),
     "torch.random": lambda: again(torch.random.get_rng_state, torch.random.set_rng_state),
     "cloned": lambda: again(lambda: torch.get_rng_state().clone(), torch.set_rng_state),
@@ -97,6 +124,9 @@ SAME = {
 }
 
 CONSTANT = {
+    "in a container": lambda: (rand(HELD["a"].manual_seed(7)), rand()),
+    "in an object": lambda: (rand(HOLDER.generator.manual_seed(7)), rand()),
+    "in a thread": lambda: (in_a_thread(lambda: made(7)), rand()),
     "manual_seed": lambda: (seeded(0), rand(OWN)),
     "made": lambda: (made(1), rand(OWN)),
     "no seed": lambda: (rand(torch.Generator()), rand(OWN)),
