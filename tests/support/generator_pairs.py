@@ -18,3 +18,15 @@ def same_half(two, *given):
     law = enumerate_verify(rule, np.full((2, 2), 0.5), np.full((1, 2), 0.5), [0])
     assert law.lost == 0, law.findings
     return law.probabilities.get((1,), 0.0), [finding.kind for finding in law.findings]
+
+
+def law_of(draw):
+    """Return the exact law of an outcome 0..n-1 that a function without arguments gives."""
+    law = enumerate_verify(
+        lambda p, q, x, rng: [int(draw())], np.full((2, 30), 1 / 30), np.full((1, 30), 1 / 30), [0]
+    )
+    assert (law.lost, law.findings) == (0.0, ()), law.findings
+    found = np.zeros(max(token for (token,) in law.probabilities) + 1)
+    for (token,), probability in law.probabilities.items():
+        found[token] = probability
+    return found

@@ -46,7 +46,7 @@ REFUSED = {
     "gumbel_softmax",
     "normal", "normal_", "randn", "randn_like", "poisson", "cauchy_", "geometric_",
     "log_normal_", "rrelu", "rrelu_", "alpha_dropout", "feature_dropout", "native_dropout",
-    "binomial", "randint_like", "standard_gamma", "_standard_gamma", "_sample_dirichlet",
+    "binomial", "randint_like", "_standard_gamma", "_sample_dirichlet",
 }  # fmt: skip
 _LEAVES_TORCH = {"item", "tolist", "numpy", "__float__", "__array__", "__bool__"}
 """What hands a tensor's numbers to code where no dtype is seen."""
@@ -111,7 +111,11 @@ class SymbolicTorch(TorchFunctionMode):
 
     def must_not_draw(self, name: str, args: Any, kwargs: dict[str, Any]) -> None:
         """Refuse a function that draws in a way not known here, or reads a state."""
-        if name in REFUSED or kwargs.get("generator") is not None or _drops(name, args, kwargs):
+        if (
+            name in REFUSED
+            or kwargs.get("generator") is not None
+            or draws_in_training(name, args, kwargs)
+        ):
             self.source.refuse(f"torch.{name}")
         if self.streams.reads_a_state(name, args):
             self.source.refuse("the inside of a torch generator's state (put it back whole)")
@@ -258,7 +262,7 @@ def _kind(name: str, like: torch.Tensor) -> tuple[Hashable, ...]:
     return name, like.dtype, like.numel()
 
 
-def _drops(name: str, args: Any, kwargs: dict[str, Any]) -> bool:
+def draws_in_training(name: str, args: Any, kwargs: dict[str, Any]) -> bool:
     """Whether it is a dropout that is in training."""
     if "dropout" not in name or name in ("dropout_", "feature_dropout_"):
         return "dropout" in name
