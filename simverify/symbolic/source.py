@@ -49,6 +49,8 @@ class Source:
         self.dtypes: set[str] = set()
         self.seed_once = seed_once
         self.epoch = 0
+        self.failure: CannotEnumerate | None = None
+        self.cut = False
         self.python_streams: Any = None
         self.sequences = Sequences(self)
         self.on_begin: list[Callable[[], None]] = []
@@ -61,15 +63,15 @@ class Source:
         """Start a path; with a ``plan`` its draws are those numbers, in order."""
         self.path = path
         self.plan = plan
-        self.epoch += 1
         self.draws: list[Uniform | int] = []
         self.products: list[tuple[Chain, float, bool]] = []
         self.slack = 0.0
         self._drawn = self._counted = 0
         self._ways = 1
-        self.failure: CannotEnumerate | None = None
-        self.cut = False
         self.sequences.begin()
+        self.epoch += 1
+        self.failure = None
+        self.cut = False
         self._chains: dict[tuple[int, int], Chain] = {}
         for restart in self.on_begin:
             restart()

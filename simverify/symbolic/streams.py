@@ -11,10 +11,14 @@ nothing is kept of them.
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, NoReturn, Protocol
 
-from simverify.symbolic.errors import Severity, users_line
+from simverify.symbolic.errors import CannotEnumerate, Severity, users_line
 
 HORIZON = 2**48
 """Words within which a stream that draws in unknown steps may reach another one's words."""
+
+
+BACK = 2**64
+"""Words before its beginning within which a sequence is meant to be wound back."""
 
 
 class Seed(NamedTuple):
@@ -54,12 +58,14 @@ class Stream:
     """A cursor into a sequence of draws; without a ``key`` nobody can come back to it.
 
     ``position`` counts words; after a draw that takes an unknown number of them the sequence is
-    another one, which is named after the place where it was left.
+    another one, which is named after the place where it was left. ``outside``: its generator is
+    there before the call and after it.
     """
 
-    __slots__ = ("epoch", "key", "origin", "position")
+    __slots__ = ("epoch", "key", "origin", "outside", "position")
 
-    def __init__(self) -> None:
+    def __init__(self, *, outside: bool = False) -> None:
+        self.outside = outside
         self.key: Hashable = None
         self.position = 0
         self.origin: Origin | None = None
@@ -74,6 +80,9 @@ class Stream:
 class _Source(Protocol):
     epoch: int
     seed_once: bool
+    cut: bool
+    draws: list[Any]
+    failure: CannotEnumerate | None
 
     def refuse(self, call: str) -> NoReturn: ...
     def find(self, kind: str, severity: Severity, message: str) -> None: ...
@@ -91,10 +100,26 @@ class Sequences:
         self._source = source
         self._first_seen: dict[Origin, int] = {}
         self._named = 0
-        self.begin()
+        self._start()
 
     def begin(self) -> None:
-        """Start a path."""
+        """Start a path, after a look at where the one before left what it did not make."""
+        if not self._source.cut and self._source.failure is None:
+            for stream, beginning in self._outside:
+                here = (stream.key, stream.position)
+                again = [here, *(self._ahead.get(here, ()) if here == beginning else ())]
+                if not self._drawn.keys().isdisjoint(again):
+                    self._source.find(
+                        "repeated-draws",
+                        "violation",
+                        "a generator that stays from call to call is left where it was before it "
+                        "drew (it was copied or its state was put back), so the draws repeat",
+                    )
+        self._start()
+
+    def _start(self) -> None:
+        self._outside: list[tuple[Stream, tuple[Hashable, int] | None]] = []
+        self._ahead: dict[tuple[Hashable, int], list[tuple[Hashable, int]]] = {}
         self._drawn: dict[tuple[Hashable, int], tuple[Hashable, Any]] = {}
         self._unknown_steps: dict[Hashable, list[int]] = {}
         self._entered: dict[Hashable, list[int]] = {}
@@ -131,6 +156,10 @@ class Sequences:
         if stream.key is None or stream.epoch != self._source.epoch:
             stream.forget()
             stream.key, stream.epoch = self.fresh(), self._source.epoch
+            if stream.outside:
+                # Where nothing was drawn so far, this is where the call found it.
+                beginning = None if self._source.draws else (stream.key, 0)
+                self._outside.append((stream, beginning))
         return State(stream.key, stream.position, stream.origin, stream.epoch)
 
     def put(self, stream: Stream, state: State) -> None:
@@ -139,14 +168,23 @@ class Sequences:
             self._source.refuse("a generator's state that an earlier call kept")
         stream.key, stream.position, stream.origin, stream.epoch = state
 
-    def moved(self, state: State, how: str, to: Callable[[int], int]) -> State:
-        """Return the place that ``to`` computes from the words drawn so far; ``how`` in words."""
+    def moved(self, state: State, how: str, to: Callable[[int], int], period: int) -> State:
+        """Return the place that ``to`` computes from the words drawn so far; ``how`` in words.
+
+        ``period``: words after which the sequence begins again.
+        """
         if isinstance(state.key, tuple) and state.key[0] == "after":
             self._source.refuse(f"{how} after draws that take an unknown number of words")
-        position = to(state.position)
-        if isinstance(state.key, tuple) and state.key[0] == "fresh" and position < 0:
+        position = to(state.position) % period
+        if (
+            isinstance(state.key, tuple)
+            and state.key[0] == "fresh"
+            and 0 < -position % period < BACK
+        ):
             self._source.refuse(f"{how} back to draws from before the state was looked at")
         self._enter(state.key, position)
+        place = (state.key, state.position)
+        self._ahead.setdefault(place, []).append((state.key, position))
         return state._replace(position=position)
 
     def next(

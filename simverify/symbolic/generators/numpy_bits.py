@@ -137,7 +137,8 @@ class SymbolicBits(BitGenerator):
                 return position + delta
             return _WORDS_OF_A_BLOCK * (-(-position // _WORDS_OF_A_BLOCK) + delta)
 
-        return sequences.moved(sequences.state(self.stream), how, to)
+        period = 2**258 if self.real is REAL["Philox"] else 2**128
+        return sequences.moved(sequences.state(self.stream), how, to, period)
 
     def __copy__(self) -> Any:
         twin = type(self)()

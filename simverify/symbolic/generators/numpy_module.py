@@ -38,6 +38,7 @@ class Numpy:
         self.generator.__str__ = lambda _: "Generator(PCG64)"
         self.state = _passing(state, RandomState, own)
         self.legacy = self.state()
+        self.legacy.stream.outside = True
         self._twins: dict[int, tuple[Any, Any]] = {}
         source.on_begin.append(lambda: self.legacy.seed(None))
 
@@ -76,8 +77,12 @@ class Numpy:
 
     def _twin(self, value: Any) -> Any:
         if isinstance(value, BitGenerator):
-            kind = self.bits.get(type(value).__name__)
-            return self._refused("a bit generator of an unknown kind")() if kind is None else kind()
+            made = self.bits.get(type(value).__name__)
+            if made is None:
+                self._source.refuse("a bit generator of an unknown kind")
+            bits = made()
+            bits.stream.outside = True
+            return bits
         kind = self.generator if isinstance(value, Generator) else self.state
         return kind(self.kept(value._bit_generator))
 

@@ -29,17 +29,21 @@ _STATES_SHARE = copy.copy(RandomState(_BITS))._bit_generator is _BITS
 """Whether a shallow copy draws from the same bits, as in numpy 2."""
 
 
+HANDED = object()
+"""Makes the generator that the code is handed, which stays from call to call."""
+
+
 class SymbolicGenerator(Sampler, Generator):
     """A ``numpy.random.Generator`` whose draws are symbolic."""
 
     bits: ClassVar[dict[str, type[SymbolicBits]]]
     chosen = type(Generator(np.random.PCG64(0)).choice(2))
 
-    def __init__(self, bit_generator: Any = None) -> None:
+    def __init__(self, bit_generator: Any = HANDED) -> None:
         Generator.__init__(self, _BITS)
         self._bits: SymbolicBits | None = None
-        if bit_generator is None:
-            self.stream = Stream()
+        if bit_generator is None or bit_generator is HANDED:
+            self.stream = Stream(outside=bit_generator is HANDED)
             return
         if isinstance(bit_generator, RandomState):
             bit_generator = bit_generator._bit_generator

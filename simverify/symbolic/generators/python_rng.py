@@ -42,7 +42,7 @@ class _Streams:
             self._streams.clear()
             self._epoch = self.source.epoch
         if id(instance) not in self._streams:
-            self._streams[id(instance)] = (instance, Stream())
+            self._streams[id(instance)] = (instance, Stream(outside=instance is _GLOBAL))
         return self._streams[id(instance)][1]
 
 

@@ -57,7 +57,7 @@ class Streams:
         """Return a generator's stream; that of the default generator for None."""
         if generator is None:
             if device not in self._default:
-                self._default[device] = Stream()
+                self._default[device] = Stream(outside=True)
                 if self._seed is not None:
                     self.source.sequences.seed(self._default[device], on_device(device, self._seed))
             return self._default[device]
@@ -157,7 +157,7 @@ class SymbolicTorchGenerator(torch.Generator):
     def unseeded(cls) -> "SymbolicTorchGenerator":
         """Return the twin of a generator that was made before the call."""
         twin = cls()
-        twin.stream = Stream()
+        twin.stream = Stream(outside=True)
         return twin
 
     def _seed_with(self, seed: Seed) -> None:

@@ -64,7 +64,9 @@ INDEPENDENT = {
     "entropy": lambda rng: (first(SeedSequence().entropy), first(SeedSequence().entropy)),
     "generate_state": lambda rng: map(first, SeedSequence().generate_state(4, np.uint64)[:2]),
     "jumped": lambda rng: (G(rng.bit_generator.jumped()).random(), rng.random()),
-    "jumped afar": lambda rng: [G(rng.bit_generator.jumped(i)).random() for i in (1, 2)],
+    "jumped afar": lambda rng: [
+        *(G(rng.bit_generator.jumped(i)).random() for i in (1, 2)), rng.random()
+    ][:2],
     "advanced": lambda rng: (rng.random(), G(after(rng.bit_generator, 5)).random()),
     "Philox": lambda rng: [G(Philox(seed64(rng), counter=[0, 0, i, 0])).random() for i in (0, 1)],
     "Philox by call": lambda rng: [G(Philox(key=9, counter=[0, 0, 0, next(calls)])).random()
@@ -74,7 +76,7 @@ INDEPENDENT = {
     "kept": lambda rng: (RNG.random(), RNG.random()),
     "kept bits": lambda rng: (G(BITS).random(), G(BITS).random()),
     "kept state": lambda rng: (STATE.random_sample(), STATE.rand()),
-    "copied afterwards": lambda rng: (rng.random(), copy.deepcopy(rng).random()),
+    "copied afterwards": lambda rng: (rng.random(), copy.deepcopy(rng).random(), rng.random())[:2],
     "a shallow copy, which shares": lambda rng: (copy.copy(rng).random(), rng.random()),
     "so does one of a state": lambda rng: (copy.copy(STATE).rand(), STATE.rand()),
     "raw": lambda rng: rng.bit_generator.random_raw(2) / 2.0**64,
@@ -125,7 +127,9 @@ SAME = {
     "legacy seed": lambda rng: (lambda s: (
         np.random.RandomState(s).rand(), np.random.RandomState(s).uniform()
     ))([rng.integers(2**32), rng.integers(2**32)]),
-    "jumped twice": lambda rng: [G(rng.bit_generator.jumped()).random() for _ in "ab"],
+    "jumped twice": lambda rng: [
+        *(G(rng.bit_generator.jumped()).random() for _ in "ab"), rng.random()
+    ][:2],
     "advance": lambda rng: (
         rng.bit_generator.state and rng.random(), G(after(rng.bit_generator, -1)).random()
     ),
