@@ -1,11 +1,34 @@
 """Verification on tensors, whole batches at a time: torch on any device, Triton on a GPU.
 
 ``verify`` takes the fused kernels where the tensors lie on a GPU and torch everywhere else; both
-read their uniforms from the addresses that the compiled kernels use. Needs torch.
+read their uniforms from the addresses that the compiled kernels use. Needs torch, which loads
+with the first of these names: listing engines looks into this package, and costs nothing.
 """
 
-from simverify.backends.dispatch import verify
-from simverify.backends.philox import draft_uniforms, uniforms
-from simverify.backends.verified import RULES, Verified
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from simverify.backends.dispatch import verify as verify
+    from simverify.backends.philox import draft_uniforms as draft_uniforms
+    from simverify.backends.philox import uniforms as uniforms
+    from simverify.backends.verified import RULES as RULES
+    from simverify.backends.verified import Verified as Verified
 
 __all__ = ["RULES", "Verified", "draft_uniforms", "uniforms", "verify"]
+
+_HOME = {
+    "RULES": "verified",
+    "Verified": "verified",
+    "draft_uniforms": "philox",
+    "uniforms": "philox",
+    "verify": "dispatch",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
