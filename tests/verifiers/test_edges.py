@@ -33,3 +33,11 @@ def test_others_are_accepted_at_u_0(name):
     emitted = get_verifier(name).rule(P, Q, np.array([1, 2]), Zeros())
     assert list(emitted[:2]) == [1, 2]
     assert len(emitted) == 3
+
+
+def test_block_rejects_what_the_draft_cannot_have_drawn():
+    """0/0 and p/0 count as 0: the token has no weight, and neither has what comes after it."""
+    p = np.array([[0.5, 0.25, 0.25]] * 3)
+    q = np.array([[0.0, 0.5, 0.5], [1 / 3, 1 / 3, 1 / 3]])
+    for second in range(3):
+        assert len(get_verifier("block").rule(p, q, np.array([0, second]), Zeros())) == 1
