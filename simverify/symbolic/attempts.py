@@ -6,7 +6,7 @@ import numpy as np
 
 from simverify.symbolic.containment import from_user
 from simverify.symbolic.endings import BadTokens, Outcome, Tokens, one_line, user_line
-from simverify.symbolic.errors import UNTRACKED, CannotEnumerate
+from simverify.symbolic.errors import UNTRACKED, CannotEnumerate, Untracked
 from simverify.symbolic.paths import Path
 from simverify.symbolic.source import Source
 from simverify.symbolic.watchdog import Expired
@@ -56,7 +56,7 @@ def repeat(source: Source, call: Call, outcome: Outcome) -> None:
     """Run code that drew nothing again: it may draw from something not intercepted."""
     for _ in range(_REPEATS):
         if not _same(attempt(source, call), outcome):
-            source.refuse(f"{UNTRACKED}: the result changed")
+            source.refuse(f"{UNTRACKED}: the result changed", Untracked)
 
 
 def replay(source: Source, call: Call, outcome: Outcome, rng: np.random.Generator) -> None:
@@ -83,7 +83,8 @@ def replay(source: Source, call: Call, outcome: Outcome, rng: np.random.Generato
         source.refuse(f"code that {outcome.message} on a symbolic draw")
     source.refuse(
         f"{UNTRACKED}: a repeated path emitted "
-        f"{again.tokens or again.kind} instead of {outcome.tokens or outcome.kind}"
+        f"{again.tokens or again.kind} instead of {outcome.tokens or outcome.kind}",
+        Untracked,
     )
 
 

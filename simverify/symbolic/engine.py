@@ -9,14 +9,19 @@ from typing import Any
 import numpy as np
 
 from simverify.symbolic.attempts import Call, attempt, repeat, replay, replays
-from simverify.symbolic.draws.integers import MANY_VALUES
 from simverify.symbolic.endings import Outcome, Tokens
-from simverify.symbolic.errors import UNTRACKED, CannotEnumerate, OutOfTime
+from simverify.symbolic.errors import (
+    UNTRACKED,
+    CannotEnumerate,
+    FloatOfDraw,
+    IntOfDraw,
+    OutOfTime,
+    Untracked,
+)
 from simverify.symbolic.laws import End, ExactLaw
 from simverify.symbolic.paths import Choice, Path, explore
 from simverify.symbolic.source import Source
 from simverify.symbolic.stand_ins.compiled import compiled_calls
-from simverify.symbolic.stand_ins.floats import REFUSALS
 from simverify.symbolic.stand_ins.intercept import global_states_kept, intercepted, real_states
 from simverify.symbolic.stand_ins.lift import Lift
 from simverify.symbolic.trails import Trail, plans_of
@@ -142,11 +147,11 @@ class Enumeration:
         Told apart from the first try, because what only looks like a float or an integer may
         itself stop code that never needed it.
         """
-        if error.call in REFUSALS and not self._shadow_float:
+        if isinstance(error, FloatOfDraw) and not self._shadow_float:
             self.release()
             self._shadow_float = True
             return True
-        if error.call == MANY_VALUES and not self._shadow_int:
+        if isinstance(error, IntOfDraw) and not self._shadow_int:
             self.release()
             self._shadow_int = True
             self.source.refuses_many = False
@@ -161,7 +166,7 @@ class Enumeration:
     def _naming_kernels(self, error: CannotEnumerate) -> CannotEnumerate:
         """Say which compiled kernel may have drawn what was not tracked."""
         kernel, where = next(compiled_calls(self._code), (None, ""))
-        if kernel is None or not error.call.startswith(UNTRACKED):
+        if kernel is None or not isinstance(error, Untracked):
             return error
         call = f"{error.call}. Compiled code cannot be followed: {kernel}"
         return CannotEnumerate(call, where, error.findings)
@@ -222,7 +227,7 @@ class Enumeration:
                     else:
                         law[outcome.tokens] = law.get(outcome.tokens, 0.0) + float(weight)
                 if real_states() != before:
-                    source.refuse(f"{UNTRACKED}: a global generator moved")
+                    source.refuse(f"{UNTRACKED}: a global generator moved", Untracked)
         except Expired:
             spent = watch.seconds()
             # The path's part of them, by its part of the wall clock, which is cheap to read.

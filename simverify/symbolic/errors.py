@@ -42,6 +42,18 @@ class CannotEnumerate(Exception):
         self.findings = findings
 
 
+class Untracked(CannotEnumerate):
+    """One path of draws went two ways: something drew what is not tracked."""
+
+
+class FloatOfDraw(CannotEnumerate):
+    """A float was asked for; a stand-in for what makes floats may let the draw be one."""
+
+
+class IntOfDraw(CannotEnumerate):
+    """An integer of many values was asked for; a stand-in for ``int`` may let it stay a draw."""
+
+
 class OutOfTime(Exception):
     """The time limit passed before the last path was run."""
 

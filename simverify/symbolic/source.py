@@ -9,7 +9,14 @@ import numpy as np
 from simverify.symbolic.draws.chains import Chain
 from simverify.symbolic.draws.races import Racer
 from simverify.symbolic.draws.uniforms import Uniform, exponential_of
-from simverify.symbolic.errors import UNTRACKED, CannotEnumerate, Finding, Severity, users_line
+from simverify.symbolic.errors import (
+    UNTRACKED,
+    CannotEnumerate,
+    Finding,
+    Severity,
+    Untracked,
+    users_line,
+)
 from simverify.symbolic.paths import Path
 from simverify.symbolic.stand_ins.floats import Builtins
 from simverify.symbolic.streams import Sequences, Stream
@@ -100,7 +107,7 @@ class Source:
             weights = tuple(weights)
         if path.position < len(path.choices):
             if path.choices[path.position][1] != weights:
-                self.refuse(f"{UNTRACKED}: a repeated path went elsewhere")
+                self.refuse(f"{UNTRACKED}: a repeated path went elsewhere", Untracked)
         else:
             self.pruned += max(0.0, 1.0 - sum(weights)) * float(path.weight)
         index: int = path.fork(weights)
@@ -164,10 +171,10 @@ class Source:
         if (name := _name_of(dtype)) in _COARSER:
             self.dtypes.add(name)
 
-    def refuse(self, call: str) -> NoReturn:
+    def refuse(self, call: str, kind: type[CannotEnumerate] = CannotEnumerate) -> NoReturn:
         """Stop: ``call`` cannot be followed. The code may swallow it, the path may not."""
         if self.failure is None:
-            self.failure = CannotEnumerate(call, users_line(), tuple(self.findings.values()))
+            self.failure = kind(call, users_line(), tuple(self.findings.values()))
         raise self.failure
 
     def plan_like_this_path(
@@ -215,7 +222,7 @@ class Source:
         position = len(self.draws)
         self.draws.append(0)
         if position >= len(plan):
-            self.refuse(f"{UNTRACKED}: a repeated path drew more")
+            self.refuse(f"{UNTRACKED}: a repeated path drew more", Untracked)
         return plan[position]
 
 

@@ -23,7 +23,7 @@ from simverify.auditing.exact.composed import Composed, Node, composed
 from simverify.auditing.exact.enumerate import StepEnumeration
 from simverify.symbolic import ExactLaw, OutOfTime
 from simverify.symbolic.endings import Tokens
-from simverify.symbolic.errors import UNTRACKED
+from simverify.symbolic.errors import UNTRACKED, Untracked
 from simverify.symbolic.kept import Kept, Unlike
 from simverify.symbolic.paths import Choice, TooManyPaths
 from simverify.symbolic.watchdog import Stopwatch
@@ -205,7 +205,7 @@ class _Composition:
             for _ in range(calls):
                 run.call()
             if run.place != at:
-                source.refuse(f"{UNTRACKED}: a repeated path went elsewhere")
+                source.refuse(f"{UNTRACKED}: a repeated path went elsewhere", Untracked)
             source.slack = 0.0
             new = run.call()
             if looks:

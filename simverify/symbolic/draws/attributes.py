@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from simverify.symbolic.draws.comparisons import Comparisons
+from simverify.symbolic.errors import FloatOfDraw
 
 _OF_THE_TYPE = {
     "base", "device", "dtype", "flags", "itemsize", "nbytes", "ndim", "shape", "size", "strides",
@@ -40,7 +41,7 @@ class Attributes(Comparisons):
         return self.on_values(lambda x: getattr(x, name), name=f".{name}")
 
     def __float__(self) -> float:
-        return self.refuse("float() of a draw")
+        return self.refuse("float() of a draw", FloatOfDraw)
 
     def __complex__(self) -> complex:
         return self.refuse("complex() of a draw")

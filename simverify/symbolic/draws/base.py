@@ -19,6 +19,7 @@ from simverify.symbolic.draws.machine import (
     boundary,
     to_bfloat16,
 )
+from simverify.symbolic.errors import CannotEnumerate
 
 if TYPE_CHECKING:
     from simverify.symbolic.draws.path import Atom, DrawnPath
@@ -53,9 +54,9 @@ class Base:
         """The path's randomness."""
         return self.atom.source
 
-    def refuse(self, call: str) -> NoReturn:
+    def refuse(self, call: str, kind: type[CannotEnumerate] = CannotEnumerate) -> NoReturn:
         """Stop: this cannot be followed."""
-        self.source.refuse(call)
+        self.source.refuse(call, kind)
 
     # Code may ask for its type.
     __class__ = property(lambda self: type(self.machine.sample))  # type: ignore[assignment]

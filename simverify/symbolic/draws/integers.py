@@ -14,13 +14,11 @@ import numpy as np
 from simverify.symbolic.draws.base import Base
 from simverify.symbolic.draws.forms import NotMonotone
 from simverify.symbolic.draws.machine import changes
+from simverify.symbolic.errors import IntOfDraw
 
 MAX_CELLS = 4096
 FEW_CELLS = 16
 """Random integers out of at most so many fork at once; beyond, when they are compared."""
-
-MANY_VALUES = "int() of a draw with many values"
-"""What refuses a fork for each of them, where a stand-in for ``int`` keeps the draw."""
 
 _NEAR = 1e-13
 """Relative distance at which an end of a smooth draw's range counts as the integer there."""
@@ -171,7 +169,7 @@ class Integers(Base):
 
     def __int__(self) -> Any:
         if self.source.refuses_many and self.has_many_cells():
-            self.refuse(MANY_VALUES)
+            self.refuse("int() of a draw with many values", IntOfDraw)
         whole = self.whole(int)
         return whole.settle() if isinstance(whole, Base) else whole
 

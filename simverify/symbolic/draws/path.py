@@ -7,6 +7,8 @@ path, and builds on the draws.
 from collections.abc import Sequence
 from typing import Any, NoReturn, Protocol
 
+from simverify.symbolic.errors import CannotEnumerate
+
 
 class DrawnPath(Protocol):
     """Where draws are decided. ``products`` are the decided ones, with bound and side."""
@@ -27,7 +29,7 @@ class DrawnPath(Protocol):
     def meet(self, dtype: Any) -> None:
         """Note a precision that meets a draw."""
 
-    def refuse(self, call: str) -> NoReturn:
+    def refuse(self, call: str, kind: type[CannotEnumerate] = CannotEnumerate) -> NoReturn:
         """Stop: ``call`` cannot be followed."""
 
 

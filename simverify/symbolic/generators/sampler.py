@@ -21,6 +21,7 @@ from simverify.symbolic.draws.operators import MANY
 from simverify.symbolic.draws.scalars import Draw
 from simverify.symbolic.draws.ufuncs import log_of
 from simverify.symbolic.draws.uniforms import Uniform, on_grid
+from simverify.symbolic.errors import FloatOfDraw
 from simverify.symbolic.source import Source, Stream
 
 _SUM_TOLERANCE = 1.5e-8
@@ -55,7 +56,7 @@ class Sampler:
         if out is None:
             return each(size, one)
         if not isinstance(out, DrawArray):
-            self.source.refuse("out= of a random draw")
+            self.source.refuse("out= of a random draw", FloatOfDraw)
         out[...] = each(out.shape, one)
         return out
 

@@ -10,6 +10,7 @@ from simverify.symbolic.draws.arrays import draw_array, holds_objects
 from simverify.symbolic.draws.elementwise import map_elements
 from simverify.symbolic.draws.scalars import Draw
 from simverify.symbolic.draws.ufuncs import UFUNCS
+from simverify.symbolic.errors import CannotEnumerate, FloatOfDraw
 from simverify.symbolic.generators.torch_shadow import Shadows, element_of
 from simverify.symbolic.generators.torch_special import TorchSpecial
 from simverify.symbolic.source import Source
@@ -147,7 +148,8 @@ class TorchOps(TorchSpecial):
         return convert
 
     def _refuse(self, name: str) -> NoReturn:
-        self.source.refuse(f"torch's {name} of a random tensor")
+        kind = FloatOfDraw if name == "__float__" else CannotEnumerate
+        self.source.refuse(f"torch's {name} of a random tensor", kind)
 
     def _elementwise(self, func: Any, args: Any, name: str, inputs: tuple[Any, ...]) -> Any:
         """Compute as torch does: in the common type, 16 bits in float32 and rounded after."""

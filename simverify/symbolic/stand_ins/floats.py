@@ -20,13 +20,6 @@ from simverify.symbolic.stand_ins.names import namespaces
 if TYPE_CHECKING:
     from contextlib import ExitStack
 
-REFUSALS = (
-    "float() of a draw",
-    "out= of a random draw",
-    "torch's __float__ of a random tensor",
-)
-"""What code that needs the stand-ins is stopped by; ``MANY_VALUES`` where it is that of int."""
-
 
 class _LikeFloat(type):
     makes: type
