@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from simverify.reports.audit import found as say
+from simverify.reports.audit.coverage import reached_words
 from simverify.reports.audit.sampled import certified_on, looked_on, promises, scope
 from simverify.reports.audit.wrong import what_is_wrong
 from simverify.reports.faults import suspicion
@@ -68,6 +69,8 @@ def audit_facts(run: AuditRun) -> Iterator[Fact]:
         yield Fact("Resembles", resemblance)
     if run.refuted:
         yield Fact("Refuted", f"{say.count(len(run.refuted), 'fault')} of the catalogue")
+    if reached := reached_words(run.coverage, verbose=True):
+        yield Fact("Lines", reached)
     if run.probes:
         told = [
             say.count(sum(probe.outcome == outcome for probe in run.probes), outcome)

@@ -4,6 +4,7 @@ import shlex
 import textwrap
 from collections.abc import Sequence
 
+from simverify.reports.audit.coverage import reached_words
 from simverify.reports.audit.found import (
     after,
     before,
@@ -46,6 +47,7 @@ def verdict_lines(run: AuditRun, *, verbose: bool = False) -> list[str]:
         *_wrap(_exact(run)),
         *_wrap(_sampled(run) if verbose else _sampled_in_short(run)),
         *_wrap(_refuted(run, verbose=verbose)),
+        *_wrap(reached_words(run.coverage, verbose=verbose)),
         *_bounded(notes),
     ]
 

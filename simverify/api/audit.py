@@ -25,6 +25,7 @@ class AuditOptions:
     gamma: int | None = None
     vocab: int | None = None
     strict_probes: bool = False
+    strict_coverage: bool = False
     batch: int | None = None
     eos: int | None = None
     trace: Path | None = None
@@ -62,6 +63,7 @@ class AuditOptions:
             detect=detect if self.detect is None else self.detect,
             seed=self.seed,
             strict_probes=self.strict_probes,
+            strict_coverage=self.strict_coverage,
             batch=self.batch,
             eos=self.eos,
         )
@@ -74,6 +76,7 @@ def audit(
     gamma: int | None = None,
     vocab: int | None = None,
     strict_probes: bool = False,
+    strict_coverage: bool = False,
     batch: int | None = None,
     eos: int | None = None,
     tolerance: float | None = None,
@@ -112,6 +115,8 @@ def audit(
         ``gamma`` is the draft length, 1 to 64.
     strict_probes
         Warnings of the edge probes fail the audit too.
+    strict_coverage
+        Lines of the code that no call reached fail the audit; every call is then watched.
     batch
         Blocks per call of batched code: arrays with a batch axis in, rows padded with -1 out.
     eos
@@ -150,9 +155,10 @@ def audit(
         Code that fails to load.
     """
     options = AuditOptions(
-        contract=contract, gamma=gamma, vocab=vocab, strict_probes=strict_probes, batch=batch,
-        eos=eos, tolerance=tolerance, max_paths=max_paths, max_samples=max_samples,
-        seconds=seconds, alpha=alpha, detect=detect, seed=seed,
+        contract=contract, gamma=gamma, vocab=vocab, strict_probes=strict_probes,
+        strict_coverage=strict_coverage, batch=batch, eos=eos, tolerance=tolerance,
+        max_paths=max_paths, max_samples=max_samples, seconds=seconds, alpha=alpha, detect=detect,
+        seed=seed,
         engine_path=None if engine_path is None else Path(engine_path),
         trace=None if trace is None else Path(trace),
         real=RealModels(

@@ -12,7 +12,7 @@ models; tokens that another engine emitted.
 """
 
 _SIZES = ("gamma", "vocab", "seconds", "max_paths", "max_samples")
-_CODE = ("batch", "eos", "tolerance")
+_CODE = ("batch", "eos", "tolerance", "strict_coverage")
 _MODELS = (
     "target", "draft", "prompts", "tokens", "temperature", "top_k", "top_p", "device", "dtype",
     "threads",

@@ -5,6 +5,9 @@ from collections.abc import Callable
 import msgspec
 
 from simverify import results as doc
+from simverify.auditing.coverage.places import coverage_of, where
+from simverify.auditing.coverage.reach import reach_of
+from simverify.auditing.coverage.watch import Watch, watching
 from simverify.auditing.exact.diagnosis import refuted, resemble
 from simverify.auditing.exact.documents import (
     breach,
@@ -57,7 +60,9 @@ def audit(
     say = progress or (lambda _line: None)
     chosen = contract_iv(subject, contract, settings.batch)
     stamp, shared = stamped(), Shared()
-    with contained() as noise:
+    reach = reach_of(subject.rule)
+    watch = Watch(reach.codes, always=settings.strict_coverage)
+    with contained() as noise, watching(watch):
         try:
             run = _audit(subject, chosen, settings, reproduce, say)
             changed = shared.restore()
@@ -73,12 +78,26 @@ def audit(
                 run = msgspec.structs.replace(
                     run, verdict="FAIL", findings=findings, inconclusive=None, refuted=()
                 )
+    if watch.watched:
+        run = _covered(run, watch, settings)
     if noise.size:
         note = (
             f"prints: {noise.size:,} bytes, of which none are shown; the first are {noise.line!r}"
         )
         run = msgspec.structs.replace(run, notes=(*run.notes, note))
     return run
+
+
+def _covered(run: doc.AuditRun, watch: Watch, settings: AuditSettings) -> doc.AuditRun:
+    """Return ``run`` with what its calls reached; a FAIL where all lines were asked for."""
+    found = coverage_of(list(watch.instructions.values()), watch.calls, watch.watched)
+    run = msgspec.structs.replace(run, coverage=found)
+    if not (settings.strict_coverage and found.not_reached):
+        return run
+    finding = f"not reached: {', '.join(where(missed) for missed in found.not_reached)}"
+    return msgspec.structs.replace(
+        run, verdict="FAIL", findings=(*run.findings, finding), inconclusive=None, refuted=()
+    )
 
 
 def broken_document(

@@ -39,7 +39,8 @@ class AuditSettings:
     exact tier, the wall clock in the sampled one. ``batch``: blocks per call of batched code,
     which is enumerated a block at a time and sampled in whole batches, whose rows must not
     depend on each other. ``eos``: the id that the code takes for end of sequence, where it
-    knows one: what a call emits after it is dropped.
+    knows one: what a call emits after it is dropped. ``strict_coverage``: lines of the code that
+    were not reached fail the audit, and every call is watched for that.
     """
 
     gamma: int = 4
@@ -53,6 +54,7 @@ class AuditSettings:
     seed: int = 0
     engine_path: str | None = None
     strict_probes: bool = False
+    strict_coverage: bool = False
     batch: int | None = None
     eos: int | None = None
 
@@ -96,4 +98,5 @@ class AuditSettings:
             value = getattr(self, field)
             if value != getattr(AuditSettings, field):
                 words += [flag, str(value)]
-        return shlex.join(words + ["--strict-probes"] * self.strict_probes)
+        words += ["--strict-probes"] * self.strict_probes
+        return shlex.join(words + ["--strict-coverage"] * self.strict_coverage)

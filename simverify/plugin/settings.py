@@ -26,6 +26,9 @@ _PREFIX = "SIMVERIFY_PYTEST_"
 _TABLE = ("tool", "simverify", "pytest")
 
 
+_TRUTH = {"true": True, "false": False}
+
+
 @dataclass(frozen=True)
 class Setting:
     """A setting's type and the words for it; ``choices`` of a string."""
@@ -38,8 +41,8 @@ class Setting:
     def read(self, text: str) -> object:
         """Value of a text from the command line or the environment; else ``ValueError``."""
         try:
-            return self.check(self.kind(text))
-        except ValueError:
+            return self.check(_TRUTH[text] if self.kind is bool else self.kind(text))
+        except (KeyError, ValueError):
             raise ValueError(f"got {text!r}, expected {self.expected}") from None
 
     def check(self, value: object) -> object:
@@ -58,6 +61,7 @@ class AuditArguments(TypedDict, total=False):
     vocab: int
     tolerance: float
     strict_probes: bool
+    strict_coverage: bool
     batch: int
     eos: int
     alpha: float
@@ -75,6 +79,7 @@ AUDIT_SETTINGS = {
     "max_samples": Setting(int, "a whole number", "budget of an audit's sampled tier"),
     "seconds": Setting(float, "a number", "time limit of each tier, which only ends it"),
     "seed": Setting(int, "a whole number", "seed of the audits"),
+    "strict_coverage": Setting(bool, "true or false", "lines not reached fail the audits"),
 }
 """Fields of ``AuditSettings``, all of which the marker takes."""
 

@@ -51,6 +51,7 @@ from simverify.results.comparison import (
     Power,
     Speedup,
 )
+from simverify.results.coverage import Coverage, MissedLines
 from simverify.results.outputs import OutputRun, Rescoring, Retokenised
 from simverify.results.plan import PlanLine, PlanMeta, PlanRun
 from simverify.results.run import Judged, Run
@@ -71,6 +72,7 @@ __all__ = [
     "CompareResult",
     "CompareRun",
     "Counterexample",
+    "Coverage",
     "Curve",
     "Decoding",
     "Diagnosis",
@@ -88,6 +90,7 @@ __all__ = [
     "Lossless",
     "Measured",
     "Meta",
+    "MissedLines",
     "ModelInfo",
     "NamedFaults",
     "Optimum",

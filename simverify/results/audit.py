@@ -11,6 +11,7 @@ from simverify.results.common import (
     Test,
     Verdict,
 )
+from simverify.results.coverage import Coverage
 from simverify.results.run import Judged
 
 
@@ -215,7 +216,8 @@ class AuditRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="audi
     ``trial``: one of the sampled tier to look at, where that is what failed. ``breach``: a call of
     the exact tier that broke its contract, where one did. ``rows``: the kind of rows that a failure
     of the exact tier needs, where that was found out. ``engine_path``: the checkout that an engine
-    was loaded from, if one was named.
+    was loaded from, if one was named. ``coverage``: which of its lines ran; null where the code is
+    not written in Python.
     """
 
     schema_version: Literal[1]
@@ -247,3 +249,4 @@ class AuditRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="audi
     breach: Breach | None = None
     rows: FailingRows | None = None
     engine_path: str | None = None
+    coverage: Coverage | None = None

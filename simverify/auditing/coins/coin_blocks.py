@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify.auditing.coins.coins import MAX_CALLS, PROBES, CoinLaw, law_from_coins
+from simverify.auditing.coverage.watch import watched
 from simverify.auditing.exact.comparison import Comparison
 from simverify.auditing.exact.enumerate import check_ids, read_tokens
 from simverify.auditing.exact.law import Rows, compare_laws
@@ -76,7 +77,7 @@ class _Block:
         target, _, drafted = self._block
         given: list[Any] = [x.copy() for x in self._block]
         try:
-            tokens = read_tokens(self._function(given[0], given[1], given[2], coins.copy()))
+            tokens = read_tokens(watched(self._function, *given, coins.copy()))
             if len(tokens) > len(target):
                 raise BadTokens("too-many", f"returned {len(tokens)}, gamma + 1 = {len(target)}")
             check_ids(tokens, target.shape[1])

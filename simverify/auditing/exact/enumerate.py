@@ -3,11 +3,13 @@
 import inspect
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from simverify.auditing.coverage.watch import watched
 from simverify.auditing.exact.generation import decode
 from simverify.symbolic import CannotEnumerate, Enumeration, ExactLaw, Finding, Lift, OutOfTime
 from simverify.symbolic.draws.scalars import Draw
@@ -86,7 +88,7 @@ def law_of_block(
 
     def call() -> Tokens:
         try:
-            tokens = read_tokens(verify(*given, enumeration.rng))
+            tokens = read_tokens(watched(verify, *given, enumeration.rng))
         finally:
             for i, name in enumerate(("target_probs", "draft_probs", "draft_tokens")):
                 if given[i].shape != originals[i].shape or given[i].tobytes() != images[i]:
@@ -173,21 +175,27 @@ def law_of_tokens(
     is_step = takes_step_arguments(rule)
 
     def call() -> Tokens:
-        instance = None if is_step else rule()
+        instance = None if is_step else watched(rule)
         step = rule if instance is None else instance.step
 
         def more(emitted: Tokens) -> Tokens:
             enumeration.source.sequences.building = False
-            tokens = read_tokens(step(emitted, target, draft, gamma, enumeration.rng))
+            tokens = read_tokens(watched(step, emitted, target, draft, gamma, enumeration.rng))
             check_ids(tokens, vocab)
             return tokens
 
         return decode(
-            more, getattr(instance, "reset", None),
+            more, seen_reset(instance),
             length=length, prefix=prefix, eos=eos, earlier_calls=earlier_calls,
         )[:length]  # fmt: skip
 
     return enumeration.run(call, max_paths=max_paths, seconds=seconds)
+
+
+def seen_reset(instance: Any) -> Callable[[], Any] | None:
+    """Return the reset of a step rule, if it has one, in sight of who watches."""
+    reset = getattr(instance, "reset", None)
+    return None if reset is None else partial(watched, reset)
 
 
 def takes_step_arguments(rule: Callable[..., Any]) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from simverify.auditing.coins.coins import NotMonotone, TooManyCalls
+from simverify.auditing.coverage.watch import look_closely
 from simverify.auditing.exact.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
 from simverify.auditing.exact.examiner import MAX_PATHS, SECONDS, Examiner, Judged, enumeration_of
 from simverify.auditing.exact.instances import SmallModel
@@ -173,6 +174,7 @@ def _run_battery(
             tier.aborted = f"the limit of {seconds:g} s passed"
             return
         doing(f"the exact tier on {model.name}")
+        look_closely()
         try:
             judged = examiner.judge(model, left)
         except CannotEnumerate as error:

@@ -7,7 +7,13 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from simverify.auditing.exact.enumerate import check_ids, read_tokens, takes_step_arguments
+from simverify.auditing.coverage.watch import watched
+from simverify.auditing.exact.enumerate import (
+    check_ids,
+    read_tokens,
+    seen_reset,
+    takes_step_arguments,
+)
 from simverify.auditing.exact.generation import decode
 from simverify.auditing.probes.cases import Case
 from simverify.symbolic.containment import from_user
@@ -60,8 +66,8 @@ def built(rule: Rule) -> tuple[Rule, Callable[[], Any] | None]:
     """Build a step rule anew: its ``step`` and, if it keeps state, its ``reset``."""
     if takes_step_arguments(rule):
         return rule, None
-    instance = rule()
-    return instance.step, getattr(instance, "reset", None)
+    instance = watched(rule)
+    return instance.step, seen_reset(instance)
 
 
 def read(result: Any) -> Tokens:
@@ -92,7 +98,7 @@ class _VerifyCaller:
         kinds: list[str] = []
 
         def call() -> tuple[Tokens, str]:
-            result = self.rule(*given.values(), rng)
+            result = watched(self.rule, *given.values(), rng)
             kinds.append(_kind(result))
             tokens = read(result)
             if len(tokens) > case.gamma + 1:
@@ -120,7 +126,7 @@ class _StepCaller:
             step, reset = built(self.rule)
 
             def more(emitted: Tokens) -> Tokens:
-                tokens = read(step(emitted, case.target, case.draft, case.gamma, rng))
+                tokens = read(watched(step, emitted, case.target, case.draft, case.gamma, rng))
                 check_ids(tokens, case.vocab_size)
                 return tokens
 

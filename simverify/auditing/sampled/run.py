@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from simverify.auditing.coverage.watch import look_closely, watched
 from simverify.auditing.exact.enumerate import check_ids, read_tokens, takes_step_arguments
 from simverify.auditing.exact.generation import decode, until
 from simverify.auditing.process.quiet import quiet
@@ -74,6 +75,7 @@ class Runner:
         Raises :class:`Misuse` or :class:`TimeUp`.
         """
         doing(f"the sampled tier on {self.instance.name}")
+        look_closely()
         count = trials - len(self.emissions)
         emitted = self._verify(count) if self._contract == "verify" else self._steps(count)
         outputs: list[Tokens] = []
@@ -213,7 +215,7 @@ class Runner:
     def _call(self, call: Callable[..., Any], *arguments: Any) -> Any:
         self._call_started = time.monotonic()
         try:
-            return call(*arguments)
+            return watched(call, *arguments)
         except (Expired, Misuse):
             raise
         except BaseException as error:  # the code may raise anything, SystemExit too

@@ -30,6 +30,7 @@ def audit(
     vocab: OptionalWhole = None,
     self_test: Annotated[bool, Parameter(negative=())] = False,
     strict_probes: Annotated[bool, Parameter(negative=())] = False,
+    strict_coverage: Annotated[bool, Parameter(negative=())] = False,
     batch: OptionalWhole = None,
     eos: OptionalWhole = None,
     trace: Path | None = None,
@@ -80,6 +81,8 @@ def audit(
         Turn the audit on every catalogued fault and every must-pass control instead.
     strict_probes
         Warnings of the edge probes fail the audit too.
+    strict_coverage
+        Lines of the code that no call reached fail the audit; every call is then watched.
     batch
         Blocks per call of batched code: arrays with a batch axis in, rows padded with -1 out.
         A catalogued fault of whole batches has its own.
@@ -165,7 +168,8 @@ def audit(
     }  # fmt: skip
     code: dict[str, Any] = {
         "contract": contract, "gamma": gamma, "vocab": vocab, "strict_probes": strict_probes,
-        "batch": batch, "eos": eos, "trace": trace, "engine_path": engine_path,
+        "strict_coverage": strict_coverage, "batch": batch, "eos": eos,
+        "trace": trace, "engine_path": engine_path,
         "tolerance": tolerance, "max_paths": max_paths, "max_samples": max_samples,
         "seconds": seconds,
     }  # fmt: skip

@@ -1,0 +1,224 @@
+"""Which lines of the code an audit reached: every one is counted, and what is not is named."""
+
+import functools
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from simverify.auditing.coverage.places import coverage_of, where
+from simverify.auditing.coverage.reach import reach_of
+from simverify.auditing.coverage.watch import FIRST, STRIDE, Watch, watched, watching
+from simverify.auditing.run import audit
+from simverify.auditing.settings import AuditSettings
+from simverify.auditing.subject import Subject
+from simverify.reports.audit.coverage import reached_words
+from simverify.verifiers.token import verify as token
+
+LIMIT = 1_000
+TABLE = (7, 0.25)
+SMALL = AuditSettings(gamma=2, vocab_size=3)
+
+
+def never(x):
+    return x + 1
+
+
+def deeper(x):
+    return x * x
+
+
+def helper(x):
+    if x > 5:
+        return deeper(x)
+    return x
+
+
+def looped(x, cap=0.995):
+    total = 0
+    for i in range(x):
+        if i > cap:
+            total += helper(i)
+    while total > LIMIT:
+        total -= TABLE[0]
+    return 1 if total else 2
+
+
+class Rule:
+    def __init__(self):
+        self.bound = 77
+
+    def verify(self, x):
+        return self._named(x)
+
+    def _named(self, x):
+        return x * self.bound
+
+    def _not_named(self, x):
+        return never(x)
+
+
+def watch_of(rule, *calls, **options):
+    watch = Watch(reach_of(rule).codes, **options)
+    for arguments in calls:
+        watch.call(rule, *arguments)
+    return coverage_of(list(watch.instructions.values()), watch.calls, watch.watched)
+
+
+def names(rule):
+    return {code.co_name for code in reach_of(rule).codes}
+
+
+def test_what_the_rule_names_counts_and_nothing_else():
+    assert names(looped) == {"looped", "helper", "deeper"}
+    assert names(functools.partial(looped, cap=3)) == {"looped", "helper", "deeper"}
+    assert names(Rule().verify) == {"__init__", "verify", "_named"}
+
+
+def test_libraries_do_not_count():
+    def rule(x):
+        return np.linalg.norm(functools.reduce(max, x))
+
+    assert names(rule) == {"rule"}
+    assert reach_of(np.add).codes == []
+
+
+def test_the_numbers_that_stand_in_the_code_or_are_read_by_it_are_found():
+    found = reach_of(looped).numbers
+    assert {1_000, 7, 0.25, 0.995, 5} <= found
+    assert 77 in reach_of(Rule().verify).numbers
+    assert 1_000 not in reach_of(helper).numbers
+
+
+def test_lines_that_did_not_run_are_named_with_the_arm_they_lie_in():
+    found = watch_of(looped, (1,))
+    assert found.lines_reached < found.lines
+    told = [where(x).partition(":")[2] for x in found.not_reached]
+    first = helper.__code__.co_firstlineno
+    assert f"{first + 1}-{first + 3} (helper is never called)" in told
+    assert any("(if i > cap)" in text for text in told)
+    assert any("(while total > LIMIT)" in text for text in told)
+    assert any("(deeper is never called)" in text for text in told)
+
+
+def test_nothing_is_named_where_everything_ran():
+    found = watch_of(looped, (60,), (0,), (3,))
+    assert found.not_reached == ()
+    assert found.lines_reached == found.lines
+    assert found.branches_reached == found.branches > 6
+    assert found.not_taken == ()
+
+
+def test_an_outcome_that_never_came_is_named_where_no_line_tells_it():
+    found = watch_of(looped, (60,))
+    assert found.not_reached == ()
+    assert [text.partition(": ")[2] for text in found.not_taken] == ["1 if total else 2 is never false"]
+
+
+def test_a_loop_that_is_always_left_early_is_a_branch_not_taken():
+    def rule(xs):
+        for x in xs:
+            return x
+        return None
+
+    found = watch_of(rule, ([1],))
+    assert len(found.not_reached) == 1
+    assert watch_of(rule, ([1],), ([],)).branches_reached == 2
+
+
+def test_none_of_the_outcomes_of_a_test_on_none_is_mixed_up():
+    def rule(x):
+        y = 1
+        if x is None:
+            y = 2
+        if x is not None:
+            y = 3
+        return y
+
+    told = [text.partition(": ")[2] for text in watch_of(rule, (None,)).not_taken]
+    assert told == ["x is None is never false"]
+    told = [text.partition(": ")[2] for text in watch_of(rule, (3,)).not_taken]
+    assert told == ["x is not None is never false"]
+
+
+def test_what_the_author_says_need_not_run_does_not_count():
+    def rule(x):
+        if x > 100:  # pragma: no cover
+            x = 5
+            x = 6
+        return x
+
+    found = watch_of(rule, (1,))
+    assert found.not_reached == ()
+    assert found.lines == 1
+
+
+def test_few_calls_are_watched_and_all_where_that_is_asked():
+    calls = [(1,)] * (FIRST + 10 * STRIDE)
+    assert FIRST < watch_of(looped, *calls).calls_watched <= FIRST + 10
+    assert watch_of(looped, *calls, always=True).calls_watched == len(calls)
+
+
+def test_code_that_ran_whole_is_watched_no_more():
+    calls = [(60,), (0,), *[(1,)] * 100]
+    assert watch_of(looped, *calls, always=True).calls_watched == 2
+
+
+def test_another_trace_function_is_left_alone():
+    def other(frame, event, arg):
+        return None
+
+    before = sys.gettrace()
+    sys.settrace(other)
+    try:
+        watch = Watch(reach_of(looped).codes)
+        watch.call(looped, 1)
+        assert sys.gettrace() is other
+    finally:
+        sys.settrace(before)
+    assert watch.watched == 0
+
+
+def test_the_trace_function_goes_where_the_code_raises():
+    def rule():
+        raise ValueError("no")
+
+    watch = Watch(reach_of(rule).codes)
+    with watching(watch), pytest.raises(ValueError, match="no"):
+        watched(rule)
+    assert sys.gettrace() is None
+    assert watch.watched == 1
+
+
+def guarded(target, draft, drafted, rng):
+    if target.shape[1] > 40_000:
+        never(1)
+        return [0]
+    return token(target, draft, drafted, rng)
+
+
+def test_an_audit_says_what_it_did_not_reach():
+    run = audit(Subject("guarded", guarded, None), "verify", SMALL)
+    assert run.verdict == "PASS"
+    words = reached_words(run.coverage)
+    assert words.startswith("reached ")
+    assert "(if target.shape[1] > 40000)" in words
+    assert "never is never called" in words
+
+
+def test_strict_coverage_fails_what_was_not_reached_and_passes_what_was():
+    strict = AuditSettings(gamma=2, vocab_size=3, strict_coverage=True)
+    run = audit(Subject("guarded", guarded, None), "verify", strict)
+    assert run.verdict == "FAIL"
+    assert run.findings[-1].startswith("not reached: ")
+    assert "--strict-coverage" in run.reproduce
+    # Negative control: code that every audit runs whole.
+    assert audit(Subject("token", token, None), "verify", strict).verdict == "PASS"
+
+
+def test_a_compiled_rule_has_no_lines():
+    assert reached_words(None) == ""
+    empty = coverage_of([], 3, 3)
+    assert reached_words(empty) == ""
+    assert reach_of(SimpleNamespace(__call__=np.add)).codes == []
