@@ -38,6 +38,7 @@ def verdict_lines(run: AuditRun, *, verbose: bool = False) -> list[str]:
     ``verbose``: with every note and the name of every fault. Lines have 80 columns at most and
     no control characters.
     """
+    failed = run.verdict == "FAIL"
     notes = [f"note: {note}" for note in run.notes]
     if not verbose and len(notes) > _FEW_NOTES:
         more = count(len(notes) - _FEW_NOTES, "note")
@@ -47,7 +48,7 @@ def verdict_lines(run: AuditRun, *, verbose: bool = False) -> list[str]:
         *_wrap(_exact(run)),
         *_wrap(_sampled(run) if verbose else _sampled_in_short(run)),
         *_wrap(_refuted(run, verbose=verbose)),
-        *_wrap(reached_words(run.coverage, verbose=verbose)),
+        *(_wrap(reached_words(run.coverage, verbose=verbose)) if verbose or not failed else ()),
         *_bounded(notes),
     ]
 

@@ -113,7 +113,9 @@ def test_nothing_is_named_where_everything_ran():
 def test_an_outcome_that_never_came_is_named_where_no_line_tells_it():
     found = watch_of(looped, (60,))
     assert found.not_reached == ()
-    assert [text.partition(": ")[2] for text in found.not_taken] == ["1 if total else 2 is never false"]
+    assert [text.partition(": ")[2] for text in found.not_taken] == [
+        "1 if total else 2 is never false"
+    ]
 
 
 def test_a_loop_that_is_always_left_early_is_a_branch_not_taken():
