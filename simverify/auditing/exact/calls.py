@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from simverify.auditing.coverage.watch import watched
 from simverify.auditing.exact.enumerate import check_ids, read_tokens
 from simverify.auditing.exact.generation import until
 from simverify.models.base import Row
@@ -60,7 +61,7 @@ class Run:
     ) -> None:
         self._generation, self._rng = generation, rng
         self._vocab = len(generation.target(generation.prompt))
-        self.instance = None if is_step else rule()
+        self.instance = None if is_step else watched(rule)
         self._step = rule if self.instance is None else self.instance.step
         self.place = generation.first()
         self._reset()
@@ -69,7 +70,8 @@ class Run:
         """Make the next call; return what counts of its tokens."""
         g, place = self._generation, self.place
         prefix = g.prompt + place.tokens
-        tokens = read_tokens(self._step(prefix, g.target, g.draft, g.gamma, self._rng))
+        result = watched(self._step, prefix, g.target, g.draft, g.gamma, self._rng)
+        tokens = read_tokens(result)
         check_ids(tokens, self._vocab)
         new = until(tokens, g.eos)
         self.place = g.next(place, new)
@@ -80,7 +82,7 @@ class Run:
     def _reset(self) -> None:
         reset = getattr(self.instance, "reset", None)
         if reset is not None:
-            reset()
+            watched(reset)
 
 
 def decode(

@@ -3,10 +3,10 @@
 from functools import lru_cache
 
 from simverify.auditing.exact.comparison import Comparison
+from simverify.auditing.exact.drafting import as_step
 from simverify.auditing.exact.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
 from simverify.auditing.exact.examiner import Examiner, Judged
 from simverify.auditing.exact.instances import SmallModel, battery
-from simverify.auditing.exact.tier import as_step
 from simverify.auditing.exact.tree import distance
 from simverify.auditing.subject import Contract, Subject
 from simverify.faults import FAULTS

@@ -2,13 +2,11 @@
 
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
-
-import numpy as np
 
 from simverify.auditing.coins.coins import NotMonotone, TooManyCalls
 from simverify.auditing.coverage.watch import look_closely
@@ -277,25 +275,3 @@ def uses_torch(rule: Callable[..., Any]) -> bool:
         isinstance(value, ModuleType) and value.__name__.partition(".")[0] == "torch"
         for value in names.values()
     )
-
-
-def as_step(verify: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a ``verify`` rule as a ``step`` rule that drafts from the draft itself."""
-
-    def step(
-        prefix: Sequence[int],
-        target: Callable[[tuple[int, ...]], Any],
-        draft: Callable[[tuple[int, ...]], Any],
-        gamma: int,
-        rng: Any,
-    ) -> Any:
-        context = tuple(prefix)
-        p, q, tokens = [target(context)], [], []
-        for _ in range(gamma):
-            q.append(draft(context))
-            tokens.append(int(rng.choice(len(q[-1]), p=q[-1])))
-            context = (*context, tokens[-1])
-            p.append(target(context))
-        return verify(np.array(p), np.array(q), np.array(tokens), rng)
-
-    return step

@@ -9,12 +9,12 @@ import pytest
 
 from simverify.auditing.exact.calls import Generation
 from simverify.auditing.exact.compose import NotComposable, compose
+from simverify.auditing.exact.drafting import as_step
 from simverify.auditing.exact.enumerate import StepEnumeration, enumerate_step
 from simverify.auditing.exact.examiner import Examiner
 from simverify.auditing.exact.generations import law_of_generation
 from simverify.auditing.exact.instances import SmallModel, battery
 from simverify.auditing.exact.law import compare_tokens
-from simverify.auditing.exact.tier import as_step
 from simverify.auditing.subject import Subject
 from simverify.verifiers import VERIFIERS
 from simverify.verifiers.greedy import GreedyBlock
