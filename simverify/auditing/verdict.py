@@ -1,9 +1,10 @@
 """What the probes and tiers of an audit come to: findings, notes, and one verdict."""
 
 from simverify import results as doc
+from simverify.auditing.exact.core import is_core
 from simverify.auditing.exact.examiner import Judged
 from simverify.auditing.exact.optimality import optimality_notes
-from simverify.auditing.exact.tier import ExactTier, is_core
+from simverify.auditing.exact.tier import ExactTier
 from simverify.auditing.probes.subject import probe_findings
 from simverify.auditing.sampled.tier import SampledAudit
 
@@ -23,20 +24,23 @@ def notes_of(tier: ExactTier, sampled: SampledAudit | None, tolerance: float) ->
             f"{count} left out for want of paths, of which the first is {tier.skipped[0].name}: "
             "raise --max-paths"
         )
+    if tier.late and is_whole(tier):
+        count = f"{len(tier.late)} instances were" if tier.late[1:] else "1 instance was"
+        notes.append(
+            f"{count} left out because {tier.aborted}, of which the first is {tier.late[0].name}: "
+            "raise --seconds"
+        )
     return notes
 
 
 def is_whole(tier: ExactTier) -> bool:
-    """Whether the exact tier ran on all it should have, to the end."""
+    """Whether the exact tier ran on the core of the instances, and met nothing it cannot follow.
+
+    What else was left out, for want of paths or of time, is told and takes nothing back.
+    """
     undecided = any(judged.undecided for judged in tier.judged)
-    core_skipped = any(is_core(m) for m in tier.skipped)
-    return (
-        bool(tier.judged)
-        and tier.not_enumerable is None
-        and tier.aborted is None
-        and not undecided
-        and not core_skipped
-    )
+    core_left_out = any(is_core(model) for model in (*tier.skipped, *tier.late))
+    return bool(tier.judged) and tier.not_enumerable is None and not undecided and not core_left_out
 
 
 def needs_sampling(findings: list[str], tier: ExactTier, batch: int | None) -> bool:
@@ -90,7 +94,7 @@ def verdict_of(findings: list[str], tier: ExactTier, sampled: SampledAudit | Non
     if findings or tier.failure is not None:
         return "FAIL"
     # A wall-clock limit only aborts: sampling cannot stand in for paths that were not run.
-    if tier.aborted is not None:
+    if tier.aborted is not None and not is_whole(tier):
         return "INCONCLUSIVE"
     if sampled is not None:
         return sampled.verdict

@@ -19,7 +19,7 @@ from simverify.symbolic.errors import (
     Untracked,
 )
 from simverify.symbolic.laws import End, ExactLaw
-from simverify.symbolic.paths import Choice, Path, explore
+from simverify.symbolic.paths import Choice, Heaviest, Path, explore
 from simverify.symbolic.source import Source
 from simverify.symbolic.stand_ins.compiled import compiled_calls
 from simverify.symbolic.stand_ins.intercept import global_states_kept, intercepted, real_states
@@ -122,18 +122,21 @@ class Enumeration:
         seconds: float | None,
         since: Sequence[Choice] = (),
         mark: Callable[[], Hashable] = lambda: None,
+        enough: float | None = None,
     ) -> ExactLaw:
         """Enumerate ``call``, which runs the code once and returns canonical tokens.
 
         ``since``: only what follows these choices, on condition that they are made. ``mark`` is
-        asked at the end of each path that emitted tokens. ``call`` raises :class:`BadTokens` for
-        an unusable result. Raises :class:`CannotEnumerate`, :class:`OutOfTime` or ``TooManyPaths``.
+        asked at the end of each path that emitted tokens. ``enough``: the mass that may be left
+        out, heaviest paths first, of code whose paths have no end. ``call`` raises
+        :class:`BadTokens` for an unusable result. Raises :class:`CannotEnumerate`,
+        :class:`OutOfTime` or ``TooManyPaths``.
         """
         watch, left = Stopwatch(), seconds
         kept = len(self.trails or ())
         while True:
             try:
-                return self._run(call, max_paths, left, since, mark)
+                return self._run(call, max_paths, left, since, mark, enough)
             except CannotEnumerate as error:
                 del (self.trails or [])[kept:]
                 if not self._another_way(error):
@@ -178,6 +181,7 @@ class Enumeration:
         seconds: float | None,
         since: Sequence[Choice],
         mark: Callable[[], Hashable],
+        enough: float | None,
     ) -> ExactLaw:
         source = self.source
         law: dict[Tokens, float] = {}
@@ -213,7 +217,10 @@ class Enumeration:
                 source.dtypes.clear()
                 source.pruned = 0.0
                 before = real_states()
-                for outcome, weight in explore(one, max_paths=max_paths, since=since):
+                heaviest = None
+                if enough is not None:
+                    heaviest = Heaviest(one, enough=enough, max_paths=max_paths, since=since)
+                for outcome, weight in heaviest or explore(one, max_paths=max_paths, since=since):
                     paths += 1
                     slack += float(weight) * source.slack
                     if outcome.kind == "cut":
@@ -226,6 +233,8 @@ class Enumeration:
                         source.find(kind, "violation" if grave else "warning", outcome.message)
                     else:
                         law[outcome.tokens] = law.get(outcome.tokens, 0.0) + float(weight)
+                if heaviest is not None:
+                    source.pruned += heaviest.rest
                 if real_states() != before:
                     source.refuse(f"{UNTRACKED}: a global generator moved", Untracked)
         except Expired:

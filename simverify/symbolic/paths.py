@@ -5,9 +5,12 @@ it once per path and yields each result with its exact weight. Weights may be fl
 :class:`fractions.Fraction`; nothing is rounded here.
 """
 
+import heapq
+import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 Weight = Fraction | float
@@ -69,6 +72,58 @@ def explore(
         count += 1
         yield result, path.weight
         prefix = _next_prefix(path.choices[: path.position], len(since))
+
+
+_COUNTED = 16
+"""After so many paths what is left is added up."""
+
+
+class Heaviest(Generic[T]):
+    """The paths of a computation that may have no end: what weighs most is run first.
+
+    ``rest`` is the mass of all that was not run yet: whatever it does there, no probability
+    is off by more. Iterate as over :func:`explore`; it ends when ``rest`` is ``enough`` or less,
+    or after ``max_paths``.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[Path], T],
+        *,
+        enough: float,
+        max_paths: int | None = None,
+        since: Sequence[Choice] = (),
+    ) -> None:
+        self.rest = 1.0
+        self._run, self._enough, self._max_paths = run, enough, max_paths
+        self._since = tuple(since)
+
+    def __iter__(self) -> Iterator[tuple[T, Weight]]:
+        given, count = len(self._since), 0
+        # The number keeps equal weights in the order in which they were met.
+        waiting: list[tuple[float, int, list[Choice]]] = [(-1.0, 0, list(self._since))]
+        numbers = itertools.count(1)
+        while waiting and self.rest > self._enough:
+            if self._max_paths is not None and count >= self._max_paths:
+                break
+            mass, _, prefix = heapq.heappop(waiting)
+            path = Path(prefix, given)
+            result = self._run(path)
+            count += 1
+            yield result, path.weight
+            choices = path.choices[: path.position]
+            weight = -mass
+            for i in range(len(prefix), len(choices)):
+                index, weights = choices[i]
+                for later in range(index + 1, len(weights)):
+                    if weights[later] > 0:
+                        other = [*choices[:i], (later, weights)]
+                        share = weight * float(weights[later])
+                        heapq.heappush(waiting, (-share, next(numbers), other))
+                weight *= float(weights[index])
+            if count % _COUNTED == 0:
+                self.rest = math.fsum(-mass for mass, *_ in waiting)
+        self.rest = math.fsum(-mass for mass, *_ in waiting)
 
 
 def _next_prefix(choices: list[Choice], given: int) -> list[Choice] | None:

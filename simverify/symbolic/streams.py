@@ -10,6 +10,7 @@ nothing is kept of them.
 
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, NoReturn, Protocol
+from weakref import ref
 
 from simverify.symbolic.errors import CannotEnumerate, Severity, users_line
 
@@ -62,7 +63,7 @@ class Stream:
     there before the call and after it.
     """
 
-    __slots__ = ("epoch", "key", "origin", "outside", "position")
+    __slots__ = ("__weakref__", "epoch", "key", "origin", "outside", "position")
 
     def __init__(self, *, outside: bool = False) -> None:
         self.outside = outside
@@ -125,12 +126,20 @@ class Sequences:
         self._entered: dict[Hashable, list[int]] = {}
         self._times_seeded: dict[Origin, int] = {}
         self.building = self._source.seed_once
+        self._seeded: list[ref[Stream]] = []
         self.entropies: list[tuple[Any, Seed]] = []
         self.values: dict[int, int] = {}
 
+    def is_built(self) -> None:
+        """Note that the rule is built: from now on a constant seed is one too many."""
+        self.building = False
+
     def remembers(self) -> bool:
-        """Whether a draw of this path may come again, or a place was set to draw from."""
-        return bool(self._drawn or self._times_seeded or self._entered)
+        """Whether a draw of this path may come again, or a generator stands at a place."""
+        standing = (known() for known in self._seeded)
+        return bool(self._drawn or self._entered) or any(
+            stream is not None and stream.key is not None for stream in standing
+        )
 
     def fresh(self) -> Hashable:
         """Return a name that no other sequence has."""
@@ -144,6 +153,7 @@ class Sequences:
         stream.origin = None
         if seed.key is None:
             return
+        self._seeded.append(ref(stream))
         if seed.shown is not None:
             stream.origin = Origin(seed.key, start, seed.shown)
             times = 1 if self.building or seed.built else 2

@@ -5,8 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from simverify.auditing.exact.core import is_core
 from simverify.auditing.exact.instances import instances_for
-from simverify.auditing.exact.tier import ExactTier, examine, is_core
+from simverify.auditing.exact.tier import ExactTier, examine
 from simverify.auditing.subject import load_subject
 from simverify.auditing.verdict import (
     findings_of,
@@ -31,6 +32,7 @@ TABLE = """
     not enumerable                      | INCONCLUSIVE | PASS         | FAIL | INCONCLUSIVE
     not enumerable, with a warning      | INCONCLUSIVE | PASS         | FAIL | INCONCLUSIVE
     nothing judged                      | INCONCLUSIVE | PASS         | FAIL | INCONCLUSIVE
+    whole, and aborted behind the core  | PASS         | PASS         | FAIL | INCONCLUSIVE
     aborted                             | INCONCLUSIVE | INCONCLUSIVE | FAIL | INCONCLUSIVE
     aborted before anything was judged  | INCONCLUSIVE | INCONCLUSIVE | FAIL | INCONCLUSIVE
     not enumerable, with a violation    | FAIL         | FAIL         | FAIL | FAIL
@@ -93,8 +95,15 @@ def tiers(right):
             judged=[judged], not_enumerable=CannotEnumerate("a call", "", (WARNING,))
         ),
         "nothing judged": ExactTier(),
-        "aborted": ExactTier(judged=[judged], aborted="the limit of 1 s passed"),
-        "aborted before anything was judged": ExactTier(aborted="the limit of 1 s passed"),
+        "whole, and aborted behind the core": ExactTier(
+            judged=[judged], aborted="the limit of 1 s passed", late=[large]
+        ),
+        "aborted": ExactTier(
+            judged=[judged], aborted="the limit of 1 s passed", late=[core, large]
+        ),
+        "aborted before anything was judged": ExactTier(
+            aborted="the limit of 1 s passed", late=[core]
+        ),
         "not enumerable, with a violation": ExactTier(
             not_enumerable=CannotEnumerate("a call", "", (VIOLATION,))
         ),

@@ -54,17 +54,30 @@ class Generation:
 
 
 class Run:
-    """One generation by a rule, built anew: ``instance`` is its object, None for a function."""
+    """One generation by a rule, built anew: ``instance`` is its object, None for a function.
+
+    ``at``: it begins there, as after a longer prompt. ``built`` is told when the rule is built
+    and reset.
+    """
 
     def __init__(
-        self, generation: Generation, rule: Callable[..., Any], rng: Any, *, is_step: bool
+        self,
+        generation: Generation,
+        rule: Callable[..., Any],
+        rng: Any,
+        *,
+        is_step: bool,
+        at: Place | None = None,
+        built: Callable[[], None] | None = None,
     ) -> None:
         self._generation, self._rng = generation, rng
         self._vocab = len(generation.target(generation.prompt))
         self.instance = None if is_step else watched(rule)
         self._step = rule if self.instance is None else self.instance.step
-        self.place = generation.first()
+        self.place = at or generation.first()
         self._reset()
+        if built is not None:
+            built()
 
     def call(self) -> Tokens:
         """Make the next call; return what counts of its tokens."""

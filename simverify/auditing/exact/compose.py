@@ -19,13 +19,13 @@ from functools import partial
 from typing import Any
 
 from simverify.auditing.exact.calls import Generation, Place, Run
-from simverify.auditing.exact.composed import Composed, Node, composed
+from simverify.auditing.exact.composed import Composed, Node, Way, composed
 from simverify.auditing.exact.enumerate import StepEnumeration
 from simverify.symbolic import ExactLaw, OutOfTime
 from simverify.symbolic.endings import Tokens
 from simverify.symbolic.errors import UNTRACKED, Untracked
 from simverify.symbolic.kept import Kept, Unlike
-from simverify.symbolic.paths import Choice, TooManyPaths
+from simverify.symbolic.paths import TooManyPaths
 from simverify.symbolic.watchdog import Stopwatch
 
 WITHIN = 1_000
@@ -40,6 +40,9 @@ THIRD_WITHIN = 400
 
 ROUNDING = 1e-12
 """Largest difference of two laws of one call that is rounding."""
+
+_CALLS = 8
+"""Where paths have no end, a call gets this part of them all."""
 
 _MOST_CHECKED = 64
 """Paths of a call at most, where it is run once more after another history."""
@@ -57,17 +60,19 @@ def compose(
     max_paths: int,
     seconds: float | None,
     merges: bool = True,
+    enough: float | None = None,
 ) -> Composed:
     """Return the law of a generation by ``rule``, of ``generation.length`` tokens or more.
 
     ``merges``: whether calls that begin alike are run once; else each history is followed for
     itself. Raises as the exact tier does, and :class:`NotComposable` where what the code keeps
     is not the same at the start of each path, or two histories with one image have two laws.
+    ``enough``: see :meth:`.Enumeration.run`.
     """
     watch = Stopwatch()
     while True:
         left = None if seconds is None else max(0.01, seconds - watch.seconds())
-        run = _Composition(enumeration, rule, generation, max_paths, left, merges)
+        run = _Composition(enumeration, rule, generation, max_paths, left, merges, enough)
         law = run.law()
         # Other stand-ins are other objects, whose images cannot be compared with the first's.
         if not run.is_mixed:
@@ -82,6 +87,7 @@ class _Composition:
     max_paths: int
     seconds: float | None
     merges: bool
+    enough: float | None
     nodes: dict[tuple[Place, Hashable], Node] = field(default_factory=dict)
     paths: int = 0
     complete: bool = True
@@ -96,13 +102,14 @@ class _Composition:
         self._watch = Stopwatch()
         self._interception = -1
         self._drifts = ""
-        root = Node(self.generation.first(), None, [(0, ())])
+        first = self.generation.first()
+        root = Node(first, None, [Way(first)])
         self._run(root)
         root.image = self._start
         self.nodes[root.place, root.image] = root
         self._run_all(lambda node: self._is_first(node) and node.image != self._start)
         seconds = list(self._after(root, self.within, at_least=1))
-        self._run_all(lambda node: self._is_first(node) and self._fits(self.within))
+        self._run_all(lambda node: self._is_first(node) and self._fits(self.within), anew=True)
         for second in seconds:
             for _ in self._after(second, THIRD_WITHIN, at_least=0):
                 pass
@@ -110,8 +117,12 @@ class _Composition:
         law = composed(self.nodes, self.generation, self._start)
         return replace(law, paths=self.paths)
 
-    def _run_all(self, wanted: Callable[[Node], bool]) -> None:
-        """Run all calls that are ``wanted``, and those that they lead to."""
+    def _run_all(self, wanted: Callable[[Node], bool], *, anew: bool = False) -> None:
+        """Run all calls that are ``wanted``, and those that they lead to.
+
+        ``anew``: a rule that keeps what it kept at the start is built for the call, as if the
+        tokens before were its prompt: that spares the calls of a history.
+        """
         while True:
             waiting = [
                 node
@@ -120,7 +131,9 @@ class _Composition:
             ]
             if not waiting:
                 return
-            self._run(min(waiting, key=lambda node: (node.order, node.place.tokens)))
+            node = min(waiting, key=lambda node: (node.order, node.place.tokens))
+            alike = anew and node.image == self._start and node.place.tokens
+            self._run(node, Way(node.place) if alike else None)
 
     def _is_first(self, node: Node) -> bool:
         """Whether it begins within the first tokens."""
@@ -166,43 +179,50 @@ class _Composition:
         alike = own[:common] == tokens[:common] and node.place.earlier is None
         return near and alike and node.image != self._start and self._fits(within)
 
-    def _run(self, node: Node) -> None:
-        """Enumerate the call of ``node``, and note where it leads to."""
+    def _run(self, node: Node, way: Way | None = None) -> None:
+        """Enumerate the call of ``node`` after a history, and note where it leads to."""
         if node.law is not None:
             return
-        calls = node.ways[0][0]
-        node.law = self._enumerate(node, *node.ways[0])
+        node.run = way = way or node.ways[0]
+        node.law = self._enumerate(node.place, way)
         self.complete = self.complete and node.law.complete
         for end in node.law.ends:
             key = self.generation.next(node.place, end.tokens), end.mark
             after = self.nodes.setdefault(key, Node(*key, []))
-            after.ways = [*after.ways, *((calls + 1, way) for way in end.ways)][:2]
+            ways = [Way(way.begin, way.calls + 1, choices) for choices in end.ways]
+            after.ways = [*after.ways, *ways][:2]
 
-    def _enumerate(self, node: Node, calls: int, choices: tuple[Choice, ...]) -> ExactLaw:
+    def _enumerate(self, at: Place, way: Way) -> ExactLaw:
         left = None if self.seconds is None else self.seconds - self._watch.seconds()
         if left is not None and left <= 0:
             raise OutOfTime(self._watch.seconds(), self.paths)
         if self.paths >= self.max_paths:
             raise TooManyPaths(self.max_paths)
+        most = self.max_paths - self.paths
+        if self.enough is not None:
+            most = min(most, self.max_paths // _CALLS)
         law = self.enumeration.run(
-            self._call(node.place, calls), max_paths=self.max_paths - self.paths, seconds=left,
-            since=choices, mark=lambda: self._image,
+            self._call(at, way), max_paths=most, seconds=left,
+            since=way.choices, mark=lambda: self._image, enough=self.enough,
         )  # fmt: skip
         self.paths += law.paths
         if self._drifts:
             raise NotComposable(self._drifts)
         return law
 
-    def _call(self, at: Place, calls: int) -> Callable[[], Tokens]:
-        """Return what makes the ``calls`` of a history, and then the one ``at`` a place."""
+    def _call(self, at: Place, way: Way) -> Callable[[], Tokens]:
+        """Return what makes the calls of a history, and then the one ``at`` a place."""
         enumeration, source = self.enumeration, self.enumeration.source
 
         def call() -> Tokens:
             looks = enumeration.intercepting and source.plan is None
-            run = Run(self.generation, self.rule, enumeration.rng, is_step=enumeration.is_step)
+            run = Run(
+                self.generation, self.rule, enumeration.rng,
+                is_step=enumeration.is_step, at=way.begin, built=source.sequences.is_built,
+            )  # fmt: skip
             if looks:
                 self._begin(run.instance)
-            for _ in range(calls):
+            for _ in range(way.calls):
                 run.call()
             if run.place != at:
                 source.refuse(f"{UNTRACKED}: a repeated path went elsewhere", Untracked)
@@ -239,15 +259,16 @@ class _Composition:
     def _check_history(self) -> None:
         """Run one call again after another history; code that hides nothing has the same law."""
         checked = [
-            node
+            (node, way)
             for node in self.nodes.values()
-            if node.law is not None and len(node.ways) > 1 and node.law.paths <= _MOST_CHECKED
+            for way in node.ways
+            if node.law is not None and node.law.paths <= _MOST_CHECKED and way != node.run
         ]
         if not checked or self.is_mixed or not self.complete:
             return
         # The longest histories have had most to hide.
-        node = max(checked, key=lambda node: (node.order, node.place.tokens))
-        again = self._enumerate(node, *node.ways[1])
+        node, way = max(checked, key=lambda pair: (pair[1].calls, pair[0].place.tokens))
+        again = self._enumerate(node.place, way)
         assert node.law is not None
         one, other = (
             {(end.tokens, end.mark): end.weight for end in law.ends} for law in (node.law, again)

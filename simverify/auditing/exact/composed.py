@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from simverify.auditing.exact.calls import Generation, Place
 from simverify.symbolic import ExactLaw, Finding
@@ -10,17 +11,26 @@ from simverify.symbolic.engine import RARE
 from simverify.symbolic.paths import Choice
 
 
+class Way(NamedTuple):
+    """A history: ``calls`` with these ``choices``, from ``begin``, where the rule is built."""
+
+    begin: Place
+    calls: int = 0
+    choices: tuple[Choice, ...] = ()
+
+
 @dataclass
 class Node:
     """Calls that begin alike: at one place, with the same things kept.
 
-    ``ways``: one or two histories that lead there, each a number of calls and their choices.
-    ``law``: that of the next call; None until it is run.
+    ``ways``: one or two histories that lead there. ``law``: that of the next call, run after
+    the history ``run``; None until it is run.
     """
 
     place: Place
     image: Hashable
-    ways: list[tuple[int, tuple[Choice, ...]]]
+    ways: list[Way]
+    run: Way | None = None
     law: ExactLaw | None = None
 
     @property

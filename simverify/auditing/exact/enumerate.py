@@ -77,8 +77,12 @@ def law_of_block(
     *,
     max_paths: int = MAX_PATHS,
     seconds: float | None = SECONDS,
+    enough: float | None = None,
 ) -> ExactLaw:
-    """As :func:`enumerate_verify`, inside an enumeration that is already set up."""
+    """As :func:`enumerate_verify`, inside an enumeration that is already set up.
+
+    ``enough``: see :meth:`.Enumeration.run`.
+    """
     gamma, vocab = draft_probs.shape[0], target_probs.shape[1]
     drafted = tuple(int(x) for x in draft_tokens)
     originals = (target_probs, draft_probs, draft_tokens)
@@ -106,7 +110,7 @@ def law_of_block(
             )
         return tokens
 
-    return enumeration.run(call, max_paths=max_paths, seconds=seconds)
+    return enumeration.run(call, max_paths=max_paths, seconds=seconds, enough=enough)
 
 
 def enumerate_step(

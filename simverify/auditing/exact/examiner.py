@@ -28,7 +28,11 @@ SECONDS = 60.0
 """Limit of the exact tier; it only aborts, to INCONCLUSIVE. Processor seconds, where the code
 does not sleep: a busy machine changes no verdict."""
 
-_STEP_PATHS = 4_000
+WIDTH = 1e-6
+"""Of code whose paths have no end a law is known within an interval; it may be so wide."""
+
+STEP_PATHS = 4_000
+"""Most paths of one instance under the step contract."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,8 @@ class Examiner:
 
     ``enumeration``: one that is already set up for the rule; without it each instance pays
     for its own. ``leaves``: how many such a one has seen, which need not be
-    looked at again for untracked randomness.
+    looked at again for untracked randomness. ``enough``: the mass that may be left out of a law
+    whose paths have no end.
     """
 
     subject: Subject
@@ -63,6 +68,7 @@ class Examiner:
     max_paths: int = MAX_PATHS
     enumeration: Enumeration | None = None
     leaves: int = 0
+    enough: float | None = None
 
     def judge(self, model: SmallModel, seconds: float | None = SECONDS) -> Judged:
         """Exact law on one instance. Raises as :mod:`simverify.auditing.exact.enumerate` does."""
@@ -72,7 +78,10 @@ class Examiner:
         # What was not run may lie anywhere: it fails nobody, and it passes nobody.
         # What was lost broke the contract: it is a finding, and no law.
         deviates = deviation(comparison) > held.tolerance
-        undecided = not deviates and comparison.max_abs_deviation - comparison.lost > held.tolerance
+        within = held.tolerance
+        if self.enough is not None and self.tolerance is None:
+            within = max(within, WIDTH)
+        undecided = not deviates and comparison.max_abs_deviation - comparison.lost > within
         return Judged(model, comparison, violated, deviates, undecided, held)
 
     def compare(
@@ -106,6 +115,7 @@ class Examiner:
                 tolerance=self.tolerance,
                 max_paths=self.max_paths,
                 seconds=seconds,
+                enough=self.enough,
             )
 
     def _compare_tokens(
@@ -120,8 +130,9 @@ class Examiner:
                 model.target, model.draft, model.gamma, output_length(model, "step"),
                 model.prompt, model.earlier_calls, model.eos,
             ),
-            max_paths=min(self.max_paths, _STEP_PATHS),
+            max_paths=min(self.max_paths, STEP_PATHS),
             seconds=seconds,
+            enough=self.enough,
         )  # fmt: skip
         return compare_tokens(
             law, lambda tokens: target(model.prompt + tokens), tolerance=self.tolerance

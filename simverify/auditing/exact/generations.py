@@ -25,12 +25,14 @@ def law_of_generation(
     *,
     max_paths: int,
     seconds: float | None,
+    enough: float | None = None,
 ) -> Composed:
     """Return the law of a generation; calls that begin alike are run once where that is safe.
 
     On the first instances that are small enough the calls are also made one after the other,
     on every path: code that keeps something out of sight gives another law then, and from
-    there on each history is followed for itself. Raises as the exact tier does.
+    there on each history is followed for itself. ``enough``: see :meth:`.Enumeration.run`.
+    Raises as the exact tier does.
     """
     watch = Stopwatch()
 
@@ -39,8 +41,10 @@ def law_of_generation(
 
     if enumeration.composes:
         try:
-            law = compose(enumeration, rule, generation, max_paths=max_paths, seconds=seconds)
-            if _is_tiny(generation) and enumeration.checked < _CHECKED_PATHS:
+            law = compose(
+                enumeration, rule, generation, max_paths=max_paths, seconds=seconds, enough=enough
+            )
+            if enough is None and _is_tiny(generation) and enumeration.checked < _CHECKED_PATHS:
                 _check_plainly(enumeration, rule, generation, max_paths, left())
         except NotComposable:
             enumeration.composes = False

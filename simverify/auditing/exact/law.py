@@ -96,10 +96,12 @@ def compare_blocks(
     tolerance: float | None = None,
     max_paths: int = MAX_PATHS,
     seconds: float | None = SECONDS,
+    enough: float | None = None,
 ) -> Comparison:
     """As :func:`compare_verify`, inside an enumeration that serves many instances.
 
-    The replays that look for untracked randomness are then paid for once.
+    The replays that look for untracked randomness are then paid for once. ``enough``: see
+    :meth:`.Enumeration.run`.
     """
     vocab = len(model.target(()))
     watch, paths = Stopwatch(), 0
@@ -113,10 +115,14 @@ def compare_blocks(
         left = None if seconds is None else seconds - watch.seconds()
         if left is not None and left <= 0:
             raise OutOfTime(watch.seconds(), paths)
+        most = max_paths - paths
+        if enough is not None:
+            # Each block gets its part: what is left out of one is known as well as of another.
+            most = max(1, max_paths // vocab**gamma)
         try:
             law = law_of_block(
                 enumeration, verify, target, draft, np.array(block, dtype=np.int64),
-                max_paths=max_paths - paths, seconds=left,
+                max_paths=most, seconds=left, enough=enough,
             )  # fmt: skip
         except TooManyPaths:
             raise TooManyPaths(max_paths) from None

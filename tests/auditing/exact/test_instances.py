@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 
 from simverify.auditing.exact import tier as exact_tier
+from simverify.auditing.exact.core import is_core
 from simverify.auditing.exact.drafting import as_step
 from simverify.auditing.exact.instances import SmallModel, battery, instances_for
 from simverify.auditing.exact.search import search
-from simverify.auditing.exact.tier import examine, is_core
+from simverify.auditing.exact.tier import examine
 from simverify.auditing.subject import Subject
 
 MODELS = list(battery(4, 12))

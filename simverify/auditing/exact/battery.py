@@ -1,0 +1,168 @@
+"""The battery of the exact tier: which instances are judged, in which order, within what."""
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from simverify.auditing.coins.coins import NotMonotone, TooManyCalls
+from simverify.auditing.coverage.watch import look_closely
+from simverify.auditing.exact.core import is_core, is_small
+from simverify.auditing.exact.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
+from simverify.auditing.exact.examiner import STEP_PATHS, Examiner, Judged
+from simverify.auditing.exact.instances import SmallModel
+from simverify.auditing.exact.precision import Held
+from simverify.auditing.exact.repeated import Confirmed, confirm, confirm_findings
+from simverify.auditing.exact.rows import FailingRows
+from simverify.symbolic.board import doing
+from simverify.symbolic.watchdog import Stopwatch
+
+_ENDLESS = 3
+"""Instances with more paths than a rule takes whose loops end, after which no more are tried."""
+
+ENOUGH = 2e-7
+"""Mass that may be left out of a law whose paths have no end. What lies there is not known, so a
+probability is known up to it: one that is off by less neither fails nor is seen."""
+
+LARGEST = 8
+"""An instance beyond the core may take this part of the paths of all, and no more."""
+
+
+@dataclass
+class ExactTier:
+    """What the exact tier found.
+
+    ``judged``: instances that were enumerated, in order. ``failure``: the smallest one that
+    failed. ``not_enumerable``: the first thing that could not be followed. ``skipped``:
+    instances that did not fit the budget. ``aborted``: why the tier ended early, and ``late``
+    the instances that it did not come to.
+    ``unrepeated``: paths of the failure that are not repeated on plain numbers, in words.
+    ``rows``: on what kind of rows the code fails, where that was looked for.
+    """
+
+    judged: list[Judged] = field(default_factory=list)
+    failure: Judged | None = None
+    not_enumerable: CannotEnumerate | None = None
+    skipped: list[SmallModel] = field(default_factory=list)
+    aborted: str | None = None
+    late: list[SmallModel] = field(default_factory=list)
+    unrepeated: str = ""
+    rows: FailingRows | None = None
+
+    @property
+    def failures(self) -> list[Judged]:
+        """The failure, and one of another sort on other rows: of the law, or of the contract."""
+        if self.failure is None:
+            return []
+        others = [judged for _, judged in self.rows.failures] if self.rows else []
+        first = self.failure
+        news = (x for x in others if (x.deviates, x.violated) != (first.deviates, first.violated))
+        return [first, *itertools.islice(news, 1)]
+
+    @property
+    def held(self) -> Held | None:
+        """What the instance with the coarsest precision is held to."""
+        return max((x.held for x in self.judged), key=lambda held: held.tolerance, default=None)
+
+    @property
+    def paths(self) -> int:
+        """Paths run on the battery."""
+        return sum(judged.comparison.paths for judged in self.judged)
+
+
+def run_battery(
+    tier: ExactTier,
+    examiner_for: Callable[[int], Examiner],
+    models: Iterable[SmallModel],
+    max_paths: int,
+    seconds: float,
+) -> None:
+    """Judge the instances one by one into ``tier``, until one fails or a budget ends."""
+    watch = Stopwatch()
+    endless = wasted = 0
+    loops = False
+    # The core comes first: a verdict needs it, whatever the time.
+    in_turn = deque(sorted(models, key=lambda model: not is_core(model)))
+    while in_turn:
+        model = in_turn[0]
+        rest = max_paths - tier.paths
+        if not is_small(model):
+            # The small ones that come behind, as the sweep, need some paths too.
+            rest = min(rest - wasted - max_paths // LARGEST, max_paths // LARGEST)
+            if rest <= 0:
+                tier.skipped.append(in_turn.popleft())
+                continue
+        examiner = examiner_for(rest)
+        fair = _fair_paths(examiner, model)
+        fits = examiner.max_paths >= fair
+        examiner = replace(examiner, max_paths=min(examiner.max_paths, fair))
+        left = seconds - watch.seconds()
+        doing(f"the exact tier on {model.name}")
+        look_closely()
+        try:
+            if left <= 0:
+                raise OutOfTime(watch.seconds(), tier.paths)
+            judged, loops = _judge(examiner, model, left, loops=loops, fits=fits)
+        except CannotEnumerate as error:
+            tier.not_enumerable = confirm_findings(examiner, model, error)
+            return
+        except NotMonotone as error:
+            tier.not_enumerable = CannotEnumerate(f"coins: {error}")
+            return
+        except OutOfTime:
+            tier.aborted = f"the limit of {seconds:g} s passed"
+            tier.late = list(in_turn)
+            return
+        except (TooManyPaths, TooManyCalls):
+            judged = None
+        in_turn.popleft()
+        if judged is None or (loops and judged.undecided and not judged.failed):
+            tier.skipped.append(model)
+            wasted += 0 if is_small(model) else examiner.max_paths
+            endless += fits
+            if endless == _ENDLESS:
+                tier.not_enumerable = CannotEnumerate(
+                    f"all paths on {model.name}: more than {fair:,}, as where a loop draws until "
+                    f"it accepts, and the heaviest of them leave out a mass above {ENOUGH:g}: "
+                    "draw from the law that the loop accepts instead"
+                )
+                return
+            continue
+        if judged.failed:
+            note_failure(tier, confirm(examiner, judged))
+            return
+        tier.judged.append(judged)
+
+
+def _judge(
+    examiner: Examiner, model: SmallModel, seconds: float, *, loops: bool, fits: bool
+) -> tuple[Judged, bool]:
+    """Judge one instance; where its paths have no end, the heaviest. Returns whether it was so."""
+    watch = Stopwatch()
+    if not loops:
+        try:
+            return examiner.judge(model, seconds), False
+        except TooManyPaths:
+            if not fits or examiner.subject.coin_bits is not None:
+                raise
+    left = max(0.01, seconds - watch.seconds())
+    return replace(examiner, enough=ENOUGH).judge(model, left), True
+
+
+def note_failure(tier: ExactTier, confirmed: Confirmed) -> None:
+    """Note a failure that repeats on plain numbers, or what kept it from that."""
+    if confirmed.failure is None:
+        tier.not_enumerable = confirmed.limit
+        return
+    tier.failure = confirmed.failure
+    tier.judged.append(confirmed.failure)
+    tier.unrepeated = confirmed.note
+
+
+def _fair_paths(examiner: Examiner, model: SmallModel) -> int:
+    """Return more paths than a rule without endless loops takes on ``model``."""
+    if examiner.subject.coin_bits is not None:
+        return examiner.max_paths + 1
+    if examiner.contract == "step":
+        return STEP_PATHS
+    return 1_000 + 30 * int((2 * model.vocab_size) ** model.gamma) * model.vocab_size
