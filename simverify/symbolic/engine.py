@@ -106,7 +106,7 @@ class Enumeration:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._stack.close()
+        self.release()
 
     def release(self) -> None:
         """Put everything back until the next run."""

@@ -68,6 +68,7 @@ class Source:
 
     def begin(self, path: Path, plan: "list[float | int] | None" = None) -> None:
         """Start a path; with a ``plan`` its draws are those numbers, in order."""
+        self.ended = False
         self.path = path
         self.plan = plan
         self.draws: list[Uniform | int] = []
@@ -98,6 +99,8 @@ class Source:
     def fork(self, weights: Sequence[float]) -> int:
         """Take a branch; weights are conditional, sum to 1 up to rounding, and may be 0."""
         path = self.path
+        if self.ended:
+            self.refuse("a draw that was kept from a path")
         if path.weight < VANISHING:
             self.cut = True
             raise PathCut

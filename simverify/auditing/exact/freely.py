@@ -16,7 +16,7 @@ from scipy.stats import chisquare
 
 from simverify.auditing.exact.instances import SmallModel, battery
 from simverify.auditing.process.quiet import global_generators
-from simverify.auditing.sampled.emissions import Misuse, TimeUp
+from simverify.auditing.sampled.emissions import KeptDraw, Misuse, TimeUp
 from simverify.auditing.sampled.run import Runner
 from simverify.auditing.sampled.tables import SampledInstance
 from simverify.auditing.subject import Contract, Subject
@@ -60,7 +60,7 @@ class Free:
             evidence = np.clip(np.log(emitted.ravel()) - np.log(due), -_MOST, _MOST)
         evidence = np.nan_to_num(evidence)
         bound = -math.log(ERROR)
-        with suppress(Misuse, TimeUp), global_generators(0):
+        with suppress(KeptDraw, Misuse, TimeUp), global_generators(0):
             for calls in range(_STEP, CALLS + 1, _STEP):
                 runner.run(calls)
                 codes = runner.tables.codes(runner.emissions.tokens, emitted.ndim)
@@ -81,7 +81,7 @@ class Free:
         sizes = max(seen_on.vocab_size, 3), max(seen_on.gamma, 2)
         model = min(plain, key=lambda m: abs(m.vocab_size - sizes[0]) + abs(m.gamma - sizes[1]))
         runner = self._runner(model)
-        with suppress(TimeUp), global_generators(0):
+        with suppress(KeptDraw, TimeUp), global_generators(0):
             try:
                 runner.run(CALLS // 2)
             except Misuse:

@@ -126,6 +126,10 @@ def _limit(model: SmallModel, findings: Sequence[Finding], repeats: Repeats) -> 
     kinds = [finding.kind for finding in findings if finding.severity == "violation"]
     if repeats.otherwise or not kinds:
         return CannotEnumerate(_words(model, repeats))
+    if kinds[0] == "constant-seed":
+        return CannotEnumerate(
+            "a constant seed after which no output of the code leaves the target"
+        )
     return CannotEnumerate(f"{kinds[0]} on {model.name}, which does not repeat {_ON_NUMBERS}")
 
 

@@ -19,6 +19,10 @@ class TimeUp(Exception):
     """The wall-clock limit passed."""
 
 
+class KeptDraw(Exception):
+    """The code goes on using draws of the exact tier, which are no numbers."""
+
+
 class Emissions:
     """What the code emitted on an instance so far.
 

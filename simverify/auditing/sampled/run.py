@@ -8,6 +8,7 @@ are independent of the code's randomness. What the code does wrong becomes a :cl
 import itertools
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, Literal
 
 import numpy as np
@@ -16,11 +17,12 @@ from simverify.auditing.coverage.watch import look_closely, watched
 from simverify.auditing.exact.enumerate import check_ids, read_tokens, takes_step_arguments
 from simverify.auditing.exact.generation import decode, until
 from simverify.auditing.process.quiet import quiet
-from simverify.auditing.sampled.emissions import Emissions, Misuse, TimeUp
+from simverify.auditing.sampled.emissions import Emissions, KeptDraw, Misuse, TimeUp
 from simverify.auditing.sampled.tables import Floats, SampledInstance, Tables
 from simverify.symbolic.board import doing
 from simverify.symbolic.containment import from_user
 from simverify.symbolic.endings import BadTokens, Tokens, one_line, user_line
+from simverify.symbolic.errors import CannotEnumerate
 from simverify.symbolic.watchdog import Expired, deadline
 
 Contract = Literal["verify", "step"]
@@ -29,6 +31,9 @@ HANG_SECONDS = 20.0
 """A call that takes longer, or half of a shorter time limit, hangs."""
 
 _SLICE_SECONDS = 0.25
+
+_KEPT = 256
+"""Calls after which code that still meets draws of the exact tier keeps them for ever."""
 
 
 class Runner:
@@ -214,9 +219,16 @@ class Runner:
 
     def _call(self, call: Callable[..., Any], *arguments: Any) -> Any:
         self._call_started = time.monotonic()
+        for _ in range(_KEPT):
+            # Draws that the code kept from the exact tier are gone after a few calls.
+            with suppress(CannotEnumerate):
+                return self._one(call, *arguments)
+        raise KeptDraw
+
+    def _one(self, call: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return watched(call, *arguments)
-        except (Expired, Misuse):
+        except (CannotEnumerate, Expired, Misuse):
             raise
         except BaseException as error:  # the code may raise anything, SystemExit too
             if from_user(error):

@@ -18,7 +18,7 @@ from simverify.auditing.exact.enumerate import takes_step_arguments
 from simverify.auditing.process.quiet import global_generators
 from simverify.auditing.replay.trial_choice import chosen, misused
 from simverify.auditing.sampled.documents import certificates, sampled_models, worst
-from simverify.auditing.sampled.emissions import Misuse, TimeUp
+from simverify.auditing.sampled.emissions import KeptDraw, Misuse, TimeUp
 from simverify.auditing.sampled.judge import Judgement, Spending, by_slot, judge
 from simverify.auditing.sampled.plan import Plan, asked, make_plan, whole_batches
 from simverify.auditing.sampled.run import Contract, Runner
@@ -159,6 +159,9 @@ class _Run:
             return self._result(runners, judged, looks, plan, None, misuse=misuse)
         except TimeUp:
             reason = f"the time limit of {self.seconds:g} s passed"
+            return self._result(runners, judged, looks, plan, reason)
+        except KeptDraw:
+            reason = "the code keeps draws of the exact tier: build its tables in each call"
             return self._result(runners, judged, looks, plan, reason)
         return self._result(runners, judged, looks, plan, None)
 

@@ -168,6 +168,24 @@ def test_the_legacy_and_python_generators_repeat_their_constant_seeds():
     assert tier_of(FAULTS["seeded-per-call"].rule).failure is not None
 
 
+class Pool:
+    """Coins are drawn ahead of their use, so that calls meet those of the calls before."""
+
+    def __init__(self):
+        self.coins = []
+
+    def __call__(self, rng):
+        while len(self.coins) < 5:
+            self.coins.append(rng.random())
+        return self.coins.pop(0)
+
+
+def test_draws_of_the_exact_tier_that_the_code_keeps_are_not_its_fault():
+    settings = AuditSettings(gamma=1, vocab_size=4, detect=0.2)
+    run = audit(Subject("pool", verifier(Pool()), "verify"), "verify", settings)
+    assert (run.verdict, run.tier, run.findings) == ("PASS", "sampled", ())
+
+
 def raising(p, q, draft, rng):
     if rng.random() < 0.3:
         raise IndexError("the residual is empty")
