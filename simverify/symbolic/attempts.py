@@ -6,7 +6,7 @@ import numpy as np
 
 from simverify.symbolic.containment import from_user
 from simverify.symbolic.endings import BadTokens, Outcome, Tokens, one_line, user_line
-from simverify.symbolic.errors import UNTRACKED, CannotEnumerate, Untracked
+from simverify.symbolic.errors import UNTRACKED, CannotEnumerate, OnSymbolsAlone, Untracked
 from simverify.symbolic.paths import Path
 from simverify.symbolic.source import Source
 from simverify.symbolic.watchdog import Expired
@@ -74,13 +74,13 @@ def replay(source: Source, call: Call, outcome: Outcome, rng: np.random.Generato
     except CannotEnumerate:
         if outcome.kind == "raises":
             source.failure = None
-            source.refuse(f"code that {outcome.message} on a symbolic draw")
+            source.refuse(f"code that {outcome.message} on a symbolic draw", OnSymbolsAlone)
         raise
     source.restore(kept)
     if _same(again, outcome):
         return
     if outcome.tokens is None:
-        source.refuse(f"code that {outcome.message} on a symbolic draw")
+        source.refuse(f"code that {outcome.message} on a symbolic draw", OnSymbolsAlone)
     source.refuse(
         f"{UNTRACKED}: a repeated path emitted "
         f"{again.tokens or again.kind} instead of {outcome.tokens or outcome.kind}",

@@ -15,6 +15,7 @@ from simverify.symbolic.errors import (
     CannotEnumerate,
     FloatOfDraw,
     IntOfDraw,
+    OnSymbolsAlone,
     OutOfTime,
     Untracked,
 )
@@ -150,7 +151,9 @@ class Enumeration:
         Told apart from the first try, because what only looks like a float or an integer may
         itself stop code that never needed it.
         """
-        if isinstance(error, FloatOfDraw) and not self._shadow_float:
+        # Draws in a plain array of objects, as np.array([u, 0.3]) is one where its name is numpy's
+        # own, are draws that nobody told that they are doubles by now.
+        if isinstance(error, FloatOfDraw | OnSymbolsAlone | Untracked) and not self._shadow_float:
             self.release()
             self._shadow_float = True
             return True

@@ -50,6 +50,10 @@ class FloatOfDraw(CannotEnumerate):
     """A float was asked for; a stand-in for what makes floats may let the draw be one."""
 
 
+class OnSymbolsAlone(CannotEnumerate):
+    """The code raised on a symbol what it does not raise on numbers."""
+
+
 class IntOfDraw(CannotEnumerate):
     """An integer of many values was asked for; a stand-in for ``int`` may let it stay a draw."""
 

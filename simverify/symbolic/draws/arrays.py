@@ -55,14 +55,14 @@ class DrawArray(np.ndarray[Any, Any]):
             value = np.asarray(value) if isinstance(value, list | tuple) else value
             if not is_symbolic(value):
                 value = np.asarray(decided(value), dtype=self.dtype)
-                return value.astype(object) if value.ndim else self._typed(value.item())
+                if not value.ndim:
+                    return self._typed(value.item())
+                return of_objects(list(value.ravel())).reshape(value.shape)
         elements = as_objects(value)
         cast = [converted(x, self.dtype) for x in elements.ravel().tolist()]
         if elements.ndim == 0:
             return cast[0]
-        filled = np.empty(len(cast), dtype=object)
-        filled[:] = cast
-        return filled.reshape(elements.shape)
+        return of_objects(cast).reshape(elements.shape)
 
     def _typed(self, x: Any) -> Any:
         return x if isinstance(x, Draw) or type(x) is Winner else self.dtype.type(x)
@@ -129,16 +129,20 @@ def common_type(elements: "list[Any]") -> np.dtype[Any]:
     return np.result_type(*kinds) if kinds else np.dtype(np.float64)
 
 
+def of_objects(elements: "list[Any]") -> Elements:
+    """Return an array of these very objects; numpy would make numbers of Python's of its own."""
+    return np.fromiter(elements, dtype=object, count=len(elements))
+
+
 def draw_array(elements: "list[Any]", shape: Any, dtype: Any = None) -> Any:
     """Return an array of this shape; a plain array if no element is symbolic."""
     kind = common_type(elements) if dtype is None else dtype
     if not any(isinstance(x, Draw) or type(x) is Winner for x in elements):
         return np.array(elements, dtype=kind).reshape(shape)
-    array = np.empty(len(elements), dtype=object)
-    array[:] = [
+    array = of_objects([
         x if type(x) is Winner or type(x) is kind.type or _is_of(x, kind) else converted(x, kind)
         for x in elements
-    ]
+    ])  # fmt: skip
     made = array.reshape(shape).view(DrawArray)
     made._real = kind
     return made

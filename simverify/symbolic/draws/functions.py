@@ -13,9 +13,11 @@ from simverify.symbolic.draws.arrays import (
     DrawArray,
     as_objects,
     common_type,
+    draw_array,
     first_draw,
     holds_objects,
     is_symbolic,
+    of_objects,
     settle,
 )
 from simverify.symbolic.draws.elementwise import map_elements, meet, on_values
@@ -86,17 +88,18 @@ def _searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any
         a = np.asarray(a)[sorter]
     cells = as_objects(a)
     if cells.dtype != object:
-        objects = np.empty(len(cells), dtype=object)
         # Elements keep their type, in which they are compared.
-        objects[:] = list(cells)
-        cells = objects
+        cells = of_objects(list(cells))
     return cells.searchsorted(as_objects(v), side="right" if side == "right" else "left")
 
 
 def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     if out is not None:
         return on_values(np.round, (a, decimals, out), {}, name="np.round(out=)")
-    return a.round(decimals) if isinstance(a, np.ndarray) else as_objects(a)[()].round(decimals)
+    if isinstance(a, Draw):
+        a = a.cast(np.float64) if type(a.machine.sample) is float else a
+        return a.nearest(np.round) if decimals == 0 else a.rounded_to(decimals, np.round)
+    return a.round(decimals)
 
 
 def _like(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -215,9 +218,11 @@ def _apply_function(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return rule(*args, **kwargs)
     if func not in MOVES:
         return on_values(func, args, kwargs, name=f"np.{func.__name__}")
-    inside = tuple(kind for kind in types if kind is not Draw)
+    inside = tuple(kind for kind in types if not issubclass(kind, Draw))
     plain = np.empty(0)
     result = np.ndarray.__array_function__(plain, func, inside, args, kwargs)
+    if holds_objects(result) and not isinstance(result, DrawArray):
+        return draw_array(result.ravel().tolist(), result.shape)
     return settle(result) if isinstance(result, DrawArray) else result
 
 

@@ -42,6 +42,9 @@ class Draw(Attributes):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return ARRAYS.apply_ufunc(ufunc, method, inputs, kwargs)
 
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return ARRAYS.apply_function(func, types, args, kwargs)
+
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         raise TypeError(f"{func.__name__} of a draw")  # the mode that follows torch comes first

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import torch
 
-from simverify.symbolic.draws.arrays import draw_array, holds_objects
+from simverify.symbolic.draws.arrays import draw_array, holds_objects, of_objects
 from simverify.symbolic.draws.elementwise import map_elements
 from simverify.symbolic.draws.scalars import Draw
 from simverify.symbolic.draws.ufuncs import UFUNCS
@@ -179,9 +179,7 @@ class TorchOps(TorchSpecial):
         if not isinstance(x, np.ndarray):
             return element_of(x, dtype)
         flat = x.ravel().tolist() if holds_objects(x) else list(x.ravel())
-        cast = np.empty(len(flat), dtype=object)
-        cast[:] = [element_of(y, dtype) for y in flat]
-        return cast.reshape(x.shape)
+        return of_objects([element_of(y, dtype) for y in flat]).reshape(x.shape)
 
     def _wrap(self, values: Any, inputs: Any, dtype: torch.dtype | None = None) -> torch.Tensor:
         tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
@@ -225,8 +223,7 @@ class TorchOps(TorchSpecial):
         for part, index in zip(
             parts, [traced] if isinstance(traced, torch.Tensor) else traced, strict=True
         ):
-            chosen = np.empty(part.numel(), dtype=object)
-            chosen[:] = [pool[i] for i in index.reshape(-1).tolist()]
+            chosen = of_objects([pool[i] for i in index.reshape(-1).tolist()])
             self.shadows.write(part, chosen.reshape(tuple(part.shape)))
         return result
 

@@ -12,11 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from simverify.symbolic.draws.arrays import (
-    draw_array,
-    is_symbolic,
-    settle,
-)
+from simverify.symbolic.draws.arrays import draw_array, is_symbolic, settle
 from simverify.symbolic.draws.machine import BFloat16, to_bfloat16
 from simverify.symbolic.draws.scalars import Draw
 from simverify.symbolic.draws.winners import Winner, decided

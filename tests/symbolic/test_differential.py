@@ -1,0 +1,81 @@
+"""Random programs over draws: the law that is computed against real runs of the same text."""
+
+import pytest
+from hypothesis import given, settings
+from support.differential import FALSE_ALARM, Finding, compiled, judge, plain_runs, run_twice
+from support.programs import programs
+
+SAME = {
+    # Values that were once not what the libraries give.
+    "int of a negative": "x = int(rng.integers(-20, 20)); return x % 5",
+    "// of a negative": "x = int(rng.integers(-20, 20)) // 8; return x + 3",
+    "trunc of a negative": "return int(np.trunc(rng.integers(-20, 20) / 8)) + 3",
+    "ceil of an integer": "return math.ceil(rng.integers(0, 40) / 2) % 3",
+    "rint, half to even": "return int(np.rint(rng.integers(0, 40) / 2)) % 4",
+    "round, half to even": "return round(int(rng.integers(0, 40)) / 2) % 4",
+    "sign with zero": "return int(np.sign(rng.integers(-20, 20))) + 1",
+    "uint8 wraps": "return int(rng.integers(0, 20, dtype=np.uint8) * 16) // 64",
+    "uint8 below zero": "return int(rng.integers(0, 20, dtype=np.uint8) - 10 > 100)",
+    "uint8 inverted": "return int(~rng.integers(0, 20, dtype=np.uint8)) // 8 % 4",
+    "int8 negated": "return int(-rng.integers(-128, -100, dtype=np.int8) < 0)",
+    "int32 doubled": "x = rng.integers(0, 2**31 - 1, dtype=np.int32); return int(x * 2 < 0)",
+    "bools added": "a = rng.integers(0, 2, size=2, dtype=bool); return int(a[0] + a[1])",
+    "bools inverted": "return int((~rng.integers(0, 2, size=2, dtype=bool)).sum())",
+    "tobytes": "return rng.integers(0, 200, size=1, dtype=np.uint8).tobytes()[0] % 3",
+    "unpackbits": "return int(np.unpackbits(rng.integers(0, 256, 1, dtype=np.uint8)).sum()) % 5",
+    "item": "return rng.integers(0, 100, dtype=np.uint8).item() * 3 // 100",
+    "isinstance": "return 2 * isinstance(rng.random(), float) + isinstance(rng.integers(9), int)",
+    "~ of numpy's bool": "return int(~(rng.random(2)[0] < 0.3))",
+    "equal integers": "return int(rng.integers(20) == rng.integers(20))",
+    "an integer plus a float": "return int(rng.integers(20) + rng.random() < 3.5)",
+    "falling bounds": "return int(STATE.uniform(2, -1) < 0.5)",
+    "rising bounds alone": "return int(rng.uniform(2, -1) < 0.5)",
+    # Rounding that moves probability.
+    "a snapped coin": "u = rng.random() + 1.5 * 2.0**46 - 1.5 * 2.0**46; return int(u < 0.3)",
+    "swamped in float32": "u = np.float32(65536) + rng.random(1).astype(np.float32) - "
+    "np.float32(65536); return int(u[0] < 0.3)",
+    "a uniform of 16 bits that is 1": "return int(np.float16(rng.random()) == 1)",
+    "16 bits and doubles": "x = 1 / (np.float16(STATE.rand(2)[1] * 7) + 1)\n"
+    "    return int(np.digitize(x, [0.2, 0.5]))",
+    "a grid of its own": "return int(rng.integers(256) / 256 <= 76.5 / 256)",
+    # numpy's own arrays of objects.
+    "a list and a logarithm": "a = np.log(np.array([rng.random(), 0.4]) + 2); return a.argmax()",
+    "appended": "return int((np.log(np.append(rng.random(2), 0.3) + 2) < 0.9).sum())",
+    "clipped": "return int(rng.random(1).astype(np.float32)[0].clip(0.2, 0.6) > 0.5)",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", SAME)
+def test_what_was_found_stays_mended(what):
+    assert run_twice(f"def program(rng):\n    {SAME[what]}\n", seed=12) == "same"
+
+
+TORCH = {
+    "swamped noise": "x = torch.rand(1) + 1e5 - 1e5; return int(x[0] < 0.3)",
+    "half that is 1": "return int(torch.rand(1).half()[0] >= 1)",
+    "bfloat16": "return int((torch.rand(1).bfloat16() * 0.7)[0] < 0.3)",
+    "half is 0": "return int(torch.rand(1, dtype=torch.float16)[0] <= 0)",
+    "uint8": "return int((torch.randint(0, 200, (1,), dtype=torch.uint8) * 2)[0]) // 64",
+    "scalars are float32": "return int(torch.rand(1)[0] < 0.1)",
+}
+
+
+@pytest.mark.parametrize("what", TORCH)
+def test_what_was_found_in_tensors_stays_mended(what):
+    pytest.importorskip("torch")
+    assert run_twice(f"def program(rng):\n    {TORCH[what]}\n", seed=13) == "same"
+
+
+@given(programs())
+@settings(max_examples=40, derandomize=True, database=None, deadline=None)
+def test_random_programs_have_the_law_that_is_computed(text):
+    assert not isinstance(run_twice(text, seed=14, few=300), Finding)
+
+
+def test_another_law_is_told():
+    """Negative control: a coin of .3 is no coin of .31."""
+    program = compiled("def program(rng):\n    return int(rng.random() < 0.31)\n")
+    seen = plain_runs(program, 100_000, 15)
+    assert judge({1: 0.31, 0: 0.69}, 0.0, seen, 100_000)[0] > 1e-3
+    assert judge({1: 0.3, 0: 0.7}, 0.0, seen, 100_000)[0] < FALSE_ALARM
+    assert judge({1: 1.0}, 0.0, seen, 100_000)[0] < FALSE_ALARM
