@@ -9,6 +9,7 @@ import numpy as np
 
 from simverify.auditing.exact.comparison import Comparison, OutputSequence, Place, Stage
 from simverify.auditing.exact.enumerate import MAX_PATHS, SECONDS, law_of_block
+from simverify.auditing.exact.impossible import RARE, impossible_mass, with_impossible
 from simverify.auditing.exact.precision import TOLERANCE, coarsest
 from simverify.auditing.exact.tree import Row, Tree, gaps_by_position, target_tree
 from simverify.symbolic import Enumeration, ExactLaw, Finding
@@ -156,7 +157,7 @@ def compare_tokens(
     emitted = Tree(law.probabilities, row, law.open)
     tvs, worst = gaps_by_position(emitted, target_tree(row))
     position = next((i for i, tv in enumerate(tvs) if tv > bound), None)
-    return Comparison(
+    found = Comparison(
         max_abs_deviation=worst.gap + law.pruned,
         tv=tvs[-1],
         worst=OutputSequence(worst.tokens, worst.one, worst.other),
@@ -171,6 +172,8 @@ def compare_tokens(
         emitted=emitted,
         dtype=coarsest(set(law.dtypes)),
     )
+    mass = impossible_mass(law.probabilities, row) if bound > RARE else 0.0
+    return with_impossible(found, mass, bound)
 
 
 def compare_laws(
@@ -210,7 +213,8 @@ def compare_laws(
     broken = (
         block for block, _, law in laws if any(f.severity == "violation" for f in law.findings)
     )
-    return replace(found, broken=next(broken, None))
+    found = replace(found, broken=next(broken, None))
+    return with_impossible(found, float(emitted[due == 0].sum()), tolerance)
 
 
 def _comparison(
