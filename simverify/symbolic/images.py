@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from simverify.symbolic.draws.scalars import Draw
 from simverify.symbolic.generators.numpy_rng import SymbolicGenerator, SymbolicRandomState
 
 MAX_PARTS = 20_000
@@ -104,6 +105,9 @@ class Reader:
             return (kind, *map(self.image, x))
         if issubclass(kind, np.generic):
             return (kind, x.tobytes())
+        if issubclass(kind, Draw):
+            # It passes for a float, and its value is none.
+            raise Unreadable("a draw")
         if issubclass(kind, _CONSTANTS) or (issubclass(kind, enum.Enum)):
             return self._constant(x)
         if issubclass(kind, type):

@@ -164,6 +164,15 @@ def test_a_constant_seed_repeats():
     assert [f.kind for f in tier.failure.comparison.findings] == ["constant-seed"]
 
 
+@pytest.mark.parametrize("name", ["repeated-stream", "seeded-per-request", "greedy-no-state"])
+def test_faults_that_carry_draws_from_call_to_call_fail(name):
+    fault = FAULTS[name]
+    models = instances_for(fault.contract, 4, 12, seed=0)
+    subject = Subject(name, fault.rule, fault.contract)
+    tier = examine(subject, fault.contract, models, tolerance=None, searching=False)
+    assert tier.failure is not None
+
+
 def test_the_legacy_and_python_generators_repeat_their_constant_seeds():
     assert tier_of(FAULTS["seeded-per-call"].rule).failure is not None
 
