@@ -17,6 +17,7 @@ from simverify.auditing.exact.documents import (
     rows_document,
 )
 from simverify.auditing.exact.enumerate import takes_step_arguments
+from simverify.auditing.exact.hinted import Hints
 from simverify.auditing.exact.instances import instances_for
 from simverify.auditing.exact.precision import TOLERANCE
 from simverify.auditing.exact.tier import ExactTier, examine
@@ -61,10 +62,11 @@ def audit(
     chosen = contract_iv(subject, contract, settings.batch)
     stamp, shared = stamped(), Shared()
     reach = reach_of(subject.rule)
+    hints = Hints.among(reach.numbers, chosen, settings.gamma, settings.vocab_size)
     watch = Watch(reach.codes, always=settings.strict_coverage)
     with contained() as noise, watching(watch):
         try:
-            run = _audit(subject, chosen, settings, reproduce, say)
+            run = _audit(subject, chosen, settings, hints, reproduce, say)
             changed = shared.restore()
         except Exception:
             # What the code replaced is as likely to stop us as the code.
@@ -79,7 +81,7 @@ def audit(
                     run, verdict="FAIL", findings=findings, inconclusive=None, refuted=()
                 )
     if watch.watched:
-        run = _covered(run, watch, settings)
+        run = _covered(run, watch, hints, settings)
     if noise.size:
         note = (
             f"prints: {noise.size:,} bytes, of which none are shown; the first are {noise.line!r}"
@@ -88,9 +90,12 @@ def audit(
     return run
 
 
-def _covered(run: doc.AuditRun, watch: Watch, settings: AuditSettings) -> doc.AuditRun:
+def _covered(
+    run: doc.AuditRun, watch: Watch, hints: Hints, settings: AuditSettings
+) -> doc.AuditRun:
     """Return ``run`` with what its calls reached; a FAIL where all lines were asked for."""
     found = coverage_of(list(watch.instructions.values()), watch.calls, watch.watched)
+    found = msgspec.structs.replace(found, numbers=hints.numbers)
     run = msgspec.structs.replace(run, coverage=found)
     if not (settings.strict_coverage and found.not_reached):
         return run
@@ -125,6 +130,7 @@ def _audit(
     subject: Subject,
     chosen: Contract,
     settings: AuditSettings,
+    hints: Hints,
     reproduce: str | None,
     say: Callable[[str], None],
 ) -> doc.AuditRun:
@@ -139,6 +145,7 @@ def _audit(
     if tolerance is None:
         tolerance = subject.tolerance  # None: by the precision that is met
     models = instances_for(chosen, settings.gamma, settings.vocab_size, settings.seed, settings.eos)
+    models += hints.models(chosen, settings.eos)
     hung = any(probe.hung for probe in probes)
     tier = ExactTier()
     if not hung:  # more of it would only hang again

@@ -57,6 +57,14 @@ too short for them. Drafts of few tokens keep the paths few.
 """
 
 
+NEAR_ONE: tuple[Pair, ...] = (
+    ((999, 501, 500), (1_000, 500, 500)),
+    ((9_995, 5_003, 5_002), (10_000, 5_000, 5_000)),
+    ((99_999, 50_001, 50_000), (100_000, 50_000, 50_000)),
+)
+"""Ratios p/q just under 1 and just above: what is nearly always accepted still takes a coin."""
+
+
 def large_rows(rng: random.Random, vocab: int, most: int) -> list[Pair]:
     """Random rows whose targets hold every token and whose drafts hold ``most``."""
 
@@ -81,10 +89,14 @@ def random_rows(rng: random.Random, vocab: int, count: int) -> list[Pair]:
 def sweep() -> Iterator[Pair]:
     """Yield rows of two tokens whose q steps through (0, 1) by .01, with p/q all over (0, 1).
 
-    Code that goes wrong for probabilities or ratios of a narrow range goes wrong on one.
+    Code that goes wrong for probabilities or ratios of a narrow range goes wrong on one. Then rows
+    of three tokens with p/q next to 1, and with p and q next to 0 and 1.
     """
     golden = (math.sqrt(5) - 1) / 2
     for k in range(100):
         q = 100 * k + 50
         p = max(1, round(q * ((k + 1) * golden % 1)))
         yield (p, 10_000 - p), (q, 10_000 - q)
+    yield from NEAR_ONE
+    yield (1, 5_000_000, 4_999_999), (2, 4_999_999, 4_999_999)
+    yield (9_999_996, 3, 1), (9_999_990, 4, 6)

@@ -18,6 +18,7 @@ import numpy as np
 
 from simverify.auditing.exact.instance_rows import (
     LARGE,
+    NEAR_ONE,
     ROWS,
     Pair,
     Weights,
@@ -148,7 +149,9 @@ def battery(max_gamma: int, max_vocab: int, *, seed: int = 0) -> Iterator[SmallM
     fitting = [m for m in models if m.gamma <= max_gamma and m.vocab_size <= max_vocab]
     yield from sorted(fitting, key=lambda m: ((2 * m.vocab_size) ** m.gamma * m.vocab_size, m.name))
     yield from (
-        _small(f"{_SWEEP} {i}, V=2, one row", 1, [pair]) for i, pair in enumerate(sweep(), 1)
+        _small(f"{_SWEEP} {i}, V={len(pair[0])}, one row", 1, [pair])
+        for i, pair in enumerate(sweep(), 1)
+        if len(pair[0]) <= max_vocab
     )
 
 
@@ -221,6 +224,8 @@ def _step_only(eos: int | None) -> Iterator[SmallModel]:
         "sparse, V=3, gamma=3, whole block", 3,
         ((2, 3, 4), (3, 1, 2), (1, 5, 2)), ((0, 1, 0), (1, 0, 0), (0, 0, 1)),
     )  # fmt: skip
+    targets, drafts = zip(*NEAR_ONE, strict=True)
+    yield SmallModel("nearly equal, V=3, gamma=1", 1, targets, drafts)
     for vocab, gamma, targets, drafts in (
         (2, 2, ((1, 2), (3, 1), (2, 3)), ((2, 1), (1, 1), (4, 1))),
         (3, 1, ((5, 1, 6), (6, 3, 3), (4, 2, 6)), ((6, 2, 4), (5, 6, 1), (2, 9, 1))),

@@ -11,6 +11,7 @@ from simverify.auditing.exact.instances import SmallModel, battery, instances_fo
 from simverify.auditing.exact.search import search
 from simverify.auditing.exact.tier import examine
 from simverify.auditing.subject import Subject
+from simverify.verifiers import VERIFIERS
 
 MODELS = list(battery(4, 12))
 
@@ -246,3 +247,18 @@ def test_the_search_ends_with_its_paths_and_keeps_its_answers(monkeypatch):
         monkeypatch.setattr(exact_tier, "SEARCH_BUDGET", budget)
         examine(Subject("mine", rule, None), "verify", MODELS[:1], tolerance=1e-9)
     assert asked[0] == asked[1] < asked[2] == asked[3]
+
+
+def test_a_ratio_just_under_one_is_accepted_by_a_coin():
+    """A right rule takes one; a rule that saves it there is off on rows that are nearly equal."""
+
+    def saving(target, draft, drafted, rng):
+        for i, x in enumerate(drafted):
+            if 0.995 < target[i, x] / draft[i, x] < 1:
+                return [*map(int, drafted[: i + 1])]
+        return VERIFIERS["token"].rule(target, draft, drafted, rng)
+
+    near = [m for m in battery(1, 3) if m.name.startswith("sweep") and m.vocab_size == 3]
+    for rule, fails in ((saving, True), (VERIFIERS["token"].rule, False)):
+        tier = examine(Subject("r", rule, None), "verify", near, tolerance=None, searching=False)
+        assert (tier.failure is not None) == fails
