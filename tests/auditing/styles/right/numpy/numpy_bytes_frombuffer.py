@@ -1,0 +1,27 @@
+"""A uniform from the generator's bytes, read back as uint64 by frombuffer."""
+
+import numpy as np
+
+CONTRACT = "verify"
+
+
+def coin(a, rng):
+    word = np.frombuffer(rng.bytes(8), dtype=np.uint64)[0]
+    return float(word >> np.uint64(11)) * 2.0**-53 < a
+
+
+def draw(w, rng):
+    return int(rng.choice(len(w), p=w))
+
+
+def verify(target_probs, draft_probs, draft_tokens, rng):
+    kept = []
+    for i, x in enumerate(draft_tokens):
+        p, q = target_probs[i], draft_probs[i]
+        ratio = p[x] / q[x]
+        if ratio >= 1 or coin(ratio, rng):
+            kept.append(int(x))
+            continue
+        residual = np.maximum(p - q, 0)
+        return [*kept, draw(residual / residual.sum(), rng)]
+    return [*kept, draw(target_probs[-1], rng)]

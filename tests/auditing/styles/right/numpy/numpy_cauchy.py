@@ -1,0 +1,26 @@
+"""A Cauchy variate against its quantile at the ratio."""
+
+import numpy as np
+
+CONTRACT = "verify"
+
+
+def coin(a, rng):
+    return rng.standard_cauchy() < np.tan(np.pi * (a - 0.5))
+
+
+def draw(w, rng):
+    return int(rng.choice(len(w), p=w))
+
+
+def verify(target_probs, draft_probs, draft_tokens, rng):
+    kept = []
+    for i, x in enumerate(draft_tokens):
+        p, q = target_probs[i], draft_probs[i]
+        ratio = p[x] / q[x]
+        if ratio >= 1 or coin(ratio, rng):
+            kept.append(int(x))
+            continue
+        residual = np.maximum(p - q, 0)
+        return [*kept, draw(residual / residual.sum(), rng)]
+    return [*kept, draw(target_probs[-1], rng)]

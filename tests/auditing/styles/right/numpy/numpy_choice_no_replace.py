@@ -1,0 +1,26 @@
+"""One token drawn `without replacement`: of one draw that is the same law."""
+
+import numpy as np
+
+CONTRACT = "verify"
+
+
+def draw(w, rng):
+    return int(rng.choice(len(w), size=1, replace=False, p=w, shuffle=False)[0])
+
+
+def coin(a, rng):
+    return rng.random() < a
+
+
+def verify(target_probs, draft_probs, draft_tokens, rng):
+    kept = []
+    for i, x in enumerate(draft_tokens):
+        p, q = target_probs[i], draft_probs[i]
+        ratio = p[x] / q[x]
+        if ratio >= 1 or coin(ratio, rng):
+            kept.append(int(x))
+            continue
+        residual = np.maximum(p - q, 0)
+        return [*kept, draw(residual / residual.sum(), rng)]
+    return [*kept, draw(target_probs[-1], rng)]

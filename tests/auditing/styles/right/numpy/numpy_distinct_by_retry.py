@@ -1,0 +1,29 @@
+"""Two different cells of twenty are drawn by retries, and their order is the coin."""
+
+import numpy as np
+
+CONTRACT = "verify"
+
+
+def coin(a, rng):
+    one = two = rng.integers(20)
+    while one == two:
+        two = rng.integers(20)
+    return ((one > two) + rng.random()) / 2 < a
+
+
+def draw(w, rng):
+    return int(rng.choice(len(w), p=w))
+
+
+def verify(target_probs, draft_probs, draft_tokens, rng):
+    kept = []
+    for i, x in enumerate(draft_tokens):
+        p, q = target_probs[i], draft_probs[i]
+        ratio = p[x] / q[x]
+        if ratio >= 1 or coin(ratio, rng):
+            kept.append(int(x))
+            continue
+        residual = np.maximum(p - q, 0)
+        return [*kept, draw(residual / residual.sum(), rng)]
+    return [*kept, draw(target_probs[-1], rng)]

@@ -1,0 +1,30 @@
+"""Uniforms are written into a float64 work array first, as compiled-minded code does."""
+
+import numpy as np
+
+CONTRACT = "verify"
+
+
+WORK = np.zeros(64)
+
+
+def coin(a, rng):
+    WORK[3] = rng.random()
+    return bool(WORK[3] < a)
+
+
+def draw(w, rng):
+    return int(rng.choice(len(w), p=w))
+
+
+def verify(target_probs, draft_probs, draft_tokens, rng):
+    kept = []
+    for i, x in enumerate(draft_tokens):
+        p, q = target_probs[i], draft_probs[i]
+        ratio = p[x] / q[x]
+        if ratio >= 1 or coin(ratio, rng):
+            kept.append(int(x))
+            continue
+        residual = np.maximum(p - q, 0)
+        return [*kept, draw(residual / residual.sum(), rng)]
+    return [*kept, draw(target_probs[-1], rng)]

@@ -1,0 +1,27 @@
+"""int of a negative integer draw is that integer: -32 to -1 are 32 cells."""
+
+import numpy as np
+
+CONTRACT = "verify"
+
+
+def coin(a, rng):
+    cell = -int(rng.integers(-32, 0)) - 1
+    return (cell + rng.random()) / 32 < a
+
+
+def draw(w, rng):
+    return int(rng.choice(len(w), p=w))
+
+
+def verify(target_probs, draft_probs, draft_tokens, rng):
+    kept = []
+    for i, x in enumerate(draft_tokens):
+        p, q = target_probs[i], draft_probs[i]
+        ratio = p[x] / q[x]
+        if ratio >= 1 or coin(ratio, rng):
+            kept.append(int(x))
+            continue
+        residual = np.maximum(p - q, 0)
+        return [*kept, draw(residual / residual.sum(), rng)]
+    return [*kept, draw(target_probs[-1], rng)]

@@ -1,0 +1,31 @@
+"""Uniforms are drawn 32 at a time into a module's list; what a call leaves serves the next one."""
+
+import numpy as np
+
+CONTRACT = "verify"
+
+
+LEFT = []
+
+
+def coin(a, rng):
+    if not LEFT:
+        LEFT.extend(rng.random(32))
+    return LEFT.pop() < a
+
+
+def draw(w, rng):
+    return int(rng.choice(len(w), p=w))
+
+
+def verify(target_probs, draft_probs, draft_tokens, rng):
+    kept = []
+    for i, x in enumerate(draft_tokens):
+        p, q = target_probs[i], draft_probs[i]
+        ratio = p[x] / q[x]
+        if ratio >= 1 or coin(ratio, rng):
+            kept.append(int(x))
+            continue
+        residual = np.maximum(p - q, 0)
+        return [*kept, draw(residual / residual.sum(), rng)]
+    return [*kept, draw(target_probs[-1], rng)]

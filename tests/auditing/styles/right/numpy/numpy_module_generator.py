@@ -1,0 +1,29 @@
+"""A module's own generator, made at import with entropy of the system."""
+
+import numpy as np
+
+CONTRACT = "verify"
+
+
+OWN = np.random.Generator(np.random.SFC64())
+
+
+def coin(a, rng):
+    return OWN.random() < a
+
+
+def draw(w, rng):
+    return int(OWN.choice(len(w), p=w))
+
+
+def verify(target_probs, draft_probs, draft_tokens, rng):
+    kept = []
+    for i, x in enumerate(draft_tokens):
+        p, q = target_probs[i], draft_probs[i]
+        ratio = p[x] / q[x]
+        if ratio >= 1 or coin(ratio, rng):
+            kept.append(int(x))
+            continue
+        residual = np.maximum(p - q, 0)
+        return [*kept, draw(residual / residual.sum(), rng)]
+    return [*kept, draw(target_probs[-1], rng)]

@@ -1,0 +1,31 @@
+"""Rows are walked with nditer and ndenumerate, a coin for each element that has a chance."""
+
+import numpy as np
+
+CONTRACT = "verify"
+
+
+def draw(w, rng):
+    u = rng.random()
+    for (x,), weight in np.ndenumerate(w):
+        if u < weight:
+            return x
+        u -= weight
+    return int(w.argmax())
+
+
+def coin(a, rng):
+    return rng.random() < a
+
+
+def verify(target_probs, draft_probs, draft_tokens, rng):
+    kept = []
+    for i, x in enumerate(draft_tokens):
+        p, q = target_probs[i], draft_probs[i]
+        ratio = p[x] / q[x]
+        if ratio >= 1 or coin(ratio, rng):
+            kept.append(int(x))
+            continue
+        residual = np.maximum(p - q, 0)
+        return [*kept, draw(residual / residual.sum(), rng)]
+    return [*kept, draw(target_probs[-1], rng)]

@@ -1,0 +1,28 @@
+"""Uniforms are the words that a seed sequence makes of drawn entropy."""
+
+import numpy as np
+
+CONTRACT = "verify"
+
+
+def coin(a, rng):
+    entropy = int(rng.integers(2**63)) << 63 | int(rng.integers(2**63))
+    words = np.random.SeedSequence(entropy).generate_state(2, np.uint64)
+    return int(words[0] >> np.uint64(11)) * 2.0**-53 < a
+
+
+def draw(w, rng):
+    return int(rng.choice(len(w), p=w))
+
+
+def verify(target_probs, draft_probs, draft_tokens, rng):
+    kept = []
+    for i, x in enumerate(draft_tokens):
+        p, q = target_probs[i], draft_probs[i]
+        ratio = p[x] / q[x]
+        if ratio >= 1 or coin(ratio, rng):
+            kept.append(int(x))
+            continue
+        residual = np.maximum(p - q, 0)
+        return [*kept, draw(residual / residual.sum(), rng)]
+    return [*kept, draw(target_probs[-1], rng)]

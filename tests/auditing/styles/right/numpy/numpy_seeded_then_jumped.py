@@ -1,0 +1,19 @@
+"""Coins and tokens from a drawn PCG64 and from its jumped twin: two disjoint stretches."""
+
+import numpy as np
+
+CONTRACT = "verify"
+
+
+def verify(target_probs, draft_probs, draft_tokens, rng):
+    bits = np.random.PCG64(int(rng.integers(2**63)))
+    near, far = np.random.Generator(bits), np.random.Generator(bits.jumped())
+    for i, x in enumerate(draft_tokens):
+        p, q = target_probs[i], draft_probs[i]
+        if near.random() * q[x] >= p[x]:
+            w = np.maximum(p - q, 0)
+            break
+    else:
+        i, w = len(draft_tokens), target_probs[-1]
+    cdf = np.cumsum(w / w.sum())
+    return [*draft_tokens[:i], int(np.searchsorted(cdf[:-1], far.random(), side="right"))]

@@ -1,0 +1,30 @@
+"""The generator's state is read for a log and never put back."""
+
+import numpy as np
+
+CONTRACT = "verify"
+
+
+LOG = [None]
+
+
+def coin(a, rng):
+    LOG[0] = rng.bit_generator.state
+    return rng.random() < a
+
+
+def draw(w, rng):
+    return int(rng.choice(len(w), p=w))
+
+
+def verify(target_probs, draft_probs, draft_tokens, rng):
+    kept = []
+    for i, x in enumerate(draft_tokens):
+        p, q = target_probs[i], draft_probs[i]
+        ratio = p[x] / q[x]
+        if ratio >= 1 or coin(ratio, rng):
+            kept.append(int(x))
+            continue
+        residual = np.maximum(p - q, 0)
+        return [*kept, draw(residual / residual.sum(), rng)]
+    return [*kept, draw(target_probs[-1], rng)]

@@ -1,0 +1,30 @@
+"""A rejection loop with a squeeze: small coins are accepted before the weight is computed."""
+
+import numpy as np
+
+CONTRACT = "verify"
+
+
+def draw(w, rng):
+    sure = w.min() / w.max()
+    while True:
+        x, u = int(rng.integers(len(w))), rng.random()
+        if u < sure or u < w[x] / w.max():
+            return x
+
+
+def coin(a, rng):
+    return rng.random() < a
+
+
+def verify(target_probs, draft_probs, draft_tokens, rng):
+    kept = []
+    for i, x in enumerate(draft_tokens):
+        p, q = target_probs[i], draft_probs[i]
+        ratio = p[x] / q[x]
+        if ratio >= 1 or coin(ratio, rng):
+            kept.append(int(x))
+            continue
+        residual = np.maximum(p - q, 0)
+        return [*kept, draw(residual / residual.sum(), rng)]
+    return [*kept, draw(target_probs[-1], rng)]

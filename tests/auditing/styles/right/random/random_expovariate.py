@@ -1,0 +1,28 @@
+"""Two exponentials race with the ratio and its complement as rates."""
+
+import random
+
+import numpy as np
+
+CONTRACT = "verify"
+
+
+def coin(a, rng):
+    return random.expovariate(1.0) * (1 - a) < random.expovariate(1.0) * a
+
+
+def draw(w, rng):
+    return int(rng.choice(len(w), p=w))
+
+
+def verify(target_probs, draft_probs, draft_tokens, rng):
+    kept = []
+    for i, x in enumerate(draft_tokens):
+        p, q = target_probs[i], draft_probs[i]
+        ratio = p[x] / q[x]
+        if ratio >= 1 or coin(ratio, rng):
+            kept.append(int(x))
+            continue
+        residual = np.maximum(p - q, 0)
+        return [*kept, draw(residual / residual.sum(), rng)]
+    return [*kept, draw(target_probs[-1], rng)]

@@ -1,0 +1,29 @@
+"""Gumbel variates of scipy.stats over log weights of xlogy-free logs."""
+
+import numpy as np
+from scipy import stats
+
+CONTRACT = "verify"
+
+
+def draw(w, rng):
+    noise = stats.gumbel_r.rvs(size=len(w), random_state=rng)
+    with np.errstate(divide="ignore"):
+        return int(np.argmax(np.log(w) + noise))
+
+
+def coin(a, rng):
+    return rng.random() < a
+
+
+def verify(target_probs, draft_probs, draft_tokens, rng):
+    kept = []
+    for i, x in enumerate(draft_tokens):
+        p, q = target_probs[i], draft_probs[i]
+        ratio = p[x] / q[x]
+        if ratio >= 1 or coin(ratio, rng):
+            kept.append(int(x))
+            continue
+        residual = np.maximum(p - q, 0)
+        return [*kept, draw(residual / residual.sum(), rng)]
+    return [*kept, draw(target_probs[-1], rng)]

@@ -1,0 +1,20 @@
+"""torch.default_generator handed over by name, as functions with a default argument do."""
+
+import torch
+
+CONTRACT = "verify"
+
+
+def verify(target_probs, draft_probs, draft_tokens, rng):
+    p, q = torch.from_numpy(target_probs), torch.from_numpy(draft_probs)
+    for i, token in enumerate(draft_tokens):
+        if (
+            torch.rand(1, generator=torch.default_generator, dtype=torch.float64)
+            >= p[i, token] / q[i, token]
+        ):
+            rest = (p[i] - q[i]).clamp(min=0)
+            return [
+                *draft_tokens[:i],
+                torch.multinomial(rest, 1, generator=torch.default_generator).item(),
+            ]
+    return [*draft_tokens, torch.multinomial(p[-1], 1, generator=torch.default_generator).item()]

@@ -1,0 +1,16 @@
+"""A torch.Generator inside the call, seeded with a 63-bit integer drawn from rng."""
+
+import torch
+
+CONTRACT = "verify"
+
+
+def verify(target_probs, draft_probs, draft_tokens, rng):
+    g = torch.Generator()
+    g.manual_seed(int(rng.integers(0, 2**63 - 1)))
+    p, q = torch.from_numpy(target_probs), torch.from_numpy(draft_probs)
+    for i, token in enumerate(draft_tokens):
+        if torch.rand(1, generator=g, dtype=torch.float64) >= p[i, token] / q[i, token]:
+            rest = (p[i] - q[i]).clamp(min=0)
+            return [*draft_tokens[:i], torch.multinomial(rest, 1, generator=g).item()]
+    return [*draft_tokens, torch.multinomial(p[-1], 1, generator=g).item()]

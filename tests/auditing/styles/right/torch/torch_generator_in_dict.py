@@ -1,0 +1,17 @@
+"""A generator with entropy of the system, kept in a dict of a dict."""
+
+import torch
+
+CONTRACT = "verify"
+ENGINE = {"rank": {0: torch.Generator()}}
+ENGINE["rank"][0].seed()
+
+
+def verify(target_probs, draft_probs, draft_tokens, rng):
+    g = ENGINE["rank"][0]
+    p, q = torch.from_numpy(target_probs), torch.from_numpy(draft_probs)
+    for i, token in enumerate(draft_tokens):
+        if torch.rand(1, generator=g, dtype=torch.float64) >= p[i, token] / q[i, token]:
+            rest = (p[i] - q[i]).clamp(min=0)
+            return [*draft_tokens[:i], torch.multinomial(rest, 1, generator=g).item()]
+    return [*draft_tokens, torch.multinomial(p[-1], 1, generator=g).item()]

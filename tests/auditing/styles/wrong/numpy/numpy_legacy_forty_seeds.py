@@ -1,0 +1,30 @@
+"""np.random.seed with an integer below forty before every coin.
+
+The coin is off by up to 0.074: true TV that times q(x), at V = 2 and gamma = 1.
+"""
+
+import numpy as np
+
+CONTRACT = "verify"
+
+
+def coin(a, rng):
+    np.random.seed(rng.integers(40))
+    return np.random.rand() < a
+
+
+def draw(w, rng):
+    return int(rng.choice(len(w), p=w))
+
+
+def verify(target_probs, draft_probs, draft_tokens, rng):
+    kept = []
+    for i, x in enumerate(draft_tokens):
+        p, q = target_probs[i], draft_probs[i]
+        ratio = p[x] / q[x]
+        if ratio >= 1 or coin(ratio, rng):
+            kept.append(int(x))
+            continue
+        residual = np.maximum(p - q, 0)
+        return [*kept, draw(residual / residual.sum(), rng)]
+    return [*kept, draw(target_probs[-1], rng)]

@@ -1,0 +1,35 @@
+"""The bit comparison stops after six bits and accepts.
+
+True TV 0.0156 on the instance that the audit shows (V = 2, gamma = 1), exact.
+"""
+
+import numpy as np
+
+CONTRACT = "verify"
+
+
+def coin(a, rng):
+    for _ in range(6):
+        a *= 2
+        digit = int(a >= 1)
+        a -= digit
+        if rng.integers(2) != digit:
+            return bool(digit)
+    return True
+
+
+def draw(w, rng):
+    return int(rng.choice(len(w), p=w))
+
+
+def verify(target_probs, draft_probs, draft_tokens, rng):
+    kept = []
+    for i, x in enumerate(draft_tokens):
+        p, q = target_probs[i], draft_probs[i]
+        ratio = p[x] / q[x]
+        if ratio >= 1 or coin(ratio, rng):
+            kept.append(int(x))
+            continue
+        residual = np.maximum(p - q, 0)
+        return [*kept, draw(residual / residual.sum(), rng)]
+    return [*kept, draw(target_probs[-1], rng)]

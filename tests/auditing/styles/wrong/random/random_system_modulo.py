@@ -1,0 +1,48 @@
+"""A system random byte modulo V as the alias column, with V that does not divide 32.
+
+Columns 0 and 1 get 11 of 32 chances, column 2 has 10 (V = 3): true TV about .02 of a draw.
+"""
+
+import random
+
+import numpy as np
+
+CONTRACT = "verify"
+
+
+def alias_table(w):
+    """Vose's two piles: probability of the own token and the other token, by column."""
+    scaled, other = (np.asarray(w) * len(w)).tolist(), list(range(len(w)))
+    small = [i for i, s in enumerate(scaled) if s < 1]
+    large = [i for i, s in enumerate(scaled) if s >= 1]
+    while small and large:
+        low, high = small.pop(), large.pop()
+        other[low] = high
+        scaled[high] -= 1 - scaled[low]
+        (small if scaled[high] < 1 else large).append(high)
+    for i in [*small, *large]:
+        scaled[i] = 1.0
+    return scaled, other
+
+
+def draw(w, rng):
+    own, other = alias_table(w)
+    column = random.SystemRandom().getrandbits(5) % len(w)
+    return column if rng.random() < own[column] else other[column]
+
+
+def coin(a, rng):
+    return rng.random() < a
+
+
+def verify(target_probs, draft_probs, draft_tokens, rng):
+    kept = []
+    for i, x in enumerate(draft_tokens):
+        p, q = target_probs[i], draft_probs[i]
+        ratio = p[x] / q[x]
+        if ratio >= 1 or coin(ratio, rng):
+            kept.append(int(x))
+            continue
+        residual = np.maximum(p - q, 0)
+        return [*kept, draw(residual / residual.sum(), rng)]
+    return [*kept, draw(target_probs[-1], rng)]
