@@ -22,7 +22,8 @@ from simverify.symbolic.draws.scalars import Draw
 from simverify.symbolic.draws.ufuncs import log_of
 from simverify.symbolic.draws.uniforms import Uniform, on_grid
 from simverify.symbolic.errors import FloatOfDraw
-from simverify.symbolic.source import Source, Stream
+from simverify.symbolic.source import Source
+from simverify.symbolic.streams import Stream
 
 _SUM_TOLERANCE = 1.5e-8
 
@@ -236,7 +237,8 @@ def integer_below(n: int, u: Any, low: int = 0, kind: Any = int) -> Any:
         return kind(low + min(int(n * u), n - 1))
     if n <= FEW_CELLS:
         return kind(low + u.locate([i / n for i in range(1, n)]))
-    u.source.sequences.values[id(u)] = n
+    path: Any = u.source
+    path.sequences.values[id(u)] = n
     drawn = on_grid(u, integers_from(low, n, kind), min(n, DOUBLE_POINTS))
     form = IDENTITY.affine(n, low)
     drawn = Draw(drawn.atom, form if n >= MANY else form.floor(), drawn.machine)

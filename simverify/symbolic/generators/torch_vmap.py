@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch._functorch import apis, vmap
-from torch.utils._pytree import tree_flatten, tree_unflatten
+from torch.utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_unflatten
 
 from simverify.symbolic.source import Source
 
@@ -50,7 +50,7 @@ def row_by_row(source: Source, drawn_by_torch: Callable[[], int]) -> Callable[..
 def _stacked(outputs: list[Any], out_dims: Any) -> Any:
     flat = [tree_flatten(output) for output in outputs]
     spec = flat[0][1]
-    dims = vmap._broadcast_to_and_flatten(out_dims, spec)
+    dims = _broadcast_to_and_flatten(out_dims, spec)
     if dims is None:
         raise ValueError(f"vmap: out_dims={out_dims} does not fit what the function returns")
     columns = zip(*(leaves for leaves, _ in flat), strict=True)
