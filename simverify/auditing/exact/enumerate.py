@@ -247,6 +247,8 @@ def read_tokens(result: Any) -> Tokens:
 
 
 def _token(x: Any) -> int:
+    if type(x) is int:
+        return x
     if isinstance(x, int | np.integer) and not isinstance(x, bool):
         return int(x)
     if isinstance(x, Draw):

@@ -1,6 +1,6 @@
 """Do the calls and the rows of a batch depend on each other? Pairs of emissions of one instance.
 
-Consecutive calls, rows at a few lags, and for what these pool away every single pair of rows,
+Consecutive calls, calls and rows at a few lags, and for what these pool away every single pair of rows,
 within a call and from one call to the next: row 3 may share row 10's stream alone, and row 0
 may go on with what the last row of the call before has left.
 """
@@ -18,6 +18,10 @@ from simverify.stats.pits.correlation import MIN_PAIRS, PairSums
 
 MAX_ROWS = 256
 """Rows of a batch whose pairs are tested one by one; of larger ones, the first so many."""
+
+
+CALLS_APART = (2, 3, 8, 64, 256)
+"""Coins that come back: every second block those of a few calls before, rings of 64 and 256."""
 
 
 def independence_tests(
@@ -47,6 +51,7 @@ def _lags(
 ) -> Iterator[stats.TestResult]:
     n = len(codes)
     lags = {"consecutive calls": (size, n)}
+    lags |= {f"calls {k} apart": (k * size, n) for k in CALLS_APART if 2 * k * size <= n}
     lags |= {
         f"batch rows {lag} apart": (lag, size)
         for lag in sorted({1, 2, size // 2})

@@ -13,6 +13,9 @@ from simverify.stats.planning.looks import LOOKS
 PILOT_TRIALS = 1024
 """They size the run and never enter its tests."""
 
+ROOM = 0.95
+"""Part of the TV asked for that is planned with: a right verifier's own sway stays below it."""
+
 MARGIN = 1.06
 """Trials above what the pilot asks for: the pilot's own error, and whole tokens."""
 
@@ -115,7 +118,7 @@ def _trials(pilot: Runner, alpha: float, detect: float, power: float) -> int:
     most = 1024
 
     def fits(trials: int) -> bool:
-        aim = detect * (1.0 - SWAY / math.sqrt(trials))
+        aim = ROOM * detect * (1.0 - SWAY / math.sqrt(trials))
         return _promise(pilot, trials, alpha, power) <= aim
 
     while not fits(most) and most < 1 << 40:
