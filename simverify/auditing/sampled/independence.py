@@ -1,8 +1,8 @@
 """Do the calls and the rows of a batch depend on each other? Pairs of emissions of one instance.
 
-Consecutive calls, calls and rows at a few lags, and for what these pool away every single pair of rows,
-within a call and from one call to the next: row 3 may share row 10's stream alone, and row 0
-may go on with what the last row of the call before has left.
+Consecutive calls, calls and rows at a few lags, and for what these pool away every single pair
+of rows, within a call and from one call to the next: row 3 may share row 10's stream alone, and
+row 0 may go on with what the last row of the call before has left.
 """
 
 import math
