@@ -71,7 +71,9 @@ class LinearTest:
     def log_pvalue(self, target: Rows, totals: Floats, statistic: float) -> float:
         """Log p-value of the sum, given the tokens (contexts,) in each context."""
         if self.kind == "ratio":
-            return log_sum_sf(self.values, target, totals, statistic)
+            most = np.where(target > 0.0, self.values, -math.inf).max(axis=1)
+            # No statistic lies above the largest sum, but for its rounding.
+            return log_sum_sf(self.values, target, totals, max(totals @ most - statistic, 0.0))
         used = totals > 0
         rows, scores = target[used], self.values[used]
         deviation = statistic - float(totals[used] @ (rows * scores).sum(axis=1))

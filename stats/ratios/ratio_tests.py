@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from simverify.stats._checks import Floats, count_rows, open_unit
+from simverify.stats._checks import Floats, Ints, count_rows, open_unit
 from simverify.stats.planning.eprocess import eprocess_growth
 from simverify.stats.ratios.ratio_factors import log_ratios, mixed_ratios
 from simverify.stats.ratios.sums import STRENGTHS, RatioSums, ratio_sums
 from simverify.stats.results import TestResult
-from simverify.stats.tails.sum_tails import log_sum_bound, log_sum_sf
+from simverify.stats.tails.sum_tails import log_sum_bound, log_sum_sf, sum_deficit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,16 +142,16 @@ def ratio_test(
     return _result(test, sums, beta)
 
 
-def _log_pvalue(array: Any, rows: Floats, totals: Any, values: Floats, ball: float) -> float:
+def _log_pvalue(array: Ints, rows: Floats, totals: Ints, values: Floats, ball: float) -> float:
     seen = values[array > 0]
     if (seen == -math.inf).any():
         return 0.0
     if (seen == math.inf).any():
         return -math.inf
-    threshold = float((array[array > 0] * seen).sum())
     if ball:
+        threshold = float((array[array > 0] * seen).sum())
         return log_sum_bound(values, rows, totals, threshold, ball=ball)
-    return log_sum_sf(values, rows, totals, threshold)
+    return log_sum_sf(values, rows, totals, sum_deficit(values, rows, array))
 
 
 def _smallest_for_all(found: Any) -> float:

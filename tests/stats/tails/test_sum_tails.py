@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from simverify.stats.tails.sum_tails import log_sum_bound, log_sum_sf
+from simverify.stats.tails.sum_tails import log_sum_bound, log_sum_sf, sum_deficit
+
+
+def tail(values, rows, totals, threshold):
+    """Log of P(sum >= threshold), for values that are finite where their rows are positive."""
+    most = np.where(rows > 0, values, -math.inf).max(axis=1)
+    return log_sum_sf(values, rows, totals, float(totals @ most) - threshold)
 
 
 def exact_law(values, rows, totals):
@@ -48,7 +54,7 @@ def test_never_below_the_exact_tail():
             last = int(np.searchsorted(-sums, -sums[at] + 1e-9 * abs(sums[at]), side="right"))
             if tails[last - 1] > 0.1:
                 continue
-            bound = math.exp(log_sum_sf(values, rows, totals, float(sums[at])))
+            bound = math.exp(tail(values, rows, totals, float(sums[at])))
             assert bound >= tails[last - 1] * (1 - 1e-9)
             checked += 1
             without_lattice += bound * 0.8 < tails[last - 1]
@@ -72,7 +78,7 @@ def test_binomial_tails_at_any_depth(log_tail):
             total += term
             term *= mpmath.mpf(n - j) / (j + 1) * p / (1 - p)
         exact = float(mpmath.log(total))
-    got = log_sum_sf(np.array([[0.0, value]]), np.array([[1 - p, p]]), np.array([n]), k * value)
+    got = tail(np.array([[0.0, value]]), np.array([[1 - p, p]]), np.array([n]), k * value)
     assert math.isfinite(got)
     assert got == pytest.approx(exact, abs=2e-3)
 
@@ -87,7 +93,7 @@ def test_close_to_a_smooth_law():
     deviation = math.sqrt(variance)
     widest = float(np.ptp(values, axis=1).max())
     for z in (2.0, 5.0):
-        got = log_sum_sf(values, rows, totals, float(totals @ means) + z * deviation)
+        got = tail(values, rows, totals, float(totals @ means) + z * deviation)
         lattice = z * widest / (2 * deviation)
         assert -0.01 < got - stats.norm.logsf(z) < 0.01 + lattice < 0.04
 
@@ -95,30 +101,61 @@ def test_close_to_a_smooth_law():
 def test_edges():
     rows, totals = np.array([[0.25, 0.25, 0.5]]), np.array([10])
     values = np.array([[1.0, 1.0, 0.0]])
-    assert log_sum_sf(values, rows, totals, 10.0) == pytest.approx(10 * math.log(0.5))
-    assert log_sum_sf(values, rows, totals, 10.1) == -math.inf
+    assert log_sum_sf(values, rows, totals, 0.0) == pytest.approx(10 * math.log(0.5))
+    assert log_sum_sf(values, rows, totals, -0.1) == -math.inf
     assert log_sum_sf(values, rows, totals, 5.0) == 0.0
     # A token that makes the sum -inf leaves the rest of the mass.
     cut = np.array([[-math.inf, 1.0, 0.0]])
-    assert log_sum_sf(cut, rows, totals, 0.0) == pytest.approx(10 * math.log(0.75))
-    assert log_sum_sf(cut, rows, totals, 10.0) == pytest.approx(10 * math.log(0.25))
+    assert log_sum_sf(cut, rows, totals, 10.0) == pytest.approx(10 * math.log(0.75))
+    assert log_sum_sf(cut, rows, totals, 0.0) == pytest.approx(10 * math.log(0.25))
     # No token of the row leaves the sum finite.
     never = np.array([[-math.inf, -math.inf, -math.inf]])
-    assert log_sum_sf(never, rows, totals, -5.0) == -math.inf
+    assert log_sum_sf(never, rows, totals, 5.0) == -math.inf
     # Values that never differ: no deviation is possible.
-    assert log_sum_sf(np.ones((1, 3)), rows, totals, 10.0) == 0.0
+    assert log_sum_sf(np.ones((1, 3)), rows, totals, 0.0) == 0.0
 
 
 def test_a_certain_sum_has_tail_one_whatever_its_rounding():
     """One-hot rows: every token lowers the ratio by a known amount, and that is no surprise."""
     rng = np.random.default_rng(76)
+    rows = np.tile([1.0, 0.0], (4, 1))
     for _ in range(200):
         totals, lows = rng.integers(1, 400, 4), np.log(rng.uniform(0.1, 1.0, 4))
         values = np.column_stack([lows, np.full(4, np.log(2.0))])
         seen = np.column_stack([totals, np.zeros(4, dtype=int)])
-        threshold = float((seen[seen > 0] * values[seen > 0]).sum())
-        assert log_sum_sf(values, np.tile([1.0, 0.0], (4, 1)), totals, threshold) == 0.0
-        assert log_sum_sf(values, np.tile([1.0, 0.0], (4, 1)), totals, threshold + 1e-6) < -1e300
+        assert sum_deficit(values, rows, seen) == 0.0
+        assert log_sum_sf(values, rows, totals, 0.0) == 0.0
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-8, 2.0**-52, 1e-300])
+def test_tails_do_not_depend_on_the_scale_of_the_values(scale):
+    """Values that differ by ulps are a coarse lattice, and have the tails of one."""
+    rows, totals = np.array([[0.2, 0.3, 0.5]]), np.array([12])
+    steps = np.array([[0.0, 1.0, 3.0]])
+    level = 1.0 if scale > 1e-20 else 0.0
+    values = level + scale * steps
+    sums, tails = exact_law(steps, rows, totals)
+    deficits = sum_deficit(values, rows, np.array([[4, 4, 4]]))
+    assert deficits == pytest.approx(scale * (36 - 16), rel=1e-6)
+    for at in range(0, sums.size, 7):
+        lacked = scale * (36.0 - sums[at])
+        last = int(np.searchsorted(-sums, -sums[at] + 1e-9, side="right"))
+        got = log_sum_sf(values, rows, totals, lacked)
+        assert got == pytest.approx(log_sum_sf(steps, rows, totals, 36.0 - sums[at]), abs=1e-5)
+        assert got >= math.log(tails[last - 1]) - 1e-9 or tails[last - 1] > 0.1
+
+
+def test_values_equal_but_for_an_ulp_beside_one_far_below():
+    """What tokens of the constant part add by rounding decides nothing about the rest."""
+    rng = np.random.default_rng(77)
+    rows = np.array([[0.5, 0.3, 0.15, 0.05]])
+    for _ in range(100):
+        base = rng.uniform(-1.0, 1.0)
+        values = np.array([[base, np.nextafter(base, 2), np.nextafter(base, -2), base - 2.0]])
+        counts = rng.multinomial(200, rows[0])[None]
+        found = log_sum_sf(values, rows, np.array([200]), sum_deficit(values, rows, counts))
+        low = stats.binom.logcdf(counts[0, 3], 200, 0.05)
+        assert found >= low - 1e-9 or low > math.log(0.1)
 
 
 def test_ball_bound_covers_the_worst_row_within_it():
@@ -131,9 +168,9 @@ def test_ball_bound_covers_the_worst_row_within_it():
         variance = float((worst @ values.T**2)[0, 0]) - mean**2
         threshold = n * mean + z * math.sqrt(n * variance)
         bound = log_sum_bound(values, row, totals, threshold, ball=ball)
-        assert bound >= log_sum_sf(values, worst, totals, threshold)
+        assert bound >= tail(values, worst, totals, threshold)
         # Without the ball the bound would be false.
-        assert log_sum_sf(values, row, totals, threshold) < stats.norm.logsf(z)
+        assert tail(values, row, totals, threshold) < stats.norm.logsf(z)
 
 
 def test_ball_reaches_tokens_of_probability_zero():
