@@ -18,8 +18,10 @@ import numpy as np
 from measure import machine
 
 from simverify import stats
+from simverify.battery.battery import Slot, judge_tokens
+from simverify.battery.fault_rows import fault_counts, judged_rows, known_faults
+from simverify.battery.shares import context_shares, kernel_shares
 from simverify.models import MarkovModel, get_model
-from simverify.simulators.counted_features import ContextLaws, features_of_counts
 from simverify.simulators.features import ORDERS, Features, features
 from simverify.simulators.run import simulate
 from simverify.simulators.tables import markov_tables
@@ -81,13 +83,14 @@ def counted(rule: str, tokens: int) -> dict[str, Any]:
             tables, rule, GAMMA, trials, seed=SEED, threads=THREADS, transition_shape=shape
         ).transitions
         simulated = time.perf_counter()
-        laws = [ContextLaws(p, q, judged=judged) for judged in (True, False)]
-        judged = features_of_counts(found[:GAMMA].sum(axis=0), laws[0], seed=SEED)
-        bonus = features_of_counts(found[GAMMA], laws[1], seed=SEED, first=p.size)
-        tests = tests_of(judged + bonus)
-        for slot in found:
-            g2 = stats.transition_g2(slot, p)
-            tests += [stats.g2_test(g2, alpha=ALPHA)] if g2.df else []
+        faults = known_faults(prefix=False, first_row=False)
+        judged = found[:GAMMA].sum(axis=0), p, judged_rows(faults, p, q)
+        slots = [Slot(f"slot {slot + 1}", table, p, q) for slot, table in enumerate(found)]
+        shares = kernel_shares(ALPHA, calls=False)
+        battery = judge_tokens(
+            slots, fault_counts(faults, [judged]), shares | context_shares(shares["output"])
+        )
+        tests = list(battery.tests)
         now = time.perf_counter()
         return simulated - clock, now - simulated, int(found.sum()), tests
 

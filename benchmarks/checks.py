@@ -34,7 +34,7 @@ def check_references(
         for library, tau in taus.items():
             low, high = empirical_bernstein(
                 float(tau.mean()), float(tau.var(ddof=1)), len(tau),
-                low=0, high=gamma, confidence=CONFIDENCE,
+                low=0, high=gamma, error=1.0 - CONFIDENCE,
             )  # fmt: skip
             here = f"{library} {rule} on {model.name}: E[tau] in [{low:.4f}, {high:.4f}]"
             if not low <= exact[rule] <= high:

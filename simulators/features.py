@@ -2,8 +2,7 @@
 
 The contexts need not repeat: a token comes with its own target and draft row, at any
 vocabulary. A batch of rows goes in, a :class:`Features` comes out, and the rows may be
-forgotten; those of disjoint batches add up. Where contexts repeat, ``features_of_counts`` in
-``counted_features`` makes the same object from counts.
+forgotten; those of disjoint batches add up.
 """
 
 from collections.abc import Callable

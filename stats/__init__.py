@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from simverify.stats.certificates.bounds import Certificate as Certificate
     from simverify.stats.certificates.bounds import best_certificate as best_certificate
-    from simverify.stats.certificates.bounds import crossing_certificate as crossing_certificate
     from simverify.stats.certificates.bounds import monotone_certificate as monotone_certificate
     from simverify.stats.certificates.bounds import plug_in_certificate as plug_in_certificate
     from simverify.stats.certificates.dual import dual_certificate as dual_certificate
-    from simverify.stats.certificates.leakage import leakage_certificate as leakage_certificate
     from simverify.stats.counts.g2 import G2 as G2
     from simverify.stats.counts.g2 import g2_min_detectable as g2_min_detectable
     from simverify.stats.counts.g2 import g2_samples as g2_samples
     from simverify.stats.counts.g2 import g2_test as g2_test
-    from simverify.stats.counts.independence import collision_probability as collision_probability
     from simverify.stats.counts.independence import disjoint_pairs as disjoint_pairs
     from simverify.stats.counts.independence import (
         duplicates_min_detectable as duplicates_min_detectable,
@@ -28,13 +25,6 @@ if TYPE_CHECKING:
     from simverify.stats.counts.independence import pair_g2 as pair_g2
     from simverify.stats.counts.independence import pit_table as pit_table
     from simverify.stats.counts.independence import pit_table_g2 as pit_table_g2
-    from simverify.stats.counts.large_alphabet import (
-        large_alphabet_min_detectable as large_alphabet_min_detectable,
-    )
-    from simverify.stats.counts.large_alphabet import (
-        large_alphabet_samples as large_alphabet_samples,
-    )
-    from simverify.stats.counts.large_alphabet import large_alphabet_test as large_alphabet_test
     from simverify.stats.counts.rare import RareTokens as RareTokens
     from simverify.stats.counts.rare import rare_hidden as rare_hidden
     from simverify.stats.counts.rare import rare_test as rare_test
@@ -42,10 +32,6 @@ if TYPE_CHECKING:
     from simverify.stats.counts.support import support_violations as support_violations
     from simverify.stats.counts.transitions import expected_g2 as expected_g2
     from simverify.stats.counts.transitions import transition_g2 as transition_g2
-    from simverify.stats.means.betting import betting_interval as betting_interval
-    from simverify.stats.means.betting import betting_min_detectable as betting_min_detectable
-    from simverify.stats.means.betting import betting_samples as betting_samples
-    from simverify.stats.means.betting import betting_test as betting_test
     from simverify.stats.means.binomial import (
         acceptance_min_detectable as acceptance_min_detectable,
     )
@@ -53,8 +39,6 @@ if TYPE_CHECKING:
     from simverify.stats.means.binomial import acceptance_test as acceptance_test
     from simverify.stats.means.binomial import rate_interval as rate_interval
     from simverify.stats.means.bounded_means import bounded_means_test as bounded_means_test
-    from simverify.stats.means.equivalence import Equivalence as Equivalence
-    from simverify.stats.means.equivalence import acceptance_equivalence as acceptance_equivalence
     from simverify.stats.means.intervals import empirical_bernstein as empirical_bernstein
     from simverify.stats.means.intervals import stratified_bernstein as stratified_bernstein
     from simverify.stats.pits.correlation import PairSums as PairSums
@@ -90,10 +74,6 @@ if TYPE_CHECKING:
     from simverify.stats.planning.plans import PlanTable as PlanTable
     from simverify.stats.planning.plans import budget_table as budget_table
     from simverify.stats.planning.plans import plan_table as plan_table
-    from simverify.stats.planning.sequential import Decision as Decision
-    from simverify.stats.planning.sequential import Evidence as Evidence
-    from simverify.stats.planning.sequential import RunLook as RunLook
-    from simverify.stats.planning.sequential import SequentialRun as SequentialRun
     from simverify.stats.ratios.ratio_tests import FaultAtStrength as FaultAtStrength
     from simverify.stats.ratios.ratio_tests import RatioResult as RatioResult
     from simverify.stats.ratios.ratio_tests import ratio_gate as ratio_gate
@@ -101,7 +81,6 @@ if TYPE_CHECKING:
     from simverify.stats.ratios.sums import STRENGTHS as STRENGTHS
     from simverify.stats.ratios.sums import RatioSums as RatioSums
     from simverify.stats.ratios.sums import ratio_sums as ratio_sums
-    from simverify.stats.ratios.sums import streamed_ratio_sums as streamed_ratio_sums
     from simverify.stats.results import TestResult as TestResult
     from simverify.stats.scores.functions import ScoreMoments as ScoreMoments
     from simverify.stats.scores.functions import accept as accept
@@ -130,22 +109,20 @@ if TYPE_CHECKING:
     from simverify.stats.scores.score_totals import score_sums_of_contexts as score_sums_of_contexts
 
 _HOME = {
-    "means.betting": "betting_interval betting_min_detectable betting_samples betting_test",
     "means.binomial": "acceptance_min_detectable acceptance_samples acceptance_test rate_interval",
     "means.bounded_means": "bounded_means_test",
     "planning.budget": "split_alpha",
     "certificates.bounds": (
-        "Certificate best_certificate crossing_certificate monotone_certificate plug_in_certificate"
+        "Certificate best_certificate monotone_certificate plug_in_certificate"
     ),
     "pits.correlation": (
         "PairSums correlation_min_detectable correlation_samples pair_sums pit_correlation"
     ),
     "certificates.dual": "dual_certificate",
     "planning.eprocess": "eprocess_growth eprocess_min_detectable eprocess_samples",
-    "means.equivalence": "Equivalence acceptance_equivalence",
     "counts.g2": "G2 g2_min_detectable g2_samples g2_test",
     "counts.independence": (
-        "collision_probability disjoint_pairs duplicates_min_detectable duplicates_samples "
+        "disjoint_pairs duplicates_min_detectable duplicates_samples "
         "duplicates_test pair_g2 pit_table pit_table_g2"
     ),
     "scores.indicator_bank": "indicator_min_detectable indicator_samples indicator_test",
@@ -153,10 +130,6 @@ _HOME = {
         "INDICATOR_BINS IndicatorSums indicator_bin indicator_sums indicator_sums_of_contexts"
     ),
     "means.intervals": "empirical_bernstein stratified_bernstein",
-    "counts.large_alphabet": (
-        "large_alphabet_min_detectable large_alphabet_samples large_alphabet_test"
-    ),
-    "certificates.leakage": "leakage_certificate",
     "planning.looks": "Look plan_looks",
     "pits.pit": "PIT_BINS ks_min_detectable ks_samples pit_ks",
     "pits.pit_orders": "order_key pit_bounds",
@@ -167,12 +140,11 @@ _HOME = {
     "planning.plans": "PlanRow PlanTable budget_table plan_table",
     "counts.rare": "RareTokens rare_hidden rare_test",
     "ratios.ratio_tests": "FaultAtStrength RatioResult ratio_gate ratio_test",
-    "ratios.sums": "RatioSums STRENGTHS ratio_sums streamed_ratio_sums",
+    "ratios.sums": "RatioSums STRENGTHS ratio_sums",
     "results": "TestResult",
     "scores.score_bank": "score_min_detectable score_samples score_test",
     "scores.score_totals": "ScoreSums score_sums score_sums_of_contexts",
     "scores.functions": "ScoreMoments accept contrast q_above_p rare_token score_moments surprise",
-    "planning.sequential": "Decision Evidence RunLook SequentialRun",
     "counts.support": "SupportResult support_violations",
     "counts.transitions": "expected_g2 transition_g2",
 }

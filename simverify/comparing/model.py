@@ -274,7 +274,7 @@ def _measured(total: int, squares: int, n: int, *, low: int, high: int) -> doc.M
     # Integer sums keep the variance exact however many blocks there are.
     variance = (n * squares - total * total) / (n * max(n - 1, 1))
     ci_low, ci_high = stats.empirical_bernstein(
-        total / n, variance, n, low=low, high=high, confidence=CONFIDENCE
+        total / n, variance, n, low=low, high=high, error=1.0 - CONFIDENCE
     )
     return doc.Measured(
         mean=total / n, ci_low=ci_low, ci_high=ci_high, confidence=CONFIDENCE, blocks=n

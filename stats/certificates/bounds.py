@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from simverify.stats._checks import Floats, Ints, count_rows, open_unit, positive_int
+from simverify.stats._checks import Floats, Ints, count_rows, open_unit
 from simverify.stats.pits.pit import edge_distance
 
 
@@ -114,44 +114,5 @@ def monotone_certificate(histogram: Any, *, delta: float = 1e-3) -> Certificate:
         delta=delta,
         method="2 (K + sqrt(ln(2/delta) / 2N))",
         assumption="P'/P is monotone in q/p, in the same direction in every context; "
-        "N fixed beforehand",
-    )
-
-
-def crossing_certificate(
-    above: int, expected: float, n: int, *, delta: float = 1e-3
-) -> Certificate:
-    """Bound the mean one-token TV distance from how many tokens had q > p.
-
-    mean TV <= |mean(1{q>p} - P(q>p))| + sqrt(ln(2/delta) / 2N). Where the emitted law lies
-    above P on {q > p} and nowhere else, its TV distance is what it has too much there; the
-    mean over tokens is within the root of its expectation (Azuma and Hoeffding), whatever
-    the contexts depend on.
-
-    Parameters
-    ----------
-    above : int
-        Emitted tokens x with q(x) > p(x).
-    expected : float
-        Sum over tokens of the target's probability of {q > p} given the prefix.
-    n : int
-        Tokens.
-
-    Raises
-    ------
-    ValueError
-        If n < 1, above or expected is outside 0..n, or delta is outside (0, 1).
-    """
-    n, delta = positive_int("n", n), open_unit("delta", delta)
-    above = positive_int("above", above, 0)
-    # A sum of n probabilities may exceed n by its rounding.
-    if above > n or not 0.0 <= expected <= n * (1.0 + 1e-9):
-        raise ValueError(f"above, expected are {above}, {expected}, expected 0 to n = {n}")
-    bound = abs(above - expected) / n + math.sqrt(math.log(2.0 / delta) / (2.0 * n))
-    return Certificate(
-        bound=min(1.0, bound),
-        delta=delta,
-        method="|mean(1{q>p} - P(q>p))| + sqrt(ln(2/delta) / 2N)",
-        assumption="P' - P changes sign where q = p, in the same direction in every context; "
         "N fixed beforehand",
     )

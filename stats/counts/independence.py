@@ -133,25 +133,6 @@ def _pairs_iv(first: Any, second: Any, kinds: str) -> tuple[Any, Any]:
     return a, b
 
 
-def collision_probability(rows: Any) -> float:
-    """Probability that two independent emissions of whole sequences are equal.
-
-    At small V two healthy rows of a batch are often equal; this is how often.
-
-    Parameters
-    ----------
-    rows : float64 array (length, V)
-        Law of each position; a position's law does not depend on earlier tokens. Where it
-        does, the sum of the squares of the sequences' joint probabilities.
-
-    Raises
-    ------
-    ValueError
-        If a row is no law.
-    """
-    return float((probability_rows("rows", rows) ** 2).sum(axis=1).prod())
-
-
 def duplicates_test(
     count: int,
     n: int,

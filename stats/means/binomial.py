@@ -197,13 +197,15 @@ def acceptance_samples(
     return smallest_n(enough, f"shift {shift:g}", unit="blocks")
 
 
-def rate_interval(count: Any, n: int, *, confidence: float = 0.999) -> tuple[Floats, Floats]:
+def rate_interval(count: Any, n: int, *, error: float = 1e-3) -> tuple[Floats, Floats]:
     """Clopper-Pearson bounds of a rate, elementwise.
 
     Parameters
     ----------
     count : int array (k,)
         Successes of ``n`` trials each.
+    error : float
+        Probability of missing the rate.
 
     Returns
     -------
@@ -212,13 +214,13 @@ def rate_interval(count: Any, n: int, *, confidence: float = 0.999) -> tuple[Flo
     Raises
     ------
     ValueError
-        If a count is negative or above n, n < 1 or confidence is outside (0, 1).
+        If a count is negative or above n, n < 1 or error is outside (0, 1).
     """
+    # Half a second, which no test has to wait for.
+    from statsmodels.stats.proportion import proportion_confint
+
     counts, n = check_counts("count", count, 1), positive_int("n", n)
     if counts.size and counts.max() > n:
         raise ValueError(f"count is {counts.max()}, expected at most n = {n}")
-    tail = (1.0 - open_unit("confidence", confidence)) / 2.0
-    # betaincinv wants positive arguments; the replaced ends are 0 and 1 by definition.
-    low = special.betaincinv(np.maximum(counts, 1), n - counts + 1, tail)
-    high = special.betainccinv(counts + 1, np.maximum(n - counts, 1), tail)
-    return np.where(counts == 0, 0.0, low), np.where(counts == n, 1.0, high)
+    low, high = proportion_confint(counts, n, alpha=open_unit("error", error), method="beta")
+    return np.asarray(low), np.asarray(high)

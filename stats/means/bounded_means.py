@@ -18,7 +18,7 @@ def bounded_means_test(
 ) -> TestResult:
     """Test means of whole numbers in [0, high] against what they should be.
 
-    Each mean's two-sided p-value is the smallest 1 - confidence at which its empirical
+    Each mean's two-sided p-value is the smallest error at which its empirical
     Bernstein interval (:func:`empirical_bernstein`) excludes the expected value; the smallest
     of them times their number is the p-value. ``level`` (from 1) and ``direction`` tell which
     mean is furthest off; ``statistic`` is that mean less its expectation. ``min_detectable``
@@ -48,7 +48,7 @@ def bounded_means_test(
         [(n * int(b) - int(a) ** 2) / (n * (n - 1)) for a, b in zip(totals, second, strict=True)]
     )
     shifts = totals / n - means
-    # Half width sqrt(2 v L / n) + 7 s L / (3 (n - 1)), with L = ln(4 / (1 - confidence)).
+    # Half width sqrt(2 v L / n) + 7 s L / (3 (n - 1)), with L = ln(4 / error).
     linear = 7.0 * most / (3.0 * (n - 1))
     root = np.sqrt(2.0 * variances / n)
     roots = (np.sqrt(root**2 + 4.0 * linear * np.abs(shifts)) - root) / (2.0 * linear)

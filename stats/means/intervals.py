@@ -6,13 +6,13 @@ from simverify.stats._checks import open_unit, positive_int
 
 
 def empirical_bernstein(
-    mean: float, variance: float, n: int, *, low: float, high: float, confidence: float
+    mean: float, variance: float, n: int, *, low: float, high: float, error: float
 ) -> tuple[float, float]:
     """Two-sided empirical Bernstein interval of a mean, valid at every n.
 
     For E[tau] and its Rao-Blackwell estimates, which lie in [0, gamma]. With s = high - low
-    and delta = (1 - confidence) / 2 for each side, the half width is
-    sqrt(2 variance ln(2/delta) / n) + 7 s ln(2/delta) / (3 (n - 1)).
+    and L = ln(4 / error), half of the error for each side, the half width is
+    sqrt(2 variance L / n) + 7 s L / (3 (n - 1)).
 
     Parameters
     ----------
@@ -22,12 +22,15 @@ def empirical_bernstein(
         Independent observations, 2 or more.
     low, high : float
         Range that every observation lies in; the interval is clipped to it.
+    error : float
+        Probability of missing the mean: 1 less the confidence, which would round a small one
+        away.
 
     Raises
     ------
     ValueError
         If n < 2, the range is empty, the mean lies outside it, the variance is negative or
-        more than the range allows, or confidence is outside (0, 1).
+        more than the range allows, or error is outside (0, 1).
 
     References
     ----------
@@ -35,7 +38,7 @@ def empirical_bernstein(
     2009, Theorem 4.
     """
     n, span = _empirical_bernstein_iv(mean, variance, n, low, high)
-    log_term = math.log(4.0 / (1.0 - open_unit("confidence", confidence)))
+    log_term = math.log(4.0) - math.log(open_unit("error", error))
     half = math.sqrt(2.0 * variance * log_term / n) + 7.0 * span * log_term / (3.0 * (n - 1))
     return max(low, mean - half), min(high, mean + half)
 
@@ -64,8 +67,7 @@ def stratified_bernstein(
     low, high : float
         Range that every observation lies in; the interval is clipped to it.
     error : float
-        Probability of missing the mean, 1 less the confidence, which would round a small one
-        away.
+        Probability of missing the mean, as in :func:`empirical_bernstein`.
 
     Raises
     ------
@@ -79,7 +81,7 @@ def stratified_bernstein(
            variables", JIPAM 4(1), 2003, theorem 1.
     """
     n, span = _empirical_bernstein_iv(mean, variance / 2.0, n, low, high)
-    log_term = math.log(4.0 / open_unit("error", error))
+    log_term = math.log(4.0) - math.log(open_unit("error", error))
     half = math.sqrt(variance * log_term / n) + 4.0 * span * log_term / (3.0 * n)
     return max(low, mean - half), min(high, mean + half)
 

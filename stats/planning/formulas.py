@@ -13,10 +13,9 @@ from scipy import special
 
 from simverify.stats._checks import open_unit, positive_float, positive_int
 
-TVBound = Literal["plug-in", "crossing", "monotone"]
+TVBound = Literal["plug-in", "monotone"]
 
-# Mean of |Z|/2 and of the Kolmogorov law: what a healthy run's statistics are, times sqrt(N).
-_HALF_NORMAL = 0.5 * math.sqrt(2.0 / math.pi)
+# Mean of the Kolmogorov law: what a healthy run's distance is, times sqrt(N).
 _KOLMOGOROV = math.sqrt(math.pi / 2.0) * math.log(2.0)
 
 
@@ -136,7 +135,6 @@ def _certificate_constant(method: TVBound, cells: int, delta: float) -> float:
     two_sided = math.sqrt(math.log(2.0 / delta) / 2.0)
     constants = {
         "plug-in": math.sqrt(cells - 1.0) / 2.0 + one_sided,
-        "crossing": _HALF_NORMAL + two_sided,
         "monotone": 2.0 * (_KOLMOGOROV + two_sided),
     }
     if method not in constants:

@@ -4,15 +4,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from simverify.stats._checks import open_unit, positive_int
 from simverify.stats.counts.g2 import g2_min_detectable, g2_samples
-from simverify.stats.counts.large_alphabet import (
-    large_alphabet_min_detectable,
-    large_alphabet_samples,
-)
-from simverify.stats.means.betting import betting_min_detectable, betting_samples
 from simverify.stats.means.binomial import acceptance_min_detectable, acceptance_samples
 from simverify.stats.pits.correlation import (
     MIN_PAIRS,
@@ -29,12 +22,6 @@ CELLS = 75
 """Faults times strengths that share the alpha of the likelihood ratios."""
 SCORES = 5
 """Scores in the bank, each per slot and pooled."""
-LEAST_ROW = 512
-"""Smallest row that the large-alphabet test is planned for; the tail of a smaller one is too
-skewed, and G2 stands for it."""
-LARGEST_ROW = 1 << 12
-"""Largest uniform row that the large-alphabet test is planned on; a larger one of V tokens takes
-sqrt(V / LARGEST_ROW) times as many samples, or up to a twentieth fewer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +94,7 @@ def plan_table(
     alpha, power : float
         False-alarm rate of the whole run, and the power promised.
     deviation : float
-        Mean one-token TV distance; for E[tau], a shift of one Pr(tau >= l).
+        Mean one-token TV distance; of accepted tokens, a shift of one Pr(tau >= l).
     vocab_size, gamma : int
     contexts : int
         Different prefixes that repeat, over all slots, whose transitions are counted.
@@ -172,7 +159,7 @@ def _lines(
     # The gate at any time and the test at the planned end halve the share of the ratios.
     ratio = shares["likelihood ratios"] / 2.0
     score = last * shares["scores"] / (SCORES * (gamma + 2))
-    # Three orders of PITs, transitions or a large alphabet, tau, and two kinds of independence.
+    # Three orders of PITs, transitions, tau, and two kinds of independence.
     rest = last * shares["rest"] / 7.0
     half, beta, delta = [0.5] * gamma, 1e-3, 1e-3
     return (
@@ -221,7 +208,6 @@ def _lines(
             lambda d: g2_samples(d, cells - contexts, alpha=rest, power=power),
             lambda n: g2_min_detectable(cells - contexts, n, alpha=rest, power=power),
         ),
-        *([_large_alphabet(vocab_size, rest, power)] if vocab_size >= LEAST_ROW else []),
         _Line(
             "pairs, correlation",
             rest,
@@ -244,15 +230,6 @@ def _lines(
             lambda n: acceptance_min_detectable(n, half, half, alpha=rest, power=power),
         ),
         _Line(
-            "E[tau], at any time",
-            rest,
-            "blocks",
-            "shift of E[tau], whatever its variance",
-            # No variance within 0..gamma is above a quarter of gamma squared.
-            lambda d: betting_samples(d, gamma**2 / 4, span=gamma, alpha=rest, power=power),
-            lambda n: betting_min_detectable(n, gamma**2 / 4, span=gamma, alpha=rest, power=power),
-        ),
-        _Line(
             "named fault refuted",
             beta,
             "tokens",
@@ -261,25 +238,7 @@ def _lines(
             lambda n: math.sqrt(planning.refutation_min_detectable(n, beta=beta) / 2),
         ),
         _certificate("plug-in", "mean TV, every kind, in repeated contexts", cells, delta),
-        _certificate("crossing", "mean TV, if P' - P changes sign where q = p", 2, delta),
         _certificate("monotone", "mean TV, if P'/P is monotone in q/p", 2, delta),
-    )
-
-
-def _large_alphabet(vocab_size: int, alpha: float, power: float) -> _Line:
-    size = min(vocab_size, LARGEST_ROW)
-    row, times = np.full(size, 1.0 / size), math.sqrt(vocab_size / size)
-
-    def found(n: int) -> float:
-        if n < 2 * times:
-            return math.inf
-        return large_alphabet_min_detectable(int(n / times), row, alpha=alpha, power=power)
-
-    def samples(d: float) -> float:
-        return math.ceil(times * large_alphabet_samples(d, row, alpha=alpha, power=power))
-
-    return _Line(
-        "large alphabet", alpha, "tokens", "mean TV, every kind, of one uniform row", samples, found
     )
 
 

@@ -137,66 +137,6 @@ def ratio_sums(
     )
 
 
-def streamed_ratio_sums(
-    ratios: Any,
-    *,
-    names: Sequence[str],
-    growth: Any = None,
-    ball: float = 0.0,
-    low: Any = None,
-    high: Any = None,
-) -> RatioSums:
-    """Sum the likelihood ratios of a stream whose contexts need not repeat.
-
-    Parameters
-    ----------
-    ratios : float64 array (n, M)
-        ln P_m(x)/P(x) of each emitted token x: +inf where the target excludes it, -inf where
-        the fault does, 0 where both do.
-    names : sequence of str
-        The M faults, all different.
-    growth : float64 array (M, 5), optional
-        Sum over these tokens of the expected log e-factor under the fault (without a ball,
-        KL(P_(m,d) || P)), for ``min_detectable``.
-    ball : float
-        As in :func:`ratio_sums`; a ball needs ``low`` and ``high``.
-    low, high : float64 array (n, M), optional
-        Least and greatest ln P_m(x)/P(x) over the tokens x of the row.
-
-    Raises
-    ------
-    ValueError
-        If shapes differ, a ratio is NaN or outside its range, names are not M different
-        ones, ball is outside [0, 1) or it comes without low and high.
-    """
-    logs = np.asarray(ratios, dtype=np.float64)
-    if logs.ndim != 2:
-        raise ValueError(f"ratios has shape {logs.shape}, expected (n, M)")
-    if np.isnan(logs).any():
-        bad = tuple(int(i) for i in np.argwhere(np.isnan(logs))[0])
-        raise ValueError(f"ratios{list(bad)} is NaN, expected ln P_m/P (0 where both are 0)")
-    checked, ball = _names_iv(names, logs.shape[1]), tv_ball(ball)
-    least, most = _range_iv(logs, ball, low, high)
-    shape = (len(checked), len(STRENGTHS))
-    grown = np.full(shape, math.nan) if growth is None else np.asarray(growth, dtype=np.float64)
-    if grown.shape != shape:
-        raise ValueError(f"growth has shape {grown.shape}, expected {shape}: (faults, strengths)")
-    forward, backward = np.empty(shape), np.empty(shape)
-    for s, strength in enumerate(STRENGTHS):
-        e_factor, inverse = factors(logs, strength, ball)
-        cost, inverse_cost = costs(least, most, strength, ball)
-        forward[:, s] = log_product(e_factor) - cost.sum(axis=0)
-        backward[:, s] = log_product(inverse) - inverse_cost.sum(axis=0)
-    return RatioSums(
-        names=checked,
-        n=logs.shape[0],
-        log_evalues=forward,
-        log_refutations=backward,
-        growth=grown,
-        ball=ball,
-    )
-
-
 def _alternatives_iv(alternatives: Any, shape: tuple[int, ...]) -> Floats:
     faults = np.asarray(alternatives, dtype=np.float64)
     if faults.ndim != 3 or faults.shape[1:] != shape or faults.shape[0] == 0:
@@ -210,17 +150,3 @@ def _names_iv(names: Sequence[str], faults: int) -> tuple[str, ...]:
     if len(checked) != faults or len(set(checked)) != faults or faults == 0:
         raise ValueError(f"names are {checked}, expected {faults} different ones, one per fault")
     return checked
-
-
-def _range_iv(logs: Floats, ball: float, low: Any, high: Any) -> tuple[Floats, Floats]:
-    if not ball:
-        return np.zeros_like(logs), np.zeros_like(logs)
-    if low is None or high is None:
-        raise ValueError(f"ball is {ball} without low and high, expected the range of every row")
-    least, most = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
-    if least.shape != logs.shape or most.shape != logs.shape:
-        raise ValueError(f"low, high have shapes {least.shape}, {most.shape}, "
-                         f"expected {logs.shape} as ratios")  # fmt: skip
-    if not ((least <= logs) & (logs <= most)).all():
-        raise ValueError("a ratio is outside its low..high, expected the range over its whole row")
-    return least, most

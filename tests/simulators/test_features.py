@@ -11,6 +11,7 @@ from support.feature_rows import (
     assert_same,
     drawn,
     due_pits,
+    due_ratio_sums,
     due_ratios,
     due_scores,
     numbers,
@@ -64,7 +65,7 @@ def test_each_sum_is_what_stats_makes_of_the_tokens(dtype):
         assert_same(sums, stats.indicator_sums(inside[index, tokens], chance))
     with np.errstate(divide="ignore"):
         logs = np.log(due_ratios(p, q, tokens, judged))
-    assert_same(found.ratios, stats.streamed_ratio_sums(logs, names=kernel.FAULTS), atol=2e-5)
+    assert_same(found.ratios, due_ratio_sums(logs), atol=2e-5)
     second = index[1:][follows[1:]]
     assert_same(found.pairs, stats.pair_sums(pits[0, second - 1], pits[0, second]))
 
@@ -268,3 +269,10 @@ def test_tokens_that_repeat_their_neighbours_place_are_correlated():
     # Each token alone is right.
     half = features(p[::2], q[::2], tokens[::2], rng.random(n // 2))
     assert stats.pit_ks(half.pits[0], alpha=0.5).log_pvalue > np.log(ALPHA)
+
+
+def test_drawn_tokens_follow_their_rows():
+    """The helper that the tests draw with: zeros never, the only possible token always."""
+    p, _ = pairs_of_rows(31, 12, 8)
+    tokens = drawn(np.random.default_rng(37), np.repeat(p, 50, axis=0))
+    assert (np.repeat(p, 50, axis=0)[np.arange(600), tokens] > 0).all()

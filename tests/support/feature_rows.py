@@ -8,6 +8,7 @@ from simverify import stats
 from simverify.faults import get_fault
 from simverify.simulators.kernels.rows import features as kernel
 from simverify.stats.pits.pit_orders import order_key, pit_bounds
+from simverify.stats.ratios.ratio_factors import factors, log_product
 
 TOTAL = 2**20
 """Entries are whole multiples of 1/TOTAL: exact in float32 and float64, and so are their sums."""
@@ -79,6 +80,19 @@ def due_ratios(p, q, tokens, judged):
         ratio = fault / np.where(own > 0.0, own, 1.0)
         columns.append(np.where(own > 0.0, ratio, np.where(fault > 0.0, np.inf, 1.0)))
     return np.stack(columns, axis=1)
+
+
+def due_ratio_sums(logs):
+    """Sums of ln P_m/P (n, M) of each token, mixed at every strength."""
+    shape = (len(kernel.FAULTS), len(stats.STRENGTHS))
+    forward, backward = np.empty(shape), np.empty(shape)
+    for s, strength in enumerate(stats.STRENGTHS):
+        mixed, inverse = factors(logs, strength, 0.0)
+        forward[:, s], backward[:, s] = log_product(mixed), log_product(inverse)
+    return stats.RatioSums(
+        names=kernel.FAULTS, n=len(logs), log_evalues=forward, log_refutations=backward,
+        growth=np.full(shape, np.nan), ball=0.0,
+    )  # fmt: skip
 
 
 def numbers(value):

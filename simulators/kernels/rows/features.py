@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from simverify.simulators.kernels.philox import fill_tile
 from simverify.simulators.kernels.rows import row_sums as of
 from simverify.simulators.kernels.rows.entry import (
     contrast_of,
@@ -51,12 +50,7 @@ RECORD = 34
 """Columns of a record. ACCEPT, CONTRAST and SURPRISE begin seven each: the score, then its
 mean, variance, third and fourth central moment, least and greatest value under P."""
 
-COUNTED = 5
-"""Philox stream of PITs drawn for counted tokens, beside those of a generation."""
-
 _WARM_TARGET = len(FAULTS) - 1
-_DRAWS = 16
-"""Draws at a time, two to a call of the generator."""
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -220,24 +214,3 @@ def bet(ratios: Any, strengths: Any, wealth: Any) -> None:
                     wealth[2, m, s] += 1.0
                 else:
                     wealth[0, m, s] += np.log(factor) if d == 1.0 else np.log1p(d * (r - 1.0))
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def scatter(counts: Any, below: Any, p: Any, seed: Any, first: Any, pits: Any) -> None:
-    """Draw the PITs of counted tokens into ``pits`` int64 (orders, bins).
-
-    ``counts`` int64 (contexts, V), ``below`` float64 (orders, contexts, V) the mass before
-    each token, ``p`` float64 (contexts, V). The token of cell n = context V + x takes the
-    draws of trial ``first`` + n of stream COUNTED, in turn: one uniform for all orders.
-    """
-    vocab_size = p.shape[1]
-    bins = pits.shape[1]
-    draws = np.empty((_DRAWS, 1))
-    for c in range(p.shape[0]):
-        for x in range(vocab_size):
-            for n in range(counts[c, x]):
-                if n % _DRAWS == 0:
-                    fill_tile(seed, first + c * vocab_size + x, COUNTED, n // 2, draws)
-                for order in range(pits.shape[0]):
-                    u = below[order, c, x] + draws[n % _DRAWS, 0] * p[c, x]
-                    pits[order, min(np.int64(u * bins), bins - 1)] += 1

@@ -80,7 +80,7 @@ def optimality(
         return f"the first call emits {values.mean() + 1:.4f} tokens on average"
     low, high = stats.empirical_bernstein(
         float(values.mean()), float(values.var(ddof=1)), len(values),
-        low=0.0, high=float(tables.instance.gamma), confidence=1 - alpha / 2,
+        low=0.0, high=float(tables.instance.gamma), error=alpha / 2,
     )  # fmt: skip
     curves = {name: float(tables.curve(VERIFIERS[name]).sum()) for name in _KNOWN_LAWS}
     best = curves["block"]

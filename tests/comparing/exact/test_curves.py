@@ -189,7 +189,7 @@ def test_the_interval_on_ngram_is_narrow(ngram):
     curve = curves(ngram, 8, ["block"])["block"]
     assert curve.method == "rao-blackwell"
     assert FEWEST_STRATA <= curve.sample.strata < FEWEST_STRATA + len(ngram.contexts)
-    low, high = empirical_bernstein(2.5, 7.0, 300_000, low=0, high=8, confidence=0.999)
+    low, high = empirical_bernstein(2.5, 7.0, 300_000, low=0, high=8, error=1e-3)
     assert curve.expected_upper - curve.expected_lower < (high - low) / 1.5
     lower, upper = sample_bounds(curve.sample, 1e-6)
     assert (lower <= curve.lower).all()

@@ -5,9 +5,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from support.linear_program import coupling_optimum, plain_loop_optimum
 
 from simverify.models.small import compact, toy
-from simverify.simulators.exact.linear_program import coupling_optimum, plain_loop_optimum
 
 
 def random_instance(seed, size, gamma):

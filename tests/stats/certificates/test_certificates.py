@@ -10,7 +10,6 @@ from support.false_alarms import ALPHA
 from simverify.stats import (
     Certificate,
     best_certificate,
-    crossing_certificate,
     monotone_certificate,
     plug_in_certificate,
 )
@@ -95,44 +94,6 @@ def test_monotone_value_counts_the_bin():
     assert certificate.bound == pytest.approx(2 * (0.05 + 0.25 + math.sqrt(math.log(200) / 200)))
 
 
-def crossing_run(rng, rows, laws, above, tokens):
-    """Crossing certificate of tokens whose context is the parity of the last one."""
-    state, hits, expected = 0, 0, 0.0
-    targets, emitted = (rows * above).sum(axis=1), np.cumsum(laws, axis=1)[:, :-1]
-    for u in rng.random(tokens):
-        token = int((u >= emitted[state]).sum())
-        hits += bool(above[state, token])
-        expected += targets[state]
-        state = token % 2
-    return crossing_certificate(hits, expected, tokens, delta=DELTA)
-
-
-@pytest.mark.distribution
-@pytest.mark.parametrize("shift", [0.0, 0.05, 0.2])
-def test_crossing_covers_where_the_law_crosses_at_equality(shift):
-    """What is too much on {q > p} is the TV distance, in adaptive contexts too."""
-    rng, repeats = np.random.default_rng(55), 300
-    rows = np.array([[0.5, 0.3, 0.2], [0.3, 0.3, 0.4]])
-    above = np.array([[False, False, True], [True, False, True]])
-    moved = np.array([[-0.6, -0.4, 1.0], [0.5, -1.0, 0.5]])
-    bounds = np.array(
-        [crossing_run(rng, rows, rows + shift * moved, above, 400).bound for _ in range(repeats)]
-    )
-    allowed = stats.binom.isf(ALPHA, repeats, DELTA)
-    assert (bounds < shift).sum() <= allowed
-    # Negative control: a deviation that does not cross there is not bounded.
-    hidden = rows + 0.25 * np.array([[-1.0, 1.0, 0.0], [1.0, 0.0, -1.0]])
-    blind = [crossing_run(rng, rows, hidden, above, 400).bound for _ in range(40)]
-    assert sum(bound < 0.25 for bound in blind) > stats.binom.isf(ALPHA, 40, DELTA)
-
-
-def test_crossing_value():
-    certificate = crossing_certificate(30, 20.0, 100, delta=0.02)
-    assert certificate.bound == pytest.approx(0.1 + math.sqrt(math.log(100) / 200))
-    assert "q = p" in certificate.assumption
-    assert crossing_certificate(1, 0.0, 1).bound == 1.0
-
-
 def test_the_best_bound_pays_for_all():
     first = Certificate(0.2, 0.004, "a", "none")
     second = Certificate(0.1, 0.006, "b", "monotone")
@@ -161,14 +122,7 @@ def test_choosing_the_best_needs_the_split():
     assert fails[DELTA / count] <= allowed < fails[DELTA]
 
 
-def test_errors_of_crossing_and_best():
-    for above, expected, n in ((5, 1.0, 4), (1, 5.0, 4), (1, math.nan, 4), (1, -0.1, 4)):
-        with pytest.raises(ValueError, match="expected 0 to n = 4"):
-            crossing_certificate(above, expected, n)
-    with pytest.raises(ValueError, match="n is 0"):
-        crossing_certificate(0, 0.0, 0)
-    with pytest.raises(ValueError, match="above is -1"):
-        crossing_certificate(-1, 0.0, 5)
+def test_errors_of_the_best():
     with pytest.raises(ValueError, match="expected one quantity"):
         best_certificate()
     with pytest.raises(ValueError, match="sum of deltas is 1"):

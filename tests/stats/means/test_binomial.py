@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
-from statsmodels.stats.proportion import proportion_confint
 from support.false_alarms import ALPHA
 
 from simverify.stats import (
@@ -14,6 +13,7 @@ from simverify.stats import (
     acceptance_test,
     rate_interval,
 )
+from simverify.stats.tails.log_tails import log_binom_cdf, log_binom_sf
 
 
 def one_level(count, n, low, high, alpha=0.05):
@@ -134,14 +134,17 @@ def test_too_few_blocks_promise_nothing():
     assert acceptance_min_detectable(10, [0.0], [1.0], alpha=0.1) == math.inf
 
 
-def test_clopper_pearson():
+@pytest.mark.parametrize("error", [0.01, 1e-13, 1e-300])
+def test_clopper_pearson(error):
+    """At its ends a count lies in a tail of half the error: exactly, however small that is."""
     n = 50
-    low, high = rate_interval(np.arange(n + 1), n, confidence=0.99)
-    for count in range(n + 1):
-        expected = proportion_confint(count, n, alpha=0.01, method="beta")
-        ends = [0.0 if count == 0 else expected[0], 1.0 if count == n else expected[1]]
-        np.testing.assert_allclose([low[count], high[count]], ends, rtol=1e-9)
-    wide, narrow = rate_interval([25], n, confidence=0.999), rate_interval([25], n, confidence=0.5)
+    low, high = rate_interval(np.arange(n + 1), n, error=error)
+    assert (low[0], high[n]) == (0.0, 1.0)
+    half = math.log(error / 2)
+    for count in range(1, n + 1):
+        assert log_binom_sf(count - 1, n, low[count]) == pytest.approx(half, rel=1e-6)
+        assert log_binom_cdf(n - count, n, high[n - count]) == pytest.approx(half, rel=1e-3)
+    wide, narrow = rate_interval([25], n, error=1e-3), rate_interval([25], n, error=0.5)
     assert wide[0] < narrow[0] < 0.5 < narrow[1] < wide[1]
 
 
@@ -173,5 +176,5 @@ def test_more_errors():
         acceptance_samples(0.4, [0.3], [0.7], alpha=0.01)
     with pytest.raises(ValueError, match="at most n = 3"):
         rate_interval([4], 3)
-    with pytest.raises(ValueError, match="confidence is 1"):
-        rate_interval([2], 3, confidence=1.0)
+    with pytest.raises(ValueError, match="error is 1"):
+        rate_interval([2], 3, error=1.0)

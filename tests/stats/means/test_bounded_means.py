@@ -23,7 +23,7 @@ def test_the_p_value_inverts_the_interval():
     values = rng.integers(0, 8, (500, 1))
     mean, variance = float(values.mean()), float(values.var(ddof=1))
     for alpha in (0.3, 1e-3, 1e-9):
-        low, high = empirical_bernstein(mean, variance, 500, low=0, high=7, confidence=1 - alpha)
+        low, high = empirical_bernstein(mean, variance, 500, low=0, high=7, error=alpha)
         for edge in (low, high):
             result = judge(values, [edge], [7])
             assert math.exp(result.log_pvalue) == pytest.approx(alpha, rel=1e-5)

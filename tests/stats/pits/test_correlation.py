@@ -9,7 +9,6 @@ from support.false_alarms import ALPHA
 
 from simverify.stats import (
     PairSums,
-    collision_probability,
     correlation_min_detectable,
     correlation_samples,
     duplicates_min_detectable,
@@ -98,9 +97,7 @@ def test_table_of_pits():
 
 
 def test_duplicates_plans_and_balls():
-    rows = np.array([[0.5, 0.5], [0.2, 0.8]])
-    chance = collision_probability(rows)
-    assert chance == pytest.approx(0.5 * 0.68)
+    chance = 0.34
     n = duplicates_samples(0.05, chance, alpha=1e-6)
     assert duplicates_min_detectable(n, chance, alpha=1e-6) <= 0.05
     assert duplicates_min_detectable(int(0.97 * n), chance, alpha=1e-6) > 0.05

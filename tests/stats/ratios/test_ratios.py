@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from simverify.stats import STRENGTHS, ratio_sums, streamed_ratio_sums
+from simverify.stats import STRENGTHS, ratio_sums
 
 ROWS = np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]])
 FAULTS = np.array([[[0.3, 0.3, 0.4], [0.1, 0.2, 0.7]], [[0.5, 0.3, 0.2], [0.8, 0.1, 0.1]]])
@@ -36,30 +36,20 @@ def tokens_of(counts):
 
 
 @pytest.mark.parametrize("ball", [0.0, 0.01])
-def test_stream_and_shards_add_up_to_the_table(ball):
+def test_shards_and_single_tokens_add_up_to_the_table(ball):
     table = ratio_sums(COUNTS, ROWS, FAULTS, names=NAMES, ball=ball)
-    contexts, tokens = tokens_of(COUNTS)
-    logs = np.log(FAULTS / ROWS)
-    low, high = logs.min(axis=2)[:, contexts].T, logs.max(axis=2)[:, contexts].T
-    parts = [
-        streamed_ratio_sums(
-            logs[:, contexts[part], tokens[part]].T,
-            names=NAMES,
-            ball=ball,
-            low=low[part],
-            high=high[part],
-        )
-        for part in (slice(0, 9), slice(9, 9), slice(9, None))
-    ]
-    stream = parts[0] + parts[1] + parts[2]
     shards = ratio_sums(COUNTS - [[2, 0, 0], [0, 1, 0]], ROWS, FAULTS, names=NAMES, ball=ball)
     shards += ratio_sums([[2, 0, 0], [0, 1, 0]], ROWS, FAULTS, names=NAMES, ball=ball)
-    for other in (stream, shards):
+    # As many contexts as tokens, each with the row and the faults of its own.
+    contexts, tokens = tokens_of(COUNTS)
+    single = ratio_sums(
+        np.eye(3, dtype=int)[tokens], ROWS[contexts], FAULTS[:, contexts], names=NAMES, ball=ball
+    )
+    for other in (single, shards):
         assert other.n == 24
         np.testing.assert_allclose(other.log_evalues, table.log_evalues, rtol=1e-10)
         np.testing.assert_allclose(other.log_refutations, table.log_refutations, rtol=1e-10)
-    np.testing.assert_allclose(shards.growth, table.growth)
-    assert np.isnan(stream.growth).all()
+        np.testing.assert_allclose(other.growth, table.growth)
 
 
 def test_tokens_that_one_law_excludes():
@@ -98,8 +88,10 @@ def test_far_beyond_float64():
     assert np.isfinite(sums.log_evalues).all()
     assert sums.log_evalues[1, 0] == pytest.approx(1e6 * by_hand(1, 1.0))
     assert abs(sums.log_evalues[1, 0]) > 1e6
-    huge = streamed_ratio_sums([[5000.0], [-5000.0]], names=("one",))
-    assert huge.log_evalues[0, 4] == pytest.approx(5000 + math.log(0.01) + math.log(0.99))
+    rare = np.array([[1e-300, 1 - 1e-300]])
+    huge = ratio_sums([[9, 9]], rare, rare[None, :, ::-1], names=("one",))
+    due = 9 * (300 * math.log(10) + math.log(0.01) + math.log(0.99))
+    assert huge.log_evalues[0, 4] == pytest.approx(due)
 
 
 def worst_expectation(row, e_factor, ball):
@@ -164,23 +156,6 @@ GOOD = {"counts": COUNTS, "probabilities": ROWS, "alternatives": FAULTS, "names"
 def test_errors_of_tables(changes, message):
     with pytest.raises(ValueError, match=message):
         ratio_sums(**(GOOD | changes))
-
-
-@pytest.mark.parametrize(
-    ("ratios", "changes", "message"),
-    [
-        ([0.1, 0.2], {}, r"expected \(n, M\)"),
-        ([[0.1], [math.nan]], {}, r"ratios\[1, 0\] is NaN"),
-        ([[0.1]], {"ball": 0.1}, "without low and high"),
-        ([[0.1]], {"ball": 0.1, "low": [[0.2]], "high": [[0.3]]}, "outside its low..high"),
-        ([[0.1]], {"ball": 0.1, "low": [0.0], "high": [0.3]}, "expected \\(1, 1\\) as ratios"),
-        ([[0.1]], {"growth": [[1.0]]}, "growth has shape"),
-        ([[0.1]], {"ball": -0.1}, "ball is -0.1"),
-    ],
-)
-def test_errors_of_streams(ratios, changes, message):
-    with pytest.raises(ValueError, match=message):
-        streamed_ratio_sums(ratios, names=("one",), **changes)
 
 
 def test_sums_of_different_faults_do_not_add():
