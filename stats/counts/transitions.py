@@ -206,7 +206,7 @@ def _pools(expected: Floats) -> tuple[Ints, Ints]:
     pools = np.maximum(np.floor(length / (MIN_EXPECTED + longest)), length >= MIN_EXPECTED)
     pools = pools.astype(np.int64)
     step = length / np.maximum(pools, 1)
-    position = starts / np.where(step > 0.0, step, 1.0)[:, None]
+    position = starts / np.where(pools > 0, step, 1.0)[:, None]
     # A large cell may start any number of steps out, too many for an integer.
     within = np.minimum(position, np.maximum(pools - 1, 0)[:, None]).astype(np.int64)
     beyond = pools[:, None] + index - small[:, None]

@@ -128,17 +128,28 @@ def score_moments(rows: Any, scores: Any) -> ScoreMoments:
         If shapes differ, V < 2, a row is no law or a score is not finite.
     """
     law, values = scores_iv(rows, scores, np.ndim(rows))
-    mean = (law * values).sum(axis=-1)
-    centred = values - mean[..., None]
+    centred = centre(law, values)
     possible = law > 0.0
     return ScoreMoments(
-        mean=mean,
+        mean=(law * values).sum(axis=-1),
         variance=(law * centred**2).sum(axis=-1),
         third=(law * centred**3).sum(axis=-1),
         fourth=(law * centred**4).sum(axis=-1),
         low=np.where(possible, values, np.inf).min(axis=-1),
         high=np.where(possible, values, -np.inf).max(axis=-1),
     )
+
+
+def centre(rows: Floats, scores: Floats) -> Floats:
+    """Scores less their mean under each row, with the digits of their differences.
+
+    Scores that are equal but for rounding have a mean with the rounding of its own; taken from
+    a likely token's score first, what is left of them is the exact difference.
+    """
+    likely = np.expand_dims(rows.argmax(axis=-1), -1)
+    apart = scores - np.take_along_axis(scores, likely, axis=-1)
+    centred: Floats = apart - (rows * apart).sum(axis=-1, keepdims=True)
+    return centred
 
 
 def scores_iv(rows: Any, scores: Any, ndim: int) -> tuple[Floats, Floats]:

@@ -17,6 +17,11 @@ NORMAL_MARGIN = 0.05
 """Largest relative error of a normal tail, by its next two terms, that is put up with."""
 
 _TILTS = 2.0 ** (np.arange(13) / 2.0)
+_MOST_TILT = 500.0
+"""Of one token's width, for very few tokens; beyond it an exponential overflows."""
+
+_LEAST_DEVIATION = 1e-60
+"""Of the sum, in units of the width; a smaller one has no normal law in floating point."""
 
 
 def score_test(
@@ -86,8 +91,10 @@ class _Tail:
     def log_sf(self, x: float) -> tuple[float, str]:
         """Log of P(sum >= x), x >= 0, and the law that gives it."""
         x -= self.drift
-        if x <= self.rounding or self.variance == 0.0:
-            return (math.log(0.5) if x <= self.rounding else -math.inf), "exact"
+        if x <= self.rounding:
+            return math.log(0.5), "exact"
+        if self.variance == 0.0:
+            return -math.inf, "exact"
         if self.exact is not None:
             return self.exact.log_sf(x * self.shrink), "Lugannani-Rice from the exact law"
         # A tail falls: where the normal law ends, its last value still bounds what is beyond.
@@ -100,22 +107,25 @@ class _Tail:
     @cached_property
     def _normal_end(self) -> float:
         """Standard deviations up to which the expansion's next two terms are small enough."""
-        # What each token's squared variance takes off the fourth cumulant is left out.
-        cubic = abs(self.third) / self.variance**1.5 / 6.0
-        quartic = self.fourth / self.variance**2 / 24.0
+        deviation = math.sqrt(self.variance) / self.width
+        if deviation < _LEAST_DEVIATION:
+            return 0.0
+        # What each token's squared variance takes off the fourth cumulant is left out; no fourth
+        # moment is below the squared variance, which keeps a rounded one from 0.
+        cubic = abs(self.third) / self.width**3 / deviation**3 / 6.0
+        quartic = max(self.fourth / self.width**4 / deviation**4, 1.0 / self.n) / 24.0
+        # A little beyond where the quartic term alone would end it, so that the end lies inside
+        # also where there is no cubic one.
+        most = 1.01 * (NORMAL_MARGIN / quartic) ** 0.25
         return float(
-            optimize.brentq(
-                lambda z: cubic * z**3 + quartic * z**4 - NORMAL_MARGIN,
-                0.0,
-                (NORMAL_MARGIN / quartic) ** 0.25,
-            )
+            optimize.brentq(lambda z: cubic * z**3 + quartic * z**4 - NORMAL_MARGIN, 0.0, most)
         )
 
     def _log_bound(self, x: float) -> float:
         # The tilts that matter: from the largest variance that n and width allow down to a
         # 4096th of it, for tails near 1e-9. They may depend on n and width alone.
-        tilts = _TILTS * math.sqrt(160.0 / self.n) / self.width
-        y = tilts * self.width
+        y = np.minimum(_TILTS * math.sqrt(160.0 / self.n), _MOST_TILT)
+        tilts = y / self.width
         rest = np.where(
             y < 0.05,
             1.0 / 24.0 + y / 120.0 + y * y / 600.0,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from simverify.stats._checks import Floats, count_rows, positive_float
-from simverify.stats.scores.functions import score_moments, scores_iv
+from simverify.stats.scores.functions import centre, score_moments, scores_iv
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -137,7 +137,7 @@ def score_sums_of_contexts(counts: Any, rows: Any, scores: Any) -> ScoreSums:
     widths = moments.high - moments.low
     return ScoreSums(
         n=n,
-        deviation=float((array * (values - moments.mean[:, None])).sum()),
+        deviation=float((array * centre(law, values)).sum()),
         variance=float(totals @ moments.variance),
         third=float(totals @ moments.third),
         fourth=float(totals @ moments.fourth),

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 from simverify.stats._checks import Floats
 
@@ -86,7 +87,7 @@ def _log_far_side(k: int, p: Floats, q: Floats, trials: Floats) -> float:
         return float(trials @ np.log(p))
     log_odds = np.log(p) - np.log(q)
     tilt = _tilt(k, log_odds, trials)
-    r = 1.0 / (1.0 + np.exp(-(log_odds + tilt)))
+    r = special.expit(log_odds + tilt)
     deviation = math.sqrt(float(trials @ (r * (1.0 - r))))
     half = math.ceil(_SPREAD * deviation + _STEPS)
     period = min(2 * half + 1, total + 1)
@@ -118,16 +119,14 @@ def _discounted(tilt: float, waves: Floats, above: int) -> npt.NDArray[np.comple
 def _tilt(k: int, log_odds: Floats, trials: Floats) -> float:
     """Tilt above 0 at which the mean is k, by Newton's method kept in its bracket."""
     low, high = 0.0, float(-log_odds.min()) + math.log(k / (trials.sum() - k)) + 1.0
-    fair = 1.0 / (1.0 + np.exp(-log_odds))
-    likely = (k - float(trials @ fair)) / float(trials @ (fair * (1.0 - fair)))
-    tilt = likely if low < likely < high else high / 2
+    tilt = 0.0
     for _ in range(200):
-        r = 1.0 / (1.0 + np.exp(-(log_odds + tilt)))
-        gap = float(trials @ r) - k
+        r = special.expit(log_odds + tilt)
+        gap, slope = float(trials @ r) - k, float(trials @ (r * (1.0 - r)))
         low, high = (tilt, high) if gap < 0.0 else (low, tilt)
-        step = tilt - gap / float(trials @ (r * (1.0 - r)))
-        inside = low < step < high
-        following = step if inside else (low + high) / 2
+        # Of coins as rare as floating point goes, no step follows.
+        step = tilt - gap / slope if slope > abs(gap) / high else math.inf
+        following = step if low < step < high else (low + high) / 2
         if abs(following - tilt) <= 1e-13 * max(1.0, tilt):
             return following
         tilt = following

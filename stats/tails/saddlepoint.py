@@ -7,10 +7,14 @@ import numpy as np
 from scipy import special
 
 from simverify.stats._checks import Floats
+from simverify.stats.scores.functions import centre
 from simverify.stats.scores.score_totals import ScoreTable
 
 _MOST_STEPS = 200
 """Steps to a critical point; a few do, unless the law is beyond floating point."""
+
+_MOST_TILT = 1e6
+"""Nats per widest range of a token's scores at which a sum is as good as at its maximum."""
 
 
 def lugannani_rice(tilt: float, value: float, mean: float, variance: float) -> float:
@@ -55,8 +59,7 @@ class SumLaw:
         for table in tables:
             seen = table.totals > 0.0
             totals, rows = table.totals[seen], table.rows[seen]
-            scores = sign * table.scores[seen]
-            scores = scores - (rows * scores).sum(axis=1)[:, None]
+            scores = sign * centre(rows, table.scores[seen])
             # What cannot happen must not be the maximum: it becomes a twin of what can.
             scores = np.where(rows > 0.0, scores, _some_possible(rows, scores)[:, None])
             centred.append(ScoreTable(totals=totals, rows=rows, scores=scores))
@@ -87,7 +90,12 @@ class SumLaw:
         deviation = math.sqrt(self.at(0.0)[2])
         if x < 1e-3 * deviation:
             return math.log(0.5)
-        return self._log_tail(self._tilt(x, deviation))
+        tilt = self._tilt(x)
+        value, mean, variance = self.at(tilt)
+        if tilt >= self._most_tilt and mean < x:
+            # The saddle point lies further out: every tilt bounds the tail.
+            return min(value - tilt * x, 0.0)
+        return lugannani_rice(tilt, value, mean, variance)
 
     def critical(self, log_tail: float) -> float:
         """Smallest x whose log tail is ``log_tail``, inf if the sum does not reach it."""
@@ -114,22 +122,32 @@ class SumLaw:
             tilt = following
         return math.inf
 
-    def _tilt(self, x: float, deviation: float) -> float:
-        """Tilt at which the mean is x, by Newton's method kept in its bracket."""
-        low, high, tilt = 0.0, math.inf, x / deviation**2
-        for _ in range(100):
+    @property
+    def _most_tilt(self) -> float:
+        """Where the sum is as good as at its maximum, in nats per unit."""
+        return _MOST_TILT / self.width if self.width > 0.0 else math.inf
+
+    def _tilt(self, x: float) -> float:
+        """Tilt at which the mean is x, by Newton's method kept in its bracket.
+
+        ``_most_tilt`` if it is there or beyond.
+        """
+        low, high, most = 0.0, math.inf, self._most_tilt
+        # The variance of rare events rises too fast for a first step from 0.
+        tilt = min(x / self.at(0.0)[2], 1.0 / self.width)
+        for _ in range(_MOST_STEPS):
             _, mean, variance = self.at(tilt)
             low, high = (tilt, high) if mean < x else (low, tilt)
+            if math.isinf(high) and tilt >= most:
+                break
             following = tilt - (mean - x) / variance if variance > 0.0 else math.inf
             if not low < following < high:
                 following = 2.0 * tilt if math.isinf(high) else (low + high) / 2.0
-            if abs(following - tilt) <= 1e-10 * tilt or tilt * self.half_step > 1e6:
+            following = min(following, most)
+            if abs(following - tilt) <= 1e-10 * tilt:
                 break
             tilt = following
         return tilt
-
-    def _log_tail(self, tilt: float) -> float:
-        return lugannani_rice(tilt, *self.at(tilt))
 
 
 def _some_possible(rows: Floats, scores: Floats) -> Floats:

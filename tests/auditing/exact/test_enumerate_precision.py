@@ -1,5 +1,7 @@
 """The tolerance follows the arithmetic, and a coarse dtype excuses rounding alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -282,3 +284,24 @@ def test_a_uniform_of_16_bits_has_its_steps(what):
     law = enumerate_verify(lambda p, q, x, rng: [int(coin()[0] < 0.3)], rows, rows[:1], [0])
     assert law.probabilities[(1,)] == pytest.approx(due, abs=1e-12)
     assert law.dtypes & {"float16", "bfloat16"}
+
+
+@pytest.mark.parametrize(
+    ("observed", "pruned", "deviates", "undecided"),
+    [
+        (0.0, 9e-10, False, False),
+        (5e-10, 6e-10, False, True),
+        (1.2e-7, 1.2e-7, False, True),
+        (1.2e-7, 0.9e-7, True, False),
+        (1.2e-7, 0.0, True, False),
+        (0.0, 1.2e-7, False, True),
+    ],
+)
+def test_only_the_reported_deviation_passes(monkeypatch, observed, pruned, deviates, undecided):
+    """Branches that were not run may lie anywhere: between both bounds there is no verdict."""
+    rule = RULES["numpy float16"][0]
+    comparison = judge(rule, INSTANCES[0]).comparison
+    given = replace(comparison, max_abs_deviation=observed + pruned, pruned=pruned)
+    monkeypatch.setattr(Examiner, "compare", lambda *_: given)
+    judged = judge(rule, INSTANCES[0], tolerance=1e-9)
+    assert (judged.deviates, judged.undecided) == (deviates, undecided)
