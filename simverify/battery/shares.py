@@ -30,8 +30,11 @@ def kernel_shares(alpha: float, *, calls: bool) -> dict[str, float]:
 
 
 def context_shares(alpha: float) -> dict[str, float]:
-    """Split the tokens' share ``output`` where contexts repeat."""
-    return split_alpha(alpha, _OUTPUT)
+    """Split the tokens' share ``output`` where contexts repeat.
+
+    ``pairs`` is for what tokens know of each other beyond the contexts they are counted by.
+    """
+    return split_alpha(alpha, {**_OUTPUT, "pairs": 0.5})
 
 
 def pit_shares(alpha: float, *, cells: bool) -> dict[str, float]:

@@ -21,6 +21,7 @@ from simverify.battery.localise import Evidence, locate
 from simverify.battery.naming import name_faults
 from simverify.battery.shares import context_shares
 from simverify.comparing.kernels.kernel import Trial
+from simverify.comparing.kernels.order_two import order_two_tests
 from simverify.faults.base import Fault
 from simverify.models.base import MarkovModel
 from simverify.simulators.run import Counts
@@ -41,20 +42,25 @@ def judge_contexts(
     called = counts if by_slot else first_calls
     faults = _by_slot(trial, called) if called is not None else None
     tested = faults if by_slot else _by_position(trial, counts)
-    found = judge_tokens(slots, tested, shares | context_shares(shares["output"]))
-    rejected = rejections(found.tests)
+    ours = context_shares(shares["output"])
+    found = judge_tokens(slots, tested, shares | ours)
+    pairs = tuple(order_two_tests(trial, counts.trials, ours["pairs"]))
+    tests = (*found.tests, *pairs)
+    rejected = rejections(tests)
     failed = bool(rejected or found.violations)
     named = None if faults is None else name_faults([faults], diagnose=failed and by_slot)
     place = None
     if failed:
         place = locate(
             Evidence(
-                independence=False, tokens=True, lossy=False, by_slot=found.by_slot,
+                independence=any(test.rejected for test in pairs),
+                tokens=bool(found.violations) or any(test.rejected for test in found.tests),
+                lossy=False, by_slot=found.by_slot,
                 bonus=trial.gamma if by_slot else None, named=named,
             )
         )  # fmt: skip
     return Judgement(
-        tests=found.tests,
+        tests=tests,
         findings=(*found.violations, *rejected),
         detectable=found.detectable,
         deviation=DEVIATION,

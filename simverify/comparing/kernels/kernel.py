@@ -94,13 +94,16 @@ class Trial:
         """Run ``trials`` first calls, whatever the rule; tokens by slot where contexts repeat."""
         return self._simulate(trials, 0, 1, self.gamma + 1 if self.by_context else 0)
 
-    def sample(self, trials: int) -> Sample:
-        """Keep the first tokens of what ``run`` counts: as many as ``trials`` surely emit."""
+    def sample(self, trials: int, most: int = STREAMED) -> Sample:
+        """Keep the first tokens of what ``run`` counts: as many as ``trials`` surely emit.
+
+        At most ``most``, or twice as many of a rule with state.
+        """
         by_slot = self.verifier.contract == "verify"
         # A call emits a token at least; a generation fills its positions.
         if by_slot:
-            return self._sample(min(STREAMED, trials), 1, self.positions)
-        size = min(2 * STREAMED, trials * self.positions)
+            return self._sample(min(most, trials), 1, self.positions)
+        size = min(2 * most, trials * self.positions)
         return self._sample(size, self.positions, self.positions)
 
     def sample_first_calls(self, trials: int) -> Sample:
