@@ -147,9 +147,12 @@ def _fixed(value: float, decimals: int) -> str:
 
 
 def _interval(measured: Measured) -> str:
-    half = (measured.ci_high - measured.ci_low) / 2
-    decimals = 4 if max(measured.mean, half) < 10 else 3
-    return f"{measured.mean:.{decimals}f}±{half:.{decimals}f}"
+    decimals = 4 if measured.ci_high < 10 else 3
+    above, below = measured.ci_high - measured.mean, measured.mean - measured.ci_low
+    # An interval that its range cuts off has no half width.
+    if round(above, decimals) != round(below, decimals):
+        return f"{measured.ci_low:.{decimals}f}..{measured.ci_high:.{decimals}f}"
+    return f"{measured.mean:.{decimals}f}±{above:.{decimals}f}"
 
 
 def _value(expected: Expected) -> str:

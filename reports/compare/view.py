@@ -94,7 +94,7 @@ def _verdicts(run: CompareRun) -> Iterator[Block]:
     yield Table(
         "Verdicts, and distance to the optimum",
         ("lossless", "as declared", "verifier", "model", "E[tau]", "by", "measured",
-         "\N{PLUS-MINUS SIGN}", "block efficiency", "gap to optimum", "predicted speed-up",
+         "99.9% interval", "block efficiency", "gap to optimum", "predicted speed-up",
          "rests on"),
         tuple(_row(row) for row in shown),
         numbers=frozenset({4, 6, 7, 8, 9, 10}),
@@ -106,7 +106,7 @@ def _verdicts(run: CompareRun) -> Iterator[Block]:
 
 
 def _row(row: CompareResult) -> tuple[Cell, ...]:
-    half = (row.measured.ci_high - row.measured.ci_low) / 2
+    low, high = row.measured.ci_low, row.measured.ci_high
     gap = row.optimum.expected_accepted * (1 - row.optimality)
     return (
         Cell(row.lossless.verdict, mark=MARKS[row.lossless.verdict]),
@@ -116,7 +116,7 @@ def _row(row: CompareResult) -> tuple[Cell, ...]:
         expected_cell(row.expected_accepted),
         Cell(row.expected_accepted.method),
         figure(row.measured.mean, 5),
-        figure(half, 2),
+        Cell(f"{low:.5g} to {high:.5g}", high - low),
         figure(row.block_efficiency, 5),
         Cell(f"{gap:.3g} ({1 - row.optimality:.1%} of {row.optimum.name})", 1 - row.optimality),
         Cell(f"{row.speedup.predicted:.3g}x", row.speedup.predicted),

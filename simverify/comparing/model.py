@@ -211,7 +211,8 @@ def _lossless(check: SampledCheck, exact: doc.ExactCheck | None, detect: float) 
             doc.Power(deviation=deviation, detectable=finite(size))
             for deviation, size in sampled.beside
         ),
-        certificate=certificate_document(check.certificate),
+        # A bound beside a FAIL would certify what was found to be wrong.
+        certificate=certificate_document(check.certificate) if verdict == "PASS" else None,
         faults=faults_document(sampled.named),
         localisation=suspect_document(sampled.located),
         findings=tuple(findings),

@@ -89,10 +89,10 @@ class Lossless(Struct, frozen=True):
     ``exact``: null where the rule's law is too large to write out, and of real models.
     ``tests``: of the compiled kernel, or of the tokens that real models emitted. ``detectable``:
     smallest deviation, of the kind named in ``deviation``, found with the run's power; the
-    verdict is INCONCLUSIVE if it exceeds the run's ``detect``. ``beside``: what is found of
-    further kinds; no verdict waits for it. ``findings``: what failed, in words. ``pits``: empty
-    where contexts repeat and are counted, and in tier ``output``: tokens that real models
-    emitted, each against its own target row.
+    verdict is INCONCLUSIVE if it exceeds the run's ``detect``. ``certificate``: of a PASS alone.
+    ``beside``: what is found of further kinds; no verdict waits for it. ``findings``: what failed,
+    in words. ``pits``: empty where contexts repeat and are counted, and in tier ``output``: tokens
+    that real models emitted, each against its own target row.
     """
 
     verdict: Verdict

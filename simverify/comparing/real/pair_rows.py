@@ -49,8 +49,10 @@ def pair_row(
     """
     found, gamma = seen.features, seen.gamma
     judged = judge_output(found, share)
+    verdict = judged.verdict(detect)
+    bound = certificate_document(certify_output(found, _DELTA)) if verdict == "PASS" else None
     lossless = doc.Lossless(
-        verdict=judged.verdict(detect),
+        verdict=verdict,
         tier="output",
         max_abs_deviation=None,
         tv=None,
@@ -59,7 +61,7 @@ def pair_row(
         detectable=finite(judged.detectable),
         deviation=judged.deviation,
         beside=(),
-        certificate=certificate_document(certify_output(found, _DELTA)),
+        certificate=bound,
         faults=faults_document(judged.named),
         localisation=suspect_document(judged.located),
         findings=judged.findings,
