@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
+from simverify import stats
 from simverify.names import clean, printable
 from simverify.reports.view import Cell, Mark, Table
 from simverify.results import Certificate, Test
@@ -12,6 +13,9 @@ LONGEST_COMMAND = 20_000
 
 MOST_ROWS = 200
 MOST_ITEMS = 100
+
+_AGREES = 0.01
+"""Adjusted p-value below which a test that is not rejected is said to point the same way."""
 
 T = TypeVar("T")
 
@@ -73,8 +77,21 @@ def certified(certificate: Certificate) -> str:
 
 
 def tests_table(caption: str, tests: Sequence[tuple[str, Test]]) -> Table:
-    """Return tests, each with whose it is; the rejected ones first."""
-    ordered = sorted(tests, key=lambda entry: not entry[1].rejected)
+    """Return tests, each with whose it is; the rejected ones first, then those that agree.
+
+    Once a test is rejected, Holm's adjustment says which of the others point there too.
+    """
+    if any(test.rejected for _, test in tests):
+        logs = [-math.inf if test.log_pvalue is None else test.log_pvalue for _, test in tests]
+        adjusted = stats.adjusted_pvalues(logs)
+        agree = {id(test) for (_, test), p in zip(tests, adjusted, strict=True) if p < _AGREES}
+        caption += (
+            f'. "also off": below {_AGREES:g} when all p-values are adjusted for their number '
+            "(Holm); it says where, not whether"
+        )
+    else:
+        agree = set()
+    ordered = sorted(tests, key=lambda entry: (not entry[1].rejected, id(entry[1]) not in agree))
     shown, left_out = first(ordered, MOST_ROWS)
     return Table(
         caption,
@@ -83,7 +100,7 @@ def tests_table(caption: str, tests: Sequence[tuple[str, Test]]) -> Table:
             (
                 Cell(owner),
                 Cell(test.name),
-                Cell(*_outcome(test)),
+                Cell(*_outcome(test, also=id(test) in agree)),
                 pvalue(test.log_pvalue),
                 figure(test.alpha, 3),
                 figure(test.statistic),
@@ -99,5 +116,7 @@ def tests_table(caption: str, tests: Sequence[tuple[str, Test]]) -> Table:
     )
 
 
-def _outcome(test: Test) -> tuple[str, None, Mark]:
-    return ("REJECTED", None, "fail") if test.rejected else ("not rejected", None, "")
+def _outcome(test: Test, *, also: bool) -> tuple[str, None, Mark]:
+    if test.rejected:
+        return "REJECTED", None, "fail"
+    return ("also off" if also else "not rejected"), None, ""

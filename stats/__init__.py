@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from simverify.stats.pits.pit import pit_ks as pit_ks
     from simverify.stats.pits.pit_orders import order_key as order_key
     from simverify.stats.pits.pit_orders import pit_bounds as pit_bounds
+    from simverify.stats.planning.budget import adjusted_pvalues as adjusted_pvalues
     from simverify.stats.planning.budget import split_alpha as split_alpha
     from simverify.stats.planning.eprocess import eprocess_growth as eprocess_growth
     from simverify.stats.planning.eprocess import eprocess_min_detectable as eprocess_min_detectable
@@ -111,7 +112,7 @@ if TYPE_CHECKING:
 _HOME = {
     "means.binomial": "acceptance_min_detectable acceptance_samples acceptance_test rate_interval",
     "means.bounded_means": "bounded_means_test",
-    "planning.budget": "split_alpha",
+    "planning.budget": "adjusted_pvalues split_alpha",
     "certificates.bounds": (
         "Certificate best_certificate monotone_certificate plug_in_certificate"
     ),

@@ -5,8 +5,10 @@ On real models what is expected are intervals too, of what the drafted blocks we
 
 from collections.abc import Sequence
 
+import numpy as np
 from markupsafe import Markup
 
+from simverify import stats
 from simverify.names import clean
 from simverify.reports.compare.by_gamma import Shorter, by_gamma, curve
 from simverify.reports.compare.decoded import bound_words
@@ -93,6 +95,7 @@ def _expected(ident: str, model: ModelInfo, rows: Sequence[CompareResult]) -> Pi
 
 def _acceptance(ident: str, model: ModelInfo, rows: Sequence[CompareResult]) -> Picture:
     series, said = [], []
+    real = model.bounds.blocks_of is not None
     for i, row in enumerate(rows):
         ccdf, law = row.acceptance_ccdf, curve(row)
         levels = range(1, row.gamma + 1)
@@ -103,6 +106,12 @@ def _acceptance(ident: str, model: ModelInfo, rows: Sequence[CompareResult]) -> 
             Series(row.verifier, i, tuple(zip(levels, law, strict=True))),
             Series("", i, tuple(zip(levels, ccdf.measured, strict=True)), "dots"),
         ]
+        if not real:
+            ends = _rates(ccdf.measured, row.measured.blocks)
+            series += [
+                Series("", i, ((level, low), (level, high)), "rule")
+                for level, low, high in zip(levels, *ends, strict=True)
+            ]
         said.append(f"{clean(row.verifier, 40)}: {', '.join(f'{v:.3g}' for v in law)}")
     gamma = max(row.gamma for row in rows)
     title = f"Acceptance on {clean(model.name, 60)}"
@@ -111,11 +120,20 @@ def _acceptance(ident: str, model: ModelInfo, rows: Sequence[CompareResult]) -> 
         Axis("l, draft tokens", 1 if gamma > 1 else 0, gamma, whole=True),
         Axis("Pr(tau \N{GREATER-THAN OR EQUAL TO} l)", 0.0, 1.0), series,
     )  # fmt: skip
-    if model.bounds.blocks_of is not None:
+    if real:
         law_words = "what the drafted blocks let expect of a first call, with intervals"
-    else:
-        law_words = "the rule's own law, or the middle of its bounds"
-    return Picture(title, svg, f"Line: {law_words}. Marks: measured.")
+        return Picture(title, svg, f"Line: {law_words}. Marks: measured.")
+    return Picture(
+        title, svg, "Line: the rule's own law, or the middle of its bounds. Marks: measured, with "
+        "99.9% intervals (Clopper and Pearson, each level by itself).",
+    )  # fmt: skip
+
+
+def _rates(measured: Sequence[float], blocks: int) -> tuple[list[float], list[float]]:
+    """Ends of the intervals of measured frequencies."""
+    counts = np.rint(np.array(measured) * blocks).astype(np.int64)
+    low, high = stats.rate_interval(counts, blocks, error=1e-3)
+    return low.tolist(), high.tolist()
 
 
 def _efficiency(

@@ -24,6 +24,7 @@ ALPHA_01 = {"alpha": 0.01}
 CURVE = {"lower": [0.5], "upper": [0.6]}
 
 VALID = {
+    "adjusted_pvalues": {"log_pvalues": np.array([-3.0, -math.inf])},
     "accept": {"p": ROWS, "q": ROWS},
     "acceptance_min_detectable": {"n": 100, **CURVE, **ALPHA_01, "power": 0.9},
     "acceptance_samples": {"shift": 0.1, **CURVE, **ALPHA_01, "power": 0.9},
@@ -90,6 +91,7 @@ BAD = {
     "alpha": OPEN,
     "power": OPEN,
     "error": OPEN,
+    "log_pvalues": [np.array([0.1]), np.array([math.nan]), np.zeros((2, 2)), np.zeros(0)],
     "ball": [-0.1, 1.0, math.nan],
     "n": [0, -1, 2.5, True],
     "samples": [0, -1, 2.5],

@@ -94,11 +94,12 @@ class Trial:
         """Run ``trials`` first calls, whatever the rule; tokens by slot where contexts repeat."""
         return self._simulate(trials, 0, 1, self.gamma + 1 if self.by_context else 0)
 
-    def sample(self, trials: int, most: int = STREAMED) -> Sample:
+    def sample(self, trials: int, most: int | None = None) -> Sample:
         """Keep the first tokens of what ``run`` counts: as many as ``trials`` surely emit.
 
-        At most ``most``, or twice as many of a rule with state.
+        At most ``most``, by default ``STREAMED``; twice as many of a rule with state.
         """
+        most = STREAMED if most is None else most
         by_slot = self.verifier.contract == "verify"
         # A call emits a token at least; a generation fills its positions.
         if by_slot:

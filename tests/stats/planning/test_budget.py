@@ -3,11 +3,12 @@
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simverify.stats import split_alpha
+from simverify.stats import adjusted_pvalues, split_alpha
 
 
 def test_shares_follow_the_weights_in_order():
@@ -40,3 +41,10 @@ def test_shares_never_exceed_alpha(alpha, weights):
 def test_errors(alpha, weights, message):
     with pytest.raises(ValueError, match=message):
         split_alpha(alpha, weights)
+
+
+def test_adjusted_p_values_are_holms():
+    """By hand: the smallest times their number, and so on; none below an earlier one."""
+    logs = np.log([0.01, 0.04, 0.03, 0.5])
+    assert adjusted_pvalues(logs) == pytest.approx([0.04, 0.09, 0.09, 0.5])
+    assert adjusted_pvalues([-math.inf, -5000.0, 0.0]) == pytest.approx([0.0, 0.0, 1.0])
