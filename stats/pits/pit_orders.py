@@ -45,7 +45,8 @@ def order_key(order: Order, p: Any, q: Any = None) -> Floats:
     draft = probability_rows("q", q)
     if draft.shape != rows.shape:
         raise ValueError(f"q has shape {draft.shape}, expected {rows.shape} as p")
-    return np.where(rows > 0.0, draft / np.where(rows > 0.0, rows, 1.0), np.inf)
+    with np.errstate(over="ignore"):  # over the smallest floats, which come last in any case
+        return np.where(rows > 0.0, draft / np.where(rows > 0.0, rows, 1.0), np.inf)
 
 
 def pit_bounds(p: Any, key: Any, tokens: Any) -> tuple[Floats, Floats]:

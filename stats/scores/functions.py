@@ -54,7 +54,8 @@ def accept(p: Any, q: Any) -> Floats:
     as :func:`q_above_p`.
     """
     p, q = _pair_iv(p, q)
-    ratio: Floats = np.where(q >= p, np.sign(q), q / np.where(p > 0.0, p, 1.0))
+    # A quotient above 1 is not asked for: over the smallest floats it overflows.
+    ratio: Floats = np.divide(q, p, out=np.sign(q), where=q < p)
     return ratio
 
 

@@ -80,7 +80,7 @@ class _Tail:
         self.variance = sums.variance + moved
         self.third = sign * sums.third + moved * sums.width
         self.fourth = sums.fourth + moved * sums.width**2
-        self.n, self.width = sums.n, sums.width
+        self.n, self.width, self.ranges = sums.n, sums.width, sums.ranges
         # Scores are centred with an error of an ulp each.
         self.rounding = 1e-14 * sums.n * sums.width
         # A ball's larger variance shrinks the point at which the exact law is read.
@@ -91,7 +91,8 @@ class _Tail:
     def log_sf(self, x: float) -> tuple[float, str]:
         """Log of P(sum >= x), x >= 0, and the law that gives it."""
         x -= self.drift
-        if x <= self.rounding:
+        # A range without a variance is too small for its square.
+        if x <= self.rounding or (self.variance == 0.0 and self.ranges > 0.0):
             return math.log(0.5), "exact"
         if self.variance == 0.0:
             return -math.inf, "exact"

@@ -125,7 +125,7 @@ def _tilt(k: int, log_odds: Floats, trials: Floats) -> float:
         gap, slope = float(trials @ r) - k, float(trials @ (r * (1.0 - r)))
         low, high = (tilt, high) if gap < 0.0 else (low, tilt)
         # Of coins as rare as floating point goes, no step follows.
-        step = tilt - gap / slope if slope > abs(gap) / high else math.inf
+        step = tilt - gap / slope if slope * high > abs(gap) else math.inf
         following = step if low < step < high else (low + high) / 2
         if abs(following - tilt) <= 1e-13 * max(1.0, tilt):
             return following

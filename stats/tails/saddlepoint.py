@@ -110,7 +110,7 @@ class SumLaw:
         for _ in range(_MOST_STEPS):
             value, mean, variance = self.at(tilt)
             gap = lugannani_rice(tilt, value, mean, variance) - log_tail
-            if gap > 0.0 and mean > self.reach * (1.0 - 1e-9):
+            if gap > 0.0 and (mean > self.reach * (1.0 - 1e-9) or tilt >= self._most_tilt):
                 return math.inf
             low, high = (tilt, high) if gap > 0.0 else (low, tilt)
             # Newton's method: the exponent K(t) - t K'(t) falls by t K''(t).
@@ -119,7 +119,7 @@ class SumLaw:
                 following = 1.25 * tilt if math.isinf(high) else (low + high) / 2.0
             if abs(following - tilt) <= 1e-4 * tilt:
                 return mean + (following - tilt) * variance + self.half_step
-            tilt = following
+            tilt = min(following, self._most_tilt)
         return math.inf
 
     @property
