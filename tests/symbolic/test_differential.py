@@ -54,6 +54,8 @@ TORCH = {
     "swamped noise": "x = torch.rand(1) + 1e5 - 1e5; return int(x[0] < 0.3)",
     "half that is 1": "return int(torch.rand(1).half()[0] >= 1)",
     "bfloat16": "return int((torch.rand(1).bfloat16() * 0.7)[0] < 0.3)",
+    "half plus a number": "return int((torch.rand(1).half() + 0.3)[0] < 0.6)",
+    "half less what it cannot hold": "return int(torch.isnan(torch.rand(1).half() + 1e5 - 1e5)[0])",
     "half is 0": "return int(torch.rand(1, dtype=torch.float16)[0] <= 0)",
     "uint8": "return int((torch.randint(0, 200, (1,), dtype=torch.uint8) * 2)[0]) // 64",
     "scalars are float32": "return int(torch.rand(1)[0] < 0.1)",

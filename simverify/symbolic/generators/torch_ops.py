@@ -65,6 +65,10 @@ _CARRIES = _MOVES | _COPIES | _PLAIN | {
 """What leaves the winners of races unread."""
 
 
+def _is_tensor(x: Any) -> bool:
+    return isinstance(x, torch.Tensor | Draw)
+
+
 def _common_type(inputs: list[Any]) -> torch.dtype:
     """Return the type that torch computes in."""
     kind = torch.result_type(inputs[0], inputs[1] if len(inputs) > 1 else inputs[0])
@@ -162,6 +166,12 @@ class TorchOps(TorchSpecial):
         if name in _COMPARISONS:
             pass
         elif kind in (torch.float16, torch.bfloat16):
+            if name == "divide" and not isinstance(inputs[0], torch.Tensor):
+                # torch multiplies by a reciprocal that it has rounded, on some processors.
+                self._refuse("number divided by 16 bits")
+            if name not in ("multiply", "divide"):
+                # Numbers are rounded first; factors are not.
+                inputs = tuple(x if _is_tensor(x) else float(element_of(x, kind)) for x in inputs)
             kind = torch.float32
         elif result.is_floating_point() and not kind.is_floating_point:
             kind = torch.get_default_dtype()
