@@ -59,7 +59,7 @@ class Base:
         self.source.refuse(call, kind)
 
     # Code may ask for its type.
-    __class__ = property(lambda self: type(self.machine.sample))  # type: ignore[assignment]
+    __class__ = property(lambda self: type(self.machine.sample))
 
     def is_exact(self) -> bool:
         """Whether it has to be computed on the grid: its form is no guide to what it is."""

@@ -7,7 +7,7 @@ path forks once for each value, and the real library computes with a real number
 import math
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,11 @@ class Integers(Base):
     """What a draw answers where an integer is asked for."""
 
     __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def is_below(self, bound: Any, *, closed: bool = False) -> bool:
+            """See Comparisons."""
 
     def cells(self) -> tuple[int, int]:
         """Smallest and largest floor that it can still have."""
@@ -121,7 +126,7 @@ class Integers(Base):
         step = self.map(make, op, *others)
         if step.holds_integers():
             step = step.within(self, op)
-        return step if not isinstance(step, Base) or step.has_many_cells() else step.settle()
+        return step if not isinstance(step, Integers) or step.has_many_cells() else step.settle()
 
     def nearest(self, op: Callable[..., Any], *others: Any) -> Any:
         """Return the nearest integer, half to even, as ``op`` computes it."""
@@ -171,7 +176,7 @@ class Integers(Base):
         if self.source.refuses_many and self.has_many_cells():
             self.refuse("int() of a draw with many values", IntOfDraw)
         whole = self.whole(int)
-        return whole.settle() if isinstance(whole, Base) else whole
+        return whole.settle() if isinstance(whole, Integers) else whole
 
     __trunc__ = __int__
 
