@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from simverify.auditing.coins.coins import NotMonotone, TooManyCalls
 from simverify.auditing.coverage.watch import look_closely
-from simverify.auditing.exact.core import is_core, is_small
+from simverify.auditing.exact.core import is_small
 from simverify.auditing.exact.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
 from simverify.auditing.exact.examiner import STEP_PATHS, Examiner, Judged
 from simverify.auditing.exact.instances import SmallModel
@@ -81,8 +81,7 @@ def run_battery(
     watch = Stopwatch()
     endless = wasted = 0
     loops = False
-    # The core comes first: a verdict needs it, whatever the time.
-    in_turn = deque(sorted(models, key=lambda model: not is_core(model)))
+    in_turn = deque(models)
     while in_turn:
         model = in_turn[0]
         rest = max_paths - tier.paths
