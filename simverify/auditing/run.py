@@ -8,6 +8,7 @@ from simverify import results as doc
 from simverify.auditing.coverage.places import coverage_of, where
 from simverify.auditing.coverage.reach import reach_of
 from simverify.auditing.coverage.watch import Watch, watching
+from simverify.auditing.exact.battery import ExactTier
 from simverify.auditing.exact.diagnosis import refuted, resemble
 from simverify.auditing.exact.documents import (
     breach,
@@ -20,7 +21,7 @@ from simverify.auditing.exact.enumerate import takes_step_arguments
 from simverify.auditing.exact.hinted import Hints
 from simverify.auditing.exact.instances import instances_for
 from simverify.auditing.exact.precision import TOLERANCE
-from simverify.auditing.exact.tier import ExactTier, examine
+from simverify.auditing.exact.tier import examine
 from simverify.auditing.probes.subject import probes_of
 from simverify.auditing.process.shared import Shared
 from simverify.auditing.sampled.tables import default_instances

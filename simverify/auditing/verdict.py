@@ -1,10 +1,10 @@
 """What the probes and tiers of an audit come to: findings, notes, and one verdict."""
 
 from simverify import results as doc
+from simverify.auditing.exact.battery import ExactTier
 from simverify.auditing.exact.core import is_core
 from simverify.auditing.exact.examiner import Judged
 from simverify.auditing.exact.optimality import optimality_notes
-from simverify.auditing.exact.tier import ExactTier
 from simverify.auditing.probes.subject import probe_findings
 from simverify.auditing.sampled.tier import SampledAudit
 

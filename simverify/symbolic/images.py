@@ -240,7 +240,8 @@ class Reader:
         if isinstance(x, dict):
             yield from self._pairs(dict(dict.items(x)))
         elif isinstance(x, list | tuple | set | frozenset | collections.deque):
-            yield from map(self.image, type(x).__mro__[len(own)].__iter__(x))
+            base: Any = type(x).__mro__[len(own)]
+            yield from map(self.image, base.__iter__(x))
         elif isinstance(x, int | str | bytes | float):
             yield repr(x)
         elif isinstance(x, BaseException):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -190,7 +190,10 @@ class Source:
         outcome: list[float | int] = []
         for _ in range(REJECTIONS):
             arrivals: dict[Racer, float] = {}
-            outcome = [d if type(d) is int else _sample(d, rng, arrivals, part) for d in self.draws]
+            outcome = [
+                d if type(d) is int else _sample(cast("Uniform", d), rng, arrivals, part)
+                for d in self.draws
+            ]
             by_atom = dict(zip(map(id, self.draws), outcome, strict=True))
             if all(_agrees(product, by_atom) for product in self.products):
                 return outcome

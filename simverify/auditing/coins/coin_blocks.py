@@ -77,7 +77,9 @@ class _Block:
         target, _, drafted = self._block
         given: list[Any] = [x.copy() for x in self._block]
         try:
-            tokens = read_tokens(watched(self._function, *given, coins.copy()))
+            tokens = read_tokens(
+                watched(self._function, given[0], given[1], given[2], coins.copy())
+            )
             if len(tokens) > len(target):
                 raise BadTokens("too-many", f"returned {len(tokens)}, gamma + 1 = {len(target)}")
             check_ids(tokens, target.shape[1])

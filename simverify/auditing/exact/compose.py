@@ -153,7 +153,7 @@ class _Composition:
         The most tokens first, then the fewest. Where the code keeps other things than at the
         start, what one call owes the next may pay: all are run that emit the same tokens.
         """
-        best = {}
+        best: dict[int, Any] = {}
         for end in node.law.ends if node.law is not None else ():
             likeliest = best.setdefault(len(end.tokens), end)
             if end.weight > likeliest.weight:
@@ -249,7 +249,7 @@ class _Composition:
 
     def _end(self, instance: Any) -> None:
         if not self.merges:
-            self._image = Unlike()
+            self._image: Hashable = Unlike()
             return
         self._image = self._kept.image(instance, known=not self.enumeration.source.remembers())
         if instance is None and self._image != self._start:

@@ -2,13 +2,16 @@
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from simverify.auditing.exact.calls import Generation, Place
 from simverify.symbolic import ExactLaw, Finding
 from simverify.symbolic.endings import Tokens
 from simverify.symbolic.engine import RARE
 from simverify.symbolic.paths import Choice
+
+if TYPE_CHECKING:
+    from simverify.symbolic.errors import Severity
 
 
 class Way(NamedTuple):
@@ -83,7 +86,7 @@ def composed(
         for finding in node.law.findings:
             findings.setdefault(finding.kind, finding)
     for kind, share in lost_by.items():
-        grave = "violation" if share > RARE else "warning"
+        grave: Severity = "violation" if share > RARE else "warning"
         findings[kind] = replace(findings[kind], severity=grave)
     return Composed(
         ends, unknown, sum(law.paths for _, law in laws),

@@ -124,10 +124,10 @@ def repeated_calls(line: Line, forced: Forced) -> str:
             line.add("violation", found)
     elif not drawn and (moved or restless):
         line.add("not run", "no draw of the code could be forced: it draws from elsewhere")
-    elif found := (restless or moved):
+    elif twice := (restless or moved):
         line.add(
             "warning",
-            f"the same inputs and draws gave {_said(found[1])} and then {_said(found[2])}: it "
+            f"the same inputs and draws gave {_said(twice[1])} and then {_said(twice[2])}: it "
             "keeps state between calls, or draws from a source that is not known",
         )
     return "the same inputs and draws gave the same tokens"

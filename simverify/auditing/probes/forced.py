@@ -15,8 +15,9 @@ from typing import Any, Literal
 import numpy as np
 
 from simverify.symbolic.paths import Path
-from simverify.symbolic.source import Source, Stream
+from simverify.symbolic.source import Source
 from simverify.symbolic.stand_ins.intercept import intercepted
+from simverify.symbolic.streams import Stream
 
 Edge = Literal["first", "last"]
 """The first uniform, 0, or the last below 1: 1 - ulp of the type it is drawn in."""

@@ -74,7 +74,7 @@ class Comparisons(Operators):
         return self._with_another(other, np.not_equal)
 
     # A class with an __eq__ of its own inherits none.
-    __hash__: Callable[[Any], int] = Operators.__hash__
+    __hash__ = Operators.__hash__
 
     def __bool__(self) -> bool:
         return not self.is_at(0)

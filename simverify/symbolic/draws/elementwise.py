@@ -103,7 +103,7 @@ def map_elements(
     else:
         kept = _elements(np.broadcast_to(as_objects(out[0]), shape)) if out else None
         if kept is None:
-            refuse(inputs, "where= without out=")
+            return refuse(inputs, "where= without out=")
         values = [
             function(*row) if use else old for *row, use, old in zip(*columns, kept, strict=True)
         ]

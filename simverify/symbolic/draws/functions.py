@@ -204,9 +204,9 @@ for _name in dir(np.ndarray):
         setattr(DrawArray, _name, _refused(_name))
 for _name in _OF_COMPARISONS:
     setattr(DrawArray, _name, _plain(_name))
-DrawArray.view = _view  # type: ignore[method-assign]
-DrawArray.tolist = _tolist  # type: ignore[method-assign]
-DrawArray.item = _item  # type: ignore[method-assign]
+DrawArray.view = _view  # type: ignore[method-assign, assignment]
+DrawArray.tolist = _tolist  # type: ignore[method-assign, assignment]
+DrawArray.item = _item  # type: ignore[method-assign, assignment]
 DrawArray.itemsize = property(lambda self: self.dtype.itemsize)  # type: ignore[assignment]
 DrawArray.nbytes = property(lambda self: self.dtype.itemsize * self.size)  # type: ignore[assignment]
 

@@ -89,7 +89,7 @@ def on_grid(u: Any, machine: Machine, points: int) -> Any:
 
     On replay ``u`` is a number, and so is the result.
     """
-    if not isinstance(u, Draw):
+    if not isinstance(u, Uniform):
         return machine.op(min(int(u * points), points - 1))
     u.points = points
     return Draw(u, IDENTITY, machine)

@@ -90,7 +90,7 @@ class SymbolicBits(BitGenerator):
         words = words_of([one() for _ in range(math.prod(shape))], np.uint64).reshape(shape)
         return words if output else None
 
-    @property
+    @property  # type: ignore[override]
     def state(self) -> dict[str, Any]:
         """The state, whose inside cannot be read."""
         inside = Inside(self.source, self.real.__name__, self.source.sequences.state(self.stream))
@@ -185,8 +185,13 @@ def _constant_key(key: Any) -> Seed:
 def _joined(words: Any, bits: int) -> int:
     """Read an integer, or an array of 64-bit words, the lowest first."""
     if np.ndim(words) == 0:
-        return int(words) % 2**bits
-    return sum(int(word) << (64 * i) for i, word in enumerate(np.asarray(words).tolist()))
+        number: int = int(words) % 2**bits
+        return number
+    each: list[int] = np.asarray(words).tolist()
+    joined = 0
+    for i, word in enumerate(each):
+        joined |= word << (64 * i)
+    return joined
 
 
 def _refusal(name: str) -> Callable[..., Any]:

@@ -129,7 +129,7 @@ class SymbolicRandomState(Sampler, RandomState):
         return self._bits.stream
 
     @property
-    def _bit_generator(self) -> Any:
+    def _bit_generator(self) -> Any:  # type: ignore[override]
         return self._bits
 
     def seed(self, seed: Any = None) -> None:
@@ -215,7 +215,7 @@ for _twin in (SymbolicGenerator, SymbolicRandomState):
 
 def _legacy_seed(seed: Any) -> Seed:
     """Name what follows a constant in the legacy seeding, which is not that of new generators."""
-    bits = REAL["MT19937"](0)
+    bits: Any = REAL["MT19937"](0)
     bits._legacy_seeding(seed)
     words = bits.state["state"]["key"].tobytes()
     return Seed(("legacy", words), f"numpy's legacy generator is seeded with the constant {seed}")

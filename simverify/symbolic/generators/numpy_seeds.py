@@ -68,7 +68,7 @@ class SymbolicSeedSequence(SeedSequence):
         self.seed = Seed(("sequence", base, repr(self._spawn_key), self.pool_size))
 
     @property
-    def entropy(self) -> Any:
+    def entropy(self) -> Any:  # type: ignore[override]
         """What it was made of; entropy of the system is drawn when it is asked for."""
         if self._entropy[0] is None:
             number = integer_below(2**_ENTROPY_BITS, self.source.uniform())
@@ -76,17 +76,17 @@ class SymbolicSeedSequence(SeedSequence):
         return self._entropy[0]
 
     @property
-    def spawn_key(self) -> Any:
+    def spawn_key(self) -> Any:  # type: ignore[override]
         """Which child of a child it is."""
         return self._spawn_key
 
     @property
-    def n_children_spawned(self) -> int:
+    def n_children_spawned(self) -> int:  # type: ignore[override]
         """Number of children so far."""
         return self._spawned
 
     @property
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:  # type: ignore[override]
         """What would make it again."""
         return {
             "entropy": self.entropy,

@@ -34,10 +34,10 @@ def torch_intercepted(
     float64; ``plain``: draws are numbers, and nothing has to be followed.
     """
     streams = Streams(source)
-    Generator = type("Generator", (SymbolicTorchGenerator,), {"streams": streams})  # noqa: N806
+    twin: Any = type("Generator", (SymbolicTorchGenerator,), {"streams": streams})
     for owner, name, new in module_functions(source, streams):
         swap(owner, name, new)
-    swap(torch, "Generator", Generator)
+    swap(torch, "Generator", twin)
 
     if plain:
         from simverify.symbolic.plain.torch_plain import PlainTorch
@@ -57,7 +57,7 @@ def torch_intercepted(
         if type(value) is not RealGenerator:
             return None
         if id(value) not in twins:
-            twins[id(value)] = (value, Generator.unseeded())
+            twins[id(value)] = (value, twin.unseeded())
         return twins[id(value)][1]
 
     with ExitStack() as stack:

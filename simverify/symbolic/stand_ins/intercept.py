@@ -136,13 +136,14 @@ def real_states() -> tuple[object, ...]:
 @contextmanager
 def global_states_kept() -> Iterator[None]:
     """Put the process's own generators back: a run of the user's code moves or seeds them."""
-    bits, python = np.random.get_bit_generator(), random.getstate()
+    module: Any = np.random  # its stubs do not export these two
+    bits, python = module.get_bit_generator(), random.getstate()
     legacy = bits.state
     try:
         yield
     finally:
         bits.state = legacy
-        np.random.set_bit_generator(bits)
+        module.set_bit_generator(bits)
         random.setstate(python)
 
 
