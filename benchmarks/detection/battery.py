@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from instances import Rows
 from scipy import interpolate, special
-from support.instances import Rows
 
 from simverify import stats
 from simverify.stats.pits.pit_orders import Order

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from support.instances import Prefix, Rows, Tables
+from instances import Prefix, Rows, Tables
 
 from simverify.auditing.exact.enumerate import enumerate_verify
 from simverify.faults.emission_laws import ratio, residual, tempered

@@ -19,6 +19,7 @@ from typing import Any
 import battery
 import numpy as np
 import pairs
+from instances import DISTINCT, LARGE, SMALL, Tables, load_large, load_small
 from lines import (
     LARGE_LINES,
     NAMED,
@@ -34,7 +35,6 @@ from lines import (
 )
 from peers import PEERS, CallView, SlotView, View, shares
 from power import Needed
-from support.instances import DISTINCT, LARGE, SMALL, Tables, load_large, load_small
 from trials import Calls, simulate
 
 from simverify.faults.catalogue import get_fault

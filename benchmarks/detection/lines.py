@@ -9,8 +9,8 @@ import battery
 import calls
 import numpy as np
 from battery import LinearTest, Setting
+from instances import DISTINCT, LARGE, SMALL, Rows, Tables
 from power import Needed, needed
-from support.instances import DISTINCT, LARGE, SMALL, Rows, Tables
 from trials import Calls, Slots, Source, Trials, simulate
 
 from simverify.faults.base import Fault

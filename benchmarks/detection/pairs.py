@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from battery import ALPHA, levels
+from instances import SMALL, Rows, Tables
 from lines import Found, Line
 from power import needed
-from support.instances import SMALL, Rows, Tables
 
 from simverify import stats
 from simverify.faults.emission_laws import ratio, residual

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from battery import Floats, LinearTest, Setting, oracle_pvalues, pit_keys
 from calls import CallLaw
-from support.instances import Rows
+from instances import Rows
 
 from simverify import stats
 

@@ -25,8 +25,6 @@ def reached_words(found: Coverage | None, *, verbose: bool = False) -> str:
         text += f"; not reached: {'; '.join(shown)}"
     if more:
         text += f"; {more} more: see --verbose"
-    if verbose and found.calls_watched < found.calls and missed:
-        text += f" (in {found.calls_watched:,} of {count(found.calls, 'call')}, those watched)"
     return text
 
 

@@ -13,6 +13,7 @@ from simverify.errors import OptionError
 from simverify.results import OutputRun
 
 Say = Callable[[str], None]
+_SOURCES = ("outputs", "endpoint")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +178,8 @@ def options_iv(options: OutputOptions) -> None:
 
 def _given(options: OutputOptions) -> dict[str, str]:
     """Return what was given, by its name on the command line."""
-    values = {own.name: getattr(options, own.name) for own in fields(options)}
+    names = sorted((own.name for own in fields(options)), key=lambda name: name not in _SOURCES)
+    values = {name: getattr(options, name) for name in names}
     return {
         f"--{name.replace('_', '-')}": str(value)
         for name, value in values.items()

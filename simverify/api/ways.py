@@ -58,7 +58,8 @@ def chosen_way(given: Mapping[str, object]) -> Way:
     if way == "emitted" and spec is not None:
         raise OptionError("SPEC is not for emitted tokens: name {outputs} alone")
     if way == "self-test" and spec is not None:
-        raise OptionError("{self_test} audits the catalogue: name it without a SPEC")
+        quoted = repr(spec).replace("{", "{{").replace("}", "}}")
+        raise OptionError(f"{{self_test}} audits the catalogue: got SPEC {quoted} too")
     for options, why in _REFUSED[way]:
         refuse({name: given.get(name) for name in options}, why)
     if way not in ("emitted", "self-test") and spec is None:

@@ -95,7 +95,7 @@ def _covered(
     run: doc.AuditRun, watch: Watch, hints: Hints, settings: AuditSettings
 ) -> doc.AuditRun:
     """Return ``run`` with what its calls reached; a FAIL where all lines were asked for."""
-    found = coverage_of(list(watch.instructions.values()), watch.calls, watch.watched)
+    found = coverage_of(list(watch.instructions.values()))
     found = msgspec.structs.replace(found, numbers=hints.numbers)
     run = msgspec.structs.replace(run, coverage=found)
     if not (settings.strict_coverage and found.not_reached):

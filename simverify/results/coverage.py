@@ -16,7 +16,7 @@ class MissedLines(Struct, frozen=True):
 
 
 class Coverage(Struct, frozen=True):
-    """Which lines and branches of the code under audit ran, in ``calls_watched`` of ``calls``.
+    """Which lines and branches of the code under audit ran, in the calls that were watched.
 
     Counted are the functions that the rule reaches by name, in its file's folder. A branch is an
     outcome of a test; ``not_taken`` tells in words those that never came, where no line of
@@ -29,6 +29,4 @@ class Coverage(Struct, frozen=True):
     branches_reached: int
     not_reached: tuple[MissedLines, ...]
     not_taken: tuple[str, ...]
-    calls: int
-    calls_watched: int
     numbers: tuple[float, ...] = ()

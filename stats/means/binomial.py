@@ -197,6 +197,9 @@ def acceptance_samples(
     return smallest_n(enough, f"shift {shift:g}", unit="blocks")
 
 
+_LEAST_ERROR = 1e-30
+
+
 def rate_interval(count: Any, n: int, *, error: float = 1e-3) -> tuple[Floats, Floats]:
     """Clopper-Pearson bounds of a rate, elementwise.
 
@@ -214,7 +217,8 @@ def rate_interval(count: Any, n: int, *, error: float = 1e-3) -> tuple[Floats, F
     Raises
     ------
     ValueError
-        If a count is negative or above n, n < 1 or error is outside (0, 1).
+        If a count is negative or above n, n < 1, or error is outside [1e-30, 1): quantiles of
+        the beta law that scipy gives for far smaller ones are wrong.
     """
     # Half a second, which no test has to wait for.
     from statsmodels.stats.proportion import proportion_confint
@@ -222,5 +226,7 @@ def rate_interval(count: Any, n: int, *, error: float = 1e-3) -> tuple[Floats, F
     counts, n = check_counts("count", count, 1), positive_int("n", n)
     if counts.size and counts.max() > n:
         raise ValueError(f"count is {counts.max()}, expected at most n = {n}")
-    low, high = proportion_confint(counts, n, alpha=open_unit("error", error), method="beta")
+    if open_unit("error", error) < _LEAST_ERROR:
+        raise ValueError(f"error is {error:g}, expected {_LEAST_ERROR:g} or more")
+    low, high = proportion_confint(counts, n, alpha=error, method="beta")
     return np.asarray(low), np.asarray(high)

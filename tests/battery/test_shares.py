@@ -12,36 +12,36 @@ from simverify.battery.shares import (
     pit_shares,
 )
 
-ALPHA = 1e-6
+RATE = 1e-6
 MANY = {"transitions": 4, "positions": 1, "rare": 1}
 
 # The shares of a split, its weights as they must be to each other, and the names among them that
 # are a quarter together, beside a half for the likelihood ratios and a quarter for the scores.
 SPLITS = {
     "kernel": (
-        kernel_shares(ALPHA, calls=False),
+        kernel_shares(RATE, calls=False),
         {"output": 6, "lossy": 1, "acceptance": 1},
         {"ratios": 1 / 2, "scores": 1 / 4},
     ),
     "kernel, with calls": (
-        kernel_shares(ALPHA, calls=True),
+        kernel_shares(RATE, calls=True),
         {"output": 6, "lossy": 1, "acceptance": 1, "calls": 1},
         {"ratios": 1 / 2, "scores": 1 / 4},
     ),
-    "contexts": (context_shares(ALPHA), MANY, {}),
-    "PITs": (pit_shares(ALPHA, cells=False), {"pits": 4, "descending": 0.5, "pairs": 0.5}, {}),
+    "contexts": (context_shares(RATE), MANY, {}),
+    "PITs": (pit_shares(RATE, cells=False), {"pits": 4, "descending": 0.5, "pairs": 0.5}, {}),
     "PITs and cells": (
-        pit_shares(ALPHA, cells=True),
+        pit_shares(RATE, cells=True),
         {"pits": 4, "descending": 0.5, "pairs": 0.5, "coarse": 1, "fine": 1},
         {},
     ),
     "real models": (
-        output_shares(ALPHA),
+        output_shares(RATE),
         {"pits": 4, "pairs": 1, "acceptance": 1},
         {"ratios": 1 / 2, "scores": 1 / 4},
     ),
     "callables": (
-        callable_shares(ALPHA),
+        callable_shares(RATE),
         {**MANY, "joint": 2, "independence": 3, "acceptance": 1, "optimality": 1},
         {"gate": 1 / 4, "ratios": 1 / 4, "scores": 1 / 4},
     ),
@@ -50,24 +50,24 @@ SPLITS = {
 
 @pytest.mark.parametrize(("shares", "weights", "battery"), SPLITS.values(), ids=SPLITS)
 def test_a_split_is_whole_and_as_weighted(shares, weights, battery):
-    assert math.fsum(shares.values()) <= ALPHA
-    assert math.fsum(shares.values()) == pytest.approx(ALPHA, rel=1e-12)
+    assert math.fsum(shares.values()) <= RATE
+    assert math.fsum(shares.values()) == pytest.approx(RATE, rel=1e-12)
     assert all(share > 0 for share in shares.values())
     first = next(iter(weights))
     for name, weight in weights.items():
         assert shares[name] / shares[first] == pytest.approx(weight / weights[first], rel=1e-12)
     for name, part in battery.items():
-        assert shares[name] == pytest.approx(part * ALPHA, rel=1e-12)
+        assert shares[name] == pytest.approx(part * RATE, rel=1e-12)
     rest = set(shares) - set(battery)
     assert rest >= set(weights)
     assert math.fsum(shares[name] for name in rest) == pytest.approx(
-        ALPHA / 4 if battery else ALPHA, rel=1e-12
+        RATE / 4 if battery else RATE, rel=1e-12
     )
 
 
 def test_what_is_split_inside_a_share_stays_in_it():
     for calls in (False, True):
-        output = kernel_shares(ALPHA, calls=calls)["output"]
+        output = kernel_shares(RATE, calls=calls)["output"]
         inside = [context_shares(output), *(pit_shares(output, cells=x) for x in (False, True))]
         for split in inside:
             assert 0.99 * output < math.fsum(split.values()) <= output

@@ -21,7 +21,8 @@ def test_record_compare_audit(command, tmp_path):
     assert command(*CAPTURE, "--tokens", "320", "--seed", "5") == 0, command.err
     assert command.out.startswith("t: rows of ")
     replay = ("--trace", "t", "--alpha", "1e-9", "--quiet")
-    assert command("compare", "--gamma", "2", "--detect", ".9", *replay) == 0, command.err
+    shown = ("--detect", ".9", "--verbose", *replay)
+    assert command("compare", "--gamma", "2", *shown) == 0, command.err
     text = " ".join(command.out.split())
     assert "tiny-llama: V = 1024, gamma = 2" in text
     assert "match" in text

@@ -29,7 +29,7 @@ def folders(tmp_path):
 def test_the_bundled_pair_from_the_command_line(command, tmp_path):
     code = command("compare", "--gamma", "4", "--models", "tiny-llama", "--verifiers",
                    "token,block", "--tokens", "320", "--detect", ".9", "--threads", "1",
-                   "--lanes", "16", "--json", "run.json")  # fmt: skip
+                   "--lanes", "16", "--json", "run.json", "--verbose")  # fmt: skip
     assert code == 0, command.err
     text = " ".join(command.out.split())
     assert "tiny-llama: V = 1024, gamma = 4" in text

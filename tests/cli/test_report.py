@@ -87,7 +87,7 @@ def broken(path, *keys, value=None, drop=False):
     ("text", "words"),
     [
         (broken(AUDIT, "schema_version", value=0), "$.schema_version"),
-        (broken(AUDIT, "probes", drop=True), "`probes`"),
+        (broken(AUDIT, "verdict", drop=True), "`verdict`"),
         (broken(AUDIT, "command", value="frobnicate"), "$.command"),
         (broken(AUDIT, "verdict", value="FINE"), "$.verdict"),
         (broken(AUDIT, "seed", value="zero"), "$.seed"),

@@ -367,7 +367,7 @@ def test_a_run_too_short_for_its_power_is_never_a_pass():
 @pytest.mark.parametrize("model", ["markov-3", "markov-5"])
 def test_a_draft_that_is_the_target_is_accepted_whole(model):
     run = simverify.compare(
-        [model], ["token", "block", "greedy"], gamma=4, blocks=20_000, distance=0.0
+        [model], ["token", "block", "greedy"], gamma=4, blocks=20_000, draft_distance=0.0
     )
     for row in run.results:
         assert row.measured.mean == 4

@@ -16,8 +16,8 @@ _PRAGMA = "pragma: no cover"
 """What coverage.py takes for lines that need not run, on the head of a block for all of it."""
 
 
-def coverage_of(instructions: Sequence[Instructions], calls: int, watched: int) -> Coverage:
-    """Return what ran of some functions, in ``watched`` of ``calls``."""
+def coverage_of(instructions: Sequence[Instructions]) -> Coverage:
+    """Return what ran of some functions, in the calls that were watched."""
     by_file: dict[str, list[Instructions]] = defaultdict(list)
     for seen in instructions:
         by_file[seen.code.co_filename].append(seen)
@@ -29,8 +29,6 @@ def coverage_of(instructions: Sequence[Instructions], calls: int, watched: int) 
         branches_reached=sum(x.branches - len(x.missed_branches) for x in files),
         not_reached=tuple(missed for x in files for missed in x.missed()),
         not_taken=tuple(words for x in files for words in x.not_taken()),
-        calls=calls,
-        calls_watched=watched,
     )
 
 

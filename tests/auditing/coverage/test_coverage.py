@@ -59,11 +59,15 @@ class Rule:
         return never(x)
 
 
-def watch_of(rule, *calls, **options):
+def seen_by(rule, *calls, **options):
     watch = Watch(reach_of(rule).codes, **options)
     for arguments in calls:
         watch.call(rule, *arguments)
-    return coverage_of(list(watch.instructions.values()), watch.calls, watch.watched)
+    return watch
+
+
+def watch_of(rule, *calls, **options):
+    return coverage_of(list(seen_by(rule, *calls, **options).instructions.values()))
 
 
 def names(rule):
@@ -158,13 +162,13 @@ def test_what_the_author_says_need_not_run_does_not_count():
 
 def test_few_calls_are_watched_and_all_where_that_is_asked():
     calls = [(1,)] * (FIRST + 10 * STRIDE)
-    assert FIRST < watch_of(looped, *calls).calls_watched <= FIRST + 10
-    assert watch_of(looped, *calls, always=True).calls_watched == len(calls)
+    assert FIRST < seen_by(looped, *calls).watched <= FIRST + 10
+    assert seen_by(looped, *calls, always=True).watched == len(calls)
 
 
 def test_code_that_ran_whole_is_watched_no_more():
     calls = [(60,), (0,), *[(1,)] * 100]
-    assert watch_of(looped, *calls, always=True).calls_watched == 2
+    assert seen_by(looped, *calls, always=True).watched == 2
 
 
 def test_another_trace_function_is_left_alone():
@@ -221,6 +225,6 @@ def test_strict_coverage_fails_what_was_not_reached_and_passes_what_was():
 
 def test_a_compiled_rule_has_no_lines():
     assert reached_words(None) == ""
-    empty = coverage_of([], 3, 3)
+    empty = coverage_of([])
     assert reached_words(empty) == ""
     assert reach_of(SimpleNamespace(__call__=np.add)).codes == []

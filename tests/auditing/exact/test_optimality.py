@@ -48,8 +48,11 @@ def test_a_rule_below_the_optimum_says_how_far_and_like_which(name):
     (note,) = run.notes
     assert note.startswith("accepts less than the optimum on ")
     assert f"as the {name} rule" in note
-    for instance in run.instances:
-        model = next(m for m in battery(2, 3) if m.name == instance.name)
+    models = {model.name: model for model in battery(2, 3)}
+    known = [instance for instance in run.instances if instance.name in models]
+    assert len(known) > len(run.instances) / 2  # the others stand beside the rule's own numbers
+    for instance in known:
+        model = models[instance.name]
         assert instance.expected_accepted == pytest.approx(accepted_by(name, model), abs=1e-12)
 
 
