@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from support.differential import Finding, run_twice
-from support.programs import programs
+from support.fuzzing.differential import Finding, run_twice
+from support.fuzzing.programs import programs
 
 
 def main() -> None:

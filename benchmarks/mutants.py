@@ -28,9 +28,15 @@ ROOT = Path(__file__).parents[1]
 
 TARGETS = {
     "simverify/auditing/verdict.py": ["tests/auditing/test_verdict.py"],
-    "simverify/auditing/exact/examiner.py": ["tests/auditing/exact/test_examiner.py"],
-    "simverify/auditing/exact/precision.py": ["tests/auditing/exact/test_precision.py"],
-    "simverify/auditing/exact/law.py": ["tests/auditing/exact/test_enumerate_faults.py"],
+    "simverify/auditing/exact/judging/examiner.py": [
+        "tests/auditing/exact/judging/test_examiner.py"
+    ],
+    "simverify/auditing/exact/judging/precision.py": [
+        "tests/auditing/exact/judging/test_precision.py"
+    ],
+    "simverify/auditing/exact/judging/law.py": [
+        "tests/auditing/exact/generations/test_enumerate_faults.py"
+    ],
     "simverify/battery/shares.py": ["tests/battery/test_shares.py"],
     "simverify/results/common.py": ["tests/results/test_overall.py"],
     "simverify/cli/__init__.py": ["tests/cli/test_exit_codes.py"],

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from simverify.planning import plan
     from simverify.results import AuditRun, CompareRun, OutputRun, PlanRun, SelfTestRun
     from simverify.symbolic import CannotEnumerate
-    from simverify.symbolic.outcomes import exact_law
+    from simverify.symbolic.enumeration.outcomes import exact_law
     from simverify.verifiers import VERIFIERS, Verifier, get_verifier
 
 __all__ = [
@@ -60,7 +60,7 @@ _HOME = {
     "audit": "api.audit",
     "audit_outputs": "api.outputs",
     "compare": "api.compare",
-    "exact_law": "symbolic.outcomes",
+    "exact_law": "symbolic.enumeration.outcomes",
     "get_model": "models",
     "get_verifier": "verifiers",
     "load": "api.files",

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from instances import Prefix, Rows, Tables
 
-from simverify.auditing.exact.enumerate import enumerate_verify
+from simverify.auditing.exact.generations.enumerate import enumerate_verify
 from simverify.faults.emission_laws import ratio, residual, tempered
 
 Row = npt.NDArray[np.float64]

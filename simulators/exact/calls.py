@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from simverify.simulators.exact.rows import START, Array, Rows
-from simverify.symbolic.paths import Coins, Path, explore
+from simverify.symbolic.enumeration.paths import Coins, Path, explore
 from simverify.verifiers.base import Verifier, bounded
 from simverify.verifiers.greedy import Stack, carry, target_levels
 

@@ -9,7 +9,6 @@ from simverify.auditing.coverage.places import coverage_of, where
 from simverify.auditing.coverage.reach import reach_of
 from simverify.auditing.coverage.watch import Watch, watching
 from simverify.auditing.exact.battery import ExactTier
-from simverify.auditing.exact.diagnosis import refuted, resemble
 from simverify.auditing.exact.documents import (
     breach,
     counterexample,
@@ -17,10 +16,11 @@ from simverify.auditing.exact.documents import (
     localisation,
     rows_document,
 )
-from simverify.auditing.exact.enumerate import takes_step_arguments
-from simverify.auditing.exact.hinted import Hints
-from simverify.auditing.exact.instances import instances_for
-from simverify.auditing.exact.precision import TOLERANCE
+from simverify.auditing.exact.generations.enumerate import takes_step_arguments
+from simverify.auditing.exact.instances.hinted import Hints
+from simverify.auditing.exact.instances.made import instances_for
+from simverify.auditing.exact.judging.diagnosis import refuted, resemble
+from simverify.auditing.exact.judging.precision import TOLERANCE
 from simverify.auditing.exact.tier import examine
 from simverify.auditing.probes.subject import probes_of
 from simverify.auditing.process.shared import Shared
@@ -38,7 +38,7 @@ from simverify.auditing.verdict import (
     why_open,
 )
 from simverify.battery.documents import stamped
-from simverify.symbolic.containment import contained
+from simverify.symbolic.guards.containment import contained
 
 
 def audit(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Literal
 
 from simverify import results as doc
-from simverify.auditing.exact.instances import instances_for
+from simverify.auditing.exact.instances.made import instances_for
 from simverify.auditing.exact.tier import examine
 from simverify.auditing.probes import run_probes
 from simverify.auditing.sampled.tables import default_instances

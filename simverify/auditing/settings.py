@@ -3,7 +3,7 @@
 import shlex
 from dataclasses import dataclass, replace
 
-from simverify.auditing.exact.examiner import MAX_PATHS, SECONDS
+from simverify.auditing.exact.judging.examiner import MAX_PATHS, SECONDS
 from simverify.auditing.exact.tier import TORCH_PATHS, uses_torch
 from simverify.auditing.sampled.tier import MAX_SAMPLES
 from simverify.auditing.subject import Contract, Subject

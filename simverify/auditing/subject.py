@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from simverify.auditing.exact.generation import until
+from simverify.auditing.exact.generations.generation import until
 from simverify.auditing.probes.calls import read
 from simverify.errors import SimverifyError, UsageError
 from simverify.names import pick
-from simverify.symbolic.containment import contained, from_user
 from simverify.symbolic.endings import user_line
-from simverify.symbolic.watchdog import Expired, deadline
+from simverify.symbolic.guards.containment import contained, from_user
+from simverify.symbolic.guards.watchdog import Expired, deadline
 from simverify.verifiers import VERIFIERS
 
 Contract = Literal["verify", "step"]

@@ -2,9 +2,9 @@
 
 from simverify import results as doc
 from simverify.auditing.exact.battery import ExactTier
-from simverify.auditing.exact.core import is_core
-from simverify.auditing.exact.examiner import Judged
-from simverify.auditing.exact.optimality import optimality_notes
+from simverify.auditing.exact.instances.core import is_core
+from simverify.auditing.exact.judging.examiner import Judged
+from simverify.auditing.exact.judging.optimality import optimality_notes
 from simverify.auditing.probes.subject import probe_findings
 from simverify.auditing.sampled.tier import SampledAudit
 

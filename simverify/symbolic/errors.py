@@ -74,7 +74,7 @@ def users_line() -> str:
         module = frame.f_globals.get("__name__", "")
         if not is_ours(module) and not is_library(module):
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        if module == "simverify.symbolic.engine":
+        if module == "simverify.symbolic.enumeration.engine":
             return ""
         frame = frame.f_back
     return ""

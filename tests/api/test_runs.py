@@ -4,8 +4,8 @@ import inspect
 
 import pytest
 from msgspec.structs import replace
-from support.html_page import Page, check
-from support.printed import every, small_comparison
+from support.pages.html_page import Page, check
+from support.pages.printed import every, small_comparison
 
 import simverify
 from simverify import UsageError

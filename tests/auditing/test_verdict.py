@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from simverify.auditing.exact.core import is_core
-from simverify.auditing.exact.instances import instances_for
+from simverify.auditing.exact.instances.core import is_core
+from simverify.auditing.exact.instances.made import instances_for
 from simverify.auditing.exact.tier import ExactTier, examine
 from simverify.auditing.subject import load_subject
 from simverify.auditing.verdict import (

@@ -14,7 +14,10 @@ torch = pytest.importorskip("torch")
 from support.backend_batches import DEVICE, batch, beside_thresholds, unexplained  # noqa: E402
 
 from simverify.auditing.coins.coin_blocks import compare_coins  # noqa: E402
-from simverify.auditing.exact.enumerate import CannotEnumerate, enumerate_verify  # noqa: E402
+from simverify.auditing.exact.generations.enumerate import (  # noqa: E402
+    CannotEnumerate,
+    enumerate_verify,
+)
 from simverify.auditing.sampled.tables import default_instances  # noqa: E402
 from simverify.auditing.sampled.tier import sample_callable  # noqa: E402
 from simverify.backends import fused, rules, uniforms, verify  # noqa: E402

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from support.naive import ACCEPT, CORRECTION, DRAFT, uniform
+from support.oracles.naive import ACCEPT, CORRECTION, DRAFT, uniform
 
 torch = pytest.importorskip("torch")
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support.scripts import load
+from support.pages.scripts import load
 
 ROOT = Path(__file__).parents[2]
 tools = load(ROOT / "benchmarks" / "mutants.py")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from simverify.models.small import compact
-from simverify.symbolic.paths import Coins, explore
+from simverify.symbolic.enumeration.paths import Coins, explore
 from simverify.verifiers import VERIFIERS
 
 pytest.importorskip("torch")

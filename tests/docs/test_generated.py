@@ -4,7 +4,7 @@ import re
 
 import pytest
 from docs.examples import ROOT
-from support.scripts import load
+from support.pages.scripts import load
 
 from simverify.cli.app import app
 from simverify.results.reading.schema import generate_schema

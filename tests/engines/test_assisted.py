@@ -3,7 +3,7 @@ import time
 import numpy as np
 import pytest
 
-from simverify.auditing.exact.law import compare_verify
+from simverify.auditing.exact.judging.law import compare_verify
 from simverify.engines import get_engine
 from simverify.engines.assisted import original, speculative_sampling
 from simverify.errors import UsageError

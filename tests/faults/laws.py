@@ -13,7 +13,7 @@ from support.false_alarms import ALPHA
 
 from simverify.models import get_model
 from simverify.stats import g2_test, transition_g2
-from simverify.symbolic.paths import Coins, explore
+from simverify.symbolic.enumeration.paths import Coins, explore
 
 MODEL = get_model("compact")
 GAMMA, V = 3, MODEL.vocab_size

@@ -9,7 +9,7 @@ import pytest
 from simverify.faults import FAULTS
 from simverify.faults.base import token_rule
 from simverify.models import get_model
-from simverify.symbolic.paths import Coins, explore
+from simverify.symbolic.enumeration.paths import Coins, explore
 
 MODEL = get_model("compact")
 V, GAMMA = MODEL.vocab_size, 1

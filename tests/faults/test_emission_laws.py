@@ -15,7 +15,7 @@ from support.instances import (
 from simverify.faults import FAULTS, get_fault
 from simverify.faults.emission_laws import next_row, residual
 from simverify.models import get_model
-from simverify.symbolic.paths import Coins, explore
+from simverify.symbolic.enumeration.paths import Coins, explore
 
 WITH_PARAMETERS = [
     "lenient(0.5)",

@@ -4,8 +4,8 @@ import importlib.util
 
 import msgspec
 import pytest
-from support.report_runs import FOLDER
-from support.scripts import load
+from support.pages.report_runs import FOLDER
+from support.pages.scripts import load
 
 from simverify.reports.write import write_reports
 from simverify.results.reading.document import document_text, read_document

@@ -1,7 +1,7 @@
 """What reports say of a self-test and of a plan."""
 
-from support.html_page import Page, check
-from support.report_runs import example
+from support.pages.html_page import Page, check
+from support.pages.report_runs import example
 
 from simverify.reports.formats.html import html_report
 from simverify.reports.formats.markdown import markdown_report

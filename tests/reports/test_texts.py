@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import msgspec
 import pytest
-from support.report_runs import HOSTILE, compare_run, example, hostile_runs
+from support.pages.report_runs import HOSTILE, compare_run, example, hostile_runs
 
 from simverify.names import clean
 from simverify.reports.formats.github import SUMMARY, annotations, append_summary

@@ -4,8 +4,8 @@ from xml.etree import ElementTree
 
 import pytest
 from msgspec.structs import replace
-from support.html_page import check
-from support.report_runs import example
+from support.pages.html_page import check
+from support.pages.report_runs import example
 
 from simverify.reports.formats.github import annotations
 from simverify.reports.formats.html import html_report

@@ -6,8 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
-from support import naive
 from support.false_alarms import ALPHA
+from support.oracles import naive
 
 from simverify.models.corpus import corpus_text
 from simverify.models.ngram import NgramModel, train

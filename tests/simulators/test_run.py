@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from support.instances import equal_pair
-from support.reproduction import agree
+from support.pages.reproduction import agree
 
 from simverify.models.markov import markov
 from simverify.models.small import compact

@@ -7,7 +7,7 @@ import numba
 import numpy as np
 import pytest
 
-from simverify.auditing.exact.enumerate import CannotEnumerate, enumerate_verify
+from simverify.auditing.exact.generations.enumerate import CannotEnumerate, enumerate_verify
 from simverify.symbolic.stand_ins.compiled import compiled_calls
 
 torch = pytest.importorskip("torch")

@@ -2,8 +2,15 @@
 
 import pytest
 from hypothesis import given, settings
-from support.differential import FALSE_ALARM, Finding, compiled, judge, plain_runs, run_twice
-from support.programs import programs
+from support.fuzzing.differential import (
+    FALSE_ALARM,
+    Finding,
+    compiled,
+    judge,
+    plain_runs,
+    run_twice,
+)
+from support.fuzzing.programs import programs
 
 SAME = {
     # Values that were once not what the libraries give.

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.random as npr
 import pytest
 from numpy.random import rand
-from support.token_law import INSTANCES, closed_form, distance, residual
+from support.oracles.token_law import INSTANCES, closed_form, distance, residual
 
-from simverify.auditing.exact.enumerate import enumerate_verify
+from simverify.auditing.exact.generations.enumerate import enumerate_verify
 
 
 def _scan(p, q, x, accept, draw):

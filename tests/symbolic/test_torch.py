@@ -4,8 +4,8 @@ import sys
 import numpy as np
 import pytest
 
-from simverify.auditing.exact.enumerate import CannotEnumerate, enumerate_verify
-from simverify.auditing.exact.law import compare_verify
+from simverify.auditing.exact.generations.enumerate import CannotEnumerate, enumerate_verify
+from simverify.auditing.exact.judging.law import compare_verify
 from simverify.models.base import MarkovModel
 
 torch = pytest.importorskip("torch")
@@ -215,7 +215,8 @@ def test_threads_and_seeding_are_put_back():
 
 def test_torch_is_not_imported_for_code_without_it():
     code = (
-        "import sys; from simverify.auditing.exact.enumerate import enumerate_verify as e;"
+        "import sys;"
+        "from simverify.auditing.exact.generations.enumerate import enumerate_verify as e;"
         "e(lambda p, q, x, rng: [0], [[1.0, 0.0]] * 2, [[1.0, 0.0]], [0]);"
         "assert 'torch' not in sys.modules"
     )
@@ -244,7 +245,8 @@ def test_transformers_own_function_is_lossless():
 
 def test_torch_imported_inside_the_call_is_followed():
     code = (
-        "import sys; from simverify.auditing.exact.enumerate import enumerate_verify as e\n"
+        "import sys\n"
+        "from simverify.auditing.exact.generations.enumerate import enumerate_verify as e\n"
         "def rule(p, q, x, rng):\n"
         "    import torch\n"
         "    return [int(torch.rand(1) < 0.25)]\n"

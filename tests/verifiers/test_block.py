@@ -11,8 +11,8 @@ from support.instances import (
     partly_equal_pair,
     random_pair,
 )
-from support.oracle_laws import call_law
-from support.rule_laws import deviation, sample_call
+from support.oracles.oracle_laws import call_law
+from support.oracles.rule_laws import deviation, sample_call
 
 from simverify.models.small import compact, toy
 from simverify.verifiers.base import draw, excess

@@ -6,8 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from support.instances import equal_pair, one_hot_pair, partly_equal_pair, random_pair
-from support.oracle_laws import target_law
-from support.rule_laws import deviation, generation_deviation
+from support.oracles.oracle_laws import target_law
+from support.oracles.rule_laws import deviation, generation_deviation
 
 import simverify.verifiers.greedy as module
 from simverify.models.markov import markov

@@ -6,8 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from support.instances import disjoint_pair, one_hot_pair, random_pair
-from support.oracle_laws import add_up
-from support.rule_laws import deviation, sample_call
+from support.oracles.oracle_laws import add_up
+from support.oracles.rule_laws import deviation, sample_call
 
 from simverify.models.small import compact, rational_markov, toy
 from simverify.simulators.exact.calls import laws_by_paths

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from support.instances import one_hot_pair, random_pair
-from support.rule_laws import deviation, generation_deviation, sample_call
+from support.oracles.rule_laws import deviation, generation_deviation, sample_call
 
 from simverify.models.markov import markov
 from simverify.models.small import compact, rational_markov, toy

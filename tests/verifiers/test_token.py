@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from support.instances import one_hot_pair, random_pair
-from support.rule_laws import deviation, sample_call
+from support.oracles.rule_laws import deviation, sample_call
 
 from simverify.models.small import compact, toy
 from simverify.verifiers import VERIFIERS

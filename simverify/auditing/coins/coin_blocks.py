@@ -9,13 +9,13 @@ import numpy.typing as npt
 
 from simverify.auditing.coins.coins import MAX_CALLS, PROBES, CoinLaw, law_from_coins
 from simverify.auditing.coverage.watch import watched
-from simverify.auditing.exact.comparison import Comparison
-from simverify.auditing.exact.enumerate import check_ids, read_tokens
-from simverify.auditing.exact.law import Rows, compare_laws
+from simverify.auditing.exact.generations.enumerate import check_ids, read_tokens
+from simverify.auditing.exact.judging.comparison import Comparison
+from simverify.auditing.exact.judging.law import Rows, compare_laws
 from simverify.symbolic import ExactLaw, Finding
-from simverify.symbolic.containment import from_user
 from simverify.symbolic.endings import BadTokens, Tokens
-from simverify.symbolic.watchdog import Expired
+from simverify.symbolic.guards.containment import from_user
+from simverify.symbolic.guards.watchdog import Expired
 
 Row = npt.NDArray[np.float64]
 CoinVerify = Callable[[Row, Row, npt.NDArray[np.int64], Row], Any]
@@ -34,7 +34,7 @@ def compare_coins(
     max_calls: int = MAX_CALLS,
     probes: int = PROBES,
 ) -> Comparison:
-    """As :func:`~simverify.auditing.exact.law.compare_verify`, for code that is given its coins.
+    """As :func:`~.exact.judging.law.compare_verify`, for code that is given its coins.
 
     ``coins``: how many it takes, gamma + 1 if not given. ``bits``: 24 for code that reads them
     as float32, which draws its own coins from that grid. ``max_calls`` is for all blocks

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 
 from simverify.auditing.coins.coins import NotMonotone, TooManyCalls
 from simverify.auditing.coverage.watch import look_closely
-from simverify.auditing.exact.core import is_small
-from simverify.auditing.exact.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
-from simverify.auditing.exact.examiner import STEP_PATHS, Examiner, Judged
-from simverify.auditing.exact.instances import SmallModel
-from simverify.auditing.exact.precision import Held
-from simverify.auditing.exact.repeated import Confirmed, confirm, confirm_findings
-from simverify.auditing.exact.rows import FailingRows
-from simverify.symbolic.board import doing
-from simverify.symbolic.watchdog import Stopwatch
+from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
+from simverify.auditing.exact.instances.core import is_small
+from simverify.auditing.exact.instances.made import SmallModel
+from simverify.auditing.exact.judging.examiner import STEP_PATHS, Examiner, Judged
+from simverify.auditing.exact.judging.precision import Held
+from simverify.auditing.exact.judging.repeated import Confirmed, confirm, confirm_findings
+from simverify.auditing.exact.judging.rows import FailingRows
+from simverify.symbolic.guards.board import doing
+from simverify.symbolic.guards.watchdog import Stopwatch
 
 _ENDLESS = 3
 """Instances with more paths than a rule takes whose loops end, after which no more are tried."""

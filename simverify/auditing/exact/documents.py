@@ -1,12 +1,12 @@
 """From what the exact tier found to what the result document says of it."""
 
 from simverify import results
-from simverify.auditing.exact.branches import branches
-from simverify.auditing.exact.examiner import Judged, output_length
-from simverify.auditing.exact.generation import until
-from simverify.auditing.exact.instances import SmallModel
-from simverify.auditing.exact.optimality import optimum
-from simverify.auditing.exact.rows import FailingRows
+from simverify.auditing.exact.generations.generation import until
+from simverify.auditing.exact.instances.made import SmallModel
+from simverify.auditing.exact.judging.branches import branches
+from simverify.auditing.exact.judging.examiner import Judged, output_length
+from simverify.auditing.exact.judging.optimality import optimum
+from simverify.auditing.exact.judging.rows import FailingRows
 from simverify.auditing.subject import Contract
 
 

@@ -9,15 +9,15 @@ from typing import Any
 
 from simverify.auditing.coins.coins import NotMonotone, TooManyCalls
 from simverify.auditing.exact.battery import LARGEST, ExactTier, note_failure, run_battery
-from simverify.auditing.exact.core import is_small
-from simverify.auditing.exact.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
-from simverify.auditing.exact.examiner import MAX_PATHS, SECONDS, Examiner, enumeration_of
-from simverify.auditing.exact.instances import SmallModel
-from simverify.auditing.exact.repeated import confirm
-from simverify.auditing.exact.rows import Part, failing_rows
-from simverify.auditing.exact.search import search
+from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
+from simverify.auditing.exact.instances.core import is_small
+from simverify.auditing.exact.instances.made import SmallModel
+from simverify.auditing.exact.instances.search import search
+from simverify.auditing.exact.judging.examiner import MAX_PATHS, SECONDS, Examiner, enumeration_of
+from simverify.auditing.exact.judging.repeated import confirm
+from simverify.auditing.exact.judging.rows import Part, failing_rows
 from simverify.auditing.subject import Contract, Subject
-from simverify.symbolic.board import doing
+from simverify.symbolic.guards.board import doing
 
 TORCH_PATHS = 8_000
 """The same where torch is used, whose paths take ten times as long."""

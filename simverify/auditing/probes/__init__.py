@@ -18,7 +18,7 @@ from simverify.auditing.probes.forced import forced
 from simverify.auditing.probes.line import Line, probe
 from simverify.auditing.probes.plain import Plain
 from simverify.results import Probe
-from simverify.symbolic.board import doing
+from simverify.symbolic.guards.board import doing
 
 __all__ = ["run_probes", "try_out"]
 

@@ -8,19 +8,19 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify.auditing.coverage.watch import watched
-from simverify.auditing.exact.enumerate import (
+from simverify.auditing.exact.generations.enumerate import (
     check_ids,
     read_tokens,
     seen_reset,
     takes_step_arguments,
 )
-from simverify.auditing.exact.generation import decode
+from simverify.auditing.exact.generations.generation import decode
 from simverify.auditing.probes.cases import Case
-from simverify.symbolic.containment import from_user
 from simverify.symbolic.endings import BadTokens, Tokens, one_line, user_line
+from simverify.symbolic.enumeration.source import PathCut
 from simverify.symbolic.errors import CannotEnumerate
-from simverify.symbolic.source import PathCut
-from simverify.symbolic.watchdog import Expired
+from simverify.symbolic.guards.containment import from_user
+from simverify.symbolic.guards.watchdog import Expired
 
 Contract = Literal["verify", "step"]
 Rule = Callable[..., Any]

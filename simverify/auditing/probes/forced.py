@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from simverify.symbolic.paths import Path
-from simverify.symbolic.source import Source
+from simverify.symbolic.enumeration.paths import Path
+from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.stand_ins.intercept import intercepted
 from simverify.symbolic.streams import Stream
 

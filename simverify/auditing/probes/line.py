@@ -6,7 +6,7 @@ from typing import Literal
 from simverify.auditing.probes.calls import Outcome
 from simverify.results import Probe
 from simverify.symbolic.errors import CannotEnumerate
-from simverify.symbolic.watchdog import Expired, deadline, now
+from simverify.symbolic.guards.watchdog import Expired, deadline, now
 
 Grade = Literal["ok", "warning", "violation", "not run"]
 

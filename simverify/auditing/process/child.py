@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from simverify.errors import SimverifyError
-from simverify.symbolic import board
-from simverify.symbolic.watchdog import WAITING
+from simverify.symbolic.guards import board
+from simverify.symbolic.guards.watchdog import WAITING
 from simverify.symbolic.whose import is_users_file
 
 GRACE = 5.0

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from simverify import results
-from simverify.auditing.exact.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
+from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
 from simverify.auditing.probes import try_out
 from simverify.auditing.process.child import Died, in_child
 from simverify.auditing.process.shared import Shared
@@ -21,9 +21,9 @@ from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Contract, Subject
 from simverify.battery.documents import stamped
 from simverify.errors import SimverifyError
-from simverify.symbolic.board import doing
-from simverify.symbolic.containment import contained
-from simverify.symbolic.watchdog import Expired, deadline
+from simverify.symbolic.guards.board import doing
+from simverify.symbolic.guards.containment import contained
+from simverify.symbolic.guards.watchdog import Expired, deadline
 
 _TRIAL_SECONDS = 2.0
 

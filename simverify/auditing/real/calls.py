@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from simverify.auditing.exact.enumerate import check_ids
+from simverify.auditing.exact.generations.enumerate import check_ids
 from simverify.auditing.probes.calls import built, read
 from simverify.auditing.sampled.emissions import Misuse
 from simverify.auditing.sampled.run import HANG_SECONDS
@@ -13,10 +13,10 @@ from simverify.simulators.decoding.expected import RULES, Interval, LaneMeans, c
 from simverify.simulators.decoding.loop import Block
 from simverify.simulators.decoding.steps import BeyondContext, ModelFailed, Oracle
 from simverify.simulators.decoding.token_sums import TokenSums
-from simverify.symbolic.board import doing
-from simverify.symbolic.containment import from_user
 from simverify.symbolic.endings import BadTokens, Tokens, one_line, user_line
-from simverify.symbolic.watchdog import Expired, deadline
+from simverify.symbolic.guards.board import doing
+from simverify.symbolic.guards.containment import from_user
+from simverify.symbolic.guards.watchdog import Expired, deadline
 
 STEP_SECONDS = 600.0
 """As :data:`HANG_SECONDS`, of a call that asks models for rows, which may be slow ones."""

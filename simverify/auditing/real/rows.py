@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from simverify import results as doc
-from simverify.auditing.exact.precision import TOLERANCE
+from simverify.auditing.exact.judging.precision import TOLERANCE
 from simverify.auditing.probes.subject import probe_findings, probes_of
 from simverify.auditing.process.quiet import global_generators, quiet
 from simverify.auditing.real.calls import Kept
@@ -22,7 +22,7 @@ from simverify.battery.documents import (
     test_document,
 )
 from simverify.battery.judgement import Judgement
-from simverify.symbolic.containment import contained
+from simverify.symbolic.guards.containment import contained
 
 _DELTA = 1e-3
 _POWER = 0.9

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from simverify.auditing.exact.enumerate import MAX_PATHS, SECONDS, check_ids
-from simverify.auditing.exact.generation import decode
+from simverify.auditing.exact.generations.enumerate import MAX_PATHS, SECONDS, check_ids
+from simverify.auditing.exact.generations.generation import decode
 from simverify.auditing.probes.calls import Contract, Outcome, Rule, attempt, built, caller, read
 from simverify.auditing.probes.cases import Case
 from simverify.auditing.replay.paths import InstanceRows
@@ -14,7 +14,7 @@ from simverify.auditing.replay.text import branch_line
 from simverify.results import Breach
 from simverify.symbolic import Enumeration
 from simverify.symbolic.endings import BadTokens, Tokens
-from simverify.symbolic.recorder import Leaf, Recorder
+from simverify.symbolic.enumeration.recorder import Leaf, Recorder
 
 
 def replay_breach(rule: Rule, contract: Contract, found: Breach) -> tuple[str, ...]:

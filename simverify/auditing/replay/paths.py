@@ -8,17 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from simverify.auditing.exact.enumerate import MAX_PATHS, SECONDS, check_ids, law_of_block
-from simverify.auditing.exact.generation import decode, until
+from simverify.auditing.exact.generations.enumerate import (
+    MAX_PATHS,
+    SECONDS,
+    check_ids,
+    law_of_block,
+)
+from simverify.auditing.exact.generations.generation import decode, until
 from simverify.auditing.probes.calls import Contract, Rule, built, read
 from simverify.models.base import Row
 from simverify.results import Instance
 from simverify.symbolic import Enumeration
 from simverify.symbolic.endings import Tokens
+from simverify.symbolic.enumeration.paths import TooManyPaths
+from simverify.symbolic.enumeration.recorder import Branch, Recorder
 from simverify.symbolic.errors import OutOfTime
-from simverify.symbolic.paths import TooManyPaths
-from simverify.symbolic.recorder import Branch, Recorder
-from simverify.symbolic.watchdog import now
+from simverify.symbolic.guards.watchdog import now
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from simverify.auditing.replay.paths import Explanation, Trail
-from simverify.symbolic.recorder import Branch
+from simverify.symbolic.enumeration.recorder import Branch
 
 
 def render(explanation: Explanation, *, most: int = 10, only: int | None = None) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from simverify.auditing.exact.enumerate import takes_step_arguments
+from simverify.auditing.exact.generations.enumerate import takes_step_arguments
 from simverify.auditing.process.quiet import global_generators
 from simverify.auditing.replay.paths import InstanceRows
 from simverify.auditing.replay.trial_record import Event, RecordingGenerator, branches_noted, short

@@ -14,16 +14,20 @@ from typing import Any, Literal
 import numpy as np
 
 from simverify.auditing.coverage.watch import look_closely, watched
-from simverify.auditing.exact.enumerate import check_ids, read_tokens, takes_step_arguments
-from simverify.auditing.exact.generation import decode, until
+from simverify.auditing.exact.generations.enumerate import (
+    check_ids,
+    read_tokens,
+    takes_step_arguments,
+)
+from simverify.auditing.exact.generations.generation import decode, until
 from simverify.auditing.process.quiet import quiet
 from simverify.auditing.sampled.emissions import Emissions, KeptDraw, Misuse, TimeUp
 from simverify.auditing.sampled.tables import Floats, SampledInstance, Tables
-from simverify.symbolic.board import doing
-from simverify.symbolic.containment import from_user
 from simverify.symbolic.endings import BadTokens, Tokens, one_line, user_line
 from simverify.symbolic.errors import CannotEnumerate
-from simverify.symbolic.watchdog import Expired, deadline
+from simverify.symbolic.guards.board import doing
+from simverify.symbolic.guards.containment import from_user
+from simverify.symbolic.guards.watchdog import Expired, deadline
 
 Contract = Literal["verify", "step"]
 

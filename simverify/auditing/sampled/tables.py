@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from simverify.auditing.exact.instances import SmallModel
+from simverify.auditing.exact.instances.made import SmallModel
 from simverify.battery.fault_rows import known_faults, slot_rows
 from simverify.models.base import Model
 from simverify.models.small import compact

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from simverify import results
-from simverify.auditing.exact.enumerate import takes_step_arguments
+from simverify.auditing.exact.generations.enumerate import takes_step_arguments
 from simverify.auditing.process.quiet import global_generators
 from simverify.auditing.replay.trial_choice import chosen, misused
 from simverify.auditing.sampled.documents import certificates, sampled_models, worst

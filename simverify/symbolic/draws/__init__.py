@@ -1,3 +1,3 @@
 """Symbolic values: draws, what is monotone in one, races, arrays of them."""
 
-from simverify.symbolic.draws import functions as functions
+from simverify.symbolic.draws.in_arrays import functions as functions

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from simverify.symbolic.draws.pairs import Pairs
+from simverify.symbolic.draws.several.pairs import Pairs
 
 MANY = 2**31
 """Integers below a range this large are read as a continuous uniform (error 1 / range)."""

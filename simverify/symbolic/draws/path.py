@@ -1,7 +1,7 @@
 """What a draw asks of the path that it is drawn on, and what a decision is made of.
 
-Draws know no more of the run around them: :class:`simverify.symbolic.source.Source` is such a
-path, and builds on the draws.
+Draws know no more of the run around them: :class:`~simverify.symbolic.enumeration.source.Source`
+is such a path, and builds on the draws.
 """
 
 from collections.abc import Sequence

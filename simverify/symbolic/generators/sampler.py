@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from simverify.symbolic.draws.arrays import DrawArray, draw_array
 from simverify.symbolic.draws.forms import IDENTITY
+from simverify.symbolic.draws.in_arrays.arrays import DrawArray, draw_array
+from simverify.symbolic.draws.in_arrays.ufuncs import log_of
 from simverify.symbolic.draws.integers import FEW_CELLS
 from simverify.symbolic.draws.machine import (
     DOUBLE_POINTS,
@@ -19,10 +20,9 @@ from simverify.symbolic.draws.machine import (
 )
 from simverify.symbolic.draws.operators import MANY
 from simverify.symbolic.draws.scalars import Draw
-from simverify.symbolic.draws.ufuncs import log_of
 from simverify.symbolic.draws.uniforms import Uniform, on_grid
+from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.errors import FloatOfDraw
-from simverify.symbolic.source import Source
 from simverify.symbolic.streams import Stream
 
 _SUM_TOLERANCE = 1.5e-8

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from simverify.symbolic.source import Source
+from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.streams import Seed, State
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from simverify.symbolic.errors import CannotEnumerate
-from simverify.symbolic.generators.numpy_rng import (
+from simverify.symbolic.generators.numpy.rng import (
     Generator,
     RandomState,
     SymbolicGenerator,

@@ -6,7 +6,7 @@ other functions are torch's: nothing is followed here.
 
 from typing import Any
 
-from simverify.symbolic.generators.torch_rng import SymbolicTorch
+from simverify.symbolic.generators.torch.rng import SymbolicTorch
 
 
 class PlainTorch(SymbolicTorch):

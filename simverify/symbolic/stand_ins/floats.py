@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simverify.symbolic.draws.arrays import DrawArray, draw_array, is_symbolic
+from simverify.symbolic.draws.in_arrays.arrays import DrawArray, draw_array, is_symbolic
 from simverify.symbolic.draws.scalars import Draw
 from simverify.symbolic.stand_ins.names import namespaces
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from simverify.symbolic.draws.in_arrays.ufuncs import OF_ONE
 from simverify.symbolic.draws.scalars import Draw
-from simverify.symbolic.draws.ufuncs import OF_ONE
 
 _fabs, _pow, _real_modf, _real_fsum = math.fabs, math.pow, math.modf, math.fsum
 _real_floor, _trunc = math.floor, math.trunc

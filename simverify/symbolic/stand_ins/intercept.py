@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from simverify.symbolic.generators.numpy_module import Numpy
-from simverify.symbolic.generators.numpy_rng import SymbolicGenerator
+from simverify.symbolic.enumeration.source import Source
+from simverify.symbolic.generators.numpy.module import Numpy
+from simverify.symbolic.generators.numpy.rng import SymbolicGenerator
 from simverify.symbolic.generators.python_rng import (
     patched_functions,
     patched_methods,
     patched_secrets,
 )
 from simverify.symbolic.generators.states import forget_pickled
-from simverify.symbolic.source import Source
 from simverify.symbolic.stand_ins.bindings import replace_names
 from simverify.symbolic.stand_ins.floats import Float, Int, Twin, numpy_twins
 from simverify.symbolic.stand_ins.functions import swap_functions
@@ -107,7 +107,7 @@ def intercepted(
         stack.callback(forget_pickled)
         if "torch" in sys.modules:
             # Never imported for code that has not imported it itself.
-            from simverify.symbolic.generators.torch_intercept import torch_intercepted
+            from simverify.symbolic.generators.torch.intercept import torch_intercepted
 
             others.append(stack.enter_context(torch_intercepted(source, swap, lift, plain=plain)))
             if lift:
@@ -149,7 +149,7 @@ def global_states_kept() -> Iterator[None]:
 
 def _torch_state(torch: Any) -> bytes:
     # The name in torch is ours while code is intercepted, and so are its calls.
-    known = sys.modules.get("simverify.symbolic.generators.torch_state")
+    known = sys.modules.get("simverify.symbolic.generators.torch.state")
     with torch._C.DisableTorchFunction():
         state = (torch.default_generator if known is None else known.DEFAULT).get_state()
         return bytes(state.numpy().tobytes())

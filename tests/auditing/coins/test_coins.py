@@ -6,7 +6,7 @@ import pytest
 
 from simverify.auditing.coins.coin_blocks import compare_coins
 from simverify.auditing.coins.coins import NotMonotone, TooManyCalls, law_from_coins
-from simverify.auditing.exact.law import compare_verify
+from simverify.auditing.exact.judging.law import compare_verify
 from simverify.engines.adapt import with_coins
 from simverify.models.small import compact
 

@@ -2,7 +2,7 @@
 
 import pytest
 from msgspec.structs import replace
-from support.printed import every, small_comparison
+from support.pages.printed import every, small_comparison
 
 from simverify.reports.compare.brief import sentence, under
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 from msgspec.structs import replace
-from support.report_runs import compare_run
+from support.pages.report_runs import compare_run
 
 from simverify.reports.compare.charts import charts
 from simverify.reports.words import shortened

@@ -4,9 +4,9 @@ import re
 
 import pytest
 from msgspec.structs import replace
-from support.html_page import check
-from support.printed import assert_fits, flat, shown
-from support.report_runs import compare_run, real_run
+from support.pages.html_page import check
+from support.pages.printed import assert_fits, flat, shown
+from support.pages.report_runs import compare_run, real_run
 
 from simverify.reports.compare.charts import charts
 from simverify.reports.compare.speedups import timed

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 from rich.console import Console
-from support.printed import ALL, assert_fits, every, flat, shown, small_comparison
+from support.pages.printed import ALL, assert_fits, every, flat, shown, small_comparison
 
 from simverify.results import AfterCalls, Expected
 

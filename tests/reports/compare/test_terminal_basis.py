@@ -2,7 +2,7 @@
 
 import pytest
 from msgspec.structs import replace
-from support.printed import assert_fits, every, flat, shown, small_comparison
+from support.pages.printed import assert_fits, every, flat, shown, small_comparison
 
 from simverify.results import Certificate, FaultAtStrength, Power, Suspect
 

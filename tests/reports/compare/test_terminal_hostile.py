@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from support.report_runs import HOSTILE, example, hostile_runs, spoilt
+from support.pages.report_runs import HOSTILE, example, hostile_runs, spoilt
 
 from simverify.reports.present import text_of
 from simverify.results import Document, PlanLine, PlanMeta, PlanRun, SelfTestRun, Timing, Tried

@@ -2,8 +2,8 @@
 
 import pytest
 from msgspec.structs import replace
-from support.browser import CHROMIUM, Browser
-from support.report_runs import FOLDER, compare_run, real_run
+from support.pages.browser import CHROMIUM, Browser
+from support.pages.report_runs import FOLDER, compare_run, real_run
 
 from simverify.reports.formats.html import html_report
 

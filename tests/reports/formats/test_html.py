@@ -2,8 +2,8 @@ import json
 
 import msgspec
 import pytest
-from support.html_page import Page, check
-from support.report_runs import HOSTILE, compare_run, example, hostile_runs
+from support.pages.html_page import Page, check
+from support.pages.report_runs import HOSTILE, compare_run, example, hostile_runs
 
 from simverify.reports.formats.html import html_report
 from simverify.results import Document

@@ -6,7 +6,7 @@ import time
 import pytest
 from msgspec.structs import replace
 from support.audit_runs import STARVED
-from support.report_runs import FOLDER, example
+from support.pages.report_runs import FOLDER, example
 
 from simverify.errors import UsageError
 from simverify.reports.audit.counterexample import counterexample_blocks

@@ -11,7 +11,7 @@ from support.instances import (
     partly_equal_pair,
     random_pair,
 )
-from support.oracle_laws import (
+from support.oracles.oracle_laws import (
     add_up,
     call_law,
     distance,

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from support.linear_program import coupling_optimum, plain_loop_optimum
+from support.oracles.linear_program import coupling_optimum, plain_loop_optimum
 
 from simverify.models.small import compact, toy
 

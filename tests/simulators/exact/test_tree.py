@@ -13,7 +13,7 @@ from support.instances import (
     partly_equal_pair,
     random_pair,
 )
-from support.oracle_laws import joint, rational, sequences
+from support.oracles.oracle_laws import joint, rational, sequences
 
 from simverify.models.small import compact, toy
 from simverify.simulators.exact.rows import markov_rows

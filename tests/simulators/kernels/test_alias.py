@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from support.naive import draw_alias
+from support.oracles.naive import draw_alias
 
 from simverify.simulators.kernels.tables.alias import build_alias
 

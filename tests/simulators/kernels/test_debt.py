@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from numba import njit
-from support import naive
 from support.instances import random_pair
-from support.reproduction import agree, compiled, reproduce
+from support.oracles import naive
+from support.pages.reproduction import agree, compiled, reproduce
 
 from simverify.models.markov import markov
 from simverify.models.small import compact, toy

@@ -11,7 +11,7 @@ from support.instances import (
     partly_equal_pair,
     random_pair,
 )
-from support.reproduction import agree, assert_reproduced, compiled, reproduce
+from support.pages.reproduction import agree, assert_reproduced, compiled, reproduce
 
 from simverify.models.base import MarkovModel
 from simverify.models.markov import markov

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 from numba import njit
-from support import naive
 from support.instances import (
     disjoint_pair,
     equal_pair,
@@ -13,6 +12,7 @@ from support.instances import (
     partly_equal_pair,
     random_pair,
 )
+from support.oracles import naive
 
 from simverify.models.markov import markov
 from simverify.models.small import compact, toy

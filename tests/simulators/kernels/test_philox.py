@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support import naive
+from support.oracles import naive
 
 from simverify.simulators.kernels import philox as compiled
 

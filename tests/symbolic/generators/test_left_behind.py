@@ -8,9 +8,9 @@ import random
 
 import numpy as np
 import pytest
-from support.generator_pairs import law_of
+from support.fuzzing.generator_pairs import law_of
 
-from simverify.auditing.exact.enumerate import enumerate_verify
+from simverify.auditing.exact.generations.enumerate import enumerate_verify
 
 torch = pytest.importorskip("torch")
 RNG = np.random.default_rng(3)

@@ -8,9 +8,9 @@ import pickle
 import numpy as np
 import pytest
 from numpy.random import MT19937, PCG64, PCG64DXSM, SFC64, Philox, SeedSequence, default_rng
-from support.generator_pairs import same_half
+from support.fuzzing.generator_pairs import same_half
 
-from simverify.auditing.exact.enumerate import CannotEnumerate
+from simverify.auditing.exact.generations.enumerate import CannotEnumerate
 
 G = np.random.Generator
 RNG = default_rng(7)

@@ -11,9 +11,9 @@ from random import Random
 
 import numpy as np
 import pytest
-from support.generator_pairs import same_half
+from support.fuzzing.generator_pairs import same_half
 
-from simverify.auditing.exact.enumerate import CannotEnumerate
+from simverify.auditing.exact.generations.enumerate import CannotEnumerate
 
 OWN = Random(3)
 SYSTEM = random.SystemRandom()

@@ -10,12 +10,12 @@ import secrets
 import numpy as np
 import pytest
 from scipy.stats import chisquare
-from support.generator_pairs import law_of
+from support.fuzzing.generator_pairs import law_of
 
-from simverify.auditing.exact.enumerate import CannotEnumerate
+from simverify.auditing.exact.generations.enumerate import CannotEnumerate
 
 torch = pytest.importorskip("torch")
-from simverify.symbolic.generators.torch_rng import REFUSED, draws_in_training  # noqa: E402
+from simverify.symbolic.generators.torch.rng import REFUSED, draws_in_training  # noqa: E402
 
 P = [0.2, 0.3, 0.5]
 
@@ -238,7 +238,7 @@ def test_other_secrets_are_refused(name):
 
 
 def test_names_that_numpy_random_has_beside_methods_are_known():
-    from simverify.symbolic.generators.numpy_module import HARMLESS
+    from simverify.symbolic.generators.numpy.module import HARMLESS
 
     made = {"Generator", "RandomState", "SeedSequence", "default_rng", "get_bit_generator"}
     kinds = {"PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937"}

@@ -6,9 +6,9 @@ import threading
 
 import numpy as np
 import pytest
-from support.generator_pairs import same_half
+from support.fuzzing.generator_pairs import same_half
 
-from simverify.auditing.exact.enumerate import CannotEnumerate
+from simverify.auditing.exact.generations.enumerate import CannotEnumerate
 
 torch = pytest.importorskip("torch")
 OWN = torch.Generator()

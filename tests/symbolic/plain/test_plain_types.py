@@ -6,8 +6,8 @@ import random
 import numpy as np
 import pytest
 
-from simverify.symbolic.paths import Path
-from simverify.symbolic.source import Source
+from simverify.symbolic.enumeration.paths import Path
+from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.stand_ins.intercept import intercepted
 
 # Kept: the names in numpy.random are others while code is intercepted.

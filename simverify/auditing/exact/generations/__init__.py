@@ -1,0 +1,1 @@
+"""From the calls of a rule to the law of what it emits."""

@@ -1,0 +1,290 @@
+"""The exact tier's entry: the law of what a verifier emits, over all its random choices."""
+
+import inspect
+import operator
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from simverify.auditing.coverage.watch import watched
+from simverify.auditing.exact.generations.generation import decode
+from simverify.symbolic import CannotEnumerate, Enumeration, ExactLaw, Finding, Lift, OutOfTime
+from simverify.symbolic.draws.scalars import Draw
+from simverify.symbolic.endings import BadTokens, Tokens
+from simverify.symbolic.enumeration.paths import TooManyPaths
+
+__all__ = [
+    "CannotEnumerate",
+    "ExactLaw",
+    "Finding",
+    "OutOfTime",
+    "StepEnumeration",
+    "TooManyPaths",
+    "enumerate_step",
+    "enumerate_verify",
+    "law_of_block",
+    "law_of_tokens",
+]
+
+Row = npt.NDArray[np.float64]
+MAX_PATHS = 200_000
+SECONDS = 60.0
+
+
+def enumerate_verify(
+    verify: Callable[..., Any],
+    target_probs: npt.ArrayLike,
+    draft_probs: npt.ArrayLike,
+    draft_tokens: npt.ArrayLike,
+    *,
+    max_paths: int = MAX_PATHS,
+    prune: float = 1e-12,
+    seconds: float | None = SECONDS,
+) -> ExactLaw:
+    """Exact law of the tokens that ``verify`` emits for one drafted block.
+
+    Parameters
+    ----------
+    verify
+        ``verify(target_probs, draft_probs, draft_tokens, rng) -> tokens``.
+    target_probs, draft_probs, draft_tokens
+        float64 (gamma+1, V), float64 (gamma, V) and int (gamma,); handed over as given.
+    max_paths, prune, seconds
+        Budget of paths; conditional weight under which a branch is not run; processor
+        seconds (of the wall clock where the code sleeps).
+
+    Raises
+    ------
+    CannotEnumerate
+        The code uses a draw in a way that cannot be followed; says which and where.
+    TooManyPaths, OutOfTime
+        A budget ended first.
+    """
+    block = _block_iv(target_probs, draft_probs, draft_tokens)
+    with Enumeration(verify, prune=prune) as enumeration:
+        return law_of_block(enumeration, verify, *block, max_paths=max_paths, seconds=seconds)
+
+
+def law_of_block(
+    enumeration: Enumeration,
+    verify: Callable[..., Any],
+    target_probs: Row,
+    draft_probs: Row,
+    draft_tokens: npt.NDArray[np.int64],
+    *,
+    max_paths: int = MAX_PATHS,
+    seconds: float | None = SECONDS,
+    enough: float | None = None,
+) -> ExactLaw:
+    """As :func:`enumerate_verify`, inside an enumeration that is already set up.
+
+    ``enough``: see :meth:`.Enumeration.run`.
+    """
+    gamma, vocab = draft_probs.shape[0], target_probs.shape[1]
+    drafted = tuple(int(x) for x in draft_tokens)
+    originals = (target_probs, draft_probs, draft_tokens)
+    given = [x.copy() for x in originals]
+    images = [x.tobytes() for x in originals]
+    find = enumeration.source.find
+
+    def call() -> Tokens:
+        try:
+            tokens = read_tokens(watched(verify, *given, enumeration.rng))
+        finally:
+            for i, name in enumerate(("target_probs", "draft_probs", "draft_tokens")):
+                if given[i].shape != originals[i].shape or given[i].tobytes() != images[i]:
+                    find("inputs-modified", "violation", f"changes its argument {name} in place")
+                    given[i] = originals[i].copy()
+        if len(tokens) > gamma + 1:
+            raise BadTokens("too-many", f"returned {len(tokens)} tokens, gamma + 1 = {gamma + 1}")
+        check_ids(tokens, vocab)
+        if tokens[:-1] != drafted[: len(tokens) - 1]:
+            find(
+                "not-a-prefix",
+                "violation",
+                f"returned {tokens} for the draft {drafted}: all but the last token must be an "
+                "accepted prefix of the draft",
+            )
+        return tokens
+
+    return enumeration.run(call, max_paths=max_paths, seconds=seconds, enough=enough)
+
+
+def enumerate_step(
+    rule: Callable[..., Any],
+    target: Callable[[Tokens], Row],
+    draft: Callable[[Tokens], Row],
+    *,
+    gamma: int,
+    length: int,
+    prefix: Tokens = (),
+    earlier_calls: int = 0,
+    eos: int | None = None,
+    max_paths: int = MAX_PATHS,
+    seconds: float | None = SECONDS,
+) -> ExactLaw:
+    """Exact law of the first ``length`` tokens that a step rule emits after ``prefix``.
+
+    ``rule`` is a function ``step(prefix, target, draft, gamma, rng)``, or a class or factory
+    without arguments whose instance has ``step`` and, if it keeps state, ``reset``; it is
+    built anew for every path. Calls, end of sequence and an earlier generation are as in
+    :func:`~.generation.decode`; a generation that ``eos`` ends sooner is shorter.
+    Raises as :func:`enumerate_verify`, and ``ValueError`` if ``rule`` is neither.
+    """
+    with StepEnumeration(rule) as enumeration:
+        return law_of_tokens(
+            enumeration, rule, target, draft, gamma=gamma, length=length, prefix=prefix,
+            earlier_calls=earlier_calls, eos=eos, max_paths=max_paths, seconds=seconds,
+        )  # fmt: skip
+
+
+class StepEnumeration(Enumeration):
+    """Follows a step rule, which may seed itself once, when it is built.
+
+    ``is_step``: whether it is a function, or what builds an object. ``composes``: whether its
+    calls may be composed; false once that gave another law than running it call after call.
+    ``checked``: so many paths were run to compare the two.
+    """
+
+    def __init__(
+        self, rule: Callable[..., Any], *, leaves: int = 0, lift: Lift | None = None
+    ) -> None:
+        self.is_step = takes_step_arguments(rule)
+        self.composes = True
+        self.checked = 0
+        super().__init__(rule, seed_once=True, leaves=leaves, lift=lift)
+
+
+def law_of_tokens(
+    enumeration: Enumeration,
+    rule: Callable[..., Any],
+    target: Callable[[Tokens], Row],
+    draft: Callable[[Tokens], Row],
+    *,
+    gamma: int,
+    length: int,
+    prefix: Tokens = (),
+    earlier_calls: int = 0,
+    eos: int | None = None,
+    max_paths: int = MAX_PATHS,
+    seconds: float | None = SECONDS,
+) -> ExactLaw:
+    """As :func:`enumerate_step`, inside an enumeration that is already set up."""
+    if length < 1 or gamma < 1:
+        raise ValueError(f"length={length}, gamma={gamma}: both must be at least 1")
+    vocab = len(target(prefix))
+    is_step = takes_step_arguments(rule)
+
+    def call() -> Tokens:
+        instance = None if is_step else watched(rule)
+        step = rule if instance is None else instance.step
+
+        def more(emitted: Tokens) -> Tokens:
+            enumeration.source.sequences.building = False
+            tokens = read_tokens(watched(step, emitted, target, draft, gamma, enumeration.rng))
+            check_ids(tokens, vocab)
+            return tokens
+
+        return decode(
+            more, seen_reset(instance),
+            length=length, prefix=prefix, eos=eos, earlier_calls=earlier_calls,
+        )[:length]  # fmt: skip
+
+    return enumeration.run(call, max_paths=max_paths, seconds=seconds)
+
+
+def seen_reset(instance: Any) -> Callable[[], Any] | None:
+    """Return the reset of a step rule, if it has one, in sight of who watches."""
+    reset = getattr(instance, "reset", None)
+    return None if reset is None else partial(watched, reset)
+
+
+def takes_step_arguments(rule: Callable[..., Any]) -> bool:
+    """Tell a step function from a factory by what it can be called with."""
+    if not callable(rule):
+        raise ValueError(
+            f"a step rule is a function, class or factory, got {type(rule).__name__}: an "
+            "instance cannot be built anew for every path"
+        )
+    try:
+        signature = inspect.signature(rule)
+    except (TypeError, ValueError):
+        return not inspect.isclass(rule)
+    try:
+        signature.bind(*range(5))
+    except TypeError:
+        try:
+            signature.bind()
+        except TypeError:
+            raise ValueError(
+                f"{signature} is neither step(prefix, target, draft, gamma, rng) nor a class "
+                "or factory without arguments"
+            ) from None
+        return False
+    return not inspect.isclass(rule)
+
+
+def read_tokens(result: Any) -> Tokens:
+    """Read what the code returned; :class:`BadTokens` if it is not a row of integers."""
+    if result is None:
+        raise BadTokens("no-tokens", "returned None")
+    raw = result.tolist() if hasattr(result, "tolist") else result
+    # A generator that is asked again, as by a decoding loop, has nothing left; a set no order.
+    row = hasattr(raw, "__len__") and hasattr(raw, "__getitem__")
+    if isinstance(raw, str | bytes | dict) or not row:
+        kind = type(result).__name__
+        article = "an" if kind[:1].lower() in "aeiou" else "a"
+        raise BadTokens(
+            "shape", f"returned {article} {kind}, expected a list, array or tensor of integers"
+        )
+    tokens = tuple(_token(x) for x in raw)
+    if not tokens:
+        raise BadTokens("empty", "returned no tokens: at least one is due")
+    return tokens
+
+
+def _token(x: Any) -> int:
+    if type(x) is int:
+        return x
+    if isinstance(x, int | np.integer) and not isinstance(x, bool):
+        return int(x)
+    if isinstance(x, Draw):
+        x.source.refuse("a draw returned as a token")
+    if isinstance(x, list | tuple) or getattr(x, "ndim", 0) > 0:
+        raise BadTokens("shape", "returned nested rows: one row of tokens is due")
+    if not isinstance(x, bool | np.bool_) and "float" not in str(getattr(x, "dtype", "")):
+        try:
+            return operator.index(x)
+        except TypeError:
+            pass
+    raise BadTokens("not-integers", f"returned a {type(x).__name__} as a token")
+
+
+def check_ids(tokens: Tokens, vocab: int) -> None:
+    for token in tokens:
+        if not 0 <= token < vocab:
+            raise BadTokens("out-of-range", f"returned token {token}, vocabulary 0..{vocab - 1}")
+
+
+def _block_iv(
+    target_probs: npt.ArrayLike, draft_probs: npt.ArrayLike, draft_tokens: npt.ArrayLike
+) -> tuple[Row, Row, npt.NDArray[np.int64]]:
+    target = np.array(target_probs, dtype=np.float64)
+    draft = np.array(draft_probs, dtype=np.float64)
+    tokens = np.array(draft_tokens, dtype=np.int64)
+    gamma = tokens.shape[0] if tokens.ndim == 1 else -1
+    if gamma < 1 or target.ndim != 2 or target.shape[0] != gamma + 1:
+        raise ValueError(
+            f"draft_tokens {tokens.shape} and target_probs {target.shape}: pass (gamma,) with "
+            "gamma at least 1 and (gamma+1, V)"
+        )
+    if draft.shape != (gamma, target.shape[1]):
+        raise ValueError(
+            f"draft_probs has shape {draft.shape}: pass (gamma, V) = {(gamma, target.shape[1])}"
+        )
+    if tokens.min() < 0 or tokens.max() >= target.shape[1]:
+        raise ValueError(f"draft_tokens {tokens.tolist()}: pass ids in 0..{target.shape[1] - 1}")
+    return target, draft, tokens

@@ -1,0 +1,1 @@
+"""What the code under audit is put on: small instances in fractions, by purpose."""

@@ -1,0 +1,119 @@
+"""Which catalogued fault a law resembles, and which ones a clean law refutes."""
+
+from functools import lru_cache
+
+from simverify.auditing.exact.generations.drafting import as_step
+from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
+from simverify.auditing.exact.instances.made import SmallModel, battery
+from simverify.auditing.exact.judging.comparison import Comparison
+from simverify.auditing.exact.judging.examiner import Examiner, Judged
+from simverify.auditing.exact.judging.tree import distance
+from simverify.auditing.subject import Contract, Subject
+from simverify.faults import FAULTS
+from simverify.faults.base import Fault
+from simverify.results import Diagnosis
+
+_SECONDS = 5.0
+_RIGHT = 1e-9
+"""TV under which a fault's law is the target's."""
+
+_TRUSTED = 10_000
+"""As many leaves of a catalogued fault count as seen: nothing in it is untracked, and so few
+of its paths are run again."""
+
+
+def resemble(
+    subject: Subject, judged: Judged, contract: Contract, *, most: int = 3
+) -> tuple[Diagnosis, ...]:
+    """Return the catalogued faults whose laws are nearest to the subject's.
+
+    On the failing instance, and on a rich one that tells more faults apart if the subject can
+    be enumerated there. ``distance`` is the larger TV distance of the completed outputs;
+    faults that cannot be enumerated are left out, and so are those whose law is right there.
+    """
+    laws = [(judged.model, judged.comparison)]
+    rich = _rich(contract)
+    if (comparison := _comparison(Examiner(subject, contract, 0.0), rich)) is not None:
+        laws.append((rich, comparison))
+    # The cheaper instance first: what is far off there need not be run on the other.
+    (cheap, its_law), *others = sorted(laws, key=lambda x: x[0].vocab_size ** x[0].gamma)
+    bounds = []
+    for name, fault in FAULTS.items():
+        if (law := _law(fault, contract, cheap)) is not None:
+            bounds.append((_distance(law, its_law), name, law))
+    found: list[Diagnosis] = []
+    for least, name, law in sorted(bounds, key=lambda bound: bound[:2]):
+        if len(found) == most and least > found[-1].distance:
+            break
+        pairs = [(law, its_law)]
+        for model, other in others:
+            if (at := _law(FAULTS[name], contract, model)) is not None:
+                pairs.append((at, other))
+        # A fault that is right here, but for its probes or seeds, is like every small deviation.
+        if len(pairs) == len(laws) and any(at.tv > _RIGHT for at, _ in pairs):
+            found.append(Diagnosis(fault=name, distance=max(_distance(*pair) for pair in pairs)))
+            found = sorted(found, key=lambda d: (d.distance, d.fault))[:most]
+    return tuple(found)
+
+
+def _distance(one: Comparison, other: Comparison) -> float:
+    # Rounded, so that rounding does not order what is equally far.
+    return round(distance(one.emitted, other.emitted), 12)
+
+
+def _rich(contract: Contract) -> SmallModel:
+    name = "plain, V=3, gamma=2" if contract == "verify" else "plain, V=2, gamma=2"
+    return next(model for model in battery(3, 3) if model.name == name)
+
+
+def refuted(
+    contract: Contract, models: list[SmallModel], tolerance: float | None
+) -> tuple[str, ...]:
+    """Return the catalogued faults that the passed instances ``models`` would have shown."""
+    # Most faults show on a plain one of two drafts, whose paths are few; some on rich ones alone.
+    rich = sorted(models, key=lambda m: (m.vocab_size != 3, -m.gamma, "plain" not in m.name))
+    # Of a step rule, two drafts of three tokens have the most paths.
+    first = [(3, 2)] if contract == "verify" else [(2, 2), (3, 1)]
+    by_size = {(m.vocab_size, m.gamma): m for m in reversed(rich)}
+    telling = [*(by_size[size] for size in first if size in by_size), *rich[:2]]
+    return tuple(
+        name
+        for name, fault in FAULTS.items()
+        if any(_deviates(fault, contract, model, tolerance) for model in telling)
+    )
+
+
+# Both are remembered: they depend on nothing but the catalogue.
+@lru_cache(maxsize=1024)
+def _deviates(fault: Fault, contract: Contract, model: SmallModel, tolerance: float | None) -> bool:
+    subject = _subject(fault, contract)
+    return subject is not None and Examiner(subject, contract, tolerance, leaves=_TRUSTED).fails(
+        model
+    )
+
+
+@lru_cache(maxsize=1024)
+def _law(fault: Fault, contract: Contract, model: SmallModel) -> Comparison | None:
+    subject = _subject(fault, contract)
+    if subject is None:
+        return None
+    return _comparison(Examiner(subject, contract, 0.0, leaves=_TRUSTED), model)
+
+
+def _comparison(examiner: Examiner, model: SmallModel) -> Comparison | None:
+    try:
+        return examiner.judge(model, _SECONDS).comparison
+    except (CannotEnumerate, OutOfTime, TooManyPaths):
+        return None
+
+
+def _subject(fault: Fault, contract: Contract) -> Subject | None:
+    """Return the fault under ``contract``, None if it has no form there.
+
+    The faults of whole batches are right on every single block.
+    """
+    if fault.batch is not None:
+        return None
+    if fault.contract == contract:
+        return Subject(fault.name, fault.rule, contract)
+    return Subject(fault.name, as_step(fault.rule), contract) if contract == "step" else None

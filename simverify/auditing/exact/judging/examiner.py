@@ -1,0 +1,164 @@
+"""The code's exact law on one instance, and whether it is the target's."""
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from simverify.auditing.coins.coin_blocks import compare_coins
+from simverify.auditing.coins.coins import NotMonotone, TooManyCalls
+from simverify.auditing.exact.generations.calls import Generation
+from simverify.auditing.exact.generations.enumerate import (
+    CannotEnumerate,
+    OutOfTime,
+    StepEnumeration,
+    TooManyPaths,
+)
+from simverify.auditing.exact.generations.generation import ending
+from simverify.auditing.exact.generations.laws import law_of_generation
+from simverify.auditing.exact.instances.made import SmallModel
+from simverify.auditing.exact.judging.comparison import Comparison
+from simverify.auditing.exact.judging.law import compare_blocks, compare_tokens
+from simverify.auditing.exact.judging.precision import Held, deviation, hold
+from simverify.auditing.subject import Contract, Subject
+from simverify.symbolic import Enumeration, Lift
+
+MAX_PATHS = 60_000
+"""Paths of the whole battery."""
+
+SECONDS = 60.0
+"""Limit of the exact tier; it only aborts, to INCONCLUSIVE. Processor seconds, where the code
+does not sleep: a busy machine changes no verdict."""
+
+WIDTH = 1e-6
+"""Of code whose paths have no end a law is known within an interval; it may be so wide."""
+
+STEP_PATHS = 4_000
+"""Most paths of one instance under the step contract."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One instance and the code's exact law on it."""
+
+    model: SmallModel
+    comparison: Comparison
+    violated: bool
+    deviates: bool
+    undecided: bool
+    held: Held
+
+    @property
+    def failed(self) -> bool:
+        """Whether the code broke its contract, or its law is not the target's."""
+        return self.violated or self.deviates
+
+
+@dataclass(frozen=True)
+class Examiner:
+    """Enumerates the subject on instances and compares its law with the target's.
+
+    ``enumeration``: one that is already set up for the rule; without it each instance pays
+    for its own. ``leaves``: how many such a one has seen, which need not be
+    looked at again for untracked randomness. ``enough``: the mass that may be left out of a law
+    whose paths have no end.
+    """
+
+    subject: Subject
+    contract: Contract
+    tolerance: float | None = None
+    max_paths: int = MAX_PATHS
+    enumeration: Enumeration | None = None
+    leaves: int = 0
+    enough: float | None = None
+
+    def judge(self, model: SmallModel, seconds: float | None = SECONDS) -> Judged:
+        """Exact law on one instance. Raises as :mod:`~.exact.generations.enumerate` does."""
+        held = hold(lambda lift: self.compare(model, seconds, lift), self.tolerance)
+        comparison = held.comparison
+        violated = any(finding.severity == "violation" for finding in comparison.findings)
+        # What was not run may lie anywhere: it fails nobody, and it passes nobody.
+        # What was lost broke the contract: it is a finding, and no law.
+        deviates = deviation(comparison) > held.tolerance
+        within = held.tolerance
+        if self.enough is not None and self.tolerance is None:
+            within = max(within, WIDTH)
+        undecided = not deviates and comparison.max_abs_deviation - comparison.lost > within
+        return Judged(model, comparison, violated, deviates, undecided, held)
+
+    def compare(
+        self, model: SmallModel, seconds: float | None, lift: Lift | None = None
+    ) -> Comparison:
+        """Return the law on one instance, of code that computes with types lifted to float64."""
+        rule = self.subject.rule
+        if self.subject.coin_bits is not None:
+            return compare_coins(
+                rule,
+                model,
+                model.gamma,
+                bits=self.subject.coin_bits,
+                tolerance=self.tolerance,
+                max_calls=self.max_paths,
+            )
+        with ExitStack() as stack:
+            enumeration = None if lift else self.enumeration
+            if enumeration is None:
+                if self.enumeration is not None:
+                    self.enumeration.release()
+                enumeration = enumeration_of(self.subject, self.contract, self.leaves, lift)
+                stack.enter_context(enumeration)
+            if isinstance(enumeration, StepEnumeration):
+                return self._compare_tokens(enumeration, model, seconds)
+            return compare_blocks(
+                enumeration,
+                rule,
+                model,
+                model.gamma,
+                tolerance=self.tolerance,
+                max_paths=self.max_paths,
+                seconds=seconds,
+                enough=self.enough,
+            )
+
+    def _compare_tokens(
+        self, enumeration: StepEnumeration, model: SmallModel, seconds: float | None
+    ) -> Comparison:
+        rule = self.subject.rule
+        target = ending(model.target, model.eos)
+        law = law_of_generation(
+            enumeration,
+            rule,
+            Generation(
+                model.target, model.draft, model.gamma, output_length(model, "step"),
+                model.prompt, model.earlier_calls, model.eos,
+            ),
+            max_paths=min(self.max_paths, STEP_PATHS),
+            seconds=seconds,
+            enough=self.enough,
+        )  # fmt: skip
+        return compare_tokens(
+            law, lambda tokens: target(model.prompt + tokens), tolerance=self.tolerance
+        )
+
+    def fails(self, model: SmallModel) -> bool:
+        """Whether the code fails on ``model``; what cannot be enumerated does not count."""
+        try:
+            return self.judge(model).failed
+        except (CannotEnumerate, NotMonotone, OutOfTime, TooManyCalls, TooManyPaths):
+            return False
+
+
+def enumeration_of(
+    subject: Subject, contract: Contract, leaves: int = 0, lift: Lift | None = None
+) -> Enumeration:
+    """Return what follows the subject's rule, for any number of instances."""
+    if contract == "step":
+        return StepEnumeration(subject.rule, leaves=leaves, lift=lift)
+    return Enumeration(subject.rule, leaves=leaves, lift=lift)
+
+
+def output_length(model: SmallModel, contract: Contract) -> int:
+    """How many tokens of the output are compared on ``model``."""
+    if contract == "verify" or model.gamma <= 2:
+        return model.gamma + 1
+    # A rule that drafts itself has every block of every call on its paths.
+    few = (model.vocab_size == 2 or model.certain_drafts) and not model.earlier_calls
+    return model.gamma + 1 if few else 2

@@ -1,0 +1,1 @@
+"""Numpy arrays that hold symbolic draws, and numpy's functions of them."""

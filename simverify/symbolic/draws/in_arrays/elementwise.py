@@ -1,0 +1,149 @@
+"""numpy's ufuncs over arrays of draws, and functions of draws that are known value by value."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from simverify.symbolic.draws.in_arrays.arrays import (
+    DrawArray,
+    as_objects,
+    common_type,
+    draw_array,
+    first_draw,
+    holds_objects,
+    is_symbolic,
+    refuse,
+    settle,
+)
+from simverify.symbolic.draws.in_arrays.ufuncs import UFUNCS
+from simverify.symbolic.draws.scalars import ARRAYS, Draw
+from simverify.symbolic.draws.several.winners import decided
+
+Elements = np.ndarray[Any, Any]
+
+
+def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run a ufunc over draws, element by element."""
+    draw = first_draw(inputs)
+    function = UFUNCS.get(ufunc) or _of_objects(ufunc)
+    out = kwargs.pop("out", None)
+    if draw is None:
+        plain = [_plain(x) for x in inputs]
+        return getattr(ufunc, method)(*plain, **kwargs, **({"out": out} if out else {}))
+    meet(draw, inputs)
+    if function is None or method not in ("__call__", "reduce", "accumulate", "outer"):
+        name = f"np.{ufunc.__name__}{'' if method == '__call__' else '.' + method}"
+        return on_values(getattr(ufunc, method), inputs, kwargs, name=name)
+    if set(kwargs) - _KNOWN or kwargs.get("dtype") is not None:
+        draw.refuse(f"np.{ufunc.__name__} of draws with {', '.join(kwargs)}")
+    if method == "__call__":
+        result = map_elements(function, list(inputs), where=kwargs.get("where", True), out=out)
+    else:
+        plain = [x.view(np.ndarray) if isinstance(x, DrawArray) else x for x in inputs]
+        kept = {k: v for k, v in kwargs.items() if k != "dtype" and v is not np._NoValue}
+        result = getattr(np.frompyfunc(function, 2, 1), method)(*plain, **kept)
+        if not isinstance(result, Draw):
+            result = settle(np.asarray(result, dtype=object))
+    if out is not None:
+        out[0][...] = result
+        return out[0]
+    return result
+
+
+_KNOWN = {"where", "axis", "keepdims", "dtype", "initial", "out"}
+
+
+def _of_objects(ufunc: Any) -> Callable[..., Any] | None:
+    """Return a Python function that was made a ufunc, by np.vectorize or np.frompyfunc."""
+    if ufunc.nout != 1 or set(ufunc.types) != {"O" * ufunc.nin + "->O"}:
+        return None
+
+    def call(*values: Any) -> Any:
+        # Boxed, so that the draws are not asked how to apply it.
+        symbolic = any(isinstance(x, Draw) for x in values)
+        return ufunc(*map(as_objects, map(_as_python, values))) if symbolic else ufunc(*values)
+
+    return call
+
+
+def _as_python(x: Any) -> Any:
+    if isinstance(x, Draw):
+        return x.as_python()
+    return x.item() if isinstance(x, np.generic) else x
+
+
+def _plain(x: Any) -> Any:
+    """Return a value without draws as numbers: the winners in it are read."""
+    x = decided(x)
+    return settle(x) if isinstance(x, DrawArray) else x
+
+
+def meet(draw: Draw, inputs: Any) -> None:
+    """Note the precision of arrays that meet a draw."""
+    for x in inputs:
+        if isinstance(x, np.ndarray | np.floating) and x.dtype.kind == "f":
+            draw.source.meet(x.dtype)
+
+
+def map_elements(
+    function: Callable[..., Any], inputs: list[Any], *, where: Any = True, out: Any = None
+) -> Any:
+    """Return ``function`` of every element, spread as numpy does."""
+    arrays = [as_objects(x) for x in inputs]
+    if all(a.ndim == 0 for a in arrays) and where is True:
+        return function(*_as_ufuncs_see(a[()] for a in arrays))
+    if where is not True:
+        arrays.append(np.asarray(where))
+    spread = np.broadcast_arrays(*arrays)
+    shape = spread[0].shape
+    columns = [_elements(a) for a in spread]
+    if where is True:
+        values = [function(*row) for row in zip(*columns, strict=True)]
+    else:
+        kept = _elements(np.broadcast_to(as_objects(out[0]), shape)) if out else None
+        if kept is None:
+            return refuse(inputs, "where= without out=")
+        values = [
+            function(*row) if use else old for *row, use, old in zip(*columns, kept, strict=True)
+        ]
+    return draw_array(values, shape)
+
+
+def _as_ufuncs_see(values: Any) -> Any:
+    """Return scalars as numpy's: of Python's alone, ufuncs make its doubles and integers."""
+    row = list(values)
+    kinds = [type(x.machine.sample) if isinstance(x, Draw) else type(x) for x in row]
+    if float not in kinds or not all(kind in (float, int, bool) for kind in kinds):
+        return row
+    return [x.cast(np.float64) if isinstance(x, Draw) and k is float else x
+            for x, k in zip(row, kinds, strict=True)]  # fmt: skip
+
+
+def _elements(array: Elements) -> "list[Any]":
+    return array.ravel().tolist() if array.dtype == object else list(array.ravel())
+
+
+def on_values(func: Any, args: Any, kwargs: dict[str, Any], *, name: str) -> Any:
+    """Run a function on each of the few values of whole draws, or refuse it by name."""
+    if first_draw((*args, *kwargs.values())) is None:
+        return func(*map(_plain, args), **{key: _plain(x) for key, x in kwargs.items()})
+    return func(
+        *(known(x, name) for x in args), **{key: known(x, name) for key, x in kwargs.items()}
+    )
+
+
+def known(x: Any, name: str) -> Any:
+    """Return a value with its draws settled: one path for each of their values."""
+    if isinstance(x, list | tuple):
+        return type(x)(known(y, name) for y in x)
+    if isinstance(x, Draw):
+        return x.settle() if x.settles() else x.refuse(f"{name} of draws")
+    if not holds_objects(x) or not is_symbolic(x):
+        return _plain(x)
+    elements = decided(x).view(np.ndarray)
+    flat = [known(y, name) for y in elements.ravel().tolist()]
+    return np.array(flat, dtype=common_type(flat)).reshape(elements.shape)
+
+
+ARRAYS.apply_ufunc, ARRAYS.known = apply_ufunc, known

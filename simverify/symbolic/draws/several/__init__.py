@@ -1,0 +1,1 @@
+"""Draws that meet: products, pairs, races and their winners."""

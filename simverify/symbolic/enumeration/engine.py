@@ -1,0 +1,275 @@
+"""Depth-first re-execution of code under audit: the exact law of what it emits."""
+
+import warnings
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from simverify.symbolic.endings import Outcome, Tokens
+from simverify.symbolic.enumeration.attempts import Call, attempt, repeat, replay, replays
+from simverify.symbolic.enumeration.laws import End, ExactLaw
+from simverify.symbolic.enumeration.paths import Choice, Heaviest, Path, explore
+from simverify.symbolic.enumeration.source import Source
+from simverify.symbolic.enumeration.trails import Trail, plans_of
+from simverify.symbolic.errors import (
+    UNTRACKED,
+    CannotEnumerate,
+    FloatOfDraw,
+    IntOfDraw,
+    OnSymbolsAlone,
+    OutOfTime,
+    Untracked,
+)
+from simverify.symbolic.guards.watchdog import Expired, Stopwatch, deadline, now
+from simverify.symbolic.stand_ins.compiled import compiled_calls
+from simverify.symbolic.stand_ins.intercept import global_states_kept, intercepted, real_states
+from simverify.symbolic.stand_ins.lift import Lift
+
+RARE = 1e-6
+"""Up to this probability what goes wrong is an event at the edge of a draw: a warning."""
+
+HANG_SECONDS = 1.0
+"""A path that was cut off sooner than this had too little time to be called a hang."""
+
+
+class Enumeration:
+    """Interception of the randomness of ``code`` for the length of a ``with`` block.
+
+    ``run`` may be called many times inside; setting up once per audit keeps paths cheap.
+    ``rng`` is the symbolic generator to hand to the code. ``leaves`` counts the ends of paths
+    so far, of which the first are replayed most; those of an earlier enumeration of the same
+    code may be counted in. ``lift``: types that the code computes in as if they were float64.
+    ``trails``: a list, where every path is to be kept in it with numbers that lead down it;
+    ``stuck``: the path on which the code did not come back.
+    ``interceptions`` counts how often names were replaced, by other stand-ins each time;
+    ``intercepting``: whether they are now.
+    """
+
+    rng: np.random.Generator
+
+    def __init__(
+        self,
+        code: Any,
+        *,
+        prune: float = 1e-12,
+        seed_once: bool = False,
+        leaves: int = 0,
+        lift: Lift | None = None,
+    ) -> None:
+        self._code = code
+        self.source = Source(prune, seed_once=seed_once)
+        self._stack = ExitStack()
+        self.leaves = leaves
+        self._lift = lift
+        self._shadow_float = self._shadow_int = False
+        self.interceptions = 0
+        self.release()
+        # Made before interception: the replays need real numbers.
+        self._replay_rng = np.random.Generator(np.random.PCG64(20251))
+        self.trails: list[Trail] | None = None
+        self.stuck: Trail | None = None
+
+    def __enter__(self) -> "Enumeration":
+        return self
+
+    def _intercept(self, call: Call) -> None:
+        """Intercept from now on, after a plain run in which the code may import things.
+
+        An import under interception would take its own random numbers from us, and torch can
+        only be followed once the code has imported it.
+        """
+        with ExitStack() as stack:
+            stack.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore")
+            stack.enter_context(np.errstate(all="ignore"))
+            self.source.begin(Path())
+            with global_states_kept():
+                attempt(self.source, call)
+            self.rng = stack.enter_context(
+                intercepted(
+                    self.source,
+                    self._code,
+                    shadow_float=self._shadow_float,
+                    shadow_int=self._shadow_int,
+                    lift=self._lift,
+                )
+            )()
+            self._stack = stack.pop_all()
+        self.intercepting = True
+        self.interceptions += 1
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Put everything back until the next run."""
+        self._stack.close()
+        self.intercepting = False
+        self.rng = np.random.Generator(np.random.PCG64(20250))
+
+    def run(
+        self,
+        call: Call,
+        *,
+        max_paths: int | None,
+        seconds: float | None,
+        since: Sequence[Choice] = (),
+        mark: Callable[[], Hashable] = lambda: None,
+        enough: float | None = None,
+    ) -> ExactLaw:
+        """Enumerate ``call``, which runs the code once and returns canonical tokens.
+
+        ``since``: only what follows these choices, on condition that they are made. ``mark`` is
+        asked at the end of each path that emitted tokens. ``enough``: the mass that may be left
+        out, heaviest paths first, of code whose paths have no end. ``call`` raises
+        :class:`BadTokens` for an unusable result. Raises :class:`CannotEnumerate`,
+        :class:`OutOfTime` or ``TooManyPaths``.
+        """
+        watch, left = Stopwatch(), seconds
+        kept = len(self.trails or ())
+        while True:
+            try:
+                return self._run(call, max_paths, left, since, mark, enough)
+            except CannotEnumerate as error:
+                del (self.trails or [])[kept:]
+                if not self._another_way(error):
+                    raise self._naming_kernels(error) from None
+            if seconds is not None:
+                left = max(0.01, seconds - watch.seconds())
+
+    def _another_way(self, error: CannotEnumerate) -> bool:
+        """Whether to try again, with the stand-ins changed.
+
+        Told apart from the first try, because what only looks like a float or an integer may
+        itself stop code that never needed it.
+        """
+        # Draws in a plain array of objects, as np.array([u, 0.3]) is one where its name is numpy's
+        # own, are draws that nobody told that they are doubles by now.
+        if isinstance(error, FloatOfDraw | OnSymbolsAlone | Untracked) and not self._shadow_float:
+            self.release()
+            self._shadow_float = True
+            return True
+        if isinstance(error, IntOfDraw) and not self._shadow_int:
+            self.release()
+            self._shadow_int = True
+            self.source.refuses_many = False
+            return True
+        if self.source.postponed and not self.source.at_once:
+            self.release()
+            self._shadow_int = self.source.refuses_many = False
+            self.source.at_once = True
+            return True
+        return False
+
+    def _naming_kernels(self, error: CannotEnumerate) -> CannotEnumerate:
+        """Say which compiled kernel may have drawn what was not tracked."""
+        kernel, where = next(compiled_calls(self._code), (None, ""))
+        if kernel is None or not isinstance(error, Untracked):
+            return error
+        call = f"{error.call}. Compiled code cannot be followed: {kernel}"
+        return CannotEnumerate(call, where, error.findings)
+
+    def _run(
+        self,
+        call: Call,
+        max_paths: int | None,
+        seconds: float | None,
+        since: Sequence[Choice],
+        mark: Callable[[], Hashable],
+        enough: float | None,
+    ) -> ExactLaw:
+        source = self.source
+        law: dict[Tokens, float] = {}
+        ends: dict[tuple[Tokens, Hashable], End] = {}
+        lost = slack = 0.0
+        paths = 0
+        watch, path_started = Stopwatch(), now()
+
+        def one(path: Path) -> Outcome:
+            nonlocal path_started
+            path_started = now()
+            source.begin(path)
+            outcome = attempt(source, call)
+            if self.trails is not None and outcome.kind != "cut":
+                self.trails.append(self._trail(call, path, outcome))
+            if outcome.tokens is not None:
+                key = outcome.tokens, mark()
+                ends.setdefault(key, End(*key)).add(path)
+            if not path.choices and not source.draws:
+                repeat(source, call, outcome)
+            self.leaves += 1
+            for _ in range(replays(self.leaves, outcome)):
+                replay(source, call, outcome, self._replay_rng)
+            return outcome
+
+        by_kind: dict[str, float] = {}
+        complete = True
+        try:
+            with deadline(seconds):
+                if not self.intercepting:
+                    self._intercept(call)
+                source.findings.clear()
+                source.dtypes.clear()
+                source.pruned = 0.0
+                before = real_states()
+                heaviest = None
+                if enough is not None:
+                    heaviest = Heaviest(one, enough=enough, max_paths=max_paths, since=since)
+                for outcome, weight in heaviest or explore(one, max_paths=max_paths, since=since):
+                    paths += 1
+                    slack += float(weight) * source.slack
+                    if outcome.kind == "cut":
+                        source.pruned += float(weight)
+                    elif outcome.tokens is None:
+                        lost += float(weight)
+                        kind = outcome.kind
+                        by_kind[kind] = by_kind.get(kind, 0.0) + float(weight)
+                        grave = by_kind[kind] > RARE
+                        source.find(kind, "violation" if grave else "warning", outcome.message)
+                    else:
+                        law[outcome.tokens] = law.get(outcome.tokens, 0.0) + float(weight)
+                if heaviest is not None:
+                    source.pruned += heaviest.rest
+                if real_states() != before:
+                    source.refuse(f"{UNTRACKED}: a global generator moved", Untracked)
+        except Expired:
+            spent = watch.seconds()
+            # The path's part of them, by its part of the wall clock, which is cheap to read.
+            took = spent * (now() - path_started) / (now() - watch.wall)
+            if took < max(HANG_SECONDS, spent / 2):
+                raise OutOfTime(spent, paths) from None
+            self.stuck = self._trail(call, source.path, Outcome(None, "hangs", "hangs"))
+            # No measured time: a result is the same on any machine.
+            source.find("hangs", "violation", "did not return before the time limit")
+            complete = False
+        return ExactLaw(
+            law, paths, source.pruned + slack, lost, tuple(source.findings.values()), complete,
+            frozenset(source.dtypes), tuple(ends.values()), tuple(by_kind.items()),
+        )  # fmt: skip
+
+    def _trail(self, call: Call, path: Path, outcome: Outcome) -> Trail:
+        plans = plans_of(self.source, self._replay_rng)
+        return Trail(call, outcome, float(path.weight), plans)
+
+    @contextmanager
+    def plainly(self) -> Iterator[None]:
+        """Follow nothing: draws are numbers in the types of the libraries that draw them."""
+        self.release()
+        with (
+            global_states_kept(),
+            warnings.catch_warnings(),
+            np.errstate(all="ignore"),
+            intercepted(self.source, self._code, shadow_float=False, plain=True) as generator,
+        ):
+            warnings.simplefilter("ignore")
+            self.rng = generator()
+            yield
+        self.release()

@@ -1,0 +1,260 @@
+"""The randomness of one path: what was drawn, what was decided, what it weighed."""
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache
+from typing import Any, NoReturn, cast
+
+import numpy as np
+
+from simverify.symbolic.draws.several.chains import Chain
+from simverify.symbolic.draws.several.races import Racer
+from simverify.symbolic.draws.uniforms import Uniform, exponential_of
+from simverify.symbolic.enumeration.paths import Path
+from simverify.symbolic.errors import (
+    UNTRACKED,
+    CannotEnumerate,
+    Finding,
+    Severity,
+    Untracked,
+    users_line,
+)
+from simverify.symbolic.stand_ins.floats import Builtins
+from simverify.symbolic.streams import Sequences, Stream
+
+REJECTIONS = 2000
+"""Tries to find numbers that agree with what was decided about products of draws."""
+
+MIDDLE = (0.1, 0.9)
+"""Where a plain number lies in its interval: float32 code then takes the same side."""
+
+VANISHING = 1e-18
+"""Paths of less weight than this end here; their mass is counted as pruned."""
+
+
+_COARSER = ("float32", "float16", "bfloat16")
+"""Precisions below float64."""
+
+
+class PathCut(BaseException):
+    """The path's weight vanished: code that may loop for ever loops for ever on some path."""
+
+
+class Source:
+    """Hands out symbolic draws along a :class:`Path`, or numbers when a path is replayed.
+
+    ``prune`` is the conditional weight below which a branch is not run; ``pruned`` is the
+    mass of those branches. ``seed_once`` tells whether a constant seed may be set once (a
+    step rule may seed itself when it is built). ``at_once``: winners of races and integers out of
+    many are decided at once, and not when they are read or compared; ``postponed``: some were
+    not. ``refuses_many``: ``int`` of a draw with many values is refused, not forked.
+    """
+
+    def __init__(self, prune: float, *, seed_once: bool) -> None:
+        self.prune = prune
+        self.pruned = 0.0
+        self.findings: dict[str, Finding] = {}
+        self.dtypes: set[str] = set()
+        self.seed_once = seed_once
+        self.epoch = 0
+        self.failure: CannotEnumerate | None = None
+        self.cut = False
+        self.python_streams: Any = None
+        self.sequences = Sequences(self)
+        self.on_begin: list[Callable[[], None]] = []
+        self.at_once = self.postponed = False
+        self.refuses_many = True
+        self.builtins = Builtins()
+        self.begin(Path())
+
+    def begin(self, path: Path, plan: "list[float | int] | None" = None) -> None:
+        """Start a path; with a ``plan`` its draws are those numbers, in order."""
+        self.ended = False
+        self.path = path
+        self.plan = plan
+        self.draws: list[Uniform | int] = []
+        self.products: list[tuple[Chain, float, bool]] = []
+        self.slack = 0.0
+        self._drawn = self._counted = 0
+        self._ways = 1
+        self.sequences.begin()
+        self.epoch += 1
+        self.failure = None
+        self.cut = False
+        self._chains: dict[tuple[int, int], Chain] = {}
+        for restart in self.on_begin:
+            restart()
+
+    def remembers(self) -> bool:
+        """Whether draws of this path may come again: a place in a sequence has a name."""
+        return self.sequences.remembers()
+
+    def snapshot(self) -> tuple[Any, ...]:
+        """Return what a replay must not change."""
+        return self.path, self.draws, self.products, self.slack, self.pruned
+
+    def restore(self, kept: tuple[Any, ...]) -> None:
+        """Return to a snapshot."""
+        self.path, self.draws, self.products, self.slack, self.pruned = kept
+
+    def fork(self, weights: Sequence[float]) -> int:
+        """Take a branch; weights are conditional, sum to 1 up to rounding, and may be 0."""
+        path = self.path
+        if self.ended:
+            self.refuse("a draw that was kept from a path")
+        if path.weight < VANISHING:
+            self.cut = True
+            raise PathCut
+        if min(weights) < self.prune:
+            weights = tuple(w if w >= self.prune else 0.0 for w in weights)
+        else:
+            weights = tuple(weights)
+        if path.position < len(path.choices):
+            if path.choices[path.position][1] != weights:
+                self.refuse(f"{UNTRACKED}: a repeated path went elsewhere", Untracked)
+        else:
+            self.pruned += max(0.0, 1.0 - sum(weights)) * float(path.weight)
+        index: int = path.fork(weights)
+        return index
+
+    def uniform(
+        self,
+        stream: Stream | None = None,
+        kind: Hashable = "uniform",
+        *,
+        one_word: bool = True,
+        among: int | None = None,
+    ) -> "Uniform | float":
+        """Return the next uniform of a stream (a fresh one without a stream).
+
+        ``kind`` and ``one_word``: see :meth:`.Sequences.next`. ``among``: between how many
+        equally likely things it decides, where that is all that it decides.
+        """
+
+        def new() -> "Uniform | float":
+            return self._fresh(among)
+
+        if stream is None or stream.key is None:
+            return new()
+        draw: Uniform | float = self.sequences.next(stream, kind, new, one_word=one_word)
+        return draw
+
+    def exponential(self, stream: Stream, kind: Hashable = "exponential") -> Any:
+        """Return the next standard exponential of a stream."""
+        if stream.key is None:
+            return _minus_log(self._fresh())
+        new = lambda: _minus_log(self._fresh())  # noqa: E731
+        return self.sequences.next(stream, kind, new, one_word=False)
+
+    def pick(self, weights: Sequence[float], stream: Stream, kind: Hashable = "outcome") -> int:
+        """Return an outcome in 0..n-1; the weights need not be normalised."""
+        if stream.key is None:
+            return self._outcome(weights)
+        kind = (kind, tuple(map(float, weights)))
+        new = lambda: self._outcome(weights)  # noqa: E731
+        return int(self.sequences.next(stream, kind, new, one_word=False))
+
+    def chain(self, previous: "Uniform | Chain", last: Uniform) -> Chain:
+        """Return the product of the two, the same object every time it is formed."""
+        link = (id(previous), id(last))
+        if link not in self._chains:
+            self._chains[link] = Chain(self, previous, last)
+        return self._chains[link]
+
+    @property
+    def ways(self) -> int | None:
+        """Of how many equally likely ways the path is some; None if a draw is not of that kind."""
+        return self._ways if self._counted == self._drawn else None
+
+    def find(self, kind: str, severity: Severity, message: str) -> None:
+        """Record a finding; the first of a kind is kept."""
+        self.findings.setdefault(kind, Finding(kind, severity, message))
+
+    def meet(self, dtype: Any) -> None:
+        """Note the numpy or torch dtype of numbers that meet a draw, or weigh one."""
+        if (name := _name_of(dtype)) in _COARSER:
+            self.dtypes.add(name)
+
+    def refuse(self, call: str, kind: type[CannotEnumerate] = CannotEnumerate) -> NoReturn:
+        """Stop: ``call`` cannot be followed. The code may swallow it, the path may not."""
+        if self.failure is None:
+            self.failure = kind(call, users_line(), tuple(self.findings.values()))
+        raise self.failure
+
+    def plan_like_this_path(
+        self, rng: np.random.Generator, part: tuple[float, float] = MIDDLE
+    ) -> "list[float | int] | None":
+        """Numbers that take a plain run down the path just run; None if none was found.
+
+        ``part``: of each uniform's interval, from where to where they lie in it.
+        """
+        outcome: list[float | int] = []
+        for _ in range(REJECTIONS):
+            arrivals: dict[Racer, float] = {}
+            outcome = [
+                d if type(d) is int else _sample(cast("Uniform", d), rng, arrivals, part)
+                for d in self.draws
+            ]
+            by_atom = dict(zip(map(id, self.draws), outcome, strict=True))
+            if all(_agrees(product, by_atom) for product in self.products):
+                return outcome
+        return None
+
+    @property
+    def constant_seeds(self) -> frozenset[Hashable]:
+        """Seeds set on the path so far, but for a rule that seeds itself when it is built."""
+        return self.sequences.constants()
+
+    def _fresh(self, among: int | None = None) -> "Uniform | float":
+        self._drawn += 1
+        if among is not None:
+            self._counted += 1
+            self._ways *= among
+        if self.plan is not None:
+            return float(self._next_of_plan(self.plan))
+        atom = Uniform(self)
+        self.draws.append(atom)
+        return atom
+
+    def _outcome(self, weights: Sequence[float]) -> int:
+        self._drawn += 1
+        if self.plan is not None:
+            return int(self._next_of_plan(self.plan))
+        total = float(sum(weights))
+        index = self.fork([float(w) / total for w in weights])
+        self.draws.append(index)
+        return index
+
+    def _next_of_plan(self, plan: "list[float | int]") -> "float | int":
+        position = len(self.draws)
+        self.draws.append(0)
+        if position >= len(plan):
+            self.refuse(f"{UNTRACKED}: a repeated path drew more", Untracked)
+        return plan[position]
+
+
+@lru_cache(maxsize=256)
+def _name_of(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _minus_log(u: Any) -> Any:
+    return exponential_of(u) if isinstance(u, Uniform) else -float(np.log(u))
+
+
+def _sample(
+    atom: Uniform,
+    rng: np.random.Generator,
+    arrivals: dict[Racer, float],
+    part: tuple[float, float],
+) -> float:
+    if isinstance(atom.owner, Racer):
+        return atom.owner.sample_uniform(rng, arrivals)
+    return atom.low + (atom.high - atom.low) * rng.uniform(*part)
+
+
+def _agrees(product: tuple[Chain, float, bool], values: dict[int, float | int]) -> bool:
+    chain, bound, below = product
+    v = 1.0
+    for factor in chain.factors():
+        v *= values[id(factor)]
+    return (v < bound) == below

@@ -1,0 +1,1 @@
+"""Symbolic twins of numpy's generators, old and new."""

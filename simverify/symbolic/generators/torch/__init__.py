@@ -1,0 +1,1 @@
+"""Symbolic twins of torch's generators and of its operators on draws."""

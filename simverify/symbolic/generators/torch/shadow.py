@@ -1,0 +1,201 @@
+"""Tensors with symbolic elements.
+
+A tensor that holds draws is an ordinary tensor filled with NaN whose storage has a shadow:
+an object array with the draws. The shadow belongs to the storage, not to the tensor, so
+views see what is written through other views. Tensors of integers hold winners of races, in
+the same way, and whole draws.
+"""
+
+import operator
+from typing import Any
+
+import numpy as np
+import torch
+
+from simverify.symbolic.draws.in_arrays.arrays import draw_array, is_symbolic, settle
+from simverify.symbolic.draws.machine import BFloat16, to_bfloat16
+from simverify.symbolic.draws.scalars import Draw
+from simverify.symbolic.draws.several.winners import Winner, decided
+from simverify.symbolic.enumeration.source import Source
+
+Elements = np.ndarray[Any, Any]
+_KINDS: dict[torch.dtype, Any] = {
+    **{getattr(torch, name): getattr(np, name) for name in (
+        "float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "uint16",
+        "uint32", "uint64",
+    )},
+    torch.bool: np.bool_,
+    torch.bfloat16: BFloat16,
+}  # fmt: skip
+_PLAIN = {int, float, bool, str, type(None), torch.dtype, torch.device, slice}
+
+
+class Shadows:
+    """The shadows of one path, by address of the storage (kept alive here)."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._of: dict[int, tuple[torch.Tensor, Elements]] = {}
+
+    def clear(self) -> None:
+        """Forget all shadows: a new path begins."""
+        self._of.clear()
+
+    def __bool__(self) -> bool:
+        return bool(self._of)
+
+    def elements(self, tensor: torch.Tensor) -> Elements | None:
+        """Return the object view of a tensor's elements, or None if it has no shadow."""
+        entry = self._entry(tensor)
+        if entry is None:
+            return None
+        base, objects = entry
+        if base.element_size() != tensor.element_size():
+            raise TypeError("the bits of a random tensor read as another type")
+        return _view(objects, tensor)
+
+    def _entry(self, tensor: torch.Tensor) -> tuple[torch.Tensor, Elements] | None:
+        if not self._of or tensor.layout is not torch.strided:
+            return None
+        return self._of.get(tensor.untyped_storage().data_ptr())
+
+    def is_symbolic(self, x: Any) -> bool:
+        """Whether an argument is or contains a draw or a shadowed tensor with one."""
+        if isinstance(x, torch.Tensor):
+            # Even if only numbers are left in it: the tensor itself holds NaN.
+            return self._entry(x) is not None
+        if isinstance(x, list | tuple):
+            return any(map(self.is_symbolic, x))
+        return type(x) not in _PLAIN and is_symbolic(x)
+
+    def numbers(self, x: Any) -> Any:
+        """Read an argument as numpy: objects where it is symbolic, numbers where not."""
+        if not isinstance(x, torch.Tensor):
+            return x
+        elements = self.elements(x)
+        if elements is not None:
+            return elements
+        self._source.meet(x.dtype)
+        return as_numpy(x)
+
+    def tensor(self, values: Any, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        """Return a tensor with these elements, shadowed if any is a draw."""
+        if not is_symbolic(values):
+            plain = settle(values) if isinstance(values, np.ndarray) else values
+            return torch.as_tensor(np.asarray(plain)).to(dtype=dtype, device=device)
+        elements = values if isinstance(values, np.ndarray) else _scalar(values)
+        result = torch.full(elements.shape, _blank(dtype), dtype=dtype, device=device)
+        self.write(result, elements)
+        return result
+
+    def write(self, tensor: torch.Tensor, values: Any) -> None:
+        """Put elements, numbers or draws, into a tensor in place."""
+        if not may_hold_winners(tensor.dtype):
+            values = decided(values)
+        elements = self.elements(tensor)
+        if elements is None:
+            if not is_symbolic(values):
+                plain = settle(values) if isinstance(values, np.ndarray) else values
+                tensor.copy_(torch.as_tensor(np.asarray(plain)))
+                return
+            elements = self.make(tensor)
+        kind = tensor.dtype
+        cast = [element_of(x, kind) for x in _flat(values)]
+        shape = values.shape if isinstance(values, np.ndarray) else ()
+        filled = np.empty(len(cast), dtype=object)
+        filled[:] = cast
+        elements[...] = filled.reshape(shape)
+
+    def make(self, tensor: torch.Tensor) -> Elements:
+        """Give a tensor a shadow, in which its numbers are so far."""
+        if not (tensor.is_floating_point() or may_hold_winners(tensor.dtype)):
+            raise TypeError(f"draws in a tensor of {tensor.dtype}")
+        storage = tensor.untyped_storage()
+        count = storage.nbytes() // tensor.element_size()
+        whole = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(storage)
+        objects = np.empty(count, dtype=object)
+        objects[:] = list(as_numpy(whole.reshape(-1)[:count])) if count else []
+        self._of[storage.data_ptr()] = (tensor, objects)
+        # Numbers that nobody can take for the elements'.
+        tensor.detach().fill_(_blank(tensor.dtype))
+        return _view(objects, tensor)
+
+    def decide(self, x: Any, *, draws: bool = False) -> Any:
+        """Return an argument with the winners in it read: a tensor as a plain copy.
+
+        ``draws``: its whole draws too, as an index needs it.
+        """
+        if isinstance(x, list | tuple) and any(map(self.is_symbolic, x)):
+            return type(x)(self.decide(y, draws=draws) for y in x)
+        if not isinstance(x, torch.Tensor):
+            return decided(x)
+        elements = self.elements(x)
+        if elements is None or x.is_floating_point():
+            return x
+        flat = [decided(y) for y in elements.ravel().tolist()]
+        if draws:
+            flat = [operator.index(y) for y in flat]
+        elements.flat[:] = flat
+        if any(isinstance(y, Draw) for y in flat):
+            return x
+        return torch.tensor(flat, dtype=x.dtype, device=x.device).reshape(x.shape)
+
+
+def may_hold_winners(dtype: torch.dtype) -> bool:
+    """Whether it is a type of integers, which holds whole draws too."""
+    return not (dtype.is_floating_point or dtype.is_complex or dtype is torch.bool)
+
+
+def _blank(dtype: torch.dtype) -> float | int:
+    return torch.iinfo(dtype).min if may_hold_winners(dtype) else torch.nan
+
+
+def _view(objects: Elements, tensor: torch.Tensor) -> Elements:
+    step = objects.itemsize
+    shape, offset = tuple(tensor.shape), tensor.storage_offset()
+    if tensor.is_contiguous():
+        return objects[offset : offset + tensor.numel()].reshape(shape)
+    strides = tuple(s * step for s in tensor.stride())
+    return np.lib.stride_tricks.as_strided(objects[offset:], shape, strides)
+
+
+def as_numpy(tensor: torch.Tensor) -> Elements:
+    """Return a tensor's numbers in numpy's type of the same name; bfloat16 as its own."""
+    plain = tensor.detach().cpu()
+    if plain.dtype is not torch.bfloat16:
+        return plain.numpy()
+    numbers = np.empty(plain.numel(), dtype=object)
+    numbers[:] = [BFloat16(x) for x in plain.reshape(-1).tolist()]
+    return numbers.reshape(tuple(plain.shape))
+
+
+def element_of(x: Any, dtype: torch.dtype) -> Any:
+    """Return an element as a tensor of this type holds it: a number, a draw, a winner."""
+    if type(x) is Winner:
+        return x
+    kind = _KINDS[dtype]
+    if type(x) is kind:
+        return x
+    if not isinstance(x, Draw):
+        return to_bfloat16(x) if kind is BFloat16 else kind(x)
+    if type(x.machine.sample) is kind:
+        return x
+    return x.cast(dtype) if dtype.is_floating_point else x.as_type(kind)
+
+
+def _flat(values: Any) -> "list[Any]":
+    if not isinstance(values, np.ndarray):
+        return [values]
+    plain = values.view(np.ndarray).ravel()
+    return plain.tolist() if plain.dtype == object else list(plain)
+
+
+def _scalar(x: Any) -> Elements:
+    array = np.empty((), dtype=object)
+    array[()] = x
+    return array
+
+
+def as_draws(elements: Elements) -> Any:
+    """Return a copy of object elements as a ``DrawArray`` (or numbers)."""
+    return draw_array(elements.ravel().tolist(), elements.shape)

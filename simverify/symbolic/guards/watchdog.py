@@ -1,0 +1,157 @@
+"""Ends a run of the user's code at a deadline, also inside an endless loop."""
+
+import ctypes
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any
+
+from simverify.symbolic.guards import board
+
+REPEAT_SECONDS = 0.25
+
+
+WAITING = 0.05
+"""Share of the processor below which a thread is taken to wait for something else than it."""
+
+
+class Stopwatch:
+    """Seconds that the code took, however busy the machine is.
+
+    They are processor seconds of this thread; where it hardly used any, because it sleeps or
+    blocks, those of the wall clock. ``wall``: when it was made, by :func:`now`.
+    """
+
+    def __init__(self) -> None:
+        self.wall, self._cpu = time.monotonic(), time.thread_time()
+
+    def seconds(self) -> float:
+        """Seconds since it was made, in the thread that made it."""
+        return _counted(time.monotonic() - self.wall, time.thread_time() - self._cpu)
+
+
+def _counted(wall: float, cpu: float) -> float:
+    return cpu if cpu > WAITING * wall else wall
+
+
+class Expired(BaseException):
+    """Raised in the user's code; not an Exception, so that ``except Exception`` passes it."""
+
+
+@contextmanager
+def deadline(seconds: float | None) -> Iterator[None]:
+    """Raise :class:`Expired` in this thread once ``seconds`` have passed, and again until left.
+
+    The seconds are those of :class:`Stopwatch`: a busy machine ends nothing early.
+    Uses SIGALRM in the main thread where nobody else does, so that a blocking call ends too;
+    a helper thread otherwise.
+    """
+    if seconds is None:
+        yield
+        return
+    with board.until(seconds), _swallowed(), _alarm(seconds):
+        yield
+
+
+@contextmanager
+def _swallowed() -> Iterator[None]:
+    """Say nothing of an :class:`Expired` that struck in a destructor or a collector's callback.
+
+    Python lets no exception out of there, and tells of it; this one comes again.
+    """
+    before = sys.unraisablehook
+
+    def hook(unraisable: Any) -> None:
+        if unraisable.exc_type is not Expired:
+            before(unraisable)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+
+
+def _alarm(seconds: float) -> AbstractContextManager[None]:
+    if (
+        threading.current_thread() is threading.main_thread()
+        and hasattr(signal, "setitimer")
+        and signal.getsignal(signal.SIGALRM) in (signal.SIG_DFL, signal.SIG_IGN, None)
+        and signal.getitimer(signal.ITIMER_REAL)[0] == 0
+    ):
+        return _by_signal(seconds)
+    return _by_thread(seconds)
+
+
+@contextmanager
+def _by_signal(seconds: float) -> Iterator[None]:
+    watch = Stopwatch()
+
+    def expire(number: int, frame: Any) -> None:
+        left = seconds - watch.seconds()
+        if left <= 0:
+            raise Expired
+        board.extend(left)
+        signal.setitimer(signal.ITIMER_REAL, max(left, 1e-2), REPEAT_SECONDS)
+
+    before = signal.signal(signal.SIGALRM, expire)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-3), REPEAT_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def _by_thread(seconds: float) -> Iterator[None]:
+    thread = ctypes.c_ulong(threading.get_ident())
+    lock = threading.Lock()
+    done = threading.Event()
+    struck = False
+    wall, cpu = time.monotonic(), time.process_time()
+
+    def strike() -> None:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(Expired))
+
+    def watch() -> None:
+        nonlocal struck
+        wait = seconds
+        while not done.wait(wait):
+            # The processor seconds of another thread cannot be read everywhere.
+            left = seconds - _counted(time.monotonic() - wall, time.process_time() - cpu)
+            if left > 0:
+                board.extend(left)
+                wait = max(left, 1e-2)
+                continue
+            with lock:
+                if not done.is_set():
+                    struck = True
+                    strike()
+            wait = REPEAT_SECONDS
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        while not done.is_set():
+            with suppress(Expired):
+                with lock:
+                    done.set()
+                # One that was set and not yet raised must not strike outside, so one is raised
+                # here. Clearing it would not do: CPython 3.11 then keeps looking for one for
+                # ever, and a function that is traced never gets past its first instruction.
+                if struck:
+                    strike()
+                    while True:
+                        time.sleep(0)
+        watcher.join()
+
+
+def now() -> float:
+    """Seconds on the clock that deadlines are kept by."""
+    return time.monotonic()

@@ -1,0 +1,1 @@
+"""What code keeps from one call to the next, and how it is compared."""

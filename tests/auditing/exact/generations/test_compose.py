@@ -1,0 +1,364 @@
+"""Calls composed instead of multiplied: the same law, in fewer paths, whatever the code keeps."""
+
+import collections
+import itertools
+import types
+
+import numpy as np
+import pytest
+
+from simverify.auditing.exact.generations.calls import Generation
+from simverify.auditing.exact.generations.compose import NotComposable, compose
+from simverify.auditing.exact.generations.drafting import as_step
+from simverify.auditing.exact.generations.enumerate import StepEnumeration, enumerate_step
+from simverify.auditing.exact.generations.laws import law_of_generation
+from simverify.auditing.exact.instances.made import SmallModel, battery
+from simverify.auditing.exact.judging.examiner import Examiner
+from simverify.auditing.exact.judging.law import compare_tokens
+from simverify.auditing.subject import Subject
+from simverify.verifiers import VERIFIERS
+from simverify.verifiers.greedy import GreedyBlock
+
+MODELS = {model.name: model for model in battery(4, 12)}
+SMALL = MODELS["plain, V=2, gamma=2"]
+
+
+def right(prefix, target, draft, gamma, rng, wrong=False):
+    """Return a call of the token rule; ``wrong``: its last token is the draft's."""
+    out = tuple(prefix)
+    for _ in range(gamma):
+        p, q = target(out), draft(out)
+        y = int(rng.choice(len(q), p=q))
+        if rng.random() * q[y] >= p[y]:
+            rest = q if wrong else np.maximum(p - q, 0)
+            return [*out[len(prefix) :], int(rng.choice(len(p), p=rest / rest.sum()))]
+        out += (y,)
+    row = draft(out) if wrong else target(out)
+    return [*out[len(prefix) :], int(rng.choice(len(row), p=row))]
+
+
+def generation(model, length=None):
+    return Generation(model.target, model.draft, model.gamma, length or model.gamma + 1)
+
+
+def composed(rule, model, length=None, merges=True):
+    with StepEnumeration(rule) as enumeration:
+        law = compose(
+            enumeration, rule, generation(model, length),
+            max_paths=20_000, seconds=60, merges=merges,
+        )  # fmt: skip
+    return law, compare_tokens(law, model.target)
+
+
+def judged(rule, model=SMALL):
+    return Examiner(Subject("mine", rule, None), "step", 1e-9).judge(model)
+
+
+# -- the number of paths --
+
+
+@pytest.mark.parametrize(
+    ("rows", "gamma", "most"),
+    [("plain, V=3, gamma=3", 3, 1_000), ("random 1, V=4, gamma=3", 4, 20_000)],
+)
+def test_a_plain_step_rule_has_few_paths(rows, gamma, most):
+    model = MODELS[rows]
+    model = SmallModel(model.name, gamma, model.targets, model.drafts)
+    law, comparison = composed(as_step(VERIFIERS["token"].rule), model)
+    assert law.paths < most
+    assert comparison.max_abs_deviation < 1e-12
+    assert not law.open
+
+
+@pytest.mark.parametrize("rule", [right, GreedyBlock], ids=["no state", "state"])
+def test_the_composed_law_is_that_of_every_path(rule):
+    length = 4
+    plain = enumerate_step(rule, SMALL.target, SMALL.draft, gamma=2, length=length)
+    law, _ = composed(rule, SMALL, length)
+    cut = collections.Counter()
+    for tokens, mass in (*law.probabilities.items(), *law.open.items()):
+        cut[tokens[:length]] += mass
+    assert cut == pytest.approx(plain.probabilities, abs=1e-14)
+
+
+# -- state that is compared by value --
+
+_global = 0
+
+
+def bumped():
+    global _global
+    _global += 1
+    return _global
+
+
+class Count:
+    """Wrong from the third call on. Subclasses keep the number of calls somewhere."""
+
+    def step(self, prefix, target, draft, gamma, rng):
+        return right(prefix, target, draft, gamma, rng, wrong=self.count() > 2)
+
+
+class Attribute(Count):
+    def reset(self):
+        self.calls = 0
+
+    def count(self):
+        self.calls += 1
+        return self.calls
+
+
+class Closure(Count):
+    def __init__(self):
+        calls = 0
+
+        def count():
+            nonlocal calls
+            calls += 1
+            return calls
+
+        self.count = count
+
+
+class Global(Count):
+    def reset(self):
+        global _global
+        _global = 0
+
+    def count(self):
+        return bumped()
+
+
+class Deque(Count):
+    def __init__(self):
+        self.calls = collections.deque(maxlen=9)
+
+    def count(self):
+        self.calls.append(1)
+        return len(self.calls)
+
+
+class Array(Count):
+    def __init__(self):
+        self.calls = np.zeros(1)
+
+    def count(self):
+        self.calls[0] += 1
+        return self.calls[0]
+
+
+class View(Count):
+    """Two views of one piece of memory."""
+
+    def __init__(self):
+        memory = np.zeros(4)
+        self.calls, self.seen = memory[:2], memory[1:]
+
+    def count(self):
+        self.calls[1] += 1
+        return self.seen[0]
+
+
+class Slots(Count):
+    class Box:
+        __slots__ = ("calls",)
+
+    def __init__(self):
+        self.box = self.Box()
+        self.box.calls = 0
+
+    def count(self):
+        self.box.calls += 1
+        return self.box.calls
+
+
+class Generator(Count):
+    def __init__(self):
+        self.calls = iter(range(1, 99))
+
+    def count(self):
+        return next(self.calls)
+
+
+class Yields(Count):
+    def __init__(self):
+        def numbers():
+            for n in itertools.count(1):  # noqa: UP028
+                yield n
+
+        self.calls = numbers()
+
+    def count(self):
+        return next(self.calls)
+
+
+class Nested(Count):
+    def __init__(self):
+        self.calls = {"of": [types.SimpleNamespace(n=0)]}
+
+    def count(self):
+        self.calls["of"][0].n += 1
+        return self.calls["of"][0].n
+
+
+class OnAFunction(Count):
+    def __init__(self):
+        vars(bumped).pop("calls", None)
+
+    def count(self):
+        bumped.calls = getattr(bumped, "calls", 0) + 1
+        return bumped.calls
+
+
+class OnTheClass(Count):
+    calls = 0
+
+    def reset(self):
+        type(self).calls = 0
+
+    def count(self):
+        type(self).calls += 1
+        return self.calls
+
+
+class OnTheGenerator(Count):
+    """Leaves a mark on the generator that it is handed."""
+
+    def step(self, prefix, target, draft, gamma, rng):
+        rng.calls = getattr(rng, "calls", 0) + 1 if prefix else 1
+        return right(prefix, target, draft, gamma, rng, wrong=rng.calls > 2)
+
+
+class InALibrary(Count):
+    """Keeps its count where nobody looks: as an attribute of a library's module."""
+
+    def reset(self):
+        np.exceptions.calls = 0
+
+    def count(self):
+        np.exceptions.calls += 1
+        return np.exceptions.calls
+
+
+@pytest.mark.parametrize("rule", [*Count.__subclasses__()], ids=lambda rule: rule.__name__)
+def test_state_wherever_it_is_kept_is_seen(rule):
+    found = judged(rule)
+    assert found.deviates
+    assert found.comparison.place.position >= 2
+
+
+@pytest.mark.parametrize(
+    "rule", [Attribute, Closure, Global, Deque, Array, View, Slots, Nested, OnAFunction]
+)
+def test_what_can_be_read_is_composed(rule):
+    model = MODELS["plain, V=2, gamma=1"]
+    law, comparison = composed(rule, model, 4)
+    apart, same = composed(rule, model, 4, merges=False)
+    assert law.paths <= apart.paths
+    assert comparison.tv == pytest.approx(same.tv, rel=1e-12)
+
+
+@pytest.mark.parametrize("rule", [Generator, Yields])
+def test_what_cannot_be_read_is_not_composed(rule):
+    with pytest.raises(NotComposable):
+        composed(rule, SMALL)
+
+
+class HidesRejections(Count):
+    """Counts rejections in a library's module, and is wrong after the first."""
+
+    def reset(self):
+        np.exceptions.calls = 0
+
+    def step(self, prefix, target, draft, gamma, rng):
+        tokens = right(prefix, target, draft, gamma, rng, wrong=np.exceptions.calls > 0)
+        np.exceptions.calls += len(tokens) <= gamma
+        return tokens
+
+
+def test_two_histories_that_look_the_same_are_told_apart():
+    with pytest.raises(NotComposable, match="lead to two laws"):
+        composed(HidesRejections, SMALL)
+    assert judged(HidesRejections).deviates
+
+
+def test_hidden_state_is_found_by_making_the_calls_one_after_the_other(monkeypatch):
+    monkeypatch.setattr("simverify.auditing.exact.generations.compose._MOST_CHECKED", 0)
+    rule, model = HidesRejections, MODELS["plain, V=2, gamma=1"]
+    with StepEnumeration(rule) as enumeration:
+        law_of_generation(enumeration, rule, generation(model), max_paths=9_000, seconds=60)
+        assert not enumeration.composes
+
+
+def test_a_function_that_keeps_something_is_not_composed():
+    calls = []
+
+    def counts(prefix, target, draft, gamma, rng):
+        calls.append(1)
+        return right(prefix, target, draft, gamma, rng)
+
+    with pytest.raises(NotComposable, match="keeps something"):
+        composed(counts, SMALL)
+
+
+# -- how far it looks --
+
+
+class AfterBonus:
+    """Wrong in the call after one that kept every draft, and in no other."""
+
+    def reset(self):
+        self.full = False
+
+    def step(self, prefix, target, draft, gamma, rng):
+        tokens = right(prefix, target, draft, gamma, rng, wrong=self.full)
+        self.full = len(tokens) > gamma
+        return tokens
+
+
+class AfterTwo(AfterBonus):
+    """Wrong after two such calls."""
+
+    def reset(self):
+        self.full, self.before = False, False
+
+    def step(self, prefix, target, draft, gamma, rng):
+        wrong = self.full and self.before
+        tokens = right(prefix, target, draft, gamma, rng, wrong=wrong)
+        self.full, self.before = len(tokens) > gamma, self.full
+        return tokens
+
+
+class HidesTheBonus(AfterBonus):
+    """The same, where nobody looks."""
+
+    def reset(self):
+        np.exceptions.calls = 0
+
+    def step(self, prefix, target, draft, gamma, rng):
+        tokens = right(prefix, target, draft, gamma, rng, wrong=np.exceptions.calls > 0)
+        np.exceptions.calls = int(len(tokens) > gamma)
+        return tokens
+
+
+@pytest.mark.parametrize(
+    ("rule", "gamma"),
+    [(AfterBonus, 1), (AfterBonus, 3), (AfterTwo, 1), (AfterTwo, 2), (HidesTheBonus, 1)],
+)
+def test_what_shows_after_a_bonus_alone_is_seen(rule, gamma):
+    assert judged(rule, MODELS[f"plain, V=2, gamma={gamma}"]).deviates
+    assert not judged(right, MODELS[f"plain, V=2, gamma={gamma}"]).failed
+
+
+@pytest.mark.parametrize("tau", [0, 1, 2, 3])
+def test_what_shows_after_one_way_to_end_alone_is_seen(tau):
+    class After:
+        def reset(self):
+            self.last = None
+
+        def step(self, prefix, target, draft, gamma, rng):
+            tokens = right(prefix, target, draft, gamma, rng, wrong=self.last == tau)
+            self.last = len(tokens) - 1
+            return tokens
+
+    assert judged(After, MODELS["plain, V=2, gamma=3"]).deviates

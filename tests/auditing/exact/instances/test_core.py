@@ -1,0 +1,65 @@
+"""The core of the instances: small, and every catalogued fault shows on it."""
+
+import pytest
+
+from simverify.auditing.exact.instances.core import CORE, is_core
+from simverify.auditing.exact.instances.made import battery, instances_for
+from simverify.auditing.exact.judging.diagnosis import _subject
+from simverify.auditing.exact.judging.examiner import Examiner
+from simverify.auditing.exact.tier import examine
+from simverify.auditing.subject import Subject
+from simverify.auditing.verdict import is_whole, notes_of, verdict_of
+from simverify.faults import FAULTS
+from simverify.verifiers import VERIFIERS
+
+ELSEWHERE = {"zero-mass-accept", "shared-noise", "repeated-stream"}
+"""Faults that show at u = 0 alone, or that the exact tier cannot follow."""
+
+
+def test_the_core_is_part_of_every_battery():
+    for contract in ("verify", "step"):
+        for seed in (0, 7):
+            names = {model.name for model in instances_for(contract, 4, 12, seed)}
+            # A rule that drafts itself has other instances of three drafts and three tokens.
+            assert names >= (CORE if contract == "verify" else CORE - {"plain, V=3, gamma=3"})
+    assert sum(map(is_core, battery(2, 3))) == len(CORE) - 1
+
+
+@pytest.mark.parametrize("contract", ["verify", "step"])
+def test_the_core_exposes_every_catalogued_fault(contract):
+    core = [model for model in instances_for(contract, 4, 12, 0) if is_core(model)]
+    missed = []
+    for name, fault in FAULTS.items():
+        subject = _subject(fault, contract)
+        if subject is None or name in ELSEWHERE:
+            continue
+        examiner = Examiner(subject, contract, leaves=10_000)
+        if not any(examiner.fails(model) for model in core):
+            missed.append(name)
+    assert missed == []
+
+
+def test_what_is_left_out_for_want_of_time_is_named_and_takes_nothing_back(monkeypatch):
+    models = instances_for("verify", 3, 3, 0)
+    seen = []
+
+    def judge(self, model, seconds):
+        if len(seen) == len(CORE):
+            raise OutOfTime(1.0, 1)
+        seen.extend([model] if is_core(model) else [])
+        return plain(self, model, seconds)
+
+    from simverify.auditing.exact.generations.enumerate import OutOfTime
+
+    plain = Examiner.judge
+    monkeypatch.setattr(Examiner, "judge", judge)
+    subject = Subject("token", VERIFIERS["token"].rule, None)
+    tier = examine(subject, "verify", models, tolerance=None, searching=False)
+    assert is_whole(tier)
+    assert verdict_of([], tier, None) == "PASS"
+    assert len(tier.judged) + len(tier.late) == len(models)
+    assert tier.late
+    assert any("left out because the limit" in note for note in notes_of(tier, None, 1e-9))
+    tier.late = [next(x.model for x in tier.judged if is_core(x.model))]
+    assert not is_whole(tier)
+    assert verdict_of([], tier, None) == "INCONCLUSIVE"

@@ -1,0 +1,264 @@
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from simverify.auditing.exact import tier as exact_tier
+from simverify.auditing.exact.generations.drafting import as_step
+from simverify.auditing.exact.instances.core import is_core
+from simverify.auditing.exact.instances.made import SmallModel, battery, instances_for
+from simverify.auditing.exact.instances.search import search
+from simverify.auditing.exact.tier import examine
+from simverify.auditing.subject import Subject
+from simverify.verifiers import VERIFIERS
+
+MODELS = list(battery(4, 12))
+
+
+def rows(model, depth):
+    for length in range(depth):
+        for prefix in itertools.product(range(model.vocab_size), repeat=length):
+            yield model.target(prefix), model.draft(prefix)
+
+
+def test_the_battery_is_small_scope_and_rich():
+    assert {m.vocab_size for m in MODELS} == {2, 3, 4, 5, 6, 8, 9, 12}
+    assert {m.gamma for m in MODELS} == {1, 2, 3, 4}
+    pairs = [pair for model in MODELS for pair in rows(model, 2)]
+    assert any((p == 0).any() and (q[p == 0] > 0).any() for p, q in pairs)
+    assert any((q == 0).any() and (p[q == 0] > 0).any() for p, q in pairs)
+    assert any((np.maximum(p - q, 0) > 0).sum() >= 2 for p, q in pairs)
+    assert any(np.array_equal(p, q) for p, q in pairs)
+    assert any((p * q).sum() == 0 for p, q in pairs)
+    assert any(q.max() == 1 for _, q in pairs)
+    assert any(p.max() == 1 for p, _ in pairs)
+    assert any((p[q > 0] / q[q > 0]).min() < 0.5 for p, q in pairs)
+    assert any(len(set(p)) < len(p) for p, _ in pairs)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda m: m.name)
+def test_every_row_is_a_law(model):
+    for p, q in rows(model, 3):
+        assert p.sum() == pytest.approx(1, abs=1e-12)
+        assert q.sum() == pytest.approx(1, abs=1e-12)
+
+
+def test_rows_depend_on_the_prefix_and_are_fresh():
+    model = next(m for m in MODELS if m.name == "plain, V=3, gamma=3")
+    seen = {tuple(model.target(x)) for x in [(), (0,), (1,), (2,), (0, 1), (1, 0)]}
+    assert len(seen) > 3
+    model.target(())[:] = 0
+    assert model.target(()).sum() == pytest.approx(1)
+
+
+def test_the_document_holds_the_same_rows_as_fractions():
+    model = MODELS[-1]
+    document = model.document(2)
+    for prefix, row in document.target_probs.items():
+        tokens = tuple(map(int, prefix.split(","))) if prefix else ()
+        assert [float(Fraction(x)) for x in row] == pytest.approx(list(model.target(tokens)))
+        assert sum(Fraction(x) for x in row) == 1
+
+
+def test_rules_that_draft_themselves_get_smaller_instances():
+    step = instances_for("step", 4, 12, 0)
+    assert max(m.gamma for m in step) == 3
+    assert all(m.certain_drafts and m.gamma == 1 for m in step if m.vocab_size > 3)
+    assert len(instances_for("verify", 4, 12, 0)) == len(MODELS)
+    assert all(m.gamma <= 2 and m.vocab_size <= 3 for m in instances_for("verify", 2, 3, 0))
+
+
+def test_the_search_shrinks():
+    def fails(model: SmallModel) -> bool:
+        p, q = model.target(()), model.draft(())
+        return bool(abs(p - q).sum() > 0.5)
+
+    found = search(fails, max_vocab=4, max_gamma=3, examples=100, seed=0)
+    assert (found.vocab_size, found.gamma, len(found.targets)) == (2, 1, 1)
+    assert search(lambda _: False, max_vocab=3, max_gamma=2, examples=20, seed=0) is None
+
+
+def narrow(size):
+    """Return the token rule with a residual that is cut to its ``size`` likeliest tokens."""
+
+    def verify(p, q, x, rng):
+        for i, t in enumerate(x):
+            if not rng.random() < p[i][t] / q[i][t]:
+                r = np.maximum(p[i] - q[i], 0)
+                r[np.argsort(-r, kind="stable")[size:]] = 0
+                return [*map(int, x[:i]), int(rng.choice(len(r), p=r / r.sum()))]
+        return [*map(int, x), int(rng.choice(p.shape[1], p=p[-1]))]
+
+    return verify
+
+
+def masked(p, q, x, rng):
+    """Keep the tokens with p > q in a mask of eight bits."""
+    for i, t in enumerate(x):
+        if not rng.random() < p[i][t] / q[i][t]:
+            mask = np.packbits(p[i] > q[i], bitorder="little")[0]
+            r = np.array(
+                [(p[i] - q[i])[k] if k < 8 and mask >> k & 1 else 0 for k in range(len(p[i]))]
+            )
+            r = r if r.sum() > 0 else p[i]
+            return [*map(int, x[:i]), int(rng.choice(len(r), p=r / r.sum()))]
+    return [*map(int, x), int(rng.choice(p.shape[1], p=p[-1]))]
+
+
+def wrong_at(vocab, gamma=1):
+    """Return the token rule that takes the target for the residual at one size."""
+
+    def verify(p, q, x, rng):
+        hit = p.shape[1] == vocab and len(x) >= gamma
+        for i, t in enumerate(x):
+            if not rng.random() < p[i][t] / q[i][t]:
+                r = p[i] if hit else np.maximum(p[i] - q[i], 0)
+                return [*map(int, x[:i]), int(rng.choice(len(r), p=r / r.sum()))]
+        return [*map(int, x), int(rng.choice(p.shape[1], p=p[-1]))]
+
+    return verify
+
+
+def floored(p, q, x, rng):
+    """Accept whatever the draft holds to be rarer than 1e-4."""
+    for i, t in enumerate(x):
+        if q[i][t] >= 1e-4 and not rng.random() < p[i][t] / q[i][t]:
+            r = np.maximum(p[i] - q[i], 0)
+            return [*map(int, x[:i]), int(rng.choice(len(r), p=r / r.sum()))]
+    return [*map(int, x), int(rng.choice(p.shape[1], p=p[-1]))]
+
+
+def clamped(p, q, x, rng):
+    """Lose what of a residual is below 1e-5 once it is a law."""
+    for i, t in enumerate(x):
+        if not rng.random() < p[i][t] / q[i][t]:
+            r = np.maximum(p[i] - q[i], 0)
+            r /= r.sum()
+            r[r < 1e-5] = 0
+            return [*map(int, x[:i]), int(rng.choice(len(r), p=r / r.sum()))]
+    return [*map(int, x), int(rng.choice(p.shape[1], p=p[-1]))]
+
+
+def narrowly(p, q, x, rng):
+    """Accept too much where q lies in a range of a hundredth."""
+    for i, t in enumerate(x):
+        ratio = p[i][t] / q[i][t] * (1.01 if 0.30 < q[i][t] < 0.31 else 1)
+        if not rng.random() < ratio:
+            r = np.maximum(p[i] - q[i], 0)
+            return [*map(int, x[:i]), int(rng.choice(len(r), p=r / r.sum()))]
+    return [*map(int, x), int(rng.choice(p.shape[1], p=p[-1]))]
+
+
+def first_failure(rule, max_vocab, contract="verify"):
+    models = instances_for(contract, 4, max_vocab, 0)
+    subject = Subject("mine", as_step(rule) if contract == "step" else rule, None)
+    tier = examine(subject, contract, models, tolerance=1e-9, searching=False)
+    assert (tier.not_enumerable, tier.aborted, tier.skipped) == (None, None, [])
+    return tier.failure and tier.failure.model.vocab_size
+
+
+@pytest.mark.parametrize(
+    ("rule", "contract", "vocab"),
+    [
+        (narrow(5), "verify", 8),
+        (narrow(7), "verify", 12),
+        (masked, "verify", 9),
+        (wrong_at(6), "verify", 6),
+        (wrong_at(8), "verify", 8),
+        (wrong_at(12), "verify", 12),
+        (wrong_at(4, gamma=4), "verify", 4),
+        (wrong_at(5, gamma=4), "verify", 5),
+        (floored, "verify", 3),
+        (clamped, "verify", 3),
+        (narrowly, "verify", 2),
+        (narrow(2), "step", 4),
+        (narrow(7), "step", 12),
+        (wrong_at(4), "step", 4),
+    ],
+)
+def test_faults_of_larger_vocabularies_and_rare_tokens_are_caught(rule, contract, vocab):
+    assert first_failure(rule, 12, contract) == vocab
+    if vocab > 5:
+        assert first_failure(rule, 5, contract) is None
+
+
+def forgetful(prefix, target, draft, gamma, rng):
+    """Step right after short prefixes alone: sample the draft after longer ones."""
+    row = target if len(prefix) < 9 else draft
+    return [int(rng.choice(len(target(prefix)), p=row(prefix)))]
+
+
+@pytest.mark.parametrize("eos", [None, 0, 1])
+def test_code_that_goes_wrong_after_a_long_prefix_is_caught(eos):
+    models = instances_for("step", 4, 12, 0, eos)
+    tier = examine(
+        Subject("mine", forgetful, None), "step", models, tolerance=1e-9, searching=False
+    )
+    assert tier.failure.model.prompt
+    assert eos not in tier.failure.model.prompt
+    short = [model for model in models if not model.prompt]
+    tier = examine(Subject("mine", forgetful, None), "step", short, tolerance=1e-9, searching=False)
+    assert tier.failure is None
+
+
+@pytest.mark.parametrize("contract", ["verify", "step"])
+def test_a_correct_rule_passes_within_the_paths_of_the_battery(contract):
+    rule = narrow(12)
+    subject = Subject("mine", as_step(rule) if contract == "step" else rule, None)
+    tier = examine(
+        subject, contract, instances_for(contract, 4, 12, 0), tolerance=1e-9, searching=False
+    )
+    assert tier.failure is None
+    assert not tier.skipped
+    assert 3_000 < tier.paths < 30_000
+
+
+def test_instances_that_do_not_fit_leave_paths_for_the_small_ones():
+    models = instances_for("verify", 4, 12, 0)
+    tier = examine(
+        Subject("mine", narrow(12), None), "verify", models,
+        tolerance=1e-9, max_paths=4_500, searching=False,
+    )  # fmt: skip
+    assert tier.skipped
+    assert not any(map(is_core, tier.skipped))
+    assert {model for model in models if is_core(model)} <= {x.model for x in tier.judged}
+
+
+def test_the_search_ends_with_its_paths_and_keeps_its_answers(monkeypatch):
+    asked = []
+
+    def search_all(fails, **_):
+        small = [model for model in MODELS if (model.vocab_size, model.gamma) == (2, 1)]
+        before = [fails(model) for model in small]
+        asked.append(len(calls))
+        assert [fails(model) for model in small] == before
+        asked.append(len(calls))
+
+    calls = []
+
+    def rule(p, q, x, rng):
+        calls.append(1)
+        return narrow(12)(p, q, x, rng)
+
+    monkeypatch.setattr(exact_tier, "search", search_all)
+    for budget in (50, 10_000):
+        calls.clear()
+        monkeypatch.setattr(exact_tier, "SEARCH_BUDGET", budget)
+        examine(Subject("mine", rule, None), "verify", MODELS[:1], tolerance=1e-9)
+    assert asked[0] == asked[1] < asked[2] == asked[3]
+
+
+def test_a_ratio_just_under_one_is_accepted_by_a_coin():
+    """A right rule takes one; a rule that saves it there is off on rows that are nearly equal."""
+
+    def saving(target, draft, drafted, rng):
+        for i, x in enumerate(drafted):
+            if 0.995 < target[i, x] / draft[i, x] < 1:
+                return [*map(int, drafted[: i + 1])]
+        return VERIFIERS["token"].rule(target, draft, drafted, rng)
+
+    near = [m for m in battery(1, 3) if m.name.startswith("sweep") and m.vocab_size == 3]
+    for rule, fails in ((saving, True), (VERIFIERS["token"].rule, False)):
+        tier = examine(Subject("r", rule, None), "verify", near, tolerance=None, searching=False)
+        assert (tier.failure is not None) == fails

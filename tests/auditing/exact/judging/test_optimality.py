@@ -1,0 +1,70 @@
+"""Notes on rules that are lossless and accept less than they could."""
+
+import numpy as np
+import pytest
+
+from simverify.auditing.exact.instances.made import battery
+from simverify.auditing.exact.judging.optimality import accepted_by, optimum
+from simverify.auditing.run import audit
+from simverify.auditing.settings import AuditSettings
+from simverify.auditing.subject import Subject
+from simverify.verifiers import VERIFIERS
+
+SMALL = AuditSettings(gamma=2, vocab_size=3)
+
+
+def notes(rule, settings=SMALL):
+    run = audit(Subject("mine", rule, None), "verify", settings)
+    assert (run.verdict, run.findings) == ("PASS", ())
+    return run
+
+
+def no_bonus(p, q, x, rng):
+    tokens = VERIFIERS["block"].rule(p, q, x, rng)
+    return tokens[: len(x)]
+
+
+def timid(p, q, x, rng):
+    """Block verification of the first draft token alone."""
+    return VERIFIERS["block"].rule(p[:2], q[:1], x[:1], rng)
+
+
+def test_a_rule_without_bonus_tokens_is_named():
+    run = notes(no_bonus)
+    (note,) = run.notes
+    assert note.startswith("never emits a bonus token after gamma accepted drafts")
+    assert "block verification emits" in note
+    worst = min(
+        (i for i in run.instances if i.optimum > 1e-9),
+        key=lambda i: i.expected_accepted / i.optimum,
+    )
+    assert worst.name in note
+    assert f"E[tau] {worst.expected_accepted:.4g}" in note
+
+
+@pytest.mark.parametrize("name", ["token", "match"])
+def test_a_rule_below_the_optimum_says_how_far_and_like_which(name):
+    run = notes(VERIFIERS[name].rule)
+    (note,) = run.notes
+    assert note.startswith("accepts less than the optimum on ")
+    assert f"as the {name} rule" in note
+    models = {model.name: model for model in battery(2, 3)}
+    known = [instance for instance in run.instances if instance.name in models]
+    assert len(known) > len(run.instances) / 2  # the others stand beside the rule's own numbers
+    for instance in known:
+        model = models[instance.name]
+        assert instance.expected_accepted == pytest.approx(accepted_by(name, model), abs=1e-12)
+
+
+def test_an_optimal_rule_and_one_like_no_other():
+    run = notes(VERIFIERS["block"].rule)
+    assert run.notes == ()
+    assert all(i.expected_accepted == pytest.approx(i.optimum, abs=1e-12) for i in run.instances)
+    (note,) = notes(timid).notes
+    assert "as the" not in note
+
+
+def test_the_optimum_on_one_draft_is_the_overlap():
+    for model in battery(1, 3):
+        p, q = model.target(()), model.draft(())
+        assert optimum(model) == pytest.approx(np.minimum(p, q).sum(), abs=1e-12)

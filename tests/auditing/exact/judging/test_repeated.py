@@ -1,0 +1,220 @@
+"""A failure is told only if it repeats on numbers of the real libraries' own types."""
+
+import numpy as np
+import pytest
+
+from simverify.auditing.exact.instances.made import instances_for
+from simverify.auditing.exact.tier import ExactTier, examine
+from simverify.auditing.run import audit
+from simverify.auditing.settings import AuditSettings
+from simverify.auditing.subject import Subject
+from simverify.faults import FAULTS
+from simverify.symbolic.draws.scalars import Draw
+from simverify.symbolic.enumeration.source import Source
+from simverify.symbolic.generators.numpy.rng import SymbolicGenerator
+
+
+def residual(p, q):
+    rest = np.maximum(p - q, 0)
+    return rest / rest.sum() if rest.sum() > 0 else p
+
+
+def verifier(uniform, lenience=1.0):
+    """Return token verification on ``uniform(rng)``; right if that is uniform on [0, 1)."""
+
+    def verify(target_probs, draft_probs, draft_tokens, rng):
+        for i, token in enumerate(draft_tokens):
+            p, q = target_probs[i], draft_probs[i]
+            if uniform(rng) * q[token] * lenience >= p[token]:
+                return [*draft_tokens[:i], rng.choice(len(p), p=residual(p, q))]
+        return [*draft_tokens, rng.choice(len(p), p=target_probs[-1])]
+
+    return verify
+
+
+def rounded_away(rng):
+    """What rounding takes off a draw: uniform on [0, 1) again."""
+    w = 4 * rng.random()
+    return w - round(w) + 0.5
+
+
+def inverted(rng):
+    """A quarter by the inverted byte of a drawn one, and where in it."""
+    k = rng.integers(0, 4, dtype=np.uint8)
+    return (255 - int(~k) + rng.random()) / 4
+
+
+def tier_of(rule, *, seconds=60.0) -> ExactTier:
+    models = instances_for("verify", 2, 3, seed=0)
+    return examine(
+        Subject("rule", rule, "verify"), "verify", models,
+        tolerance=None, seconds=seconds, searching=False,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    """Let draws round down, and the twin of a generator forget the dtype of its integers."""
+
+    def integers(self, low, high=None, size=None, dtype=None, endpoint=False):
+        return low + self._index(high - low, None)
+
+    monkeypatch.setattr(Draw, "__round__", lambda self, digits=None: int(self), raising=False)
+    monkeypatch.setattr(SymbolicGenerator, "integers", integers)
+
+
+def test_right_code_on_a_right_stand_in_passes():
+    tier = tier_of(verifier(rounded_away))
+    assert (tier.failure, tier.not_enumerable) == (None, None)
+
+
+@pytest.mark.usefixtures("broken")
+def test_right_code_on_a_wrong_stand_in_does_not_fail():
+    assert tier_of(verifier(rounded_away)).failure is None
+
+
+@pytest.mark.usefixtures("broken")
+def test_a_wrong_stand_in_is_a_limit_and_no_failure():
+    tier = tier_of(verifier(inverted))
+    assert tier.failure is None
+    assert "not repeat on plain numbers: a limit of this tool" in str(tier.not_enumerable)
+    # Which path, and what it does instead.
+    assert "emits" in str(tier.not_enumerable)
+    assert tier.not_enumerable.findings == ()
+
+
+@pytest.mark.usefixtures("broken")
+def test_the_sampled_tier_decides_then():
+    settings = AuditSettings(gamma=2, vocab_size=4, detect=0.2)
+    run = audit(Subject("right", verifier(inverted), "verify"), "verify", settings)
+    assert (run.verdict, run.tier) == ("PASS", "sampled")
+    assert "a limit of this tool" in run.not_enumerable
+    run = audit(Subject("lenient", verifier(inverted, 0.7), "verify"), "verify", settings)
+    assert (run.verdict, run.tier) == ("FAIL", "sampled")
+
+
+def test_faulty_code_fails_with_all_its_paths_repeated():
+    tier = tier_of(verifier(rounded_away, 0.9))
+    assert tier.failure.deviates
+    assert tier.unrepeated == ""
+
+
+def test_a_law_that_free_calls_contradict_is_a_limit(monkeypatch):
+    true_fork = Source.fork
+
+    def skewed(self, weights):
+        # All paths repeat, and their weights are wrong.
+        first = weights[0] ** 2
+        return true_fork(self, (first, 1 - first) if len(weights) == 2 else weights)
+
+    monkeypatch.setattr(Source, "fork", skewed)
+    tier = tier_of(verifier(lambda rng: rng.random()))
+    assert tier.failure is None
+    assert "follow the target instead of the law" in str(tier.not_enumerable)
+
+
+def drawn_seed(rng):
+    """A generator seeded with four drawn words."""
+    return np.random.default_rng([int(x) for x in rng.integers(0, 2**31, size=4)]).random()
+
+
+def bit_length(rng):
+    """A method that integers have."""
+    few = rng.integers(0, 1000).item().bit_length() < 9
+    return rng.random() if few else 1 - rng.random()
+
+
+class Counted:
+    """A generator keyed by the number of the call: another one each time."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, rng):
+        self.calls += 1
+        return np.random.Generator(np.random.Philox(key=self.calls)).random()
+
+
+@pytest.mark.parametrize("uniform", [drawn_seed, bit_length, Counted()])
+def test_right_code_that_stand_ins_do_not_follow_is_not_failed(uniform):
+    assert tier_of(verifier(uniform)).failure is None
+
+
+def constant_order(target_probs, draft_probs, draft_tokens, rng):
+    """Search the tokens in an order that is the same in every call, with coins that are not."""
+    order = np.random.default_rng(0).permutation(len(target_probs[0]))
+    tokens = []
+    for p in target_probs:
+        tokens.append(int(order[np.searchsorted(np.cumsum(p[order]), rng.random(), "right")]))
+        if len(tokens) > len(draft_tokens) or tokens[-1] != draft_tokens[len(tokens) - 1]:
+            break
+    return tokens
+
+
+def test_a_constant_that_changes_no_law_is_no_failure():
+    assert tier_of(constant_order).failure is None
+
+
+def constant(rng):
+    return np.random.default_rng(7).random()
+
+
+def test_a_constant_seed_repeats():
+    tier = tier_of(verifier(constant))
+    assert [f.kind for f in tier.failure.comparison.findings] == ["constant-seed"]
+
+
+@pytest.mark.parametrize("name", ["repeated-stream", "seeded-per-request", "greedy-no-state"])
+def test_faults_that_carry_draws_from_call_to_call_fail(name):
+    fault = FAULTS[name]
+    models = instances_for(fault.contract, 4, 12, seed=0)
+    subject = Subject(name, fault.rule, fault.contract)
+    tier = examine(subject, fault.contract, models, tolerance=None, searching=False)
+    assert tier.failure is not None
+
+
+def test_the_legacy_and_python_generators_repeat_their_constant_seeds():
+    assert tier_of(FAULTS["seeded-per-call"].rule).failure is not None
+
+
+class Pool:
+    """Coins are drawn ahead of their use, so that calls meet those of the calls before."""
+
+    def __init__(self):
+        self.coins = []
+
+    def __call__(self, rng):
+        while len(self.coins) < 5:
+            self.coins.append(rng.random())
+        return self.coins.pop(0)
+
+
+def test_draws_of_the_exact_tier_that_the_code_keeps_are_not_its_fault():
+    settings = AuditSettings(gamma=1, vocab_size=4, detect=0.2)
+    run = audit(Subject("pool", verifier(Pool()), "verify"), "verify", settings)
+    assert (run.verdict, run.tier, run.findings) == ("PASS", "sampled", ())
+
+
+def raising(p, q, draft, rng):
+    if rng.random() < 0.3:
+        raise IndexError("the residual is empty")
+    return [*draft, rng.choice(len(p[-1]), p=p[-1])]
+
+
+def outside(p, q, draft, rng):
+    return [*draft, len(p[-1]) + int(rng.random() < 0.5)]
+
+
+def hanging(p, q, draft, rng):
+    while rng.random() < 0.5:
+        while True:
+            pass
+    return [0]
+
+
+@pytest.mark.parametrize(
+    ("rule", "kind"), [(raising, "raises"), (outside, "out-of-range"), (hanging, "hangs")]
+)
+def test_broken_contracts_repeat(rule, kind):
+    tier = tier_of(rule, seconds=3.0)
+    assert kind in [f.kind for f in tier.failure.comparison.findings]
