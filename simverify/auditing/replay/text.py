@@ -52,7 +52,7 @@ def _trail_lines(number: int, trail: Trail) -> Iterator[str]:
 def branch_line(branch: Branch) -> str:
     """Return the line of one decision."""
     text = "  draws: " if branch.draw is None else f"  draw {branch.draw}: "
-    text += branch.kind
+    text += branch.kind.value
     if branch.left is None or branch.ways > 2:
         text += f", number {branch.taken} of 0..{branch.ways - 1}"
     if branch.left is not None:

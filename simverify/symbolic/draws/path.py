@@ -5,9 +5,19 @@ is such a path, and builds on the draws.
 """
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import Any, NoReturn, Protocol
 
 from simverify.symbolic.errors import CannotEnumerate
+
+
+class Decided(Enum):
+    """What a fork of the path decides, in the words that a replay shows."""
+
+    BOUND = "a comparison with a number"
+    OUTCOME = "an outcome of a draw"
+    RACE = "a race of two draws"
+    SEVERAL = "a comparison of several draws"
 
 
 class DrawnPath(Protocol):
@@ -20,8 +30,18 @@ class DrawnPath(Protocol):
     refuses_many: bool
     products: list[Any]
 
-    def fork(self, weights: Sequence[float]) -> int:
-        """Take a branch; weights are conditional."""
+    def fork(
+        self,
+        weights: Sequence[float],
+        decided: Decided,
+        draw: "Atom | None" = None,
+        ends: Sequence[float] = (),
+    ) -> int:
+        """Take a branch; weights are conditional.
+
+        ``decided``: by what. ``draw``: the one draw that it depends on; branch i then leaves it
+        between ``ends[i]`` and ``ends[i + 1]``, if those are given.
+        """
 
     def chain(self, previous: Any, last: Any) -> Any:
         """Return the product of two atoms."""

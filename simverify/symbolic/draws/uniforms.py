@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from simverify.symbolic.draws.forms import IDENTITY
 from simverify.symbolic.draws.machine import DOUBLE_POINTS, PYTHON, Machine
+from simverify.symbolic.draws.path import Decided
 from simverify.symbolic.draws.scalars import Draw
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ class Uniform(Draw):
         if self.owner is not None:
             self.refuse("a draw compared with a number after it was compared with a draw")
         share = (bound - self.low) / (self.high - self.low)
-        below = self._source.fork((share, 1 - share)) == 0
+        ends = self.low, bound, self.high
+        below = self._source.fork((share, 1 - share), Decided.BOUND, self, ends) == 0
         if below:
             self.high = bound
         else:
@@ -78,7 +80,7 @@ class Uniform(Draw):
         if sum(w > 0 for w in weights) > 1:
             if self.owner is not None:
                 self.refuse("a draw compared with a number after it was compared with a draw")
-            cell = self._source.fork(weights)
+            cell = self._source.fork(weights, Decided.OUTCOME, self, ends)
             self.low, self.high = ends[cell], ends[cell + 1]
             return cell
         return max(range(len(weights)), key=weights.__getitem__)

@@ -1,24 +1,15 @@
 """Keeps what the exact tier decides on each path: which draw, which branch, which line."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from simverify.symbolic.draws.uniforms import Uniform
+from simverify.symbolic.draws.path import Atom, Decided
 from simverify.symbolic.endings import Tokens
 from simverify.symbolic.enumeration.paths import Path
 from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.errors import users_line
 from simverify.symbolic.generators.numpy.rng import SymbolicGenerator
-
-_KINDS = {
-    "split": "a comparison with a number",
-    "locate": "an outcome of a draw",
-    "_outcome": "an outcome of a draw",
-    "first_is_less": "a race of two draws",
-}
-"""What forks, by the function of the exact tier that asks for it."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +22,7 @@ class Branch:
     ``file:line``, empty if unknown.
     """
 
-    kind: str
+    kind: Decided
     draw: int | None
     taken: int
     ways: int
@@ -68,28 +59,22 @@ class Recorder(Source):
         if plan is None:
             self._branches: list[Branch] = []
 
-    def fork(self, weights: Sequence[float]) -> int:
+    def fork(
+        self,
+        weights: Sequence[float],
+        decided: Decided,
+        draw: Atom | None = None,
+        ends: Sequence[float] = (),
+    ) -> int:
         """Take a branch and note it."""
-        # The enumerator names no draw when it forks: it is read off the caller's frame.
-        caller = sys._getframe(1)
-        name, known = caller.f_code.co_name, dict(caller.f_locals)
-        drawn = known.get("self")
-        number = left = None
-        if isinstance(drawn, Uniform):
-            number = next((i for i, d in enumerate(self.draws, 1) if d is drawn), None)
-            before = drawn.low, drawn.high
-        elif name == "_outcome":
-            number = len(self.draws) + 1
-        taken = super().fork(weights)
-        if name == "split":
-            bound = known["bound"]
-            left = (before[0], bound) if taken == 0 else (bound, before[1])
-        elif name == "locate":
-            left = known["ends"][taken], known["ends"][taken + 1]
+        number = next((i for i, drawn in enumerate(self.draws, 1) if drawn is draw), None)
+        if decided is Decided.OUTCOME and draw is None:
+            number = len(self.draws) + 1  # the draw that is being made
+        taken = super().fork(weights, decided, draw, ends)
+        left = (ends[taken], ends[taken + 1]) if ends else None
         _, shares = self.path.choices[self.path.position - 1]
-        kind = _KINDS.get(name, "a comparison of several draws")
         self._branches.append(
-            Branch(kind, number, taken, len(shares), float(shares[taken]), left, users_line())
+            Branch(decided, number, taken, len(shares), float(shares[taken]), left, users_line())
         )
         return taken
 

@@ -6,6 +6,7 @@ from typing import Any, NoReturn, cast
 
 import numpy as np
 
+from simverify.symbolic.draws.path import Atom, Decided
 from simverify.symbolic.draws.several.chains import Chain
 from simverify.symbolic.draws.several.races import Racer
 from simverify.symbolic.draws.uniforms import Uniform, exponential_of
@@ -96,8 +97,17 @@ class Source:
         """Return to a snapshot."""
         self.path, self.draws, self.products, self.slack, self.pruned = kept
 
-    def fork(self, weights: Sequence[float]) -> int:
-        """Take a branch; weights are conditional, sum to 1 up to rounding, and may be 0."""
+    def fork(
+        self,
+        weights: Sequence[float],
+        decided: Decided,
+        draw: Atom | None = None,
+        ends: Sequence[float] = (),
+    ) -> int:
+        """Take a branch; weights are conditional, sum to 1 up to rounding, and may be 0.
+
+        What decides, of which draw, between which ends: only whoever keeps a record asks.
+        """
         path = self.path
         if self.ended:
             self.refuse("a draw that was kept from a path")
@@ -220,7 +230,7 @@ class Source:
         if self.plan is not None:
             return int(self._next_of_plan(self.plan))
         total = float(sum(weights))
-        index = self.fork([float(w) / total for w in weights])
+        index = self.fork([float(w) / total for w in weights], Decided.OUTCOME)
         self.draws.append(index)
         return index
 

@@ -114,6 +114,45 @@ def test_a_reused_uniform_shows_as_one_draw_decided_twice():
     assert np.prod([branch.weight for branch in trail.branches]) == pytest.approx(0.1)
 
 
+def branches(draws):
+    """What is noted on the paths of a rule that draws its only token from the target so."""
+
+    def rule(p, q, x, rng):
+        return [*x, draws(p[-1], rng)]
+
+    found = explain(rule, "verify", document(toy(), 1, 2), (0, 0))
+    return [trail.branches for trail in found.trails]
+
+
+def test_every_kind_of_decision_is_named_with_its_draw():
+    half = lambda p, rng: int(rng.random() < 0.5)  # noqa: E731
+    ((one,),) = branches(half)
+    assert (one.kind.value, one.draw, one.left) == ("a comparison with a number", 1, (0.5, 1.0))
+
+    (((one,)),) = branches(lambda p, rng: int(rng.integers(2)))
+    assert (one.kind.value, one.draw) == ("an outcome of a draw", 1)
+
+    def after_another(p, rng):
+        rng.random()
+        return int(rng.choice(2, p=p))
+
+    ((one,),) = branches(after_another)
+    assert (one.kind.value, one.draw) == ("an outcome of a draw", 2)
+
+    ((one,),) = branches(lambda p, rng: int(rng.exponential() > 2 * rng.exponential()))
+    assert (one.kind.value, one.draw, one.left) == ("a race of two draws", None, None)
+
+    ((one,),) = branches(lambda p, rng: int(np.argmax(rng.gumbel(size=2))))
+    assert (one.kind.value, one.draw) == ("a comparison of several draws", None)
+
+
+def test_a_product_of_draws_compared_with_a_number_is_noted():
+    ((one,),) = branches(lambda p, rng: int(rng.random() * rng.random() < 0.5))
+    assert (one.kind.value, one.draw, one.left) == ("a comparison with a number", None, None)
+    # Pr(u v >= 1/2) = 1 - 1/2 (1 + log 2).
+    assert one.weight == pytest.approx(1 - 0.5 * (1 + np.log(2)))
+
+
 def test_branches_name_the_line_of_the_code():
     found = explain(reuse, "verify", COMPACT, (2, 2))
     source = Path(__file__).read_text().splitlines()

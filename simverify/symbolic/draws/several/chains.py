@@ -8,7 +8,7 @@ so a comparison of ``u1 * u2 * .. * uk`` with a number has an exact weight.
 import math
 from typing import NoReturn
 
-from simverify.symbolic.draws.path import Atom, DrawnPath
+from simverify.symbolic.draws.path import Atom, Decided, DrawnPath
 
 Coefficients = tuple[float, ...]
 """A polynomial, constant first."""
@@ -61,7 +61,8 @@ class Chain:
         cut = -math.log(bound)
         beyond, within = _mass(pieces, cut, math.inf), _mass(pieces, 0.0, cut)
         total = beyond + within
-        below = self.source.fork((beyond / total, within / total)) == 0
+        shares = beyond / total, within / total
+        below = self.source.fork(shares, Decided.BOUND) == 0
         keep = (cut, math.inf) if below else (0.0, cut)
         self._pieces = _restrict(pieces, *keep, beyond if below else within)
         if below:

@@ -11,6 +11,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from simverify.symbolic.draws.machine import RACES
+from simverify.symbolic.draws.path import Decided
 
 if TYPE_CHECKING:
     import numpy as np
@@ -84,7 +85,7 @@ def first_is_less(source: "DrawnPath", a: Racer, rate_a: float, b: Racer, rate_b
             line_b.pop()
         x, y = line_a[-1], line_b[-1]
         both = x.total + y.total
-        x_first = source.fork((x.total / both, y.total / both)) == 0
+        x_first = source.fork((x.total / both, y.total / both), Decided.RACE) == 0
         winner, loser = (x, y) if x_first else (y, x)
         if loser.parent is not None:
             loser.parent.children.remove(loser)
@@ -133,7 +134,7 @@ def first_of(elements: "list[Any]", *, largest: bool) -> int | None:
     racers = [
         enter(source, x.atom, rate, x.form.flip) for (_, x), rate in zip(draws, rates, strict=True)
     ]
-    won = source.fork([rate / total for rate in rates])
+    won = source.fork([rate / total for rate in rates], Decided.SEVERAL)
     for loser in racers[:won] + racers[won + 1 :]:
         _put_after(racers[won], loser)
     index: int = draws[won][0]
