@@ -66,7 +66,8 @@ def run_probes(
     seconds
         Limit of each probe: processor seconds, or the wall clock where the code waits; a third
         where to wait for ever is no violation. A call that takes over half of it when it ends
-        is a hang, a violation; after a hang nothing more is run.
+        is a hang, a violation, unless the calls that returned are slow too; after a hang
+        nothing more is run.
 
     Returns
     -------
@@ -83,16 +84,19 @@ def run_probes(
     honest = Plain(call, contract)
     lines: list[Probe] = []
     hung = ""
+    took = 0.0
 
     def run(name: str, body: Body, limit: float = seconds) -> None:
-        nonlocal hung
+        nonlocal hung, took
         if hung:
             lines.append(_not_run(name, f"the code hangs, see {hung!r}"))
             return
         doing(f"the probe {name!r}")
         if name in _MAY_HANG:
             limit *= _WAITING
-        found = probe(name, body, limit)
+        line = Line(took)
+        found = probe(name, body, limit, line)
+        took = line.took
         if found.hung and name in _MAY_HANG:
             found = Probe(name=name, outcome="warning", message=found.message)
         lines.append(found)

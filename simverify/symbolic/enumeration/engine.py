@@ -34,6 +34,10 @@ RARE = 1e-6
 HANG_SECONDS = 1.0
 """A path that was cut off sooner than this had too little time to be called a hang."""
 
+LONGER = 20
+"""Nor is one a hang that took less than so many times the longest path that came to its end:
+slow code, which a slower machine or a shorter limit cuts off, is no code that never returns."""
+
 
 class Enumeration:
     """Interception of the randomness of ``code`` for the length of a ``with`` block.
@@ -69,6 +73,7 @@ class Enumeration:
         self.release()
         # Made before interception: the replays need real numbers.
         self._replay_rng = np.random.Generator(np.random.PCG64(20251))
+        self._longest = 0.0
         self.trails: list[Trail] | None = None
         self.stuck: Trail | None = None
 
@@ -198,6 +203,7 @@ class Enumeration:
             path_started = now()
             source.begin(path)
             outcome = attempt(source, call)
+            self._longest = max(self._longest, now() - path_started)
             if self.trails is not None and outcome.kind != "cut":
                 self.trails.append(self._trail(call, path, outcome))
             if outcome.tokens is not None:
@@ -244,7 +250,7 @@ class Enumeration:
             spent = watch.seconds()
             # The path's part of them, by its part of the wall clock, which is cheap to read.
             took = spent * (now() - path_started) / (now() - watch.wall)
-            if took < max(HANG_SECONDS, spent / 2):
+            if took < max(HANG_SECONDS, spent / 2, LONGER * self._longest):
                 raise OutOfTime(spent, paths) from None
             self.stuck = self._trail(call, source.path, Outcome(None, "hangs", "hangs"))
             # No measured time: a result is the same on any machine.

@@ -47,7 +47,8 @@ class Source:
     mass of those branches. ``seed_once`` tells whether a constant seed may be set once (a
     step rule may seed itself when it is built). ``at_once``: winners of races and integers out of
     many are decided at once, and not when they are read or compared; ``postponed``: some were
-    not. ``refuses_many``: ``int`` of a draw with many values is refused, not forked.
+    not. ``refuses_many``: ``int`` of a draw with many values is refused, not forked. ``beyond``:
+    where the draws after the last of a plan come from; None: a plan has to be long enough.
     """
 
     def __init__(self, prune: float, *, seed_once: bool) -> None:
@@ -64,6 +65,7 @@ class Source:
         self.on_begin: list[Callable[[], None]] = []
         self.at_once = self.postponed = False
         self.refuses_many = True
+        self.beyond: np.random.Generator | None = None
         self.builtins = Builtins()
         self.begin(Path())
 
@@ -220,6 +222,8 @@ class Source:
             self._counted += 1
             self._ways *= among
         if self.plan is not None:
+            if self.beyond is not None and len(self.draws) >= len(self.plan):
+                self.plan.append(float(self.beyond.random()))
             return float(self._next_of_plan(self.plan))
         atom = Uniform(self)
         self.draws.append(atom)
@@ -227,9 +231,12 @@ class Source:
 
     def _outcome(self, weights: Sequence[float]) -> int:
         self._drawn += 1
-        if self.plan is not None:
-            return int(self._next_of_plan(self.plan))
         total = float(sum(weights))
+        if self.plan is not None:
+            if self.beyond is not None and len(self.draws) >= len(self.plan):
+                shares = np.asarray(weights, dtype=np.float64) / total
+                self.plan.append(int(self.beyond.choice(len(weights), p=shares)))
+            return int(self._next_of_plan(self.plan))
         index = self.fork([float(w) / total for w in weights], Decided.OUTCOME)
         self.draws.append(index)
         return index

@@ -22,7 +22,8 @@ stand-in that is right in the middle may still round otherwise at an end."""
 _WIDE = 1e-4
 """Uniforms in shorter intervals stay away from the ends, where float32 rounds across them."""
 
-_HANG_SECONDS = 2.0
+_HANG_SECONDS = 5.0
+"""Processor seconds after which a run on plain numbers is taken not to return."""
 
 Numbers = tuple[float | int, ...]
 
@@ -79,10 +80,12 @@ def repeat_trails(enumeration: Enumerated, trails: Sequence[Trail], *, most: int
     seeds: list[frozenset[Hashable]] = []
     source = enumeration.source
     source.findings.clear()
+    # Made before interception: what follows a plan are real numbers.
+    beyond = np.random.Generator(np.random.PCG64(20254))
     with enumeration.plainly():
         for i, trail in enumerate(sorted(trails, key=lambda trail: -trail.weight)):
             law = id(trail.call)
-            otherwise = "was not tried" if i >= most else _otherwise(source, trail, seeds)
+            otherwise = "was not tried" if i >= most else _otherwise(source, trail, seeds, beyond)
             if otherwise:
                 missing[law] = missing.get(law, 0.0) + trail.weight
                 found.otherwise = found.otherwise or otherwise
@@ -102,13 +105,17 @@ def repeat_trails(enumeration: Enumerated, trails: Sequence[Trail], *, most: int
     return found
 
 
-def _otherwise(source: Source, trail: Trail, seeds: list[frozenset[Hashable]]) -> str:
+def _otherwise(
+    source: Source, trail: Trail, seeds: list[frozenset[Hashable]], beyond: np.random.Generator
+) -> str:
     """Return what the code does instead on some of the trail's numbers; "" if it repeats."""
     if not trail.plans:
         return "has no numbers that lead down it"
     hung = trail.outcome.kind == "hangs"
     for plan in trail.plans:
         source.begin(Path(), list(plan))
+        # A run that was interrupted may have been about to draw: it goes on with other numbers.
+        source.beyond = beyond if hung else None
         try:
             with deadline(_HANG_SECONDS):
                 again = attempt(source, trail.call)
@@ -117,10 +124,9 @@ def _otherwise(source: Source, trail: Trail, seeds: list[frozenset[Hashable]]) -
                 return f"does not return, instead of {_said(trail.outcome)}"
             return ""
         except CannotEnumerate as error:
-            # One that was interrupted may well have gone on to draw.
-            if not hung:
-                return f"goes on, instead of {_said(trail.outcome)} ({error})"
-            continue
+            return f"goes on, instead of {_said(trail.outcome)} ({error})"
+        finally:
+            source.beyond = None
         if source.constant_seeds:
             seeds.append(source.constant_seeds)
         if (again.tokens, again.kind) != (trail.outcome.tokens, trail.outcome.kind):

@@ -248,6 +248,17 @@ def test_slow_code_is_no_hang():
     assert "in the calls that time allowed" in found[1].message
 
 
+def test_a_call_as_slow_as_the_others_is_no_hang():
+    def rule(p, q, x, rng):
+        time.sleep(0.3)
+        return TOKEN(p, q, x, rng)
+
+    found = by_name(rule, seconds=0.4)
+    assert not any(probe.hung for probe in found.values())
+    assert found["NaN rows"].outcome == "not run"
+    assert "no call ended within" in found["NaN rows"].message
+
+
 def test_probes_run_outside_the_main_thread():
     found = []
     thread = threading.Thread(target=lambda: found.append(by_name(TOKEN)))

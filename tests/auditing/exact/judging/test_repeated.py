@@ -1,5 +1,7 @@
 """A failure is told only if it repeats on numbers of the real libraries' own types."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -218,3 +220,34 @@ def hanging(p, q, draft, rng):
 def test_broken_contracts_repeat(rule, kind):
     tier = tier_of(rule, seconds=3.0)
     assert kind in [f.kind for f in tier.failure.comparison.findings]
+
+
+def slow(p, q, draft, rng):
+    began = time.process_time()
+    while time.process_time() - began < 1.2:
+        pass
+    return [int(rng.choice(len(p[0]), p=p[0]))]
+
+
+def drawing_for_ever(p, q, draft, rng):
+    while rng.random() < 2:
+        pass
+    return [0]
+
+
+def test_slow_code_that_the_clock_cuts_off_is_no_hang():
+    for seconds in (3.0, 4.2):
+        tier = tier_of(slow, seconds=seconds)
+        assert tier.failure is None
+        assert tier.aborted == f"the limit of {seconds:g} s passed"
+
+
+def test_a_call_that_was_cut_off_and_then_returns_is_no_hang():
+    """Not even where it is the only call that was seen."""
+    tier = tier_of(slow, seconds=1.1)
+    assert tier.failure is None
+
+
+def test_a_loop_that_draws_for_ever_repeats_as_a_hang():
+    tier = tier_of(drawing_for_ever, seconds=3.0)
+    assert [f.kind for f in tier.failure.comparison.findings] == ["hangs"]
