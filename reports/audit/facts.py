@@ -19,8 +19,11 @@ def audit_ruling(run: AuditRun) -> str:
     if run.verdict == "INCONCLUSIVE":
         return f"Do not decide on this run: {run.inconclusive or 'it reached no verdict'}."
     if run.tier == "exact":
+        where = "every instance tried"
+        if (stop := run.stopped) is not None:
+            where = f"the {stop.judged} of {stop.instances} instances that there was time for"
         what = (
-            "Lossless on every instance tried, exactly: nothing here speaks against shipping it. "
+            f"Lossless on {where}, exactly: nothing here speaks against shipping it. "
             "What was not tried (larger vocabularies, other precisions) is not covered."
         )
     else:
@@ -38,6 +41,8 @@ def audit_ruling(run: AuditRun) -> str:
 def audit_facts(run: AuditRun) -> Iterator[Fact]:
     """Yield what was judged, on what the verdict rests, and where what failed sits."""
     yield Fact("Judged", scope(run))
+    if words := say.stopped_words(run):
+        yield Fact("Clock", words)
     if run.instances:
         worst = max(instance.max_abs_deviation for instance in run.instances)
         yield Fact(

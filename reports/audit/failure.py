@@ -15,6 +15,7 @@ from simverify.reports.audit.found import (
     probability,
     resemblance,
     row_pairs,
+    stopped_words,
     tokens,
 )
 from simverify.reports.audit.sampled import promises, scope
@@ -45,6 +46,7 @@ def verdict_lines(run: AuditRun, *, verbose: bool = False) -> list[str]:
         notes = [*notes[:_FEW_NOTES], f"{more} more: see --verbose"]
     return [
         *_wrap(f"{run.verdict} {run.spec}: {scope(run)}, seed {run.seed}"),
+        *_wrap(stopped_words(run)),
         *_wrap(_exact(run)),
         *_wrap(_sampled(run) if verbose else _sampled_in_short(run)),
         *_wrap(_refuted(run, verbose=verbose)),

@@ -94,6 +94,20 @@ def resemblance(run: AuditRun) -> str:
     return f"It looks like none of the catalogued faults. The nearest is {fault}: {far}."
 
 
+def stopped_words(run: AuditRun) -> str:
+    """Return how far the exact tier came, where the clock stopped it; "" where it did not."""
+    stop = run.stopped
+    if stop is None:
+        return ""
+    words = (
+        f"stopped by the clock after {stop.seconds:g} s, {stop.judged} of "
+        f"{count(stop.instances, 'instance')}"
+    )
+    if run.verdict == "PASS" and run.sampled is None:
+        words += f": lossless on those {stop.judged}"
+    return f"{words}; the next is {stop.next} (raise --seconds)"
+
+
 def findings(run: AuditRun) -> list[str]:
     """Return what failed; the probes, which have lines of their own, where nothing else did."""
     return list(run.findings[len(failed_probes(run)) :] or run.findings)

@@ -34,6 +34,7 @@ from simverify.auditing.verdict import (
     needs_sampling,
     notes_of,
     reason,
+    stopped,
     verdict_of,
     why_open,
 )
@@ -207,6 +208,7 @@ def _audit(
         breach=broken,
         rows=rows_document(tier.rows) if tier.rows else None,
         engine_path=settings.engine_path,
+        stopped=stopped(tier),
     )
 
 

@@ -24,13 +24,20 @@ def notes_of(tier: ExactTier, sampled: SampledAudit | None, tolerance: float) ->
             f"{count} left out for want of paths, of which the first is {tier.skipped[0].name}: "
             "raise --max-paths"
         )
-    if tier.late and is_whole(tier):
-        count = f"{len(tier.late)} instances were" if tier.late[1:] else "1 instance was"
-        notes.append(
-            f"{count} left out because {tier.aborted}, of which the first is {tier.late[0].name}: "
-            "raise --seconds"
-        )
     return notes
+
+
+def stopped(tier: ExactTier) -> doc.ClockStop | None:
+    """How far the exact tier was when the clock stopped it, if it did.
+
+    What was found by then is so on any machine, and so is the law on what was judged; how much
+    that is, is not. So this stands beside every verdict.
+    """
+    if tier.aborted is None:
+        return None
+    count = len(tier.judged) + len(tier.skipped) + len(tier.late)
+    first = tier.late[0].name
+    return doc.ClockStop(tier.aborted, len(tier.judged), count, first)
 
 
 def is_whole(tier: ExactTier) -> bool:
@@ -53,7 +60,11 @@ def reason(tier: ExactTier) -> str:
     if tier.not_enumerable is not None:
         return str(tier.not_enumerable)
     if tier.aborted is not None:
-        return tier.aborted
+        of = len(tier.judged) + len(tier.skipped) + len(tier.late)
+        return (
+            f"the clock stopped it after {tier.aborted:g} s and {len(tier.judged)} of {of} "
+            "instances, before those that a pass needs: raise --seconds"
+        )
     if any(judged.undecided for judged in tier.judged):
         pruned = max(judged.comparison.pruned for judged in tier.judged)
         return f"branches of mass {pruned:.1e} could not be told from rounding"
@@ -93,7 +104,7 @@ def verdict_of(findings: list[str], tier: ExactTier, sampled: SampledAudit | Non
     """PASS, FAIL or INCONCLUSIVE."""
     if findings or tier.failure is not None:
         return "FAIL"
-    # A wall-clock limit only aborts: sampling cannot stand in for paths that were not run.
+    # The clock passes nobody by itself: sampling cannot stand in for paths that were not run.
     if tier.aborted is not None and not is_whole(tier):
         return "INCONCLUSIVE"
     if sampled is not None:

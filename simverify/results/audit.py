@@ -142,6 +142,19 @@ class ExactInstance(Struct, frozen=True):
     failed: bool
 
 
+class ClockStop(Struct, frozen=True):
+    """What the exact tier had judged when the clock stopped it.
+
+    ``judged`` of ``instances``, after ``seconds``; ``next``: the first that it did not come to.
+    A machine that is faster or slower judges more or fewer of them.
+    """
+
+    seconds: float
+    judged: int
+    instances: int
+    next: str
+
+
 class SampledModel(Struct, frozen=True):
     """An instance of the sampled tier: the sizes, and what the run says of them.
 
@@ -217,7 +230,8 @@ class AuditRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="audi
     the exact tier that broke its contract, where one did. ``rows``: the kind of rows that a failure
     of the exact tier needs, where that was found out. ``engine_path``: the checkout that an engine
     was loaded from, if one was named. ``coverage``: which of its lines ran; null where the code is
-    not written in Python.
+    not written in Python. ``stopped``: where the exact tier was stopped by the clock; null where
+    counted budgets decided, so that its verdict is the same on any machine.
     """
 
     schema_version: Literal[1]
@@ -250,3 +264,4 @@ class AuditRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="audi
     rows: FailingRows | None = None
     engine_path: str | None = None
     coverage: Coverage | None = None
+    stopped: ClockStop | None = None

@@ -15,10 +15,11 @@ from simverify.auditing.verdict import (
     needs_sampling,
     notes_of,
     reason,
+    stopped,
     verdict_of,
     why_open,
 )
-from simverify.results import Probe
+from simverify.results import ClockStop, Probe
 from simverify.symbolic import CannotEnumerate, Finding
 
 TABLE = """
@@ -32,13 +33,13 @@ TABLE = """
     not enumerable                      | INCONCLUSIVE | PASS         | FAIL | INCONCLUSIVE
     not enumerable, with a warning      | INCONCLUSIVE | PASS         | FAIL | INCONCLUSIVE
     nothing judged                      | INCONCLUSIVE | PASS         | FAIL | INCONCLUSIVE
-    whole, and aborted behind the core  | PASS         | PASS         | FAIL | INCONCLUSIVE
-    aborted                             | INCONCLUSIVE | INCONCLUSIVE | FAIL | INCONCLUSIVE
-    aborted before anything was judged  | INCONCLUSIVE | INCONCLUSIVE | FAIL | INCONCLUSIVE
+    whole, stopped behind the core      | PASS         | PASS         | FAIL | INCONCLUSIVE
+    stopped before the core is judged   | INCONCLUSIVE | INCONCLUSIVE | FAIL | INCONCLUSIVE
+    stopped before anything was judged  | INCONCLUSIVE | INCONCLUSIVE | FAIL | INCONCLUSIVE
     not enumerable, with a violation    | FAIL         | FAIL         | FAIL | FAIL
     a violation                         | FAIL         | FAIL         | FAIL | FAIL
     a deviation                         | FAIL         | FAIL         | FAIL | FAIL
-    a deviation, and aborted            | FAIL         | FAIL         | FAIL | FAIL
+    a deviation, and stopped            | FAIL         | FAIL         | FAIL | FAIL
 """
 """The verdict, by what the exact tier came to and by what the sampled one said after it."""
 
@@ -95,21 +96,17 @@ def tiers(right):
             judged=[judged], not_enumerable=CannotEnumerate("a call", "", (WARNING,))
         ),
         "nothing judged": ExactTier(),
-        "whole, and aborted behind the core": ExactTier(
-            judged=[judged], aborted="the limit of 1 s passed", late=[large]
+        "whole, stopped behind the core": ExactTier(judged=[judged], aborted=1.0, late=[large]),
+        "stopped before the core is judged": ExactTier(
+            judged=[judged], aborted=1.0, late=[core, large]
         ),
-        "aborted": ExactTier(
-            judged=[judged], aborted="the limit of 1 s passed", late=[core, large]
-        ),
-        "aborted before anything was judged": ExactTier(
-            aborted="the limit of 1 s passed", late=[core]
-        ),
+        "stopped before anything was judged": ExactTier(aborted=1.0, late=[core]),
         "not enumerable, with a violation": ExactTier(
             not_enumerable=CannotEnumerate("a call", "", (VIOLATION,))
         ),
         "a violation": failing(broken),
         "a deviation": failing(deviating),
-        "a deviation, and aborted": failing(deviating, aborted="the limit of 1 s passed"),
+        "a deviation, and stopped": failing(deviating, aborted=1.0, late=[large]),
     }
 
 
@@ -172,15 +169,29 @@ def test_nothing_passes_that_neither_tier_decided(right):
         assert is_whole(tier) == whole or ROWS[exact][0] == "FAIL"
 
 
+def test_a_verdict_that_the_clock_had_a_part_in_says_so(right):
+    """Where the clock did not strike, counted budgets decide: the same on any machine."""
+    for name, tier in tiers(right).items():
+        assert (stopped(tier) is not None) == ("stopped" in name)
+    judged, large = right
+    core = judged.model
+    assert stopped(tiers(right)["whole, stopped behind the core"]) == ClockStop(
+        seconds=1.0, judged=1, instances=2, next=large.name
+    )
+    left = ExactTier(judged=[judged], skipped=[large], aborted=2.5, late=[core, large])
+    assert stopped(left) == ClockStop(seconds=2.5, judged=1, instances=4, next=core.name)
+
+
 def test_the_reason_is_the_gravest(right):
     found = tiers(right)
     judged, large = right
     assert reason(found["not enumerable"]) == "cannot follow a call"
-    assert reason(found["aborted"]) == "the limit of 1 s passed"
+    late = found["stopped before the core is judged"]
+    assert reason(late).startswith("the clock stopped it after 1 s and 1 of 3 instances")
     assert "could not be told from rounding" in reason(found["one of two undecided"])
     assert reason(found["a core instance left out"]).endswith(f"the budget on {large.name}")
     assert reason(found["nothing judged"]) == "no instance could be run"
-    assert why_open(found["aborted"], sampled("PASS")) == "the limit of 1 s passed"
+    assert why_open(late, sampled("PASS")) == reason(late)
     assert why_open(found["not enumerable"], sampled("INCONCLUSIVE")) == (
         "the budget ends in the pilot"
     )

@@ -34,8 +34,8 @@ class ExactTier:
 
     ``judged``: instances that were enumerated, in order. ``failure``: the smallest one that
     failed. ``not_enumerable``: the first thing that could not be followed. ``skipped``:
-    instances that did not fit the budget. ``aborted``: why the tier ended early, and ``late``
-    the instances that it did not come to.
+    instances that did not fit the budget. ``aborted``: after how many seconds the clock stopped
+    the tier, if it did, and ``late`` the instances that it did not come to.
     ``unrepeated``: paths of the failure that are not repeated on plain numbers, in words.
     ``rows``: on what kind of rows the code fails, where that was looked for.
     """
@@ -44,7 +44,7 @@ class ExactTier:
     failure: Judged | None = None
     not_enumerable: CannotEnumerate | None = None
     skipped: list[SmallModel] = field(default_factory=list)
-    aborted: str | None = None
+    aborted: float | None = None
     late: list[SmallModel] = field(default_factory=list)
     unrepeated: str = ""
     rows: FailingRows | None = None
@@ -109,7 +109,7 @@ def run_battery(
             tier.not_enumerable = CannotEnumerate(f"coins: {error}")
             return
         except OutOfTime:
-            tier.aborted = f"the limit of {seconds:g} s passed"
+            tier.aborted = seconds
             tier.late = list(in_turn)
             return
         except (TooManyPaths, TooManyCalls):

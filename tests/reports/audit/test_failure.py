@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from support.audit_runs import COUNTEREXAMPLE, FAILED, PASSED, words
 
+from simverify.reports.audit.facts import audit_ruling
 from simverify.reports.audit.failure import audit_lines, verdict_lines
 from simverify.results import (
+    ClockStop,
     Diagnosis,
     Probe,
 )
@@ -42,6 +44,19 @@ def test_a_pass_says_what_it_rests_on_and_refutes():
     text = words(PASSED)
     assert "exact on 1 instance, 1,234 paths: largest deviation 2e-16" in text
     assert "refutes the faults wrong-bonus-row, naive-block" in text
+
+
+def test_a_verdict_that_the_clock_had_a_part_in_says_so():
+    stop = ClockStop(seconds=60.0, judged=35, instances=64, next="plain, V=5, gamma=2")
+    said = "stopped by the clock after 60 s, 35 of 64 instances"
+    text = words(replace(PASSED, stopped=stop))
+    assert f"{said}: lossless on those 35; the next is plain, V=5, gamma=2" in text
+    ruling = audit_ruling(replace(PASSED, stopped=stop))
+    assert ruling.startswith("Lossless on the 35 of 64 instances that there was time for")
+    assert said in words(replace(FAILED, stopped=stop))
+    assert "lossless on those" not in words(replace(FAILED, stopped=stop))
+    for run in (PASSED, FAILED):
+        assert "clock" not in words(run)
 
 
 def test_notes_follow_the_verdict():

@@ -8,8 +8,9 @@ from simverify.auditing.exact.judging.diagnosis import _subject
 from simverify.auditing.exact.judging.examiner import Examiner
 from simverify.auditing.exact.tier import examine
 from simverify.auditing.subject import Subject
-from simverify.auditing.verdict import is_whole, notes_of, verdict_of
+from simverify.auditing.verdict import is_whole, stopped, verdict_of
 from simverify.faults import FAULTS
+from simverify.results import ClockStop
 from simverify.verifiers import VERIFIERS
 
 ELSEWHERE = {"zero-mass-accept", "shared-noise", "repeated-stream"}
@@ -59,7 +60,7 @@ def test_what_is_left_out_for_want_of_time_is_named_and_takes_nothing_back(monke
     assert verdict_of([], tier, None) == "PASS"
     assert len(tier.judged) + len(tier.late) == len(models)
     assert tier.late
-    assert any("left out because the limit" in note for note in notes_of(tier, None, 1e-9))
+    assert stopped(tier) == ClockStop(60.0, len(tier.judged), len(models), tier.late[0].name)
     tier.late = [next(x.model for x in tier.judged if is_core(x.model))]
     assert not is_whole(tier)
     assert verdict_of([], tier, None) == "INCONCLUSIVE"

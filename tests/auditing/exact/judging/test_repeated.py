@@ -239,7 +239,7 @@ def test_slow_code_that_the_clock_cuts_off_is_no_hang():
     for seconds in (3.0, 4.2):
         tier = tier_of(slow, seconds=seconds)
         assert tier.failure is None
-        assert tier.aborted == f"the limit of {seconds:g} s passed"
+        assert tier.aborted == seconds
 
 
 def test_a_call_that_was_cut_off_and_then_returns_is_no_hang():
