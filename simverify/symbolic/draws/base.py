@@ -3,6 +3,7 @@
 import math
 import numbers
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
@@ -149,18 +150,24 @@ class Base:
 
     def cast(self, dtype: Any) -> Any:
         """Return the draw as a number of a numpy or torch type of floats, or a Python float."""
-        name = str(dtype).removeprefix("torch.") if not isinstance(dtype, type) else ""
-        if name == "bfloat16":
-            kind: Any = BFloat16
-        else:
-            kind = dtype if dtype is float else np.dtype(name or dtype).type
-        self.source.meet(name or np.dtype(kind))
+        kind, met = _kind_of(dtype)
+        self.source.meet(met)
         if type(self.machine.sample) is kind:
             return self
         if self.machine is PYTHON and kind is np.float64:
             return self.kind(self.atom, self.form, DOUBLE)
         form = self.form
         return self.map(lambda: form, to_bfloat16 if kind is BFloat16 else kind)
+
+
+@lru_cache(maxsize=256)
+def _kind_of(dtype: Any) -> tuple[Any, Any]:
+    """Return the type of one number of a numpy or torch type, and what a draw meets in it."""
+    name = str(dtype).removeprefix("torch.") if not isinstance(dtype, type) else ""
+    if name == "bfloat16":
+        return BFloat16, name
+    kind = dtype if dtype is float else np.dtype(name or dtype).type
+    return kind, name or np.dtype(kind)
 
 
 def _where_defined(value: Callable[[int], Any], first: int, last: int) -> tuple[int, int]:

@@ -121,12 +121,26 @@ def converted(x: Any, dtype: np.dtype[Any]) -> Any:
 
 def common_type(elements: "list[Any]") -> np.dtype[Any]:
     """Return the type of an array of these elements."""
+    types = {
+        np.intp if type(x) is Winner else type(x.machine.sample if isinstance(x, Draw) else x)
+        for x in elements
+    }
+    if len(types) == 1 and (kind := _DTYPES.get(next(iter(types)))) is not None:
+        return kind
     kinds = {
         np.dtype(np.intp) if type(x) is Winner
         else np.asarray(x.machine.sample if isinstance(x, Draw) else x).dtype
         for x in elements
     }  # fmt: skip
     return np.result_type(*kinds) if kinds else np.dtype(np.float64)
+
+
+_DTYPES: dict[Any, np.dtype[Any]] = {
+    kind: np.dtype(kind)
+    for kind in (np.float64, np.float32, np.float16, np.int64, np.int32, np.uint8, np.bool_, bool)
+}
+_DTYPES[float] = np.dtype(np.float64)
+"""Types of elements whose array has this one type; Python's integers may be too large for one."""
 
 
 def of_objects(elements: "list[Any]") -> Elements:

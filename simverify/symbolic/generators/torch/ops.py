@@ -69,6 +69,14 @@ def _is_tensor(x: Any) -> bool:
     return isinstance(x, torch.Tensor | Draw)
 
 
+def _look(x: Any) -> tuple[Any, ...] | None:
+    """Return what of an argument the type of a result depends on; None: on more than that."""
+    if isinstance(x, torch.Tensor):
+        plain = x.is_floating_point() and not x.requires_grad
+        return (x.dtype, x.shape, x.device) if plain else None
+    return (type(x), x) if type(x) in (float, int) else None
+
+
 def _common_type(inputs: list[Any]) -> torch.dtype:
     """Return the type that torch computes in."""
     kind = torch.result_type(inputs[0], inputs[1] if len(inputs) > 1 else inputs[0])
@@ -83,6 +91,7 @@ class TorchOps(TorchSpecial):
     def __init__(self, source: Source, shadows: Shadows) -> None:
         self.source = source
         self.shadows = shadows
+        self._known_types: dict[tuple[Any, ...], tuple[torch.dtype, torch.dtype]] = {}
         self._special: dict[str, Callable[..., Any]] = {
             name.removeprefix("_on_"): getattr(self, name)
             for name in dir(self)
@@ -157,11 +166,8 @@ class TorchOps(TorchSpecial):
 
     def _elementwise(self, func: Any, args: Any, name: str, inputs: tuple[Any, ...]) -> Any:
         """Compute as torch does: in the common type, 16 bits in float32 and rounded after."""
-        shown = [self._blank_copy(x) for x in args]
-        # The elements are blank, but type and shape, and what torch refuses, are real.
-        result = func(*shown)
+        of_result, kind = self._types(func, args, name, inputs)
         like = next(x for x in inputs if isinstance(x, torch.Tensor))
-        kind = _common_type([self._blank_copy(x) for x in inputs])
         self.source.meet(kind)
         if name in _COMPARISONS:
             pass
@@ -173,11 +179,28 @@ class TorchOps(TorchSpecial):
                 # Numbers are rounded first; factors are not.
                 inputs = tuple(x if _is_tensor(x) else float(element_of(x, kind)) for x in inputs)
             kind = torch.float32
-        elif result.is_floating_point() and not kind.is_floating_point:
+        elif of_result.is_floating_point and not kind.is_floating_point:
             kind = torch.get_default_dtype()
         numbers = [self._of_type(self.shadows.numbers(x), kind) for x in inputs]
         values = map_elements(UFUNCS[getattr(np, name)], numbers)
-        return self.shadows.tensor(values, result.dtype, like.device)
+        return self.shadows.tensor(values, of_result, like.device)
+
+    def _types(
+        self, func: Any, args: Any, name: str, inputs: tuple[Any, ...]
+    ) -> tuple[torch.dtype, torch.dtype]:
+        """Return the type of a result, and the one that torch computes in.
+
+        The elements are blank, but type and shape, and what torch refuses, are real. Of floats
+        they depend on no value, so torch is asked once.
+        """
+        looks = (func, name, *map(_look, args))
+        if None not in looks and (known := self._known_types.get(looks)) is not None:
+            return known
+        result = func(*map(self._blank_copy, args)).dtype
+        types = result, _common_type([self._blank_copy(x) for x in inputs])
+        if None not in looks:
+            self._known_types[looks] = types
+        return types
 
     def _blank_copy(self, x: Any) -> Any:
         if isinstance(x, Draw):

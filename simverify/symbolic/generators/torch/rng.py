@@ -163,7 +163,9 @@ class SymbolicTorch(TorchFunctionMode):
         self, tensor: torch.Tensor, lambd: float = 1.0, *, generator: Any = None
     ) -> torch.Tensor:
         stream, kind = self._stream(generator, tensor), _kind("exponential", tensor)
-        values = [self.source.exponential(stream, kind) / lambd for _ in range(tensor.numel())]
+        values = [self.source.exponential(stream, kind) for _ in range(tensor.numel())]
+        if lambd != 1:
+            values = [e / lambd for e in values]
         return self._in_place(tensor, draw_array(values, tuple(tensor.shape)))
 
     def _coins(self, probs: torch.Tensor, generator: Any) -> Any:

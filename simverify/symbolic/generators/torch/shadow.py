@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from simverify.symbolic.draws.in_arrays.arrays import draw_array, is_symbolic, settle
+from simverify.symbolic.draws.in_arrays.arrays import draw_array, is_symbolic, of_objects, settle
 from simverify.symbolic.draws.machine import BFloat16, to_bfloat16
 from simverify.symbolic.draws.scalars import Draw
 from simverify.symbolic.draws.several.winners import Winner, decided
@@ -83,9 +83,17 @@ class Shadows:
         if not is_symbolic(values):
             plain = settle(values) if isinstance(values, np.ndarray) else values
             return torch.as_tensor(np.asarray(plain)).to(dtype=dtype, device=device)
-        elements = values if isinstance(values, np.ndarray) else _scalar(values)
-        result = torch.full(elements.shape, _blank(dtype), dtype=dtype, device=device)
-        self.write(result, elements)
+        if not may_hold_winners(dtype):
+            if dtype is torch.bool:
+                raise TypeError(f"draws in a tensor of {dtype}")
+            values = decided(values)
+            if not is_symbolic(values):
+                return self.tensor(values, dtype, device)
+        shape = values.shape if isinstance(values, np.ndarray) else ()
+        result = torch.full(shape, _blank(dtype), dtype=dtype, device=device)
+        # It is new: nothing else sees its storage, and nothing has to be read from it.
+        cast = of_objects([element_of(x, dtype) for x in _flat(values)])
+        self._of[result.data_ptr()] = (result, cast)
         return result
 
     def write(self, tensor: torch.Tensor, values: Any) -> None:
@@ -98,23 +106,24 @@ class Shadows:
                 plain = settle(values) if isinstance(values, np.ndarray) else values
                 tensor.copy_(torch.as_tensor(np.asarray(plain)))
                 return
-            elements = self.make(tensor)
+            elements = self.make(tensor, read=False)
         kind = tensor.dtype
-        cast = [element_of(x, kind) for x in _flat(values)]
-        shape = values.shape if isinstance(values, np.ndarray) else ()
-        filled = np.empty(len(cast), dtype=object)
-        filled[:] = cast
-        elements[...] = filled.reshape(shape)
+        cast = of_objects([element_of(x, kind) for x in _flat(values)])
+        elements[...] = cast.reshape(values.shape if isinstance(values, np.ndarray) else ())
 
-    def make(self, tensor: torch.Tensor) -> Elements:
-        """Give a tensor a shadow, in which its numbers are so far."""
+    def make(self, tensor: torch.Tensor, *, read: bool = True) -> Elements:
+        """Give a tensor a shadow, in which its numbers are so far.
+
+        ``read``: whether its own are asked for; else they are about to be replaced.
+        """
         if not (tensor.is_floating_point() or may_hold_winners(tensor.dtype)):
             raise TypeError(f"draws in a tensor of {tensor.dtype}")
         storage = tensor.untyped_storage()
         count = storage.nbytes() // tensor.element_size()
-        whole = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(storage)
         objects = np.empty(count, dtype=object)
-        objects[:] = list(as_numpy(whole.reshape(-1)[:count])) if count else []
+        if count and (read or count != tensor.numel()):
+            whole = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(storage)
+            objects[:] = list(as_numpy(whole.reshape(-1)[:count]))
         self._of[storage.data_ptr()] = (tensor, objects)
         # Numbers that nobody can take for the elements'.
         tensor.detach().fill_(_blank(tensor.dtype))
@@ -188,12 +197,6 @@ def _flat(values: Any) -> "list[Any]":
         return [values]
     plain = values.view(np.ndarray).ravel()
     return plain.tolist() if plain.dtype == object else list(plain)
-
-
-def _scalar(x: Any) -> Elements:
-    array = np.empty((), dtype=object)
-    array[()] = x
-    return array
 
 
 def as_draws(elements: Elements) -> Any:
