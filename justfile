@@ -24,6 +24,11 @@ lint:
     .venv/bin/ruff check --fix .
     .venv/bin/ruff format .
 
+# Small changes to what decides, and which of them no test notices
+mutants:
+    .venv/bin/mutmut run
+    .venv/bin/mutmut results
+
 # The pages, into build/docs
 docs:
     {{python}} -m sphinx -W -b html docs build/docs

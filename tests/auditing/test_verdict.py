@@ -7,6 +7,7 @@ import pytest
 
 from simverify.auditing.exact.instances.core import is_core
 from simverify.auditing.exact.instances.made import instances_for
+from simverify.auditing.exact.judging.optimality import optimality_notes
 from simverify.auditing.exact.tier import ExactTier, examine
 from simverify.auditing.subject import load_subject
 from simverify.auditing.verdict import (
@@ -188,8 +189,13 @@ def test_the_reason_is_the_gravest(right):
     assert reason(found["not enumerable"]) == "cannot follow a call"
     late = found["stopped before the core is judged"]
     assert reason(late).startswith("the clock stopped it after 1 s and 1 of 3 instances")
-    assert "could not be told from rounding" in reason(found["one of two undecided"])
-    assert reason(found["a core instance left out"]).endswith(f"the budget on {large.name}")
+    late_too = ExactTier(judged=[judged] * 2, skipped=[large], aborted=2.5, late=[judged.model])
+    assert reason(late_too) == (
+        "the clock stopped it after 2.5 s and 2 of 4 instances, before those that a pass needs: "
+        "raise --seconds"
+    )
+    left_out = found["a core instance left out"]
+    assert reason(left_out) == f"more paths than the budget on {large.name}"
     assert reason(found["nothing judged"]) == "no instance could be run"
     assert why_open(late, sampled("PASS")) == reason(late)
     assert why_open(found["not enumerable"], sampled("INCONCLUSIVE")) == (
@@ -207,25 +213,41 @@ def test_the_reason_names_the_largest_mass_that_was_not_run(right):
         replace(judged, undecided=True, comparison=replace(judged.comparison, pruned=mass))
         for mass in (1e-7, 2e-5, 1e-6)
     ]
-    assert "mass 2.0e-05" in reason(ExactTier(judged=by_mass))
+    assert reason(ExactTier(judged=by_mass)) == (
+        "branches of mass 2.0e-05 could not be told from rounding"
+    )
 
 
 def test_notes_say_what_does_not_decide(right):
-    found = tiers(right)
-    _, large = right
-    optimal = sampled("PASS")
-    optimal.tier.optimality = "as many as the optimum"
-    failed = sampled("FAIL")
-    failed.tier.optimality = "as many as the optimum"
-    assert notes_of(found["a deviation"], None, 1e-9) == []
-    plain = notes_of(found["whole"], None, 1e-9)
-    assert notes_of(found["whole"], failed, 1e-9) == plain
-    assert notes_of(found["whole"], optimal, 1e-9) == [*plain, "sampled: as many as the optimum"]
-    (one,) = notes_of(ExactTier(skipped=[large]), None, 1e-9)
-    assert one.startswith(f"1 instance was left out for want of paths, of which the first is "
-                          f"{large.name}")  # fmt: skip
-    (two,) = notes_of(found["a core instance left out"], None, 1e-9)[len(plain) :]
-    assert two.startswith("2 instances were left out")
+    judged, large = right
+    core = judged.model
+    slow = replace(judged, comparison=replace(judged.comparison, expected_accepted=0.01))
+    (below,) = optimality_notes([slow], 1e-9)
+    left_out = f"left out for want of paths, of which the first is {large.name}: raise --max-paths"
+    lost = {"unrepeated": "1 path"}
+    notes = [
+        (ExactTier([judged]), []),
+        (ExactTier([slow]), [below]),
+        (ExactTier([slow], **lost), ["not counted: 1 path", below]),
+        (failing(slow), []),
+        (failing(slow, **lost), ["not counted: 1 path"]),
+        (ExactTier([judged], skipped=[large]), [f"1 instance was {left_out}"]),
+        (ExactTier([slow], skipped=[large, core]), [below, f"2 instances were {left_out}"]),
+        (ExactTier([judged], aborted=1.0, late=[large, core]), []),
+    ]
+    for tier, due in notes:
+        assert notes_of(tier, None, 1e-9) == due
+    assert notes_of(ExactTier([slow]), None, 1.0) == []
+
+
+def test_a_sampled_tier_that_found_nothing_says_how_far_from_optimal_the_rule_is(right):
+    tier = tiers(right)["whole"]
+    for column, said in (("PASS", ["sampled: as the optimum"]), ("FAIL", [])):
+        found = sampled(column)
+        found.tier.optimality = "as the optimum"
+        assert notes_of(tier, found, 1e-9) == said
+        found.tier.optimality = None
+        assert notes_of(tier, found, 1e-9) == []
 
 
 def test_findings_are_the_probes_first_and_warnings_are_none(right):
@@ -236,10 +258,18 @@ def test_findings_are_the_probes_first_and_warnings_are_none(right):
         "emits: emitted token 9",
     ]
     assert findings_of(found["not enumerable, with a warning"], (probe("warning"),)) == []
-    (line,) = findings_of(found["a deviation"], ())
-    assert line.startswith("the exact law on ")
-    assert "no rounding" not in line
-    judged = found["a deviation"].failure
-    lifted = replace(judged, held=replace(judged.held, lifted=True, dtype="bfloat16"))
-    (line,) = findings_of(failing(lifted), ())
-    assert line.endswith(", although computed in float64: no rounding of bfloat16")
+    other = Finding("random", "violation", "calls time.time")
+    stopped = failing(
+        found["a violation"].failure, not_enumerable=CannotEnumerate("a call", "", (other, other))
+    )
+    assert findings_of(stopped, ()) == ["emits: emitted token 9", "random: calls time.time"]
+
+
+def test_a_deviation_is_told_by_its_size(right):
+    off = tiers(right)["a deviation"].failure
+    off = replace(off, comparison=replace(off.comparison, tv=0.0312512))
+    said = f"the exact law on {off.model.name} differs from the target's by TV 0.0313"
+    assert findings_of(failing(off), ()) == [said]
+    lifted = replace(off, held=replace(off.held, lifted=True, dtype="bfloat16"))
+    why = ", although computed in float64: no rounding of bfloat16"
+    assert findings_of(failing(lifted), ()) == [said + why]

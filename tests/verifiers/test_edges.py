@@ -1,4 +1,4 @@
-"""The first number that a generator can draw, 0, accepts nothing that the target never emits."""
+"""The first and the last number that a generator can draw: 0 accepts nothing that p never emits."""
 
 import numpy as np
 import pytest
@@ -6,14 +6,15 @@ import pytest
 from simverify.verifiers import get_verifier
 
 
-class Zeros(np.random.Generator):
-    """A generator whose every uniform is 0."""
+class Always(np.random.Generator):
+    """A generator whose every uniform is the same."""
 
-    def __init__(self):
+    def __init__(self, uniform):
         super().__init__(np.random.PCG64(0))
+        self.uniform = uniform
 
     def random(self, *args, **kwargs):
-        return 0.0
+        return self.uniform
 
 
 P = np.array([[0.0, 0.5, 0.5]] * 3)
@@ -23,14 +24,14 @@ Q = np.array([[1 / 3, 1 / 3, 1 / 3]] * 2)
 @pytest.mark.parametrize("name", ["token", "block"])
 @pytest.mark.parametrize("drafts", [[0, 1], [0, 0], [1, 0]])
 def test_a_token_of_probability_zero_is_rejected_at_u_0(name, drafts):
-    emitted = get_verifier(name).rule(P, Q, np.array(drafts), Zeros())
+    emitted = get_verifier(name).rule(P, Q, np.array(drafts), Always(0.0))
     assert 0 not in emitted
     assert len(emitted) == drafts.index(0) + 1
 
 
 @pytest.mark.parametrize("name", ["token", "block"])
 def test_others_are_accepted_at_u_0(name):
-    emitted = get_verifier(name).rule(P, Q, np.array([1, 2]), Zeros())
+    emitted = get_verifier(name).rule(P, Q, np.array([1, 2]), Always(0.0))
     assert list(emitted[:2]) == [1, 2]
     assert len(emitted) == 3
 
@@ -40,4 +41,14 @@ def test_block_rejects_what_the_draft_cannot_have_drawn():
     p = np.array([[0.5, 0.25, 0.25]] * 3)
     q = np.array([[0.0, 0.5, 0.5], [1 / 3, 1 / 3, 1 / 3]])
     for second in range(3):
-        assert len(get_verifier("block").rule(p, q, np.array([0, second]), Zeros())) == 1
+        assert len(get_verifier("block").rule(p, q, np.array([0, second]), Always(0.0))) == 1
+
+
+@pytest.mark.parametrize("name", ["token", "block"])
+def test_a_token_that_rounding_alone_rejects_is_replaced_by_one_of_the_targets(name):
+    """p/q is the last number below 1, and so is u; there is no residual to draw from."""
+    last = 1 - 2**-53
+    p = np.array([[1.0, 0.0], [0.0, 1.0]])
+    p[0, 0] = last
+    q = np.array([[1.0, 0.0]])
+    assert get_verifier(name).rule(p, q, np.array([0]), Always(last)) == [0]

@@ -5,6 +5,7 @@ one after which nothing is known stands for its own probability alone. Two laws 
 on the coarsest partition that both know, so nothing is lost and nothing is spread out.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -57,7 +58,7 @@ class Tree:
         for i, token in enumerate(tokens):
             before = tokens[:i]
             if before in self.open:
-                return float("nan")
+                return math.nan
             out = inflow + self.ends.get(before, 0.0)
             inflow = out * float(self.row(before)[token]) if out else 0.0
         return inflow + self.through.get(tokens, 0.0)

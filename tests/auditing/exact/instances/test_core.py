@@ -2,8 +2,8 @@
 
 import pytest
 
-from simverify.auditing.exact.instances.core import CORE, is_core
-from simverify.auditing.exact.instances.made import battery, instances_for
+from simverify.auditing.exact.instances.core import CORE, is_core, is_small
+from simverify.auditing.exact.instances.made import SmallModel, battery, instances_for
 from simverify.auditing.exact.judging.diagnosis import _subject
 from simverify.auditing.exact.judging.examiner import Examiner
 from simverify.auditing.exact.tier import examine
@@ -24,6 +24,23 @@ def test_the_core_is_part_of_every_battery():
             # A rule that drafts itself has other instances of three drafts and three tokens.
             assert names >= (CORE if contract == "verify" else CORE - {"plain, V=3, gamma=3"})
     assert sum(map(is_core, battery(2, 3))) == len(CORE) - 1
+
+
+# Names of the core are small whatever their size; of others, what has three tokens and two drafts.
+SIZES = [
+    ("plain, V=3, gamma=3", 3, 3, True),
+    ("another", 3, 3, False),
+    ("another", 3, 2, True),
+    ("another", 2, 3, False),
+    ("another", 4, 2, False),
+    ("another", 4, 1, False),
+]
+
+
+@pytest.mark.parametrize(("name", "vocab", "gamma", "small"), SIZES)
+def test_small_instances_may_take_all_paths(name, vocab, gamma, small):
+    row = (1,) * vocab
+    assert is_small(SmallModel(name, gamma, (row,), (row,))) == small
 
 
 @pytest.mark.parametrize("contract", ["verify", "step"])

@@ -1,0 +1,119 @@
+"""Whom an examiner asks for the law on an instance, and what it hands on."""
+
+from dataclasses import replace
+
+import pytest
+
+import simverify.auditing.exact.judging.examiner as module
+from simverify.auditing.exact.generations.calls import Generation
+from simverify.auditing.exact.instances.made import SmallModel
+from simverify.auditing.exact.judging.examiner import Examiner, enumeration_of
+from simverify.auditing.subject import load_subject
+
+SUBJECT = load_subject("token")
+MODEL = SmallModel(
+    "mine", 2, ((3, 1), (1, 3)), ((1, 1), (2, 1)), earlier_calls=1, eos=1, prompt=(0, 0)
+)
+
+
+class Following:
+    """Stands for what follows a rule: notes that it was entered, left and released."""
+
+    def __init__(self):
+        self.said = []
+
+    def __enter__(self):
+        self.said.append("entered")
+        return self
+
+    def __exit__(self, *error):
+        self.said.append("left")
+
+    def release(self):
+        self.said.append("released")
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Calls that an examiner makes, in order: the name, what was given, and that by name."""
+    calls = []
+
+    def note(name, answer):
+        def called(*given, **named):
+            calls.append((name, given, named))
+            return answer() if callable(answer) else answer
+
+        monkeypatch.setattr(module, name, called)
+
+    note("compare_coins", "coins")
+    note("compare_blocks", "blocks")
+    note("compare_tokens", "tokens")
+    note("law_of_generation", "law")
+    note("enumeration_of", Following)
+    return calls
+
+
+def examiner(subject=SUBJECT, contract="verify", max_paths=99, known=None):
+    return Examiner(subject, contract, 1e-7, max_paths, known, leaves=5, enough=2e-7)
+
+
+BLOCKS = (SUBJECT.rule, MODEL, 2)
+LIMITS = {"tolerance": 1e-7, "max_paths": 99, "seconds": 3.0, "enough": 2e-7}
+
+
+def test_blocks_are_compared_within_what_is_set_up(asked):
+    known = Following()
+    assert examiner(known=known).compare(MODEL, 3.0) == "blocks"
+    assert asked == [("compare_blocks", (known, *BLOCKS), LIMITS)]
+    assert known.said == []
+
+
+@pytest.mark.parametrize(("is_set_up", "lift"), [(False, None), (False, "half"), (True, "half")])
+def test_what_is_not_set_up_is_followed_anew(asked, is_set_up, lift):
+    """Lifted code always: two that follow the same code would follow each other."""
+    known = Following() if is_set_up else None
+    assert examiner(known=known).compare(MODEL, 3.0, lift) == "blocks"
+    setting_up, (compared, (new, *given), named) = asked
+    assert setting_up == ("enumeration_of", (SUBJECT, "verify", 5, lift), {})
+    assert (compared, tuple(given), named) == ("compare_blocks", BLOCKS, LIMITS)
+    assert new.said == ["entered", "left"]
+    assert known is None or known.said == ["released"]
+
+
+def test_code_that_is_given_its_coins_is_not_followed(asked):
+    coins = replace(SUBJECT, coin_bits=24)
+    assert examiner(coins, known=Following()).compare(MODEL, 3.0) == "coins"
+    limits = {"bits": 24, "tolerance": 1e-7, "max_calls": 99}
+    assert asked == [("compare_coins", BLOCKS, limits)]
+
+
+@pytest.mark.parametrize(("max_paths", "most"), [(99, 99), (60_000, 4_000)])
+def test_of_a_step_rule_the_output_is_compared(monkeypatch, asked, max_paths, most):
+    monkeypatch.setattr(module, "StepEnumeration", Following)
+    known = Following()
+    assert examiner(SUBJECT, "step", max_paths, known).compare(MODEL, 3.0) == "tokens"
+    (name, (following, rule, generation), limits), (compared, (law, target), named) = asked
+    assert (name, following, rule) == ("law_of_generation", known, SUBJECT.rule)
+    assert generation == Generation(MODEL.target, MODEL.draft, 2, 3, (0, 0), 1, 1)
+    assert limits == {"max_paths": most, "seconds": 3.0, "enough": 2e-7}
+    assert (compared, law, named) == ("compare_tokens", "law", {"tolerance": 1e-7})
+    # After the prompt, and filled up with the token that ends it.
+    assert target((0,)).tolist() == MODEL.target((0, 0, 0)).tolist()
+    assert target((1,)).tolist() == target((1, 0)).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("contract", "name"), [("verify", "Enumeration"), ("step", "StepEnumeration")]
+)
+def test_a_step_rule_is_followed_over_its_calls(monkeypatch, contract, name):
+    made = []
+    for known in ("Enumeration", "StepEnumeration"):
+        monkeypatch.setattr(
+            module, known, lambda *given, known=known, **named: made.append((known, given, named))
+        )
+    enumeration_of(SUBJECT, contract)
+    enumeration_of(SUBJECT, contract, 5, "half")
+    assert made == [
+        (name, (SUBJECT.rule,), {"leaves": leaves, "lift": lift})
+        for leaves, lift in ((0, None), (5, "half"))
+    ]
