@@ -110,12 +110,8 @@ def stopped_words(run: AuditRun) -> str:
 
 def findings(run: AuditRun) -> list[str]:
     """Return what failed; the probes, which have lines of their own, where nothing else did."""
-    return list(run.findings[len(failed_probes(run)) :] or run.findings)
-
-
-def failed_probes(run: AuditRun) -> list[Probe]:
-    """Return the probes that failed the audit."""
-    return [probe for probe in run.probes if fatal(probe)]
+    others = [found for found in run.findings if found.kind != "probe"]
+    return [found.text for found in others or run.findings]
 
 
 def fatal(probe: Probe) -> bool:

@@ -30,10 +30,10 @@ def what_is_wrong(run: AuditRun) -> str:
         return f"it breaks its contract: {_sentence(run.breach.message)}"
     if tier is not None and tier.findings and tier.localisation is not None:
         return _sampled(tier)
-    probes = say.failed_probes(run)
-    if run.sampled is None and probes and len(probes) == len(run.findings):
+    probes = [probe for probe in run.probes if say.fatal(probe)]
+    if probes and all(found.kind == "probe" for found in run.findings):
         return f"it fails {say.count(len(probes), 'edge probe')}: {_sentence(probes[0].message)}"
-    return _sentence(run.findings[0] if run.findings else "it failed")
+    return _sentence(run.findings[0].text if run.findings else "it failed")
 
 
 def _sampled(tier: SampledTier) -> str:

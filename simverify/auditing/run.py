@@ -78,10 +78,7 @@ def audit(
             run = broken_document(changed, subject.name, chosen, settings, stamp())
         else:
             if changed:
-                findings = (*run.findings, changed)
-                run = msgspec.structs.replace(
-                    run, verdict="FAIL", findings=findings, inconclusive=None, refuted=()
-                )
+                run = _failed(run, doc.Finding(kind="process", text=changed))
     if watch.watched:
         run = _covered(run, watch, hints, settings)
     if noise.size:
@@ -101,14 +98,19 @@ def _covered(
     run = msgspec.structs.replace(run, coverage=found)
     if not (settings.strict_coverage and found.not_reached):
         return run
-    finding = f"not reached: {', '.join(where(missed) for missed in found.not_reached)}"
+    lines = ", ".join(where(missed) for missed in found.not_reached)
+    return _failed(run, doc.Finding(kind="coverage", text=f"not reached: {lines}"))
+
+
+def _failed(run: doc.AuditRun, finding: doc.Finding) -> doc.AuditRun:
+    """Return ``run`` as the FAIL that one more finding makes of it."""
     return msgspec.structs.replace(
         run, verdict="FAIL", findings=(*run.findings, finding), inconclusive=None, refuted=()
     )
 
 
 def broken_document(
-    finding: str, spec: str, contract: Contract, settings: AuditSettings, meta: doc.Meta
+    what: str, spec: str, contract: Contract, settings: AuditSettings, meta: doc.Meta
 ) -> doc.AuditRun:
     """Return the FAIL of code that broke the audit of it."""
     return doc.AuditRun(
@@ -121,7 +123,7 @@ def broken_document(
         tolerance=settings.tolerance or TOLERANCE["float64"],
         verdict="FAIL",
         tier="exact",
-        findings=(finding,),
+        findings=(doc.Finding(kind="process", text=what),),
         reproduce=settings.command(spec, contract),
         meta=meta,
         engine_path=settings.engine_path,

@@ -50,7 +50,7 @@ def is_whole(tier: ExactTier) -> bool:
     return bool(tier.judged) and tier.not_enumerable is None and not undecided and not core_left_out
 
 
-def needs_sampling(findings: list[str], tier: ExactTier, batch: int | None) -> bool:
+def needs_sampling(findings: list[doc.Finding], tier: ExactTier, batch: int | None) -> bool:
     """Whether the sampled tier decides: what was not enumerated, and rows of a batch together."""
     return not findings and (batch is not None or not is_whole(tier))
 
@@ -80,27 +80,34 @@ def why_open(tier: ExactTier, sampled: SampledAudit | None) -> str:
     return sampled.reason or "the promised power was not reached"
 
 
-def findings_of(tier: ExactTier, probes: tuple[doc.Probe, ...]) -> list[str]:
-    """What fails the audit, in words; the probes come first."""
-    lines = probe_findings(probes)
+def findings_of(tier: ExactTier, probes: tuple[doc.Probe, ...]) -> list[doc.Finding]:
+    """What fails the audit; the probes come first."""
+    found = probe_findings(probes)
     recorded = [f for judged in tier.failures for f in judged.comparison.findings]
     if tier.not_enumerable is not None:
         recorded += tier.not_enumerable.findings
-    lines += [f"{f.kind}: {f.message}" for f in recorded if f.severity == "violation"]
-    lines += [_deviation(judged) for judged in tier.failures if judged.deviates]
-    return list(dict.fromkeys(lines))
+    found += [
+        doc.Finding(kind="contract", text=f"{f.kind}: {f.message}")
+        for f in recorded
+        if f.severity == "violation"
+    ]
+    found += [_deviation(judged) for judged in tier.failures if judged.deviates]
+    return list(dict.fromkeys(found))
 
 
-def _deviation(judged: Judged) -> str:
+def _deviation(judged: Judged) -> doc.Finding:
     held = judged.held
     why = f", although computed in float64: no rounding of {held.dtype}" if held.lifted else ""
-    return (
-        f"the exact law on {judged.model.name} differs from the target's by TV "
-        f"{judged.comparison.tv:.3g}{why}"
+    return doc.Finding(
+        kind="law",
+        text=f"the exact law on {judged.model.name} differs from the target's by TV "
+        f"{judged.comparison.tv:.3g}{why}",
     )
 
 
-def verdict_of(findings: list[str], tier: ExactTier, sampled: SampledAudit | None) -> doc.Verdict:
+def verdict_of(
+    findings: list[doc.Finding], tier: ExactTier, sampled: SampledAudit | None
+) -> doc.Verdict:
     """PASS, FAIL or INCONCLUSIVE."""
     if findings or tier.failure is not None:
         return "FAIL"

@@ -155,6 +155,22 @@ class ClockStop(Struct, frozen=True):
     next: str
 
 
+class Finding(Struct, frozen=True):
+    """One thing that failed an audit.
+
+    ``kind``: a "probe" at the edges; a call that broke its "contract"; the exact "law", which is
+    not the target's; "tests" of the sampled tier; a "process" that code ended, or changed for
+    everyone; lines that no call reached, under strict "coverage". "other" where the file was
+    written before findings had kinds. ``text``: what failed, in words; ``str`` returns it.
+    """
+
+    kind: Literal["probe", "contract", "law", "tests", "process", "coverage", "other"]
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
 class SampledModel(Struct, frozen=True):
     """An instance of the sampled tier: the sizes, and what the run says of them.
 
@@ -195,7 +211,7 @@ class SampledTier(Struct, frozen=True):
     detectable: float | None
     certificate: Certificate | None
     optimality: str | None
-    findings: tuple[str, ...]
+    findings: tuple[Finding, ...]
     instances: tuple[SampledModel, ...]
     faults: NamedFaults | None = None
     localisation: Suspect | None = None
@@ -222,10 +238,10 @@ class AuditRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="audi
 
     ``tier``: what the verdict rests on. ``not_enumerable``: why code, or part of it, went to the
     sampled tier: which call, which line. ``inconclusive``: why there is no verdict. ``refuted``:
-    catalogued faults whose law differs from the one found. ``findings``: what failed, in words;
-    those of the probes that failed come first. ``dtype``: the coarsest precision that met a draw or
-    a probability, which sets the tolerance unless one was asked for. ``notes``: what does not
-    decide: how far from optimal, what was left out. ``batch``: blocks per call of batched code.
+    catalogued faults whose law differs from the one found. ``findings``: what failed. ``dtype``:
+    the coarsest precision that met a draw or a probability, which sets the tolerance unless one
+    was asked for. ``notes``: what does not decide: how far from optimal, what was left out.
+    ``batch``: blocks per call of batched code.
     ``trial``: one of the sampled tier to look at, where that is what failed. ``breach``: a call of
     the exact tier that broke its contract, where one did. ``rows``: the kind of rows that a failure
     of the exact tier needs, where that was found out. ``engine_path``: the checkout that an engine
@@ -254,7 +270,7 @@ class AuditRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="audi
     diagnosis: tuple[Diagnosis, ...] = ()
     refuted: tuple[str, ...] = ()
     probes: tuple[Probe, ...] = ()
-    findings: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     reproduce: str
     meta: Meta

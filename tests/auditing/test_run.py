@@ -4,6 +4,7 @@ import time
 import numpy as np
 import pytest
 from msgspec.structs import replace
+from support.audit_runs import finding
 from support.false_alarms import ALPHA
 
 from simverify.auditing.probes import run_probes
@@ -137,7 +138,7 @@ def test_misbehaviour_is_a_finding_and_never_a_pass(rule, monkeypatch):
     result = run(rule, settings=AuditSettings(gamma=1, vocab_size=2, seconds=4))
     assert result.verdict == "FAIL"
     assert result.findings
-    assert all("\n" not in finding for finding in result.findings)
+    assert all("\n" not in finding.text for finding in result.findings)
 
 
 def shortened(p, q, x, rng):
@@ -157,7 +158,7 @@ def test_a_broken_contract_is_shown_on_the_instance_and_draft_it_broke_on(rule, 
     breach = result.breach
     assert breach.instance.vocab_size == vocab
     assert len(breach.draft_tokens) == breach.instance.gamma == draft
-    assert any(breach.message in finding for finding in result.findings)
+    assert any(breach.message in finding.text for finding in result.findings)
     if rule is shortened:
         assert breach.draft_tokens[1] == 1
     texts = replay_breach(rule, "verify", breach)
@@ -180,11 +181,16 @@ def test_a_failure_of_a_probe_alone_says_what_failed():
     right = run(token, settings=AuditSettings(gamma=1, vocab_size=2))
     probe = Probe(name="output", outcome="violation", message="did not return")
     failed = replace(
-        right, verdict="FAIL", probes=(probe,), findings=("probe output: did not return",)
+        right,
+        verdict="FAIL",
+        probes=(probe,),
+        findings=(finding("probe", "probe output: did not return"),),
     )
     lines = audit_lines(failed)
     assert lines[lines.index("What failed:") + 1] == "  probe output: did not return"
-    other = replace(failed, findings=(*failed.findings, "raises: raised ValueError"))
+    other = replace(
+        failed, findings=(*failed.findings, finding("contract", "raises: raised ValueError"))
+    )
     assert "  probe output: did not return" not in audit_lines(other)
 
 
@@ -359,7 +365,7 @@ def test_a_constant_seed_is_said_in_words():
         return token(p, q, x, np.random.default_rng(42))
 
     result = run(seeded, settings=AuditSettings(gamma=1, vocab_size=2))
-    (finding,) = [x for x in result.findings if x.startswith("constant-seed")]
+    (finding,) = [x.text for x in result.findings if x.text.startswith("constant-seed")]
     assert "a numpy Generator is seeded with the constant 42 inside the call" in finding
     assert "test_run.py:" in finding
 

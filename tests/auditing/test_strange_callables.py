@@ -159,8 +159,8 @@ def test_wrong_ones_fail_in_words(name):
     rule, words = WRONG[name]
     run = audit(Subject("mine", rule, None), "verify", SMALL)
     assert run.verdict == "FAIL"
-    assert any(words in finding for finding in run.findings), run.findings
-    assert all(finding.isprintable() for finding in run.findings)
+    assert any(words in finding.text for finding in run.findings), run.findings
+    assert all(finding.text.isprintable() for finding in run.findings)
 
 
 @pytest.mark.parametrize("name", ["a tuple", "a generator", "device"])
@@ -216,7 +216,7 @@ def test_what_it_replaces_for_everybody_is_a_finding(name, where):
     else:
         run = supervised_audit(lambda: subject, "verify", SMALL, spec="mine")
     assert run.verdict == "FAIL"
-    found = [text for text in run.findings if text.startswith("shared-modules: replaces ")]
+    found = [x.text for x in run.findings if x.text.startswith("shared-modules: replaces ")]
     assert found == [f"shared-modules: replaces {name} for the whole process"]
     after = sys.modules, vars(np), vars(builtins), vars(random)
     for old, new in zip(before, after, strict=True):
@@ -229,7 +229,9 @@ def test_what_it_replaces_while_it_is_loaded_is_a_finding_where_it_stops_the_aud
         return Subject("mine", token, None)
 
     run = supervised_audit(load, "verify", SMALL, spec="mine")
-    assert run.findings == ("shared-modules: replaces numpy.array for the whole process",)
+    (found,) = run.findings
+    assert found.kind == "process"
+    assert found.text == "shared-modules: replaces numpy.array for the whole process"
     assert np.array is not None
 
 

@@ -21,6 +21,7 @@ from simverify.auditing.verdict import (
     why_open,
 )
 from simverify.results import ClockStop, Probe
+from simverify.results import Finding as Failure
 from simverify.symbolic import CannotEnumerate, Finding
 
 TABLE = """
@@ -119,7 +120,7 @@ def sampled(column):
     """What the sampled tier says; None where it was not asked."""
     if column == "not sampled":
         return None
-    findings = ("tests: P-value 1e-30",) if column == "FAIL" else ()
+    findings = (Failure(kind="tests", text="G2: p = 1e-30"),) if column == "FAIL" else ()
     why = "the budget ends in the pilot" if column == "INCONCLUSIVE" else None
     return SimpleNamespace(verdict=column, reason=why, tier=SimpleNamespace(findings=findings))
 
@@ -254,22 +255,25 @@ def test_findings_are_the_probes_first_and_warnings_are_none(right):
     found = tiers(right)
     strict = probe("warning, strict")
     assert findings_of(found["a violation"], (strict, probe("ok"))) == [
-        "probe inputs: seen",
-        "emits: emitted token 9",
+        Failure(kind="probe", text="probe inputs: seen"),
+        Failure(kind="contract", text="emits: emitted token 9"),
     ]
     assert findings_of(found["not enumerable, with a warning"], (probe("warning"),)) == []
     other = Finding("random", "violation", "calls time.time")
     stopped = failing(
         found["a violation"].failure, not_enumerable=CannotEnumerate("a call", "", (other, other))
     )
-    assert findings_of(stopped, ()) == ["emits: emitted token 9", "random: calls time.time"]
+    assert findings_of(stopped, ()) == [
+        Failure(kind="contract", text="emits: emitted token 9"),
+        Failure(kind="contract", text="random: calls time.time"),
+    ]
 
 
 def test_a_deviation_is_told_by_its_size(right):
     off = tiers(right)["a deviation"].failure
     off = replace(off, comparison=replace(off.comparison, tv=0.0312512))
     said = f"the exact law on {off.model.name} differs from the target's by TV 0.0313"
-    assert findings_of(failing(off), ()) == [said]
+    assert findings_of(failing(off), ()) == [Failure(kind="law", text=said)]
     lifted = replace(off, held=replace(off.held, lifted=True, dtype="bfloat16"))
     why = ", although computed in float64: no rounding of bfloat16"
-    assert findings_of(failing(lifted), ()) == [said + why]
+    assert findings_of(failing(lifted), ()) == [Failure(kind="law", text=said + why)]

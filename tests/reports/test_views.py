@@ -4,6 +4,7 @@ from xml.etree import ElementTree
 
 import pytest
 from msgspec.structs import replace
+from support.audit_runs import finding
 from support.pages.html_page import check
 from support.pages.report_runs import example
 
@@ -186,8 +187,9 @@ def test_a_sampled_failure_says_where_and_shows_a_trial(sampled):
         instance=example("faulty-block").counterexample.instance, number=0, pilot=False,
         trial=12345, emitted=(1, 0), why="it emits a token of probability 0",
     )  # fmt: skip
-    tier = replace(sampled.sampled, localisation=SUSPECT, findings=("G2: p = 1e-20",))
-    run = replace(sampled, verdict="FAIL", sampled=tier, trial=trial, findings=("G2: p = 1e-20",))
+    found = (finding("tests", "G2: p = 1e-20"),)
+    tier = replace(sampled.sampled, localisation=SUSPECT, findings=found)
+    run = replace(sampled, verdict="FAIL", sampled=tier, trial=trial, findings=found)
     text = words(run)
     for part in (
         "Do not ship it: its output does not follow the target model: the token that it draws "
@@ -205,7 +207,7 @@ def test_a_broken_contract_is_shown_with_its_call_and_its_rows(tokens):
     message = "raised IndexError: index 2 is out of bounds, at mine.py:7"
     run = replace(
         example("faulty-block"), counterexample=None, localisation=None, diagnosis=(),
-        findings=(f"raised: {message}",),
+        findings=(finding("contract", f"raised: {message}"),),
         breach=Breach(instance=instance, draft_tokens=tokens, message=message),
     )  # fmt: skip
     assert report_of(run).ruling == f"Do not ship it: it breaks its contract: {message}."

@@ -8,6 +8,7 @@ from simverify.results import (
     Counterexample,
     Diagnosis,
     ExactInstance,
+    Finding,
     Instance,
     Localisation,
     Meta,
@@ -18,6 +19,12 @@ from simverify.results import (
 META = Meta(
     version="0", started="", seconds=0.0, machine="", python="", threads=1, timings=()
 )  # fmt: skip
+
+
+def finding(kind, text):
+    """A finding of an audit."""
+    return Finding(kind=kind, text=text)
+
 
 FAILED_INSTANCE = ExactInstance(
     name="plain",
@@ -77,7 +84,7 @@ FAILED = AuditRun(
     diagnosis=(Diagnosis(fault="reused-uniform", distance=1e-16),),
     refuted=(),
     probes=(),
-    findings=("the exact law on found differs",),
+    findings=(finding("law", "the exact law on found differs"),),
     notes=(),
     reproduce="simverify audit my_sampler.py:verify --contract verify --seed 7",
     meta=META,

@@ -9,7 +9,7 @@ from simverify.auditing.probes import run_probes
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Contract, Subject
 from simverify.errors import UsageError
-from simverify.results import Probe
+from simverify.results import Finding, Probe
 
 
 def probes_of(
@@ -38,9 +38,13 @@ def probes_of(
     return tuple(replace(probe, failed=probe.outcome in fatal) for probe in probes)
 
 
-def probe_findings(probes: Sequence[Probe]) -> list[str]:
-    """What the probes that failed the audit found, in words."""
-    return [f"probe {probe.name}: {probe.message}" for probe in probes if probe.failed]
+def probe_findings(probes: Sequence[Probe]) -> list[Finding]:
+    """What the probes that failed the audit found."""
+    return [
+        Finding(kind="probe", text=f"probe {probe.name}: {probe.message}")
+        for probe in probes
+        if probe.failed
+    ]
 
 
 def _signature_iv(subject: Subject) -> None:

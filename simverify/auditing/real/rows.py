@@ -9,6 +9,7 @@ from simverify.auditing.exact.judging.precision import TOLERANCE
 from simverify.auditing.probes.subject import probe_findings, probes_of
 from simverify.auditing.process.quiet import global_generators, quiet
 from simverify.auditing.real.calls import Kept
+from simverify.auditing.sampled.documents import tests_findings
 from simverify.auditing.sampled.emissions import Misuse
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Contract, Subject
@@ -95,9 +96,11 @@ def _document(
     broken: str | None,
     meta: doc.Meta,
 ) -> doc.AuditRun:
-    findings = probe_findings(probes)
-    tier_findings = (broken,) if broken is not None else judged.findings if judged else ()
-    findings += tier_findings
+    if broken is not None:
+        of_tier = [doc.Finding(kind="contract", text=broken)]
+    else:
+        of_tier = tests_findings(judged.findings if judged else ())
+    findings = probe_findings(probes) + of_tier
     short = judged is not None and judged.detectable > settings.detect
     verdict: doc.Verdict = "FAIL" if findings else "INCONCLUSIVE" if short else "PASS"
     bound = None
@@ -119,7 +122,7 @@ def _document(
         detectable=instance.detectable,
         certificate=bound,
         optimality=None if judged is None else kept.optimality,
-        findings=tuple(tier_findings),
+        findings=tuple(of_tier),
         instances=(instance,),
         faults=None if judged is None else faults_document(judged.named),
         localisation=None if judged is None else suspect_document(judged.located),

@@ -1,6 +1,6 @@
 """What a sampled run says of each instance it ran on: its size, its promise, its bound."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from simverify import results, stats
 from simverify.auditing.sampled.judge import Judgement, certificate
@@ -21,6 +21,11 @@ def worst(bounds: Sequence[stats.Certificate], delta: float) -> results.Certific
     return results.Certificate(
         bound=largest.bound, delta=delta, method=largest.method, assumption=largest.assumption
     )
+
+
+def tests_findings(texts: Iterable[str]) -> list[results.Finding]:
+    """Return what the sampled tier's tests found as findings of the audit."""
+    return [results.Finding(kind="tests", text=text) for text in texts]
 
 
 def sampled_models(

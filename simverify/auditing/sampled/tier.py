@@ -17,7 +17,7 @@ from simverify import results
 from simverify.auditing.exact.generations.enumerate import takes_step_arguments
 from simverify.auditing.process.quiet import global_generators
 from simverify.auditing.replay.trial_choice import chosen, misused
-from simverify.auditing.sampled.documents import certificates, sampled_models, worst
+from simverify.auditing.sampled.documents import certificates, sampled_models, tests_findings, worst
 from simverify.auditing.sampled.emissions import KeptDraw, Misuse, TimeUp
 from simverify.auditing.sampled.judge import Judgement, Spending, by_slot, judge
 from simverify.auditing.sampled.plan import Plan, asked, make_plan, whole_batches
@@ -191,8 +191,9 @@ class _Run:
         *,
         misuse: Misuse | None = None,
     ) -> SampledAudit:
-        findings = [] if misuse is None else [str(misuse)]
-        findings += [finding for j in judged for finding in j.findings]
+        findings = tests_findings(text for j in judged for text in j.findings)
+        if misuse is not None:
+            findings.insert(0, results.Finding(kind="contract", text=str(misuse)))
         if reason is None and not findings:
             reason = self._short(judged)
         verdict: results.Verdict = "FAIL" if findings else "INCONCLUSIVE" if reason else "PASS"

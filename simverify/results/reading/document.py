@@ -13,6 +13,7 @@ from simverify.names import clean
 from simverify.results import AuditRun, CompareRun, Document, OutputRun, PlanRun, SelfTestRun
 from simverify.results.reading.consistent import check_consistent
 from simverify.results.reading.not_json import not_finite
+from simverify.results.reading.older import with_kinds
 
 
 def document_text(run: Document) -> str:
@@ -27,13 +28,28 @@ def read_document(path: Path) -> Document:
     """
     try:
         data = path.read_bytes()
-        document: Document = msgspec.json.decode(data, type=Document)
+        document = decode(data)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     except msgspec.DecodeError as error:
         why = clean(next(not_finite(data), str(error)))
         raise UsageError(f"{path} is not a result document of this version: {why}") from None
     check_consistent(document, str(path))
+    return document
+
+
+def decode(data: bytes) -> Document:
+    """Return the document in ``data``, which may be older than the kinds of findings.
+
+    Raises ``msgspec.DecodeError`` if it is broken or of another version.
+    """
+    try:
+        document: Document = msgspec.json.decode(data, type=Document)
+    except msgspec.ValidationError:
+        older = msgspec.json.decode(data)
+        if not (isinstance(older, dict) and older.get("command") == "audit"):
+            raise
+        document = msgspec.convert(with_kinds(older), Document)
     return document
 
 

@@ -56,7 +56,7 @@ def _judged(part: Lossless | Acceptance, detect: float, where: str) -> Iterator[
 def _audit(run: AuditRun) -> Iterator[str]:
     if run.sampled is not None:
         yield from _tests(run.sampled.tests, run.sampled.findings, "sampled")
-        missing = [x for x in run.sampled.findings if x not in run.findings]
+        missing = [x.text for x in run.sampled.findings if x not in run.findings]
         if missing:
             yield f"findings has no {missing[0]!r}: expected it, as in sampled.findings"
     if run.verdict == "FAIL":
@@ -108,7 +108,7 @@ def _self_test(run: SelfTestRun) -> Iterator[str]:
     yield from _verdict("verdict", run.verdict, due, "by its results")
 
 
-def _tests(tests: Sequence[Test], findings: Sequence[str], where: str) -> Iterator[str]:
+def _tests(tests: Sequence[Test], findings: Sequence[object], where: str) -> Iterator[str]:
     for k, test in enumerate(tests):
         rejected = test.log_pvalue is None or test.log_pvalue < math.log(test.alpha)
         if test.rejected != rejected:

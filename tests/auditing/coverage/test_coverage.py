@@ -217,7 +217,8 @@ def test_strict_coverage_fails_what_was_not_reached_and_passes_what_was():
     strict = AuditSettings(gamma=2, vocab_size=3, strict_coverage=True)
     run = audit(Subject("guarded", guarded, None), "verify", strict)
     assert run.verdict == "FAIL"
-    assert run.findings[-1].startswith("not reached: ")
+    assert run.findings[-1].kind == "coverage"
+    assert run.findings[-1].text.startswith("not reached: ")
     assert "--strict-coverage" in run.reproduce
     # Negative control: code that every audit runs whole.
     assert audit(Subject("token", token, None), "verify", strict).verdict == "PASS"

@@ -170,7 +170,7 @@ def test_a_broken_contract_fails(rule, contract, says, monkeypatch):
     monkeypatch.setattr("simverify.auditing.real.rows.probes_of", lambda *_: ())
     found = audited(rule, contract)
     assert found.verdict == "FAIL"
-    assert any(says in finding for finding in found.sampled.findings)
+    assert any(says in finding.text for finding in found.sampled.findings)
     assert found.sampled.samples == 0
 
 
@@ -185,7 +185,8 @@ def test_a_call_that_hangs_is_ended(monkeypatch):
 
     for contract in ("verify", "step"):
         (finding,) = audited(hanging, contract).findings
-        assert finding == "hangs: did not return within 0.1 s"
+        assert finding.kind == "contract"
+        assert str(finding) == "hangs: did not return within 0.1 s"
 
 
 def test_code_that_hangs_a_probe_is_not_called_further(monkeypatch):

@@ -36,7 +36,7 @@ def test_coins_of_some_calls_before_fail_by_that_lag(lag):
         Again(lag), "verify", instances=(INSTANCE,), seed=7, alpha=ALPHA, detect=0.03
     )
     assert result.verdict == "FAIL"
-    assert all(f"calls {lag} apart" in finding for finding in result.tier.findings)
+    assert all(f"calls {lag} apart" in finding.text for finding in result.tier.findings)
 
 
 def drawn(rng, n, lag=0):

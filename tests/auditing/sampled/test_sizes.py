@@ -79,7 +79,7 @@ def test_a_fault_of_one_size_or_kind_of_row_fails(name):
     alpha = AuditSettings.alpha * len(COARSE) / len(INSTANCES)
     result = sample_callable(wrong, "verify", instances=COARSE, seed=7, alpha=alpha)
     assert result.verdict == "FAIL"
-    assert all(finding.startswith(where) for finding in result.tier.findings)
+    assert all(finding.text.startswith(where) for finding in result.tier.findings)
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -114,7 +114,7 @@ def test_the_whole_audit_of_such_code_fails():
     wrong, where = FAULTS["V above 5, bonus"]
     run = audit(Subject("mine", wrong, None), "verify", SETTINGS)
     assert (run.verdict, run.tier) == ("FAIL", "sampled")
-    assert any(where in finding for finding in run.findings)
+    assert any(where in finding.text for finding in run.findings)
 
 
 # -- the instances -------------------------------------------------------------------------

@@ -68,7 +68,7 @@ def test_a_target_of_temperature_zero_needs_no_counts():
     # So much off the support is seen once with power .9; a call emits one to three tokens.
     assert 1 / 3 < result.tier.detectable * result.tier.samples / np.log(10) < 1
     wrong = audit(lambda p, q, x, rng: [int(x[0])], instances=instances)
-    assert "support, position 1: token" in wrong.tier.findings[0]
+    assert "support, position 1: token" in wrong.tier.findings[0].text
 
 
 # -- wrong rules ---------------------------------------------------------------------------
@@ -105,8 +105,8 @@ def test_a_lossy_rule_is_named_by_its_acceptance():
         return [*draft_tokens, int(rng.choice(target_probs.shape[1], p=target_probs[-1]))]
 
     findings = audit(greedy).tier.findings
-    assert any("lossy: Pr(tau >= " in finding for finding in findings)
-    assert any("support" in finding for finding in findings)
+    assert any("lossy: Pr(tau >= " in finding.text for finding in findings)
+    assert any("support" in finding.text for finding in findings)
 
 
 class EverySecond:
@@ -125,7 +125,7 @@ class EverySecond:
 def test_calls_that_share_a_stream_fail_by_the_pairs_alone(phase):
     result = audit(EverySecond(phase))
     assert result.verdict == "FAIL"
-    assert all("consecutive calls" in finding for finding in result.tier.findings)
+    assert all("consecutive calls" in finding.text for finding in result.tier.findings)
 
 
 def batched(pick):
@@ -153,7 +153,7 @@ def test_a_batch_passes():
 def test_rows_that_share_a_stream_fail_by_their_lag(pick, lag):
     result = audit(batched(pick), batch=8, instances=SMALL)
     assert result.verdict == "FAIL"
-    assert all(f"batch rows {lag} apart" in finding for finding in result.tier.findings)
+    assert all(f"batch rows {lag} apart" in finding.text for finding in result.tier.findings)
 
 
 # -- optimality, apart ---------------------------------------------------------------------
@@ -229,18 +229,18 @@ def raises(*arguments):
 def test_garbage_is_a_finding(rule, finding):
     result = audit(rule, instances=SMALL)
     assert result.verdict == "FAIL"
-    assert finding in result.tier.findings[0]
+    assert finding in result.tier.findings[0].text
 
 
 def test_a_hanging_call_is_a_finding():
     result = audit(hangs, seconds=1.0)
     assert result.verdict == "FAIL"
-    assert "hangs" in result.tier.findings[0]
+    assert "hangs" in result.tier.findings[0].text
 
 
 def test_a_batch_of_the_wrong_length_is_a_finding():
     result = audit(lambda p, q, x, rng: [[0]], batch=4, instances=SMALL)
-    assert "a call of 4 rows" in result.tier.findings[0]
+    assert "a call of 4 rows" in result.tier.findings[0].text
 
 
 def test_interruption_passes_through_and_global_generators_are_put_back():

@@ -56,8 +56,9 @@ def test_a_process_that_dies_is_a_finding(command, tmp_path, rules):
     assert command("audit", "rules.py:leaving", *SMALL, "--json", "run.json", "--quiet") == 1
     run = document(tmp_path / "run.json")
     (finding,) = run["findings"]
-    assert "segmentation fault" in finding
-    assert finding.endswith("in a block of real models")
+    assert finding["kind"] == "process"
+    assert "segmentation fault" in finding["text"]
+    assert finding["text"].endswith("in a block of real models")
     assert run["reproduce"].startswith("simverify audit rules.py:leaving --target tiny-llama")
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from support.audit_runs import COUNTEREXAMPLE, FAILED, PASSED, words
+from support.audit_runs import COUNTEREXAMPLE, FAILED, PASSED, finding, words
 
 from simverify.reports.audit.facts import audit_ruling
 from simverify.reports.audit.failure import audit_lines, verdict_lines
@@ -68,7 +68,13 @@ def test_notes_follow_the_verdict():
 
 
 def test_code_that_took_its_process_down_has_no_law():
-    run = replace(FAILED, instances=(), paths=0, counterexample=None, findings=("ends it",))
+    run = replace(
+        FAILED,
+        instances=(),
+        paths=0,
+        counterexample=None,
+        findings=(finding("process", "ends it"),),
+    )
     text = words(run)
     assert "no law was computed: the code did not get so far" in text
     assert "not followed" not in text
@@ -102,8 +108,12 @@ def test_probes_with_one_message_share_a_line_and_are_not_told_twice():
         probe("zero rows", "warning", "emitted token 2"),
         probe("inputs", "ok", "bytes compared"),
     )
-    told = ("probe u = 0: raised ValueError: boom", "probe p = q: raised ValueError: boom")
-    text = words(replace(FAILED, probes=probes, findings=(*told, "too-many: 9 tokens")))
+    told = tuple(
+        finding("probe", f"probe {name}: raised ValueError: boom") for name in ("u = 0", "p = q")
+    )
+    text = words(
+        replace(FAILED, probes=probes, findings=(*told, finding("contract", "too-many: 9 tokens")))
+    )
     assert text.count("boom") == 1
     # Where nothing else failed they are what failed.
     alone = words(replace(FAILED, probes=probes, findings=told))
@@ -116,7 +126,9 @@ def test_probes_with_one_message_share_a_line_and_are_not_told_twice():
 
 def test_a_warning_that_failed_under_strict_probes_says_so():
     probes = (probe("u = 0", "warning", "accepted p = 0", failed=True),)
-    strict = replace(FAILED, probes=probes, findings=("probe u = 0: accepted p = 0",))
+    strict = replace(
+        FAILED, probes=probes, findings=(finding("probe", "probe u = 0: accepted p = 0"),)
+    )
     assert "warning, strict: accepted p = 0" in words(strict)
 
 
@@ -157,7 +169,7 @@ def test_lines_fit_and_cannot_move_the_cursor(spec, message, paths, path):
     run = replace(
         FAILED,
         spec=spec,
-        findings=(message,),
+        findings=(finding("contract", message),),
         probes=(probe(message, "violation", message),),
         paths=paths,
         not_enumerable=message,
@@ -185,6 +197,8 @@ def test_ten_million_characters_are_cut_and_counted():
 @pytest.mark.parametrize("field", ["findings", "notes", "probes"])
 def test_thousands_of_entries_are_cut_and_counted(field):
     entries = [f"entry {i} " + "x" * (i % 300) for i in range(5000)]
+    if field == "findings":
+        entries = [finding("contract", entry) for entry in entries]
     if field == "probes":
         entries = [probe(f"no {i}", "violation", entry) for i, entry in enumerate(entries)]
     lines = audit_lines(replace(FAILED, **{field: tuple(entries)}), verbose=True)

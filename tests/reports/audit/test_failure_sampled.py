@@ -2,7 +2,7 @@
 
 import pytest
 from msgspec.structs import replace
-from support.audit_runs import PASSED, SAMPLED_ON, STARVED, words
+from support.audit_runs import PASSED, SAMPLED_ON, STARVED, finding, words
 
 from simverify.battery.localise import PARTS
 from simverify.reports.audit.facts import audit_ruling
@@ -71,7 +71,7 @@ def test_sampled_tests_say_what_they_refute_and_where_they_point():
         passed,
         verdict="FAIL",
         sampled=replace(STARVED.sampled, faults=best, localisation=place),
-        findings=("transitions: p = 1e-12",),
+        findings=(finding("tests", "transitions: p = 1e-12"),),
     )
     assert all(len(line) <= 80 for line in audit_lines(failed))
     assert "localised: bonus; the bonus slot alone deviates" in words(failed)
@@ -82,14 +82,14 @@ def failed(part, fault=None, explains=None, **changes):
     """A sampled failure that points at ``part`` and looks like ``fault``."""
     best = fault and FaultAtStrength(fault=fault, strength=1.0, log_evalue=40.0)
     faults = NamedFaults(refuted=(), not_refuted=(), beta=1e-3, best=best, explains=explains)
-    finding = "compact, gamma=3: named faults, at any time: p = 1e-9"
+    rejected = finding("tests", "compact, gamma=3: named faults, at any time: p = 1e-9")
     tier = replace(
         STARVED.sampled,
         faults=faults,
-        findings=(finding,),
+        findings=(rejected,),
         localisation=Suspect(part=part, position=None, why="as the tests say"),
     )
-    run = replace(STARVED, verdict="FAIL", sampled=tier, findings=(finding,))
+    run = replace(STARVED, verdict="FAIL", sampled=tier, findings=(rejected,))
     return replace(run, **changes)
 
 
@@ -122,14 +122,18 @@ def failed(part, fault=None, explains=None, **changes):
             "its output does not follow the target model; no part of it alone explains that.",
         ),
         (
-            failed(None, sampled=None, findings=("hangs: no answer for 30 s, in a first call",)),
+            failed(
+                None,
+                sampled=None,
+                findings=(finding("process", "hangs: no answer for 30 s, in a first call"),),
+            ),
             "hangs: no answer for 30 s, in a first call.",
         ),
         (
             failed(
                 None,
                 sampled=None,
-                findings=("probe u = 0: emitted token 9",),
+                findings=(finding("probe", "probe u = 0: emitted token 9"),),
                 probes=(Probe(name="u = 0", outcome="violation", message="emitted token 9"),),
             ),
             "it fails 1 edge probe: emitted token 9.",

@@ -5,7 +5,7 @@ import time
 
 import pytest
 from msgspec.structs import replace
-from support.audit_runs import STARVED
+from support.audit_runs import STARVED, finding
 from support.pages.report_runs import FOLDER, example
 
 from simverify.errors import UsageError
@@ -180,9 +180,10 @@ def test_a_name_in_a_complaint_is_bounded_and_moves_no_cursor(complaint):
 
 def test_findings_of_the_sampled_tier_are_findings_of_the_audit():
     test = example(COMPARISON).results[0].lossless.tests[0]
-    tier = replace(STARVED.sampled, findings=("G2: p = 1e-30",))
+    tier = replace(STARVED.sampled, findings=(finding("tests", "G2: p = 1e-30"),))
     assert list(verdict_complaints(STARVED)) == []
-    failed = replace(STARVED, verdict="FAIL", inconclusive=None, findings=("other",), sampled=tier)
+    other = (finding("tests", "other"),)
+    failed = replace(STARVED, verdict="FAIL", inconclusive=None, findings=other, sampled=tier)
     assert list(verdict_complaints(failed)) == [
         "findings has no 'G2: p = 1e-30': expected it, as in sampled.findings"
     ]

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from simverify.results import Bounds, Decoding, Document, Latency, Paired
 from simverify.results.reading.document import read_document
 
-FOLDER = Path(__file__).parents[2] / "reports" / "examples"
+FOLDER = Path(__file__).parents[3] / "reports" / "examples"
 
 HOSTILE = (
     "<script>alert(1)</script>\x1b[31m\u202e\u0000\"'`|*_[x](http://a.example) @octo ]]> ${{x}}"
@@ -84,13 +84,13 @@ def hostile_runs():
     audit = msgspec.to_builtins(example("faulty-block"))
     audit["spec"] += HOSTILE
     audit["notes"] = [HOSTILE + "x" * 10_000_000] * 2
-    audit["findings"] = [HOSTILE] * 500
+    audit["findings"] = [{"kind": "law", "text": HOSTILE}] * 500
     yield msgspec.convert(audit, Document)
 
 
 _FREE = {"spec", "name", "model", "verifier", "message", "words", "deviation", "method", "scope",
          "assumption", "fault", "why", "machine", "started", "version", "order", "reproduce",
-         "not_enumerable", "inconclusive", "test", "measure", "dtype"}  # fmt: skip
+         "not_enumerable", "inconclusive", "test", "measure", "dtype", "text"}  # fmt: skip
 _LISTS = {"findings", "notes", "refuted", "not_refuted"}
 _CHOSEN = {"enumeration", "closed-form", "dp", "rao-blackwell", "paths", "tree law", "block",
            "coupling"}  # fmt: skip
