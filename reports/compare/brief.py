@@ -6,7 +6,7 @@ from simverify.reports.audit.found import count
 from simverify.reports.compare.decoded import bound_words
 from simverify.reports.compare.words import counted
 from simverify.reports.words import listed
-from simverify.results import CompareResult, CompareRun, ModelInfo
+from simverify.results import ANY_DEVIATION, CompareResult, CompareRun, ModelInfo
 
 MOST_LINES = 2
 
@@ -15,7 +15,6 @@ _RESTS_ON = {
     "sampled": "sampled: its compiled code passed every test",
     "output": "output: the tokens that it emitted passed every test",
 }
-_PLAIN = "mean one-token TV"
 
 
 def under(run: CompareRun, model: ModelInfo, rows: Sequence[CompareResult]) -> list[str]:
@@ -65,7 +64,9 @@ def _ruling(run: CompareRun) -> str:
 
 def _limits(run: CompareRun) -> str:
     """Say where a deviation is promised to be found only if it has a certain shape."""
-    shaped = dict.fromkeys(row.model for row in run.results if row.lossless.deviation != _PLAIN)
+    shaped = dict.fromkeys(
+        row.model for row in run.results if row.lossless.deviation != ANY_DEVIATION
+    )
     if not shaped:
         return ""
     return f" (on {listed(shaped, 3, 24)}: of the shapes that --verbose names)"

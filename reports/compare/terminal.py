@@ -37,8 +37,9 @@ def print_comparison(run: CompareRun, console: Console, *, verbose: bool = False
         if verbose:
             _print_basis(run, model, rows, console)
         else:
+            failed = any(row.verdict == "FAIL" for row in rows)
             for words in under(run, model, rows):
-                console.print(line(words, STYLE["FAIL"] if words.startswith("FAIL") else "dim"))
+                console.print(line(words, STYLE["FAIL"] if failed else "dim"))
         if any(row.calls for row in rows):
             console.print(_calls_table(rows))
             if any(entry.exact is None for row in rows for entry in row.calls):

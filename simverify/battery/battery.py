@@ -25,8 +25,6 @@ from simverify.battery.naming import ratio_tests
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-DEVIATION = "mean one-token TV"
-
 RARE_BELOW = 0.01
 """Tokens below this probability are the tail that the score bank counts."""
 

@@ -32,8 +32,9 @@ def judge_output(found: Features, alpha: float) -> Judgement:
         stats.pit_ks(bins, alpha=_each(alpha), name=f"PIT in {order} order")
         for order, bins in zip(_ORDERS, found.pits, strict=True)
     ]
-    tests = [gate.test, *pits, *feature_scores(found, shares["scores"])]
-    tests += feature_pairs(found, shares["pairs"])
+    alone = [gate.test, *pits, *feature_scores(found, shares["scores"])]
+    pairs = list(feature_pairs(found, shares["pairs"]))
+    tests = [*alone, *pairs]
     findings += rejections(tests)
     if findings and gate.best.log_evalue > 0.0:
         findings.append(
@@ -41,8 +42,8 @@ def judge_output(found: Features, alpha: float) -> Judgement:
         )
     named = Named(gate.refuted, gate.not_refuted, None, 0.0)
     evidence = Evidence(
-        independence=any(test.rejected for test in tests if test.name.startswith("pairs")),
-        tokens=any(test.rejected for test in tests if not test.name.startswith("pairs")),
+        independence=any(test.rejected for test in pairs),
+        tokens=any(test.rejected for test in alone),
         lossy=False, by_slot=(), bonus=None, named=named,
     )  # fmt: skip
     return Judgement(

@@ -35,6 +35,7 @@ from simverify.results.common import (
     overall,
 )
 from simverify.results.comparison import (
+    ANY_DEVIATION,
     Acceptance,
     AfterCalls,
     Bounds,
@@ -63,6 +64,7 @@ Document = CompareRun | AuditRun | OutputRun | SelfTestRun | PlanRun
 """What a result file holds; its field ``command`` says which."""
 
 __all__ = [
+    "ANY_DEVIATION",
     "SCHEMA_VERSION",
     "Acceptance",
     "AfterCalls",

@@ -83,6 +83,10 @@ class PitCurve(Struct, frozen=True):
     confidence: float
 
 
+ANY_DEVIATION = "mean one-token TV"
+"""``Lossless.deviation`` of a promise that holds for a deviation of any shape."""
+
+
 class Lossless(Struct, frozen=True):
     """How losslessness was judged. ``tier`` is the strongest that the verdict rests on.
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from simverify import stats
-from simverify.battery.battery import DEVIATION, Slot, certify, detectable, judge_tokens
+from simverify.battery.battery import Slot, certify, detectable, judge_tokens
 from simverify.battery.fault_rows import (
     FaultCounts,
     Floats,
@@ -24,6 +24,7 @@ from simverify.comparing.kernels.kernel import Trial
 from simverify.comparing.kernels.order_two import order_two_tests
 from simverify.faults.base import Fault
 from simverify.models.base import MarkovModel
+from simverify.results import ANY_DEVIATION
 from simverify.simulators.run import Counts
 from simverify.simulators.tables import stacked
 
@@ -63,7 +64,7 @@ def judge_contexts(
         tests=tests,
         findings=(*found.violations, *rejected),
         detectable=found.detectable,
-        deviation=DEVIATION,
+        deviation=ANY_DEVIATION,
         named=named,
         located=place,
     )

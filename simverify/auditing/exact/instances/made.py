@@ -39,7 +39,7 @@ class SmallModel:
     from 1. ``eos``: the token that ends a generation: what a call emits after it is dropped, as a
     decoding loop does. ``earlier_calls``: calls of an earlier generation, at most, after which
     a rule with state is reset; it must owe nothing to it. ``prompt``: tokens that a rule which
-    drafts itself goes on from.
+    drafts itself goes on from. ``family``: of hand-made rows, what they have in common.
     """
 
     name: str
@@ -49,6 +49,7 @@ class SmallModel:
     earlier_calls: int = 0
     eos: int | None = None
     prompt: tuple[int, ...] = ()
+    family: str = ""
 
     @property
     def vocab_size(self) -> int:
@@ -131,8 +132,8 @@ def battery(max_gamma: int, max_vocab: int, *, seed: int = 0) -> Iterator[SmallM
     for vocab, families in ROWS.items():
         for name, pairs in families:
             for gamma in range(1, min(max_gamma, 3 if vocab == 3 else 4) + 1):
-                models.append(_small(f"{name}, V={vocab}, gamma={gamma}", gamma, pairs))
-            models.append(_small(f"{name}, V={vocab}, one row", 1, pairs[:1]))
+                models.append(_small(f"{name}, V={vocab}, gamma={gamma}", gamma, pairs, name))
+            models.append(_small(f"{name}, V={vocab}, one row", 1, pairs[:1], name))
     rng = random.Random(seed)
     for vocab, gamma, count in (
         (3, 2, 8), (3, 3, 3), (4, 1, 5), (4, 2, 4), (4, 3, 1), (5, 1, 5), (5, 2, 1), (3, 4, 1),
@@ -149,14 +150,15 @@ def battery(max_gamma: int, max_vocab: int, *, seed: int = 0) -> Iterator[SmallM
     fitting = [m for m in models if m.gamma <= max_gamma and m.vocab_size <= max_vocab]
     yield from sorted(fitting, key=lambda m: ((2 * m.vocab_size) ** m.gamma * m.vocab_size, m.name))
     yield from (
-        _small(f"{_SWEEP} {i}, V={len(pair[0])}, one row", 1, [pair])
+        _small(f"{_SWEEP} {i}, V={len(pair[0])}, one row", 1, [pair], _SWEEP)
         for i, pair in enumerate(sweep(), 1)
         if len(pair[0]) <= max_vocab
     )
 
 
-def _small(name: str, gamma: int, pairs: Sequence[Pair]) -> SmallModel:
-    return SmallModel(name, gamma, tuple(p for p, _ in pairs), tuple(q for _, q in pairs))
+def _small(name: str, gamma: int, pairs: Sequence[Pair], family: str = "") -> SmallModel:
+    targets, drafts = zip(*pairs, strict=True)
+    return SmallModel(name, gamma, targets, drafts, family=family)
 
 
 _STEP_MOST = {(3, 2): 8, (3, 3): 4}
@@ -196,7 +198,7 @@ def _step_models(models: list[SmallModel], eos: int | None) -> list[SmallModel]:
     taken: Counter[tuple[int, int]] = Counter()
     chosen = []
     for model in models:
-        if model.name.startswith(_SWEEP):
+        if model.family == _SWEEP:
             continue  # a call of such code meets many rows, and costs more to set up
         size = (model.vocab_size, model.gamma)
         taken[size] += 1

@@ -71,7 +71,7 @@ def refuted(
 ) -> tuple[str, ...]:
     """Return the catalogued faults that the passed instances ``models`` would have shown."""
     # Most faults show on a plain one of two drafts, whose paths are few; some on rich ones alone.
-    rich = sorted(models, key=lambda m: (m.vocab_size != 3, -m.gamma, "plain" not in m.name))
+    rich = sorted(models, key=lambda m: (m.vocab_size != 3, -m.gamma, m.family != "plain"))
     # Of a step rule, two drafts of three tokens have the most paths.
     first = [(3, 2)] if contract == "verify" else [(2, 2), (3, 1)]
     by_size = {(m.vocab_size, m.gamma): m for m in reversed(rich)}

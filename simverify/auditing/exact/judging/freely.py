@@ -77,7 +77,7 @@ class Free:
         What is drawn after a constant seed is the same in every call; a fault is what then
         comes out.
         """
-        plain = [m for m in battery(3, 3) if m.name.startswith("plain") and "row" not in m.name]
+        plain = [m for m in battery(3, 3) if m.family == "plain" and len(m.targets) > 1]
         sizes = max(seen_on.vocab_size, 3), max(seen_on.gamma, 2)
         model = min(plain, key=lambda m: abs(m.vocab_size - sizes[0]) + abs(m.gamma - sizes[1]))
         runner = self._runner(model)
