@@ -3,6 +3,10 @@
 import re
 from typing import IO, Any
 
+from rich.text import Text
+
+from simverify.names import clean
+
 WIDTH = 80
 STYLE = {"PASS": "green", "FAIL": "bold red", "INCONCLUSIVE": "yellow"}
 
@@ -20,3 +24,11 @@ class Trimmed:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+_LONGEST = 2000
+
+
+def line(text: str, style: str = "", longest: int = _LONGEST) -> Text:
+    """Return ``text`` so that it moves no cursor, is no markup and ends."""
+    return Text(clean(text, longest), style=style)

@@ -11,13 +11,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from simverify.api.audit import audit, self_test
     from simverify.api.compare import compare
-    from simverify.api.files import load
     from simverify.api.outputs import audit_outputs
     from simverify.api.replay import replay
     from simverify.errors import SimverifyError, UsageError
     from simverify.models import get_model, load_model
     from simverify.planning import plan
     from simverify.results import AuditRun, CompareRun, OutputRun, PlanRun, SelfTestRun
+    from simverify.results.reading.document import load
     from simverify.symbolic import CannotEnumerate
     from simverify.symbolic.enumeration.outcomes import exact_law
     from simverify.verifiers import VERIFIERS, Verifier, get_verifier

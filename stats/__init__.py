@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from simverify.stats.counts.independence import pit_table as pit_table
     from simverify.stats.counts.independence import pit_table_g2 as pit_table_g2
     from simverify.stats.counts.rare import RareTokens as RareTokens
+    from simverify.stats.counts.rare import SupportResult as SupportResult
     from simverify.stats.counts.rare import rare_hidden as rare_hidden
     from simverify.stats.counts.rare import rare_test as rare_test
-    from simverify.stats.counts.support import SupportResult as SupportResult
-    from simverify.stats.counts.support import support_violations as support_violations
+    from simverify.stats.counts.rare import support_violations as support_violations
     from simverify.stats.counts.transitions import expected_g2 as expected_g2
     from simverify.stats.counts.transitions import transition_g2 as transition_g2
     from simverify.stats.means.binomial import (
@@ -139,14 +139,13 @@ _HOME = {
         "ratio_min_detectable ratio_samples refutation_min_detectable refutation_samples"
     ),
     "planning.plans": "PlanRow PlanTable budget_table plan_table",
-    "counts.rare": "RareTokens rare_hidden rare_test",
+    "counts.rare": "RareTokens SupportResult rare_hidden rare_test support_violations",
     "ratios.ratio_tests": "FaultAtStrength RatioResult ratio_gate ratio_test",
     "ratios.sums": "RatioSums STRENGTHS ratio_sums",
     "results": "TestResult",
     "scores.score_bank": "score_min_detectable score_samples score_test",
     "scores.score_totals": "ScoreSums score_sums score_sums_of_contexts",
     "scores.functions": "ScoreMoments accept contrast q_above_p rare_token score_moments surprise",
-    "counts.support": "SupportResult support_violations",
     "counts.transitions": "expected_g2 transition_g2",
 }
 """Names by module; the imports above say the same to type checkers."""

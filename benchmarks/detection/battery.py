@@ -19,7 +19,7 @@ from simverify import stats
 from simverify.stats.pits.pit_orders import Order
 from simverify.stats.planning.budget import BATTERY
 from simverify.stats.planning.plans import CELLS, SCORES
-from simverify.stats.ratios.ratio_factors import log_ratios, mixed_ratios
+from simverify.stats.ratios.sums import log_ratios, mixed_ratios
 from simverify.stats.scores.score_totals import ScoreTable
 from simverify.stats.tails.saddlepoint import SumLaw
 from simverify.stats.tails.sum_tails import log_sum_sf

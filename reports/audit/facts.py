@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from simverify.reports.audit import found as say
-from simverify.reports.audit.coverage import reached_words
-from simverify.reports.audit.sampled import certified_on, looked_on, promises, scope
+from simverify.reports.audit.found import certified_on, looked_on, promises, reached_words, scope
 from simverify.reports.audit.wrong import what_is_wrong
 from simverify.reports.faults import suspicion
 from simverify.reports.view import Fact

@@ -4,7 +4,6 @@ import shlex
 import textwrap
 from collections.abc import Sequence
 
-from simverify.reports.audit.coverage import reached_words
 from simverify.reports.audit.found import (
     after,
     before,
@@ -13,12 +12,14 @@ from simverify.reports.audit.found import (
     findings,
     place_words,
     probability,
+    promises,
+    reached_words,
     resemblance,
     row_pairs,
+    scope,
     stopped_words,
     tokens,
 )
-from simverify.reports.audit.sampled import promises, scope
 from simverify.reports.audit.wrong import what_is_wrong
 from simverify.reports.faults import suspicion
 from simverify.reports.terminal import WIDTH

@@ -1,9 +1,20 @@
 """What an audit found, in words that the terminal, pytest and the reports share."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 
-from simverify.results import AuditRun, Instance, Localisation, Probe
+from simverify.reports.words import certified, first, shortened
+from simverify.results import (
+    AuditRun,
+    Certificate,
+    Coverage,
+    Instance,
+    Localisation,
+    MissedLines,
+    Probe,
+    SampledModel,
+    SampledTier,
+)
 
 _LARGEST_DENOMINATOR = 10_000
 _STAGES = {
@@ -121,3 +132,72 @@ def fatal(probe: Probe) -> bool:
 
 def _row(row: Iterable[float | str]) -> str:
     return ", ".join(x if isinstance(x, str) else f"{x:.6g}" for x in row)
+
+
+_FEW = 4
+_LONGEST = 90
+
+
+def reached_words(found: Coverage | None, *, verbose: bool = False) -> str:
+    """Return how many lines ran and which did not; "" where none were counted.
+
+    ``verbose``: with all of them, and the branches that were not taken.
+    """
+    if found is None or not found.lines:
+        return ""
+    text = f"reached {found.lines_reached} of {count(found.lines, 'line')}"
+    missed = [_place(x) for x in found.not_reached]
+    if verbose:
+        text += f" and {found.branches_reached} of {found.branches:,} branches"
+        missed += list(found.not_taken)
+    shown, more = first(missed, len(missed) if verbose else _FEW)
+    if shown:
+        text += f"; not reached: {'; '.join(shown)}"
+    if more:
+        text += f"; {more} more: see --verbose"
+    return text
+
+
+def _place(missed: MissedLines) -> str:
+    last = "" if missed.last == missed.first else f"-{missed.last}"
+    why = f" ({shortened(missed.why, _LONGEST)})" if missed.why else ""
+    return f"{missed.file}:{missed.first}{last}{why}"
+
+
+def scope(run: AuditRun) -> str:
+    """Return on what sizes the verdict stands."""
+    if run.sampled is not None and run.not_enumerable is not None:
+        return f"{run.contract} contract, sampled on {looked_on(run.sampled)}"
+    return f"{run.contract} contract, gamma up to {run.gamma}, V up to {run.vocab_size}"
+
+
+def looked_on(tier: SampledTier) -> str:
+    """Return the sizes of all instances, in the order in which they were run."""
+    sizes = _sizes(tier.instances)
+    if len(tier.instances) == 1:
+        return f"{tier.instances[0].name} alone ({sizes})"
+    return f"{sizes} only"
+
+
+def promises(tier: SampledTier) -> Iterator[tuple[str, str, float, str | None]]:
+    """Yield, for the instances of which the same TV is asked: sizes, TV found, asked, its bound.
+
+    The bound, of a PASS, is the largest of them.
+    """
+    for detect in sorted({x.detect for x in tier.instances}):
+        here = [x for x in tier.instances if x.detect == detect]
+        found = [x.detectable for x in here if x.detectable is not None]
+        reached = f"TV {max(found):.2g} or more" if len(found) == len(here) else "no TV yet"
+        bounds = [x.bound for x in here if x.bound is not None]
+        bound = f"TV at most {max(bounds):.3g}" if bounds else None
+        yield _sizes(here), reached, detect, bound
+
+
+def certified_on(tier: SampledTier, certificate: Certificate) -> str:
+    """Return what the certificate of all instances promises, and on which."""
+    return f"on {looked_on(tier)}: {certified(certificate)}"
+
+
+def _sizes(instances: Iterable[SampledModel]) -> str:
+    names = dict.fromkeys(f"V={x.vocab_size} gamma={x.gamma}" for x in instances)
+    return ", ".join(names)

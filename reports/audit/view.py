@@ -10,7 +10,7 @@ from simverify.reports.audit.counterexample import (
 )
 from simverify.reports.audit.facts import audit_facts, audit_ruling
 from simverify.reports.audit.failure import audit_lines
-from simverify.reports.audit.sampled import certified_on, promises
+from simverify.reports.audit.found import certified_on, promises
 from simverify.reports.faults import fault_blocks
 from simverify.reports.view import (
     Block,

@@ -9,13 +9,19 @@ from rich.text import Text
 from simverify.models import DEFAULT_DISTANCE
 from simverify.reports.compare.brief import sentence, under
 from simverify.reports.compare.decoded import bound_words, decoded_line, optimum_words
-from simverify.reports.compare.pair_lines import pair_lines, times
 from simverify.reports.compare.speedups import speedup_words
-from simverify.reports.compare.terminal_basis import LONG_FRACTION, METHODS, basis, methods, promise
+from simverify.reports.compare.terminal_basis import (
+    LONG_FRACTION,
+    METHODS,
+    basis,
+    methods,
+    pair_lines,
+    promise,
+    times,
+)
 from simverify.reports.compare.words import verdict_line
-from simverify.reports.console import line
 from simverify.reports.faults import suspicion
-from simverify.reports.terminal import STYLE
+from simverify.reports.terminal import STYLE, line
 from simverify.reports.words import MOST_ITEMS, first
 from simverify.results import (
     CompareResult,

@@ -5,7 +5,7 @@ from typing import Literal
 from rich.console import Console
 from rich.table import Table
 
-from simverify.reports.console import line
+from simverify.reports.terminal import line
 from simverify.results import PlanRun
 
 

@@ -4,8 +4,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from simverify.reports.console import line
-from simverify.reports.terminal import STYLE
+from simverify.reports.terminal import STYLE, line
 from simverify.reports.words import MOST_ITEMS, MOST_ROWS, first, listed
 from simverify.results import SelfTestRun
 

@@ -22,8 +22,7 @@ from simverify.auditing.exact.instances.made import instances_for
 from simverify.auditing.exact.judging.diagnosis import refuted, resemble
 from simverify.auditing.exact.judging.precision import TOLERANCE
 from simverify.auditing.exact.tier import examine
-from simverify.auditing.probes.subject import probes_of
-from simverify.auditing.process.shared import Shared
+from simverify.auditing.probes.run import probes_of
 from simverify.auditing.sampled.tables import default_instances
 from simverify.auditing.sampled.tier import SampledAudit, sample_callable
 from simverify.auditing.settings import AuditSettings
@@ -39,7 +38,7 @@ from simverify.auditing.verdict import (
     why_open,
 )
 from simverify.battery.documents import stamped
-from simverify.symbolic.guards.containment import contained
+from simverify.symbolic.guards.containment import Shared, contained
 
 
 def audit(

@@ -6,7 +6,7 @@ from typing import Literal
 from simverify import results as doc
 from simverify.auditing.exact.instances.made import instances_for
 from simverify.auditing.exact.tier import examine
-from simverify.auditing.probes import run_probes
+from simverify.auditing.probes.run import run_probes
 from simverify.auditing.sampled.tables import default_instances
 from simverify.auditing.sampled.tier import sample_callable
 from simverify.auditing.settings import AuditSettings

@@ -12,9 +12,9 @@ from simverify.auditing.exact.generations.generation import until
 from simverify.auditing.probes.calls import read
 from simverify.errors import SimverifyError, UsageError
 from simverify.names import pick
-from simverify.symbolic.endings import user_line
 from simverify.symbolic.guards.containment import contained, from_user
 from simverify.symbolic.guards.watchdog import Expired, deadline
+from simverify.symbolic.whose import user_line
 from simverify.verifiers import VERIFIERS
 
 Contract = Literal["verify", "step"]
@@ -139,14 +139,14 @@ def _loaded(spec: str, engine_path: str | None) -> Subject:
 
 
 def _named(spec: str, engine_path: str | None) -> Subject:
-    from simverify.engines import ENGINES, get_engine, installed_engines
+    if spec in VERIFIERS and engine_path is None:
+        return Subject(spec, VERIFIERS[spec].rule, VERIFIERS[spec].contract)
+    from simverify.engines import ENGINES, engine_names, get_engine
     from simverify.faults import CONTROLS, FAULTS, get_fault
 
-    engines = {row.name for row in installed_engines()}
+    engines = engine_names()
     if engine_path is not None and spec not in engines:
         raise _no_engine(spec)
-    if spec in VERIFIERS:
-        return Subject(spec, VERIFIERS[spec].rule, VERIFIERS[spec].contract)
     if spec in engines:
         engine = get_engine(spec)
         return Subject(

@@ -28,7 +28,7 @@ from simverify.comparing.exact.laws import exact_check, passes
 from simverify.comparing.kernels.acceptance import Generations
 from simverify.comparing.kernels.check import SampledCheck, plan_blocks, plan_trials, sampled_check
 from simverify.comparing.kernels.kernel import Trial
-from simverify.comparing.kernels.pit_curves import pit_curves
+from simverify.comparing.kernels.pits import pit_curves
 from simverify.models import MarkovModel, Model
 from simverify.simulators.exact.calls import TooManyCalls, laws_by_tree, tokens_after_calls
 from simverify.simulators.exact.rows import markov_rows

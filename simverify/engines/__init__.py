@@ -10,6 +10,7 @@ from simverify.engines.batch import Batch, Emitted
 from simverify.engines.registry import (
     ENGINES,
     InstalledEngine,
+    engine_names,
     get_engine,
     installed_engines,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "Signature",
     "as_batched",
     "as_verify",
+    "engine_names",
     "get_engine",
     "global_seed",
     "installed_engines",

@@ -40,9 +40,13 @@ def get_engine(name: str) -> Engine:
     Raises ``UsageError`` with the nearest name if it is unknown, and ``SimverifyError`` if an
     entry point does not load.
     """
-    added = _added()
-    known = pick(name, [*ENGINES, *added], "engine")
-    return ENGINES[known] if known in ENGINES else _from_entry_point(added[known])
+    known = pick(name, engine_names(), "engine")
+    return ENGINES[known] if known in ENGINES else _from_entry_point(_added()[known])
+
+
+def engine_names() -> list[str]:
+    """Return the names of all engines that are known, installed or not."""
+    return [*ENGINES, *_added()]
 
 
 def installed_engines() -> tuple[InstalledEngine, ...]:

@@ -99,3 +99,9 @@ def invert(weights: Array, otherwise: Array, u: Any) -> int:
     last = int(np.flatnonzero(row)[-1])
     cdf = np.cumsum(row[:last]) / row.sum()
     return next((token for token, bound in enumerate(cdf) if u < bound), last)
+
+
+def tempered(row: Array, temperature: float) -> Array:
+    """Return the row (V,) at another temperature."""
+    powers = row ** (1 / temperature)
+    return np.asarray(powers / powers.sum())

@@ -165,12 +165,6 @@ def misreported(p: Row, sampled: Row, reported: Row) -> Row:
     return mixture(sampled, ratio(p, reported), residual(p, reported))
 
 
-def tempered(row: Row, temperature: float) -> Row:
-    """Return the row (V,) at another temperature."""
-    powers = row ** (1 / temperature)
-    return np.asarray(powers / powers.sum())
-
-
 # What needs a weight or rows from elsewhere.
 
 

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-from simverify.symbolic.whose import is_library, is_ours, is_users_file
-
 Tokens = tuple[int, ...]
 
 
@@ -30,16 +28,3 @@ def one_line(error: BaseException) -> str:
         return str(error).splitlines()[0][:200] if str(error) else ""
     except Exception:
         return "(its message cannot be printed)"
-
-
-def user_line(error: BaseException) -> str:
-    """`` (file:line)`` of the innermost user code in the traceback, or nothing."""
-    trace = error.__traceback__
-    found = ""
-    while trace is not None:
-        file = trace.tb_frame.f_code.co_filename
-        module = trace.tb_frame.f_globals.get("__name__", "")
-        if is_users_file(file) and not (is_ours(module) or is_library(module)):
-            found = f" ({file}:{trace.tb_lineno})"
-        trace = trace.tb_next
-    return found

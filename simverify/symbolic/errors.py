@@ -1,13 +1,7 @@
 """What stops an enumeration, and where in the user's code it happened."""
 
-import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
-
-from simverify.symbolic.whose import is_library, is_ours
-
-if TYPE_CHECKING:
-    from types import FrameType
+from typing import Literal
 
 Severity = Literal["violation", "warning"]
 
@@ -65,16 +59,3 @@ class OutOfTime(Exception):
         super().__init__(f"{paths} paths in {seconds:g} s and not done: raise the limit")
         self.seconds = seconds
         self.paths = paths
-
-
-def users_line() -> str:
-    """``file:line`` of the innermost frame that is neither ours nor a library's."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        module = frame.f_globals.get("__name__", "")
-        if not is_ours(module) and not is_library(module):
-            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        if module == "simverify.symbolic.enumeration.engine":
-            return ""
-        frame = frame.f_back
-    return ""

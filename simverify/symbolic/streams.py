@@ -12,7 +12,8 @@ from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, NoReturn, Protocol
 from weakref import ref
 
-from simverify.symbolic.errors import CannotEnumerate, Severity, users_line
+from simverify.symbolic.errors import CannotEnumerate, Severity
+from simverify.symbolic.whose import users_line
 
 HORIZON = 2**48
 """Words within which a stream that draws in unknown steps may reach another one's words."""

@@ -1,4 +1,7 @@
-"""Pools that nearly always draw the same token: their other tokens, counted together.
+"""Tokens that should never come, and those that should hardly ever.
+
+One of probability 0 is a fault with certainty. Of pools that nearly always draw the same token,
+the other tokens are counted together.
 
 Cells that expect too few tokens for a G2 are pooled, and it does not see what moves within a
 pool. Together, the pools of one slot that one token leads still say how often any of the
@@ -12,10 +15,12 @@ Mathematical Statistics 27, 1956, theorem 4.
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 from scipy import special
 
-from simverify.stats._checks import open_unit
+from simverify.stats._checks import count_rows, open_unit
 from simverify.stats.results import TestResult
 from simverify.stats.tails.log_tails import log_binom_sf
 
@@ -95,3 +100,43 @@ def rare_hidden(rare: RareTokens, *, alpha: float, power: float = 0.9) -> float:
         return rare.pooled
     mean = n * float(special.betaincinv(least, n - least + 1, power))
     return min(rare.pooled, rare.expected + max(mean, float(least)))
+
+
+@dataclass(frozen=True)
+class SupportResult:
+    """Tokens of probability 0 that were emitted.
+
+    ``tokens`` counts them all; ``first`` is the (context, token, count) of the lowest
+    context and token among them, None if there are none.
+    """
+
+    tokens: int
+    first: tuple[int, int, int] | None
+
+    @property
+    def rejected(self) -> bool:
+        """Whether a token of probability 0 was seen: a fault with certainty, free of alpha."""
+        return self.tokens > 0
+
+
+def support_violations(counts: Any, probabilities: Any) -> SupportResult:
+    """Find emitted tokens to which the target gives probability exactly 0.
+
+    Parameters
+    ----------
+    counts : int array (contexts, V)
+        Emitted tokens per context.
+    probabilities : float64 array (contexts, V)
+        The verifier's own target rows; each sums to 1.
+
+    Raises
+    ------
+    ValueError
+        If counts are negative or not integers, shapes differ, V < 2 or a row is no law.
+    """
+    array, rows = count_rows("counts", counts, probabilities)
+    outside = (rows == 0.0) & (array > 0)
+    if not outside.any():
+        return SupportResult(0, None)
+    context, token = (int(i) for i in np.unravel_index(int(outside.argmax()), outside.shape))
+    return SupportResult(int(array[outside].sum()), (context, token, int(array[context, token])))

@@ -10,8 +10,7 @@ from scipy import special
 
 from simverify.stats._checks import Floats, Ints, count_rows, open_unit
 from simverify.stats.planning.eprocess import eprocess_growth
-from simverify.stats.ratios.ratio_factors import log_ratios, mixed_ratios
-from simverify.stats.ratios.sums import STRENGTHS, RatioSums, ratio_sums
+from simverify.stats.ratios.sums import STRENGTHS, RatioSums, log_ratios, mixed_ratios, ratio_sums
 from simverify.stats.results import TestResult
 from simverify.stats.tails.sum_tails import log_sum_bound, log_sum_sf, sum_deficit
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from support.audit_runs import finding
 from support.false_alarms import ALPHA
 
-from simverify.auditing.probes import run_probes
+from simverify.auditing.probes.run import run_probes
 from simverify.auditing.replay.breach import replay_breach
 from simverify.auditing.run import audit
 from simverify.auditing.settings import AuditSettings

@@ -8,7 +8,7 @@ from simverify import stats
 from simverify.faults import get_fault
 from simverify.simulators.kernels.rows import features as kernel
 from simverify.stats.pits.pit_orders import order_key, pit_bounds
-from simverify.stats.ratios.ratio_factors import factors, log_product
+from simverify.stats.ratios.sums import factors, log_product
 
 TOTAL = 2**20
 """Entries are whole multiples of 1/TOTAL: exact in float32 and float64, and so are their sums."""

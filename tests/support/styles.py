@@ -13,10 +13,9 @@ from pathlib import Path
 
 from simverify.auditing.exact.instances.made import instances_for
 from simverify.auditing.exact.tier import examine
-from simverify.auditing.process.shared import Shared
 from simverify.auditing.subject import load_subject
 from simverify.auditing.verdict import is_whole
-from simverify.symbolic.guards.containment import contained
+from simverify.symbolic.guards.containment import Shared, contained
 
 FOLDER = Path(__file__).parents[1] / "auditing" / "styles"
 

@@ -1,13 +1,17 @@
 """From what the exact tier found to what the result document says of it."""
 
+from collections.abc import Callable
+
 from simverify import results
 from simverify.auditing.exact.generations.generation import until
 from simverify.auditing.exact.instances.made import SmallModel
-from simverify.auditing.exact.judging.branches import branches
 from simverify.auditing.exact.judging.examiner import Judged, output_length
 from simverify.auditing.exact.judging.optimality import optimum
 from simverify.auditing.exact.judging.rows import FailingRows
+from simverify.auditing.exact.judging.tree import Row, Tree, probability
 from simverify.auditing.subject import Contract
+from simverify.results import Branch
+from simverify.symbolic.endings import Tokens
 
 
 def instance_document(judged: Judged) -> results.ExactInstance:
@@ -86,3 +90,27 @@ def localisation(judged: Judged) -> results.Localisation | None:
     if place is None:
         return None
     return results.Localisation(position=place.position, stage=place.stage, tv=place.tv)
+
+
+def branches(
+    law: Row | Tree, target: Callable[[Tokens], Row], sequence: Tokens
+) -> tuple[Branch, ...]:
+    """Return each beginning of ``sequence``, with every token that could come next there.
+
+    ``law``: the law of outputs, float64 (V,) * length or a tree; ``sequence`` is no longer.
+    ``target(prefix)``: the target's row (V,) after the tokens of the output so far.
+    """
+    found, due = [], 1.0
+    for place, token in enumerate(sequence):
+        before = sequence[:place]
+        row = target(before)
+        found += [
+            Branch(
+                sequence=(*before, other),
+                probability_emitted=probability(law, (*before, other)),
+                probability_expected=due * float(share),
+            )
+            for other, share in enumerate(row)
+        ]
+        due *= float(row[token])
+    return tuple(found)

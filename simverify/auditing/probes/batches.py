@@ -7,7 +7,8 @@ import numpy as np
 
 from simverify.auditing.probes.calls import Rule
 from simverify.auditing.probes.line import Line
-from simverify.symbolic.endings import one_line, user_line
+from simverify.symbolic.endings import one_line
+from simverify.symbolic.whose import user_line
 
 CALLS = 24
 VOCAB, GAMMA = 5, 3

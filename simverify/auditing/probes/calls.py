@@ -16,11 +16,12 @@ from simverify.auditing.exact.generations.enumerate import (
 )
 from simverify.auditing.exact.generations.generation import decode
 from simverify.auditing.probes.cases import Case
-from simverify.symbolic.endings import BadTokens, Tokens, one_line, user_line
+from simverify.symbolic.endings import BadTokens, Tokens, one_line
 from simverify.symbolic.enumeration.source import PathCut
 from simverify.symbolic.errors import CannotEnumerate
 from simverify.symbolic.guards.containment import from_user
 from simverify.symbolic.guards.watchdog import Expired
+from simverify.symbolic.whose import user_line
 
 Contract = Literal["verify", "step"]
 Rule = Callable[..., Any]

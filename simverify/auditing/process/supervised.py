@@ -10,9 +10,8 @@ import msgspec
 
 from simverify import results
 from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
-from simverify.auditing.probes import try_out
+from simverify.auditing.probes.run import try_out
 from simverify.auditing.process.child import Died, in_child
-from simverify.auditing.process.shared import Shared
 from simverify.auditing.replay.breach import replay_breach
 from simverify.auditing.replay.paths import Explanation, explain
 from simverify.auditing.replay.trial_replay import replay_trial
@@ -22,7 +21,7 @@ from simverify.auditing.subject import Contract, Subject
 from simverify.battery.documents import stamped
 from simverify.errors import SimverifyError
 from simverify.symbolic.guards.board import doing
-from simverify.symbolic.guards.containment import contained
+from simverify.symbolic.guards.containment import Shared, contained
 from simverify.symbolic.guards.watchdog import Expired, deadline
 
 _TRIAL_SECONDS = 2.0

@@ -13,10 +13,11 @@ from simverify.simulators.decoding.expected import RULES, Interval, LaneMeans, c
 from simverify.simulators.decoding.loop import Block
 from simverify.simulators.decoding.steps import BeyondContext, ModelFailed, Oracle
 from simverify.simulators.decoding.token_sums import TokenSums
-from simverify.symbolic.endings import BadTokens, Tokens, one_line, user_line
+from simverify.symbolic.endings import BadTokens, Tokens, one_line
 from simverify.symbolic.guards.board import doing
 from simverify.symbolic.guards.containment import from_user
 from simverify.symbolic.guards.watchdog import Expired, deadline
+from simverify.symbolic.whose import user_line
 
 STEP_SECONDS = 600.0
 """As :data:`HANG_SECONDS`, of a call that asks models for rows, which may be slow ones."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from simverify import results as doc
 from simverify.auditing.exact.judging.precision import TOLERANCE
-from simverify.auditing.probes.subject import probe_findings, probes_of
+from simverify.auditing.probes.run import probe_findings, probes_of
 from simverify.auditing.process.quiet import global_generators, quiet
 from simverify.auditing.real.calls import Kept
 from simverify.auditing.sampled.documents import tests_findings

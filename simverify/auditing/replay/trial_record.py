@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from simverify.symbolic.errors import users_line
+from simverify.symbolic.whose import users_line
 
 _MOST = 60
 """Characters of an argument or a result that are shown."""

@@ -23,11 +23,12 @@ from simverify.auditing.exact.generations.generation import decode, until
 from simverify.auditing.process.quiet import quiet
 from simverify.auditing.sampled.emissions import Emissions, KeptDraw, Misuse, TimeUp
 from simverify.auditing.sampled.tables import Floats, SampledInstance, Tables
-from simverify.symbolic.endings import BadTokens, Tokens, one_line, user_line
+from simverify.symbolic.endings import BadTokens, Tokens, one_line
 from simverify.symbolic.errors import CannotEnumerate
 from simverify.symbolic.guards.board import doing
 from simverify.symbolic.guards.containment import from_user
 from simverify.symbolic.guards.watchdog import Expired, deadline
+from simverify.symbolic.whose import user_line
 
 Contract = Literal["verify", "step"]
 

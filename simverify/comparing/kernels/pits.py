@@ -7,12 +7,14 @@ counts find is stated beside the promise, which rests on the PITs. So is what th
 tokens say with their whole rows (``streamed``): named faults, scores, a third order, pairs.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from simverify import stats
@@ -22,12 +24,13 @@ from simverify.battery.naming import Named
 from simverify.battery.shares import pit_shares
 from simverify.comparing.kernels.kernel import Trial
 from simverify.comparing.kernels.streamed import DESCENDING, Streamed
+from simverify.results import PitCurve
 from simverify.simulators.cells import COARSE_CELLS, coarser, merged, token_cells
 from simverify.simulators.run import PIT_BINS, Counts
 
 DEVIATION = "mean one-token TV, monotone in q/p or in token order"
 
-_ORDERS = ("q/p order", "token order")
+ORDERS = ("q/p order", "token order")
 
 
 def judge_pits(
@@ -48,7 +51,7 @@ def judge_pits(
             for position, bins in enumerate(histograms)
             if bins.any()
         ]
-        for order, histograms in zip(_ORDERS, counts.pits, strict=True)
+        for order, histograms in zip(ORDERS, counts.pits, strict=True)
     ]
     cells = list(_cells(trial, counts, shares)) if trial.markov else []
     streamed = first.tests(shares)
@@ -101,7 +104,7 @@ def predict_pits(trial: Trial, pilot: Counts, trials: int, shares: dict[str, flo
 
 
 def _each(trial: Trial, shares: dict[str, float]) -> float:
-    return shares["pits"] / (len(_ORDERS) * trial.positions)
+    return shares["pits"] / (len(ORDERS) * trial.positions)
 
 
 def _weighted(parts: list[tuple[int, float]]) -> float:
@@ -134,3 +137,36 @@ def _transitions(
     if g2.df > 0:
         test = stats.g2_test(g2, alpha=alpha, name=f"transitions {words}")
         yield replace(test, deviation=f"mean one-token TV {words}")
+
+
+STEPS = 64
+"""Steps of a curve from u = 0 to 1: finer than a picture of it shows."""
+
+CONFIDENCE = 0.999
+
+
+def pit_curves(pits: npt.NDArray[Any]) -> tuple[PitCurve, ...]:
+    """Return the curve of each order from ``pits`` (orders, positions, bins); none if empty.
+
+    The band is that of Dvoretzky, Kiefer, Wolfowitz and Massart for n values. It holds for
+    tokens of all positions together as n grows: each PIT is uniform given all before it.
+    """
+    curves = []
+    for order, histograms in zip(ORDERS, pits, strict=True):
+        counts = histograms.sum(axis=0)
+        n = int(counts.sum()) if counts.size else 0
+        if n == 0:
+            continue
+        below = np.concatenate([[0], np.cumsum(counts)])[:: counts.size // STEPS] / n
+        # A ten-millionth is less than a picture shows, and the document stays short.
+        differences = np.round(below - np.linspace(0, 1, STEPS + 1), 7)
+        curves.append(
+            PitCurve(
+                order=order,
+                n=n,
+                differences=tuple(differences.tolist()),
+                band=math.sqrt(math.log(2 / (1 - CONFIDENCE)) / (2 * n)),
+                confidence=CONFIDENCE,
+            )
+        )
+    return tuple(curves)

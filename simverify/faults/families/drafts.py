@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from simverify.errors import UsageError
+from simverify.faults import base
 from simverify.faults import emission_laws as laws
 from simverify.faults.base import Fault, token_rule
 from simverify.verifiers.base import Array
@@ -75,7 +76,7 @@ def tempered(temperature: float) -> Process:
     """Return the process that applies ``temperature`` to a row."""
 
     def process(row: Array, prefix: Prefix) -> Array:
-        return laws.tempered(row, temperature)
+        return base.tempered(row, temperature)
 
     return process
 

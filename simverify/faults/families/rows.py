@@ -7,7 +7,7 @@ import numpy as np
 
 from simverify.errors import UsageError
 from simverify.faults import emission_laws as laws
-from simverify.faults.base import Fault, token_rule
+from simverify.faults.base import Fault, tempered, token_rule
 from simverify.verifiers.base import Array
 
 
@@ -34,7 +34,7 @@ def next_row(target_probs: Array, draft_probs: Array, draft_tokens: Array, rng: 
 
 def _at_temperature(temperature: float) -> Callable[..., list[int]]:
     def verify(target_probs: Array, draft_probs: Array, draft_tokens: Array, rng: Any) -> list[int]:
-        rows = np.array([laws.tempered(row, temperature) for row in target_probs])
+        rows = np.array([tempered(row, temperature) for row in target_probs])
         return token_rule(rows, draft_probs, draft_tokens, rng)
 
     return verify
@@ -52,7 +52,7 @@ def target_temperature(temperature: float) -> Fault:
         rule=_at_temperature(temperature),
         summary=f"target rows at T = {temperature:g}, declared as T = 1",
         seen_in="engines that apply a temperature to one side",
-        law=laws.everywhere(lambda row: laws.tempered(row, temperature)),
+        law=laws.everywhere(lambda row: tempered(row, temperature)),
     )
 
 

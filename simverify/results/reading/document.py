@@ -4,6 +4,7 @@ import errno
 import os
 import stat
 import tempfile
+from os import PathLike
 from pathlib import Path
 
 import msgspec
@@ -12,8 +13,7 @@ from simverify.errors import UsageError
 from simverify.names import clean
 from simverify.results import AuditRun, CompareRun, Document, OutputRun, PlanRun, SelfTestRun
 from simverify.results.reading.consistent import check_consistent
-from simverify.results.reading.not_json import not_finite
-from simverify.results.reading.older import with_kinds
+from simverify.results.reading.decoding import decode, not_finite
 
 
 def document_text(run: Document) -> str:
@@ -38,21 +38,6 @@ def read_document(path: Path) -> Document:
     return document
 
 
-def decode(data: bytes) -> Document:
-    """Return the document in ``data``, which may be older than the kinds of findings.
-
-    Raises ``msgspec.DecodeError`` if it is broken or of another version.
-    """
-    try:
-        document: Document = msgspec.json.decode(data, type=Document)
-    except msgspec.ValidationError:
-        older = msgspec.json.decode(data)
-        if not (isinstance(older, dict) and older.get("command") == "audit"):
-            raise
-        document = msgspec.convert(with_kinds(older), Document)
-    return document
-
-
 def read_audit(path: Path) -> AuditRun:
     """Read an audit's result document.
 
@@ -67,6 +52,22 @@ def read_audit(path: Path) -> AuditRun:
         kind = kinds[type(document)]
         raise UsageError(f"{path} holds {kind}: expected an audit")
     return document
+
+
+def load(path: str | PathLike[str]) -> Document:
+    """Read a run file of any command.
+
+    Returns
+    -------
+    AuditRun, CompareRun, OutputRun, PlanRun or SelfTestRun
+        The run: ``print`` shows it, ``run.report(folder)`` renders it.
+
+    Raises
+    ------
+    UsageError
+        If it cannot be read, or is broken or of another version; the message names the field.
+    """
+    return read_document(Path(path))
 
 
 def check_writable(path: Path) -> None:

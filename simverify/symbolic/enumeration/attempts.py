@@ -4,12 +4,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from simverify.symbolic.endings import BadTokens, Outcome, Tokens, one_line, user_line
+from simverify.symbolic.endings import BadTokens, Outcome, Tokens, one_line
 from simverify.symbolic.enumeration.paths import Path
 from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.errors import UNTRACKED, CannotEnumerate, OnSymbolsAlone, Untracked
 from simverify.symbolic.guards.containment import from_user
 from simverify.symbolic.guards.watchdog import Expired
+from simverify.symbolic.whose import user_line
 
 Call = Callable[[], Tokens]
 """Runs the code once and returns canonical tokens, or raises :class:`BadTokens`."""

@@ -8,8 +8,8 @@ from simverify.symbolic.draws.path import Atom, Decided
 from simverify.symbolic.endings import Tokens
 from simverify.symbolic.enumeration.paths import Path
 from simverify.symbolic.enumeration.source import Source
-from simverify.symbolic.errors import users_line
 from simverify.symbolic.generators.numpy.rng import SymbolicGenerator
+from simverify.symbolic.whose import users_line
 
 
 @dataclass(frozen=True)

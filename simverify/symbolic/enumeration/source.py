@@ -11,16 +11,10 @@ from simverify.symbolic.draws.several.chains import Chain
 from simverify.symbolic.draws.several.races import Racer
 from simverify.symbolic.draws.uniforms import Uniform, exponential_of
 from simverify.symbolic.enumeration.paths import Path
-from simverify.symbolic.errors import (
-    UNTRACKED,
-    CannotEnumerate,
-    Finding,
-    Severity,
-    Untracked,
-    users_line,
-)
+from simverify.symbolic.errors import UNTRACKED, CannotEnumerate, Finding, Severity, Untracked
 from simverify.symbolic.stand_ins.floats import Builtins
 from simverify.symbolic.streams import Sequences, Stream
+from simverify.symbolic.whose import users_line
 
 REJECTIONS = 2000
 """Tries to find numbers that agree with what was decided about products of draws."""

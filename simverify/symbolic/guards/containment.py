@@ -3,10 +3,11 @@
 import io
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
 _ENDS = ((os, "_exit"), (os, "abort"))
@@ -109,3 +110,36 @@ def _tell_interrupts_apart(stack: ExitStack) -> None:
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
     raise Interrupted
+
+
+_SHARED = (
+    "builtins", "math", "random", "itertools", "functools", "operator", "time",
+    "numpy", "numpy.random", "numpy.linalg", "torch", "torch.nn.functional",
+)  # fmt: skip
+
+
+class Shared:
+    """The public functions, classes and modules in the shared modules, as they are now."""
+
+    def __init__(self) -> None:
+        modules = [(name, sys.modules[name]) for name in _SHARED if name in sys.modules]
+        self._kept = [
+            (vars(module), f"{name}.{key}", key, value)
+            for name, module in modules
+            for key, value in vars(module).items()
+            if not key.startswith("_") and (callable(value) or isinstance(value, ModuleType))
+        ]
+        self._kept += [(sys.modules, f"sys.modules[{name!r}]", name, m) for name, m in modules]
+
+    def restore(self) -> str:
+        """Put everything back; a finding in words that names the first replaced, or ""."""
+        # Not one builtin is called before they are all back: one of them may be what is gone.
+        first, others = "", 0
+        for space, name, key, value in self._kept:
+            if space.get(key) is not value:
+                space[key] = value
+                first, others = first or name, others + 1
+        if not first:
+            return ""
+        more = f" and {others - 1} more" if others > 1 else ""
+        return f"shared-modules: replaces {first}{more} for the whole process"

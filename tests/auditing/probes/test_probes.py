@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from simverify.auditing.probes import run_probes
+from simverify.auditing.probes.run import run_probes
 from simverify.verifiers import VERIFIERS
 
 torch = pytest.importorskip("torch")

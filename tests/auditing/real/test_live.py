@@ -190,7 +190,7 @@ def test_a_call_that_hangs_is_ended(monkeypatch):
 
 
 def test_code_that_hangs_a_probe_is_not_called_further(monkeypatch):
-    monkeypatch.setattr("simverify.auditing.probes.subject.run_probes", lambda *_, **__: (HUNG,))
+    monkeypatch.setattr("simverify.auditing.probes.run.run_probes", lambda *_, **__: (HUNG,))
     monkeypatch.setattr("simverify.auditing.real.live.decode", None)
     found = audited("token")
     assert (found.verdict, found.sampled.samples) == ("FAIL", 0)

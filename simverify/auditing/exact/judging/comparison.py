@@ -1,7 +1,10 @@
 """An exact law against its target: how far it is, and where."""
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
 
 from simverify.auditing.exact.judging.tree import Row, Tree
 from simverify.symbolic import Finding
@@ -60,3 +63,32 @@ class Comparison:
     emitted: Row | Tree
     dtype: str
     broken: Tokens | None = None
+
+
+RARE = 1e-6
+"""Up to this probability it is an event at the edge of a draw, which the probes tell of."""
+
+
+def with_impossible(comparison: Comparison, mass: float, tolerance: float) -> Comparison:
+    """Add the finding where so much mass is on sequences with p = 0 and is within tolerance."""
+    if mass <= RARE or tolerance <= RARE:
+        return comparison
+    finding = Finding(
+        "impossible-token",
+        "violation",
+        f"emits tokens of target probability 0 with probability {mass:.3g}: no rounding does that",
+    )
+    return replace(comparison, findings=(*comparison.findings, finding))
+
+
+def impossible_mass(probabilities: Mapping[Tokens, float], row: Callable[[Tokens], Any]) -> float:
+    """Return the probability of sequences in which a token has p = 0 after those before it."""
+    return float(
+        np.sum(
+            [
+                weight
+                for tokens, weight in probabilities.items()
+                if any(row(tokens[:i])[token] == 0 for i, token in enumerate(tokens))
+            ]
+        )
+    )

@@ -8,8 +8,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from simverify.auditing.exact.generations.enumerate import MAX_PATHS, SECONDS, law_of_block
-from simverify.auditing.exact.judging.comparison import Comparison, OutputSequence, Place, Stage
-from simverify.auditing.exact.judging.impossible import RARE, impossible_mass, with_impossible
+from simverify.auditing.exact.judging.comparison import (
+    RARE,
+    Comparison,
+    OutputSequence,
+    Place,
+    Stage,
+    impossible_mass,
+    with_impossible,
+)
 from simverify.auditing.exact.judging.precision import TOLERANCE, coarsest
 from simverify.auditing.exact.judging.tree import Row, Tree, gaps_by_position, target_tree
 from simverify.symbolic import Enumeration, ExactLaw, Finding

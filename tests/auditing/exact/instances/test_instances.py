@@ -8,8 +8,7 @@ from simverify.auditing.exact import tier as exact_tier
 from simverify.auditing.exact.generations.drafting import as_step
 from simverify.auditing.exact.instances.core import is_core
 from simverify.auditing.exact.instances.made import SmallModel, battery, instances_for
-from simverify.auditing.exact.instances.search import search
-from simverify.auditing.exact.tier import examine
+from simverify.auditing.exact.tier import examine, search
 from simverify.auditing.subject import Subject
 from simverify.verifiers import VERIFIERS
 

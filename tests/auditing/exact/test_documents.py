@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from simverify.auditing.exact.judging.branches import branches
+from simverify.auditing.exact.documents import branches
 
 ROWS = {(): (0.5, 0.25, 0.25), (1,): (0.25, 0.5, 0.25)}
 
