@@ -95,7 +95,9 @@ def map_elements(
         return function(*_as_ufuncs_see(a[()] for a in arrays))
     if where is not True:
         arrays.append(np.asarray(where))
-    spread = np.broadcast_arrays(*arrays)
+    shape = arrays[0].shape
+    alike = all(a.shape == shape for a in arrays)
+    spread = arrays if alike else np.broadcast_arrays(*arrays)
     shape = spread[0].shape
     columns = [_elements(a) for a in spread]
     if where is True:

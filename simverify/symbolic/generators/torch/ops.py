@@ -74,7 +74,7 @@ def _look(x: Any) -> tuple[Any, ...] | None:
     if isinstance(x, torch.Tensor):
         plain = x.is_floating_point() and not x.requires_grad
         return (x.dtype, x.shape, x.device) if plain else None
-    return (type(x), x) if type(x) in (float, int) else None
+    return (type(x),) if type(x) in (float, int) else None
 
 
 def _common_type(inputs: list[Any]) -> torch.dtype:
@@ -115,7 +115,7 @@ class TorchOps(TorchSpecial):
         if bare not in _CARRIES and bare.rstrip("_") not in _CARRIES:
             given, args = args, self.shadows.decide(tuple(args))
             kwargs = {key: self.shadows.decide(x) for key, x in kwargs.items()}
-            if not any(map(self.shadows.is_symbolic, (*args, *kwargs.values()))):
+            if not self.shadows.among((*args, *kwargs.values())):
                 return self._of_numbers(func, given, args, kwargs)
         if bare in self._special:
             return self._special[bare](*args, **kwargs)
@@ -205,8 +205,8 @@ class TorchOps(TorchSpecial):
     def _blank_copy(self, x: Any) -> Any:
         if isinstance(x, Draw):
             return x.as_python().machine.sample
-        symbolic = isinstance(x, torch.Tensor) and self.shadows.is_symbolic(x)
-        return x.detach().clone() if symbolic else x
+        # A copy of each: some functions change their argument, and it may hold numbers.
+        return x.detach().clone() if isinstance(x, torch.Tensor) else x
 
     def _of_type(self, x: Any, dtype: torch.dtype) -> Any:
         if not isinstance(x, np.ndarray):
@@ -243,7 +243,7 @@ class TorchOps(TorchSpecial):
             args = (args[0], *(self.shadows.decide(x, draws=True) for x in args[1:]))
             kwargs = {key: self.shadows.decide(x, draws=True) for key, x in kwargs.items()}
         result = func(*args, **kwargs)
-        if not any(map(self.shadows.is_symbolic, (*args, *kwargs.values()))):
+        if not self.shadows.among((*args, *kwargs.values())):
             return result
         parts = [result] if isinstance(result, torch.Tensor) else list(result)
         if all(part.numel() == 0 or self.shadows.elements(part) is not None for part in parts):

@@ -93,8 +93,8 @@ class SymbolicTorch(TorchFunctionMode):
         self.must_not_draw(name, args, kwargs)
         if name in self._casts:
             func, name = torch.Tensor.double, "double"
-        symbolic = self.shadows.is_symbolic
-        if any(map(symbolic, args)) or (kwargs and any(map(symbolic, kwargs.values()))):
+        among = self.shadows.among
+        if among(args) or (kwargs and among(kwargs.values())):
             return self.ops.run(func, name, args, kwargs)
         if name in _LEAVES_TORCH:
             self.source.meet(args[0].dtype)

@@ -61,12 +61,22 @@ class Shadows:
 
     def is_symbolic(self, x: Any) -> bool:
         """Whether an argument is or contains a draw or a shadowed tensor with one."""
-        if isinstance(x, torch.Tensor):
+        kind = type(x)
+        if kind in _PLAIN:
+            return False
+        if kind is torch.Tensor or isinstance(x, torch.Tensor):
             # Even if only numbers are left in it: the tensor itself holds NaN.
             return self._entry(x) is not None
         if isinstance(x, list | tuple):
-            return any(map(self.is_symbolic, x))
-        return type(x) not in _PLAIN and is_symbolic(x)
+            return self.among(x)
+        return is_symbolic(x)
+
+    def among(self, values: Any) -> bool:
+        """Whether one of some arguments is symbolic; a loop, because every call asks it."""
+        for x in values:  # noqa: SIM110
+            if self.is_symbolic(x):
+                return True
+        return False
 
     def numbers(self, x: Any) -> Any:
         """Read an argument as numpy: objects where it is symbolic, numbers where not."""
