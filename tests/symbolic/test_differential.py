@@ -66,6 +66,24 @@ TORCH = {
     "half is 0": "return int(torch.rand(1, dtype=torch.float16)[0] <= 0)",
     "uint8": "return int((torch.randint(0, 200, (1,), dtype=torch.uint8) * 2)[0]) // 64",
     "scalars are float32": "return int(torch.rand(1)[0] < 0.1)",
+    # A tensor without draws that takes them in by what is done to it in place.
+    "times in place": "p = torch.tensor([0.5, 0.3]); p.mul_(torch.rand(2) + 1)\n"
+    "    return int(p[0] < 0.6) + 2 * int(p[1] < 0.4)",
+    "*= of a part": "p = torch.tensor([0.5, 0.3, 0.2]); p[1:] /= torch.rand(2) + 1\n"
+    "    return int(p[1] < 0.2) + 2 * int(p[0] == 0.5)",
+    "in place, twice": "p = torch.ones(2); p.sub_(torch.rand(2)); p.add_(0.25)\n"
+    "    return int(p[0] < 0.5) + 2 * int(p[1] < 1)",
+    "in place, and read after": "p = torch.tensor([0.5, 0.3]); q = p * 2; p.add_(torch.rand(2))\n"
+    "    return int(q[0] == 1) + 2 * int(p[1] < 0.5)",
+    "filled again": "p = torch.zeros(2).uniform_(); q = p.clone(); p.exponential_()\n"
+    "    return int(p[0] < 0.5) + 2 * int(q[1] < 0.2)",
+    "a part filled": "p = torch.full((3,), 0.5); p[1:].uniform_()\n"
+    "    return int(p[0] == 0.5) + 2 * int(p[1] < 0.2)",
+    # Types that are the same for one value and not for another.
+    "an integer that overflows": "x = torch.randint(0, 3, (1,), dtype=torch.int8)\n"
+    "    return int((x + 100)[0]) - 100 + int((x * 100)[0] < 0)",
+    "types in turn": "u = torch.rand(2); v = u.double()\n"
+    "    return int((u * 2)[0] < 0.3) + 2 * int((v * 2)[1] < 0.3) + 4 * ((u + v).dtype == v.dtype)",
 }
 
 

@@ -8,7 +8,9 @@ so code that keeps something out of sight keeps it here too.
 
 Which nodes are run: those that begin within the first tokens of the output; after each number
 of tokens that the first call can emit a second call, and after each number that this one can
-emit a third; as many as are affordable. Beyond them a node in which the code keeps what it
+emit a third; as many as are affordable. Of code that keeps what it kept at the start these
+calls look for something hidden, which no instance shows better than the core: elsewhere one
+call after the longest is made. Beyond them a node in which the code keeps what it
 kept at the start is completed with the target's law, as the call of a rule without state is
 (Sun et al. 2025, Lemma 2); of any other one only that it is reached is known.
 """
@@ -60,19 +62,24 @@ def compose(
     max_paths: int,
     seconds: float | None,
     merges: bool = True,
+    every_way: bool = True,
     enough: float | None = None,
 ) -> Composed:
     """Return the law of a generation by ``rule``, of ``generation.length`` tokens or more.
 
     ``merges``: whether calls that begin alike are run once; else each history is followed for
-    itself. Raises as the exact tier does, and :class:`NotComposable` where what the code keeps
-    is not the same at the start of each path, or two histories with one image have two laws.
-    ``enough``: see :meth:`.Enumeration.run`.
+    itself. ``every_way``: whether calls are made after each way in which earlier ones can end,
+    or after one alone where nothing is kept that could differ. ``enough``: see
+    :meth:`.Enumeration.run`. Raises as the exact tier does, and :class:`NotComposable` where
+    what the code keeps is not the same at the start of each path, or two histories with one
+    image have two laws.
     """
     watch = Stopwatch()
     while True:
         left = None if seconds is None else max(0.01, seconds - watch.seconds())
-        run = _Composition(enumeration, rule, generation, max_paths, left, merges, enough)
+        run = _Composition(
+            enumeration, rule, generation, max_paths, left, merges, every_way, enough
+        )
         law = run.law()
         # Other stand-ins are other objects, whose images cannot be compared with the first's.
         if not run.is_mixed:
@@ -87,6 +94,7 @@ class _Composition:
     max_paths: int
     seconds: float | None
     merges: bool
+    every_way: bool
     enough: float | None
     nodes: dict[tuple[Place, Hashable], Node] = field(default_factory=dict)
     paths: int = 0
@@ -166,7 +174,7 @@ class _Composition:
                 continue
             if after.image != self._start:
                 self._run_all(partial(self._continues, after.place.tokens, within))
-            elif at_least > 0 or self._fits(within):
+            elif at_least > 0 or (self.every_way and self._fits(within)):
                 at_least -= 1
                 self._run(after)
                 yield after

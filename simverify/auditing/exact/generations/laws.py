@@ -25,14 +25,15 @@ def law_of_generation(
     *,
     max_paths: int,
     seconds: float | None,
+    every_way: bool = True,
     enough: float | None = None,
 ) -> Composed:
     """Return the law of a generation; calls that begin alike are run once where that is safe.
 
     On the first instances that are small enough the calls are also made one after the other,
     on every path: code that keeps something out of sight gives another law then, and from
-    there on each history is followed for itself. ``enough``: see :meth:`.Enumeration.run`.
-    Raises as the exact tier does.
+    there on each history is followed for itself. ``every_way``: see :func:`.compose`;
+    ``enough``: see :meth:`.Enumeration.run`. Raises as the exact tier does.
     """
     watch = Stopwatch()
 
@@ -42,8 +43,9 @@ def law_of_generation(
     if enumeration.composes:
         try:
             law = compose(
-                enumeration, rule, generation, max_paths=max_paths, seconds=seconds, enough=enough
-            )
+                enumeration, rule, generation, max_paths=max_paths, seconds=seconds,
+                every_way=every_way, enough=enough,
+            )  # fmt: skip
             if enough is None and _is_tiny(generation) and enumeration.checked < _CHECKED_PATHS:
                 _check_plainly(enumeration, rule, generation, max_paths, left())
         except NotComposable:

@@ -14,6 +14,7 @@ from simverify.auditing.exact.generations.enumerate import (
 )
 from simverify.auditing.exact.generations.generation import ending
 from simverify.auditing.exact.generations.laws import law_of_generation
+from simverify.auditing.exact.instances.core import is_core
 from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.judging.comparison import Comparison
 from simverify.auditing.exact.judging.law import compare_blocks, compare_tokens
@@ -133,6 +134,7 @@ class Examiner:
             ),
             max_paths=min(self.max_paths, STEP_PATHS),
             seconds=seconds,
+            every_way=is_core(model),
             enough=self.enough,
         )  # fmt: skip
         return compare_tokens(

@@ -290,6 +290,33 @@ def test_hidden_state_is_found_by_making_the_calls_one_after_the_other(monkeypat
         assert not enumeration.composes
 
 
+class HidesBonuses(Count):
+    """Counts whole blocks in a library's module, and is wrong after the first."""
+
+    def reset(self):
+        np.exceptions.calls = 0
+
+    def step(self, prefix, target, draft, gamma, rng):
+        tokens = right(prefix, target, draft, gamma, rng, wrong=np.exceptions.calls > 0)
+        np.exceptions.calls += len(tokens) > gamma
+        return tokens
+
+
+@pytest.mark.parametrize("hidden", [HidesRejections, HidesBonuses])
+@pytest.mark.parametrize("name", ["plain, V=2, gamma=2", "skewed, V=2, gamma=2"])
+def test_what_one_call_hides_from_the_next_is_found_on_any_instance(hidden, name):
+    """In the core each way to end is followed; elsewhere the longest call, and one again."""
+    assert judged(hidden, MODELS[name]).deviates
+
+
+def test_outside_the_core_fewer_calls_are_made_after_others():
+    rule = as_step(VERIFIERS["token"].rule)
+    core, other = (judged(rule, MODELS[f"{x}, V=2, gamma=2"]) for x in ("plain", "skewed"))
+    assert not core.failed
+    assert not other.failed
+    assert other.comparison.paths < 0.7 * core.comparison.paths
+
+
 def test_a_function_that_keeps_something_is_not_composed():
     calls = []
 
