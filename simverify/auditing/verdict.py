@@ -20,9 +20,10 @@ def notes_of(tier: ExactTier, sampled: SampledAudit | None, tolerance: float) ->
         notes.append(f"sampled: {sampled.tier.optimality}")
     if tier.skipped:
         count = f"{len(tier.skipped)} instances were" if tier.skipped[1:] else "1 instance was"
+        large = f"; on the largest of them it {tier.too_large}" if tier.too_large else ""
         notes.append(
             f"{count} left out for want of paths, of which the first is {tier.skipped[0].name}: "
-            "raise --max-paths"
+            f"raise --max-paths{large}"
         )
     return notes
 

@@ -40,6 +40,10 @@ class Untracked(CannotEnumerate):
     """One path of draws went two ways: something drew what is not tracked."""
 
 
+class TooLarge(CannotEnumerate):
+    """What is followed on smaller instances would take too long on this one."""
+
+
 class FloatOfDraw(CannotEnumerate):
     """A float was asked for; a stand-in for what makes floats may let the draw be one."""
 

@@ -57,7 +57,6 @@ def test_what_is_not_left_to_the_exact_tier():
     others = [f for f in FAULTS.values() if (f.caught_by, f.severity) != ("exact", "violation")]
     assert {(f.name, f.caught_by, f.severity) for f in others} == {
         ("zero-mass-accept", "probe", "warning"),
-        ("shared-noise", "sampled", "violation"),
         ("ragged-offset", "sampled", "violation"),
         ("swapped-requests", "sampled", "violation"),
         ("shared-request-uniforms", "sampled", "violation"),

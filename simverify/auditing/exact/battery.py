@@ -14,6 +14,7 @@ from simverify.auditing.exact.judging.examiner import STEP_PATHS, Examiner, Judg
 from simverify.auditing.exact.judging.precision import Held
 from simverify.auditing.exact.judging.repeated import Confirmed, confirm, confirm_findings
 from simverify.auditing.exact.judging.rows import FailingRows
+from simverify.symbolic.errors import TooLarge
 from simverify.symbolic.guards.board import doing
 from simverify.symbolic.guards.watchdog import Stopwatch
 
@@ -34,7 +35,8 @@ class ExactTier:
 
     ``judged``: instances that were enumerated, in order. ``failure``: the smallest one that
     failed. ``not_enumerable``: the first thing that could not be followed. ``skipped``:
-    instances that did not fit the budget. ``aborted``: after how many seconds the clock stopped
+    instances that did not fit the budget; ``too_large``: what cannot be followed on some of them
+    for their size alone. ``aborted``: after how many seconds the clock stopped
     the tier, if it did, and ``late`` the instances that it did not come to.
     ``unrepeated``: paths of the failure that are not repeated on plain numbers, in words.
     ``rows``: on what kind of rows the code fails, where that was looked for.
@@ -44,6 +46,7 @@ class ExactTier:
     failure: Judged | None = None
     not_enumerable: CannotEnumerate | None = None
     skipped: list[SmallModel] = field(default_factory=list)
+    too_large: CannotEnumerate | None = None
     aborted: float | None = None
     late: list[SmallModel] = field(default_factory=list)
     unrepeated: str = ""
@@ -103,6 +106,10 @@ def run_battery(
                 raise OutOfTime(watch.seconds(), tier.paths)
             judged, loops = _judge(examiner, model, left, loops=loops, fits=fits)
         except CannotEnumerate as error:
+            if isinstance(error, TooLarge) and not (is_small(model) or error.findings):
+                tier.too_large = tier.too_large or error
+                tier.skipped.append(in_turn.popleft())
+                continue
             tier.not_enumerable = confirm_findings(examiner, model, error)
             return
         except NotMonotone as error:

@@ -160,7 +160,6 @@ RANDOMNESS_FAULTS = (
         rule=shared_noise,
         summary="draft and residual are drawn with the same Gumbel noise",
         seen_in="engines whose noise depends on seed and position alone",
-        caught_by="sampled",
     ),
     Fault(
         name="repeated-stream",

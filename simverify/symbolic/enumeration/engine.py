@@ -21,6 +21,7 @@ from simverify.symbolic.errors import (
     IntOfDraw,
     OnSymbolsAlone,
     OutOfTime,
+    TooLarge,
     Untracked,
 )
 from simverify.symbolic.guards.watchdog import Expired, Stopwatch, deadline, now
@@ -167,7 +168,7 @@ class Enumeration:
             self._shadow_int = True
             self.source.refuses_many = False
             return True
-        if self.source.postponed and not self.source.at_once:
+        if self.source.postponed and not self.source.at_once and not isinstance(error, TooLarge):
             self.release()
             self._shadow_int = self.source.refuses_many = False
             self.source.at_once = True

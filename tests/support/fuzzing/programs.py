@@ -162,6 +162,28 @@ CONDITIONS_OF_TENSORS = (
 )  # fmt: skip
 
 
+NOISES = ("rng.exponential(size=3)", "rng.standard_exponential(3)", "-np.log(rng.random(3))")
+RACES = (
+    "np.argmin({a} / {w})", "np.argmax({w} / {a})", "np.argmax(np.log({w}) - np.log({a}))",
+    "np.argsort({a} / {w})[1]", "({a}[0] / {w}[0] < {a}[1] / {w}[1])",
+    "min(range(3), key=lambda i: {a}[i] / {w}[i])", "np.argmin({a}[1:] / {w}[1:])",
+)  # fmt: skip
+RACED = (
+    "W[:3]", "W[1:]", "W[::-1][:3]", "np.array([1, 2, 3.])", "np.array([3, 1, 0.2])", "W[[0, 0, 3]]"
+)  # fmt: skip
+
+
+@st.composite
+def races(draw: Any) -> str:
+    """Return the text of a program that races one noise several times."""
+    answers = [
+        draw(_one(*RACES)).format(a="e", w=draw(_one(*RACED)))
+        for _ in range(draw(st.sampled_from((2, 2, 3))))
+    ]
+    total = " + ".join(f"{3**i} * int({answer})" for i, answer in enumerate(answers))
+    return f"def program(rng):\n    e = {draw(_one(*NOISES))}\n    return {total}\n"
+
+
 @st.composite
 def programs(draw: Any, torch: bool = False) -> str:
     """Return the text of a function ``program(rng)``."""

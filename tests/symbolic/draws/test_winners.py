@@ -114,16 +114,18 @@ def test_the_wrong_slots_winner_is_caught():
 
 
 def test_two_slots_of_one_noise_are_no_independent_draws():
-    """They are refused where both are read, and never taken for independent."""
+    """Both are i with probability 1 / sum_j max(v_j / v_i, w_j / w_i)."""
+    weights = np.array([[1, 2, 3], [3, 2, 1]])
 
     def rule(p, q, x, rng):
-        first, second = np.argmax(
-            np.array([[1, 2, 3], [3, 2, 1]]) / rng.exponential(size=3), axis=1
-        )
+        first, second = np.argmax(weights / rng.exponential(size=3), axis=1)
         return [int(first == second)]
 
-    with pytest.raises(CannotEnumerate, match="raced twice"):
-        enumerate_verify(rule, ROWS, ROWS[:1], [0])
+    law = enumerate_verify(rule, ROWS, ROWS[:1], [0])
+    due = sum(1 / (weights / weights[:, [i]]).max(axis=0).sum() for i in range(3))
+    assert law.probabilities[1,] == pytest.approx(due, abs=1e-14)
+    independent = (weights / weights.sum(axis=1, keepdims=True)).prod(axis=0).sum()
+    assert abs(due - independent) > 0.1
 
 
 READ = {

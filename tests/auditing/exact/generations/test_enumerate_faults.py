@@ -186,14 +186,15 @@ def test_a_generator_kept_in_a_global_is_fresh_in_every_call():
         compare_verify(rule, COMPACT, 2)  # hidden in a dict: said, not guessed
 
 
-def test_noise_shared_by_two_different_races_is_refused():
+def test_noise_shared_by_two_different_races_is_followed():
+    """A residual drawn by the noise that drew a guess is no draw from the target."""
+
     def rule(p, q, x, rng):
         noise = rng.gumbel(size=3)
         guess = np.argmax(np.log(q[0]) + noise)
         return [int(np.argmax(np.log(p[0]) + noise)) if guess else 0]
 
-    with pytest.raises(CannotEnumerate, match="raced twice"):
-        compare_verify(rule, COMPACT, 1)
+    assert compare_verify(rule, COMPACT, 1).tv > 1e-2
 
 
 @pytest.mark.distribution

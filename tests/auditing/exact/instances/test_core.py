@@ -13,7 +13,7 @@ from simverify.faults import FAULTS
 from simverify.results import ClockStop
 from simverify.verifiers import VERIFIERS
 
-ELSEWHERE = {"zero-mass-accept", "shared-noise", "repeated-stream"}
+ELSEWHERE = {"zero-mass-accept", "repeated-stream"}
 """Faults that show at u = 0 alone, or that the exact tier cannot follow."""
 
 
