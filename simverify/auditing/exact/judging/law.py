@@ -158,7 +158,7 @@ def compare_tokens(
 
     def row(tokens: Tokens) -> Row:
         if tokens not in rows:
-            rows[tokens] = np.asarray(target(tokens), dtype=np.float64)
+            rows[tokens] = target(tokens)
         return rows[tokens]
 
     emitted = Tree(law.probabilities, row, law.open)
@@ -279,9 +279,11 @@ class _Target:
         if length == 0:
             return np.array(1.0)
         if (prefix, length) not in self._known:
-            row = np.asarray(self._row(prefix), dtype=np.float64)
+            row = self._row(prefix)
             rest = [self.joint((*prefix, y), length - 1) for y in range(len(row))]
-            self._known[prefix, length] = row.reshape(-1, *(1,) * (length - 1)) * np.stack(rest)
+            self._known[prefix, length] = row.reshape(len(row), *(1,) * (length - 1)) * np.stack(
+                rest
+            )
         return self._known[prefix, length]
 
 

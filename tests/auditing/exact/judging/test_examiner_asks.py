@@ -12,7 +12,7 @@ from simverify.auditing.subject import load_subject
 
 SUBJECT = load_subject("token")
 MODEL = SmallModel(
-    "mine", 2, ((3, 1), (1, 3)), ((1, 1), (2, 1)), earlier_calls=1, eos=1, prompt=(0, 0)
+    "mine", 3, ((3, 1), (1, 3)), ((1, 1), (2, 1)), earlier_calls=1, eos=1, prompt=(0, 0)
 )
 
 
@@ -57,7 +57,7 @@ def examiner(subject=SUBJECT, contract="verify", max_paths=99, known=None):
     return Examiner(subject, contract, 1e-7, max_paths, known, leaves=5, enough=2e-7)
 
 
-BLOCKS = (SUBJECT.rule, MODEL, 2)
+BLOCKS = (SUBJECT.rule, MODEL, 3)
 LIMITS = {"tolerance": 1e-7, "max_paths": 99, "seconds": 3.0, "enough": 2e-7}
 
 
@@ -94,7 +94,7 @@ def test_of_a_step_rule_the_output_is_compared(monkeypatch, asked, max_paths, mo
     assert examiner(SUBJECT, "step", max_paths, known).compare(MODEL, 3.0) == "tokens"
     (name, (following, rule, generation), limits), (compared, (law, target), named) = asked
     assert (name, following, rule) == ("law_of_generation", known, SUBJECT.rule)
-    assert generation == Generation(MODEL.target, MODEL.draft, 2, 3, (0, 0), 1, 1)
+    assert generation == Generation(MODEL.target, MODEL.draft, 3, 2, (0, 0), 1, 1)
     assert limits == {"max_paths": most, "seconds": 3.0, "enough": 2e-7}
     assert (compared, law, named) == ("compare_tokens", "law", {"tolerance": 1e-7})
     # After the prompt, and filled up with the token that ends it.

@@ -118,6 +118,12 @@ def test_a_call_counts_what_is_accepted_and_the_bonus():
     assert found.bonus == pytest.approx(3 / 8, abs=1e-15)
 
 
+def test_what_was_not_run_and_what_was_lost_is_of_all_blocks():
+    first = law({(0, 0): 1 / 2}, pruned=1 / 8, lost=3 / 8)
+    found = call(first, law({(0,): 1 / 2}, pruned=1 / 4, lost=1 / 4))
+    assert (found.pruned, found.lost) == (7 / 32, 9 / 32)
+
+
 def test_a_warning_breaks_no_contract():
     assert call(second=law({(0,): 1.0}, findings=(OTHER,))).broken is None
 
