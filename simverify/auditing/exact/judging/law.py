@@ -281,9 +281,8 @@ class _Target:
         if (prefix, length) not in self._known:
             row = self._row(prefix)
             rest = [self.joint((*prefix, y), length - 1) for y in range(len(row))]
-            self._known[prefix, length] = row.reshape(len(row), *(1,) * (length - 1)) * np.stack(
-                rest
-            )
+            column = row.reshape(len(row), *(1,) * (length - 1))
+            self._known[prefix, length] = column * np.stack(rest)
         return self._known[prefix, length]
 
 
