@@ -116,6 +116,7 @@ _SAYS = {
     "symbolic": "the exact law of random code",
     "stats": "tests, bounds, plans",
     "errors": "exceptions",
+    "arrays": "their types",
 }
 _BOX, _STEP, _LEFT = 40, 52, 16
 

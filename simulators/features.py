@@ -14,13 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify import stats
+from simverify.arrays import Floats, Ints
 from simverify.simulators.kernels.rows import features as kernel
 from simverify.stats.counts.independence import PIT_CELLS
 from simverify.stats.pits.pit_orders import Order
 from simverify.stats.scores.functions import SURPRISE_CAP
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 ORDERS: tuple[Order, ...] = ("ratio", "index", "descending")
 """Orders of the vocabulary, first axis of ``Features.pits``."""

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from simverify.arrays import Floats, Ints
 from simverify.models.ngram import DRAFT_LENGTH, VOCAB_SIZE, NgramModel, Order, find
 from simverify.simulators.kernels.tables.alias import build_alias
 from simverify.simulators.kernels.tables.ngram import NgramTables
@@ -16,8 +17,6 @@ from simverify.simulators.kernels.tables.ngram_nodes import (
     ROW_BITS,
 )
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
 _BYTE = np.uint64(8)

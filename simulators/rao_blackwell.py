@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from simverify.arrays import Floats
 from simverify.models.ngram import DRAFT_LENGTH, VOCAB_SIZE, NgramModel, Order
 from simverify.simulators.kernels.rao_blackwell import PAIR, RULES, accumulate, follow_modes
 from simverify.simulators.run import on_threads
 
-Floats = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint64]
 
 FIRST_TRIAL = 1 << 62

@@ -8,12 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from simverify.arrays import Ints
 from simverify.simulators.kernels.call import RULES
 from simverify.simulators.kernels.generation import generate
-
-Ints = npt.NDArray[np.int64]
 
 SHARD = 1 << 14
 """Trials a thread takes at a time; a multiple of the kernels' tile."""

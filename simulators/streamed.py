@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from simverify.arrays import Floats, Ints
 from simverify.models.base import MarkovModel, Model
 from simverify.simulators.features import Features, features
 from simverify.simulators.kernels.call import RULES
@@ -25,9 +26,6 @@ from simverify.simulators.kernels.rows import features as kernel
 from simverify.simulators.kernels.tables.ngram import fill_rows
 from simverify.simulators.run import PIT_BINS
 from simverify.simulators.tables import stacked
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 _CHUNK = 1 << 13
 """Trials that are run at a time."""

@@ -3,14 +3,11 @@
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from simverify.arrays import Floats, Ints
 from simverify.models.base import MarkovModel, Model
 from simverify.simulators.kernels.tables.alias import build_alias
 from simverify.simulators.kernels.tables.markov import INDEX_STEP, MarkovTables
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 _MOST_CELLS = 1 << 14
 """Beyond, finding a place takes a few steps more, and the table would grow with V."""

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from simverify.arrays import Floats, Ints
 from simverify.simulators.decoding.expected import RULES, LaneMeans, curves, law_of_tau
 from simverify.simulators.decoding.judges import judges
 from simverify.simulators.decoding.loop import Block, Job
@@ -12,9 +12,6 @@ from simverify.simulators.decoding.token_sums import TokenSums
 from simverify.simulators.features import Features
 from simverify.simulators.kernels.philox import PIT
 from simverify.verifiers.base import Verifier
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,10 +6,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from simverify.arrays import Floats
 from simverify.simulators.decoding.loop import Block
 from simverify.verifiers.base import LARGEST
-
-Floats = npt.NDArray[np.float64]
 
 RULES = ("token", "block", "greedy", "match")
 """First axis of :func:`curves`; greedy's is its first call's, the ideal coupling."""

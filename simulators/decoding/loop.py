@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from simverify.arrays import Floats, Ints
 from simverify.models.real.sampling import Sampling
 from simverify.models.real.transformer import TransformerPair
 from simverify.simulators.decoding.judges import Judge
@@ -23,9 +24,7 @@ from simverify.simulators.kernels.philox import ACCEPT, DRAFT, fill_tile
 if TYPE_CHECKING:  # it needs torch, and blocks of a trace do not
     from simverify.models.real.kv_cache import CachedModel
 
-Floats = npt.NDArray[np.float64]
 Logits = npt.NDArray[np.float32]
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

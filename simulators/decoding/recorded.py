@@ -7,15 +7,12 @@ fail and wrong ones may pass.
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from simverify import stats
 from simverify.errors import UsageError
 from simverify.models.real.trace import Manifest, Trace
 from simverify.simulators.decoding.loop import Block
 from simverify.stats.pits.pit_orders import Order
-
-Floats = npt.NDArray[np.float64]
 
 ALPHA = 1e-9
 """Chance that a sound trace is refused."""

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from simverify.arrays import Floats
 from simverify.errors import SimverifyError, UsageError
 from simverify.models.real.transformer import TransformerPair
 from simverify.simulators.decoding.loop import Block, Job, Logits, call_generator, cut
@@ -18,7 +18,6 @@ from simverify.simulators.decoding.loop import Block, Job, Logits, call_generato
 if TYPE_CHECKING:
     from simverify.models.real.kv_cache import CachedModel
 
-Floats = npt.NDArray[np.float64]
 Prefix = tuple[int, ...]
 
 

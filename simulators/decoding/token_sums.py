@@ -1,13 +1,10 @@
 """Features of the tokens that blocks emitted, summed up as they come: constant in memory."""
 
 import numpy as np
-import numpy.typing as npt
 
 from simverify.simulators.decoding.loop import Block
 from simverify.simulators.features import Features, features
 from simverify.simulators.kernels.philox import PIT
-
-Floats = npt.NDArray[np.float64]
 
 _ENTRIES = 1 << 22
 """Entries of target rows kept before they are summed up, 32 MB; draft rows are as many."""

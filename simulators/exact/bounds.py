@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from simverify.arrays import Floats
 from simverify.models.base import MarkovModel
 from simverify.simulators.exact.ray_grid import (
     Atoms,
@@ -26,8 +26,6 @@ from simverify.simulators.exact.ray_grid import (
     lower_values,
     upper_values,
 )
-
-Floats = npt.NDArray[np.float64]
 
 _EXACT_ATOMS = 1 << 20
 _FEWEST_BINS, _MOST_BINS = 256, 8192

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from simverify.arrays import Floats, Ints
 from simverify.simulators.kernels.tree_bounds import (
     lower_level,
     lower_value,
@@ -20,8 +21,6 @@ from simverify.simulators.kernels.tree_bounds import (
     upper_value,
 )
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Taps = tuple[npt.NDArray[Any], ...]
 """Next state, shift in bins, and masses: all tokens that share the first two, added up."""
 

@@ -5,9 +5,8 @@ row, so the mass that reaches each state obeys a linear vector recursion.
 """
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from simverify.arrays import Floats
 
 
 def kept_by_token(target: Floats, draft: Floats) -> Floats:

@@ -19,11 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify import stats
+from simverify.arrays import Floats, Ints
 from simverify.battery.fault_rows import FaultCounts
 from simverify.battery.naming import ratio_tests
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 RARE_BELOW = 0.01
 """Tokens below this probability are the tail that the score bank counts."""

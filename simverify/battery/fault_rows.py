@@ -12,12 +12,10 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from simverify.arrays import Floats, Ints
 from simverify.faults import FAULTS
 from simverify.faults.base import Fault
 from simverify.faults.catalogue import get_fault
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 MAX_TESTED = 15
 """Faults that are tested, each at five strengths: alpha pays for every one of them.

@@ -9,7 +9,8 @@ from operator import add
 import numpy as np
 
 from simverify import stats
-from simverify.battery.fault_rows import MAX_TESTED, FaultCounts, Floats
+from simverify.arrays import Floats
+from simverify.battery.fault_rows import MAX_TESTED, FaultCounts
 
 BETA = 1e-3
 """Rate at which a fault that is there, at the strength named, is refuted."""

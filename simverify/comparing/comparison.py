@@ -1,13 +1,12 @@
 """Comparing verifiers: losslessness, exact and measured acceptance, optimality, speed."""
 
 import math
-import platform
-import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
-from importlib.metadata import version
+
+from msgspec.structs import replace
 
 from simverify import results as doc
+from simverify.battery.documents import stamped
 from simverify.comparing.model import ModelComparison, Settings
 from simverify.errors import UsageError
 from simverify.limits import comparison_iv
@@ -99,8 +98,7 @@ def compare(
     _models_iv(loaded, eos)
     if not compiled_before():
         say("compiling kernels (only once, some 15 seconds)")
-    started = datetime.now(UTC)
-    clock = time.perf_counter()
+    stamp = stamped()
     share = alpha / (len(rules) * len(loaded))
     rows, infos, timings = [], [], []
     for asked, model in zip(models, loaded, strict=True):
@@ -124,15 +122,7 @@ def compare(
         verdict=doc.overall([row.verdict for row in rows]),
         results=tuple(rows),
         models=tuple(infos),
-        meta=doc.Meta(
-            version=version("simverify"),
-            started=started.isoformat(timespec="seconds"),
-            seconds=time.perf_counter() - clock,
-            machine=f"{platform.system()} {platform.machine()}",
-            python=platform.python_version(),
-            threads=settings.threads,
-            timings=tuple(timings),
-        ),
+        meta=replace(stamp(), threads=settings.threads, timings=tuple(timings)),
     )
 
 

@@ -4,12 +4,11 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify import stats
+from simverify.arrays import Floats
 from simverify.emitted.rescoring import LOGIT_MARGIN, Scored, distances
 from simverify.simulators.kernels.philox import PIT
 from simverify.simulators.kernels.rows.row_sums import RARE
 from simverify.stats.scores.functions import SURPRISE_CAP
-
-Floats = npt.NDArray[np.float64]
 
 SAME_TOKENS = 32
 """First tokens of a request that make a copy of it, if the next has them all."""

@@ -11,12 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify import stats
+from simverify.arrays import Floats
 from simverify.battery.battery import score_moves
 from simverify.battery.judgement import rejections
 from simverify.emitted.evidence import SAME_TOKENS, OutputEvidence
 from simverify.stats.pits.correlation import MIN_PAIRS
-
-Floats = npt.NDArray[np.float64]
 
 _LAGS = {"in a request": None, "neighbouring requests": 1, "requests two apart": 2}
 _DELTA = 1e-3

@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from simverify.arrays import Floats
 from simverify.emitted.requests import Request
 from simverify.models.real.sampling import Sampling
 from simverify.models.real.transformer import TransformerPair
-
-Floats = npt.NDArray[np.float64]
 
 BATCH = 16
 """Requests scored together at most."""

@@ -5,10 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
-
-Row = npt.NDArray[np.float64]
+from simverify.arrays import Row
 
 
 class Model(Protocol):

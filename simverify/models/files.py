@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from simverify.arrays import Row
 from simverify.errors import UsageError
-from simverify.models.base import MarkovModel, Row
+from simverify.models.base import MarkovModel
 from simverify.models.small import rational_markov
 from simverify.names import pick
 

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from simverify.arrays import Row
 from simverify.errors import UsageError
-from simverify.models.base import MarkovModel, Row
+from simverify.models.base import MarkovModel
 
 MAX_STATES = 64
 """Distinct rows after a token (state = token mod 64), so that V = 152k stays small."""

@@ -25,8 +25,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from simverify.arrays import Row
 from simverify.folders import cache_folder
-from simverify.models.base import Row
 from simverify.models.corpus import CHUNK, HELD_OUT_PERIOD, Bytes, corpus_text, split
 
 VOCAB_SIZE = 256

@@ -12,14 +12,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from simverify.stats._checks import count_rows, probability_rows
+from simverify.stats._checks import Floats, Ints, count_rows, probability_rows
 from simverify.stats._checks import counts as check_counts
 from simverify.stats.counts.g2 import G2, Pooled, TwoCells
 from simverify.stats.counts.rare import RareTokens
 from simverify.stats.tails.cumulants import MIN_EXPECTED, sum_of_cumulants
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 MIN_LIKELIEST = 0.75
 """A pool whose likeliest token has this much of it has its other tokens counted as rare."""

@@ -9,16 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
-from simverify.stats._checks import Ints, open_unit, positive_float, positive_int
+from simverify.stats._checks import Floats, Ints, open_unit, positive_float, positive_int
 from simverify.stats._checks import counts as check_counts
 from simverify.stats._search import smallest_n
 from simverify.stats.results import Direction, TestResult
 from simverify.stats.tails.log_tails import log_binom_cdf, log_binom_sf
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,10 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from simverify.stats._checks import Ints, open_unit, positive_int
+from simverify.stats._checks import Floats, Ints, open_unit, positive_int
 from simverify.stats._checks import counts as check_counts
 from simverify.stats.results import Direction, TestResult
-
-Floats = npt.NDArray[np.float64]
 
 
 def bounded_means_test(

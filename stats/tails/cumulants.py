@@ -7,11 +7,10 @@ those of chi2 with one degree of freedom, 1, 2 and 8, like 1/m.
 import functools
 
 import numpy as np
-import numpy.typing as npt
 from numpy.polynomial import chebyshev
 from scipy import special, stats
 
-Floats = npt.NDArray[np.float64]
+from simverify.stats._checks import Floats
 
 MIN_EXPECTED = 10.0
 """Smallest mean served: cells are pooled until they expect this many counts."""

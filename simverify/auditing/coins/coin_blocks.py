@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from simverify.arrays import Row
 from simverify.auditing.coins.coins import MAX_CALLS, PROBES, CoinLaw, law_from_coins
 from simverify.auditing.coverage.watch import watched
 from simverify.auditing.exact.generations.enumerate import check_ids, read_tokens
@@ -17,7 +18,6 @@ from simverify.symbolic.endings import BadTokens, Tokens
 from simverify.symbolic.guards.containment import from_user
 from simverify.symbolic.guards.watchdog import Expired
 
-Row = npt.NDArray[np.float64]
 CoinVerify = Callable[[Row, Row, npt.NDArray[np.int64], Row], Any]
 """``function(target_probs, draft_probs, draft_tokens, coins) -> tokens``: as ``verify``, with
 ``coins`` float64 (gamma+1,) in [0, 1), the last one for the residual or bonus token."""

@@ -3,12 +3,13 @@
 from collections.abc import Callable
 
 from simverify import results
+from simverify.arrays import Row
 from simverify.auditing.exact.generations.generation import until
 from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.judging.examiner import Judged, output_length
 from simverify.auditing.exact.judging.optimality import optimum
 from simverify.auditing.exact.judging.rows import FailingRows
-from simverify.auditing.exact.judging.tree import Row, Tree, probability
+from simverify.auditing.exact.judging.tree import Tree, probability
 from simverify.auditing.subject import Contract
 from simverify.results import Branch
 from simverify.symbolic.endings import Tokens

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Row = npt.NDArray[np.float64]
+from simverify.arrays import Row
 
 _NAN = float("nan")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from simverify.arrays import Row
 from simverify.auditing.exact.generations.enumerate import (
     MAX_PATHS,
     SECONDS,
@@ -16,7 +17,6 @@ from simverify.auditing.exact.generations.enumerate import (
 )
 from simverify.auditing.exact.generations.generation import decode, until
 from simverify.auditing.probes.calls import Contract, Rule, built, read
-from simverify.models.base import Row
 from simverify.results import Instance
 from simverify.symbolic import Enumeration
 from simverify.symbolic.endings import Tokens

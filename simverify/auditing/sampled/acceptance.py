@@ -4,9 +4,10 @@ import numpy as np
 from scipy import stats as laws
 
 from simverify import stats
+from simverify.arrays import Floats, Ints
 from simverify.auditing.sampled.emissions import Emissions
 from simverify.auditing.sampled.run import Contract
-from simverify.auditing.sampled.tables import Floats, Ints, Tables
+from simverify.auditing.sampled.tables import Tables
 from simverify.battery.judgement import shown
 from simverify.verifiers import VERIFIERS, Verifier
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from simverify.auditing.sampled.tables import Ints
+from simverify.arrays import Ints
 
 
 class Misuse(Exception):

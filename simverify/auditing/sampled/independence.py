@@ -12,8 +12,9 @@ from dataclasses import replace
 import numpy as np
 
 from simverify import stats
+from simverify.arrays import Floats, Ints
 from simverify.auditing.sampled.emissions import Emissions
-from simverify.auditing.sampled.tables import Floats, Ints, Tables
+from simverify.auditing.sampled.tables import Tables
 from simverify.stats.pits.correlation import MIN_PAIRS, PairSums
 
 MAX_ROWS = 256

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from simverify import stats
+from simverify.arrays import Floats
 from simverify.auditing.sampled.acceptance import (
     accepted_too_much,
     accepts_as_token,
@@ -19,7 +20,7 @@ from simverify.auditing.sampled.acceptance import (
 from simverify.auditing.sampled.emissions import Emissions
 from simverify.auditing.sampled.independence import independence_tests
 from simverify.auditing.sampled.run import Contract
-from simverify.auditing.sampled.tables import Floats, Tables
+from simverify.auditing.sampled.tables import Tables
 from simverify.battery.battery import Slot, certify, detectable, judge_tokens
 from simverify.battery.fault_rows import FaultCounts, fault_counts, judged_rows, known_faults
 from simverify.battery.judgement import rejections, shown

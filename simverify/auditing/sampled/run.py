@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from simverify.arrays import Floats
 from simverify.auditing.coverage.watch import look_closely, watched
 from simverify.auditing.exact.generations.enumerate import (
     check_ids,
@@ -22,7 +23,7 @@ from simverify.auditing.exact.generations.enumerate import (
 from simverify.auditing.exact.generations.generation import decode, until
 from simverify.auditing.process.quiet import quiet
 from simverify.auditing.sampled.emissions import Emissions, KeptDraw, Misuse, TimeUp
-from simverify.auditing.sampled.tables import Floats, SampledInstance, Tables
+from simverify.auditing.sampled.tables import SampledInstance, Tables
 from simverify.symbolic.endings import BadTokens, Tokens, one_line
 from simverify.symbolic.errors import CannotEnumerate
 from simverify.symbolic.guards.board import doing

@@ -8,16 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from simverify.arrays import Floats, Ints
 from simverify.auditing.exact.instances.made import SmallModel
 from simverify.battery.fault_rows import known_faults, slot_rows
 from simverify.models.base import Model
 from simverify.models.small import compact
 from simverify.verifiers import Verifier
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 MAX_OUTPUTS = 20_000
 """Most outputs V^(gamma+1) of an instance: beyond it, rows by prefix are too many."""

@@ -6,8 +6,8 @@ from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from simverify.arrays import Floats
 from simverify.comparing.exact.enclosures import (
     enclosed_floats,
     enclosed_fractions,
@@ -30,7 +30,6 @@ from simverify.simulators.rao_blackwell import RaoBlackwell, modes_curve, rao_bl
 from simverify.stats import stratified_bernstein
 from simverify.verifiers import Verifier
 
-Floats = npt.NDArray[np.float64]
 Method = Literal["enumeration", "closed-form", "dp", "rao-blackwell"]
 
 FEWEST_STRATA = 1 << 16

@@ -6,11 +6,9 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from simverify.arrays import Floats
 from simverify.simulators.exact.calls import shortened
-
-Floats = npt.NDArray[np.float64]
 
 _ULP = 2.0**-53
 

@@ -10,15 +10,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from simverify import stats
+from simverify.arrays import Floats
 from simverify.battery.judgement import Judgement, shown
 from simverify.comparing.exact.curves import AcceptanceCurve, sample_bounds
 from simverify.comparing.kernels.kernel import Trial
 from simverify.simulators.run import Counts
-
-Floats = npt.NDArray[np.float64]
 
 DEVIATION = "shift of a Pr(tau >= l) out of its bounds"
 

@@ -7,10 +7,10 @@ from functools import lru_cache
 import numpy as np
 
 from simverify import stats
+from simverify.arrays import Floats
 from simverify.battery.battery import Slot, certify, detectable, judge_tokens
 from simverify.battery.fault_rows import (
     FaultCounts,
-    Floats,
     fault_counts,
     judged_rows,
     known_faults,

@@ -10,15 +10,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from simverify import stats
+from simverify.arrays import Floats
 from simverify.comparing.kernels.kernel import Trial
 from simverify.simulators.streamed import Sample
 from simverify.stats.counts.independence import MIN_TABLE
 from simverify.stats.pits.correlation import MIN_PAIRS
-
-Floats = npt.NDArray[np.float64]
 
 PAIRED = 1 << 16
 """Most tokens whose PITs are paired; fixed beforehand, whatever the run's size."""

@@ -16,11 +16,11 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from simverify.arrays import Floats
 from simverify.errors import UsageError
 from simverify.models.real.sampling import Sampling
 from simverify.results import Decoding
 
-Floats = npt.NDArray[np.float64]
 Arrays = dict[str, npt.NDArray[Any]]
 
 MANIFEST = "manifest.json"

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from simverify.arrays import Row
 from simverify.auditing.coverage.watch import watched
 from simverify.auditing.exact.generations.enumerate import check_ids, read_tokens
 from simverify.auditing.exact.generations.generation import until
-from simverify.models.base import Row
 from simverify.symbolic.endings import Tokens
 
 
@@ -96,37 +96,3 @@ class Run:
         reset = getattr(self.instance, "reset", None)
         if reset is not None:
             watched(reset)
-
-
-def decode(
-    more: Callable[[Tokens], Tokens],
-    reset: Callable[[], object] | None,
-    *,
-    length: int,
-    prefix: Tokens = (),
-    eos: int | None = None,
-    earlier_calls: int = 0,
-) -> Tokens:
-    """Return the tokens of a generation after ``prefix``: ``length`` or more, or up to ``eos``.
-
-    ``more`` makes a call of the rule after the tokens it is given and returns the checked new
-    ones. What a call emits after ``eos`` is dropped. Before the generation, if wanted, come up
-    to ``earlier_calls`` calls of another one, which end of sequence may end sooner; then the
-    rule is reset, as it is at the very beginning.
-    """
-
-    def run(enough: Callable[[int, int], bool]) -> Tokens:
-        if reset is not None:
-            reset()
-        new: Tokens = ()
-        calls = 0
-        while not enough(len(new), calls):
-            new += until(more(prefix + new), eos)
-            calls += 1
-            if eos in new:
-                break
-        return new
-
-    if earlier_calls:
-        run(lambda _, calls: calls == earlier_calls)
-    return run(lambda tokens, _: tokens >= length)

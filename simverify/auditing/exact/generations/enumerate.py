@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from simverify.arrays import Row
 from simverify.auditing.coverage.watch import watched
 from simverify.auditing.exact.generations.generation import decode
 from simverify.symbolic import CannotEnumerate, Enumeration, ExactLaw, Finding, Lift, OutOfTime
@@ -29,7 +30,6 @@ __all__ = [
     "law_of_tokens",
 ]
 
-Row = npt.NDArray[np.float64]
 MAX_PATHS = 200_000
 SECONDS = 60.0
 

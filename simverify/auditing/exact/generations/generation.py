@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from simverify.models.base import Row
+from simverify.arrays import Row
 from simverify.symbolic.endings import Tokens
 
 

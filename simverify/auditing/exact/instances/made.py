@@ -16,6 +16,7 @@ from typing import Literal
 
 import numpy as np
 
+from simverify.arrays import Row
 from simverify.auditing.exact.instances.rows import (
     LARGE,
     NEAR_ONE,
@@ -26,7 +27,6 @@ from simverify.auditing.exact.instances.rows import (
     random_rows,
     sweep,
 )
-from simverify.models.base import Row
 from simverify.results import Instance
 
 

@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from simverify.auditing.exact.judging.tree import Row, Tree
+from simverify.arrays import Row
+from simverify.auditing.exact.judging.tree import Tree
 from simverify.symbolic import Finding
 from simverify.symbolic.endings import Tokens
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from simverify.arrays import Row
 from simverify.auditing.exact.generations.enumerate import MAX_PATHS, SECONDS, law_of_block
 from simverify.auditing.exact.judging.comparison import (
     RARE,
@@ -18,7 +19,7 @@ from simverify.auditing.exact.judging.comparison import (
     with_impossible,
 )
 from simverify.auditing.exact.judging.precision import TOLERANCE, coarsest
-from simverify.auditing.exact.judging.tree import Row, Tree, gaps_by_position, target_tree
+from simverify.auditing.exact.judging.tree import Tree, gaps_by_position, target_tree
 from simverify.symbolic import Enumeration, ExactLaw, Finding
 from simverify.symbolic.endings import Tokens
 from simverify.symbolic.enumeration.paths import TooManyPaths

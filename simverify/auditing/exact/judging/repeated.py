@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from simverify.arrays import Row
 from simverify.auditing.exact.generations.enumerate import OutOfTime, TooManyPaths
 from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.judging.examiner import SECONDS, Examiner, Judged, enumeration_of
 from simverify.auditing.exact.judging.freely import Free
 from simverify.auditing.exact.judging.precision import deviation
-from simverify.auditing.exact.judging.tree import Row, Tree
+from simverify.auditing.exact.judging.tree import Tree
 from simverify.symbolic import CannotEnumerate, Finding
 from simverify.symbolic.enumeration.engine import RARE
 from simverify.symbolic.enumeration.trails import Repeats, Trail, repeat_trails

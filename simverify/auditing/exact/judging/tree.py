@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from simverify.arrays import Row
 from simverify.symbolic.endings import Tokens
-
-Row = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
