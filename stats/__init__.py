@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from simverify.stats.counts.independence import (
         duplicates_min_detectable as duplicates_min_detectable,
     )
-    from simverify.stats.counts.independence import duplicates_samples as duplicates_samples
     from simverify.stats.counts.independence import duplicates_test as duplicates_test
     from simverify.stats.counts.independence import pair_g2 as pair_g2
     from simverify.stats.counts.independence import pit_table as pit_table
@@ -93,7 +92,6 @@ if TYPE_CHECKING:
     from simverify.stats.scores.indicator_bank import (
         indicator_min_detectable as indicator_min_detectable,
     )
-    from simverify.stats.scores.indicator_bank import indicator_samples as indicator_samples
     from simverify.stats.scores.indicator_bank import indicator_test as indicator_test
     from simverify.stats.scores.indicators import INDICATOR_BINS as INDICATOR_BINS
     from simverify.stats.scores.indicators import IndicatorSums as IndicatorSums
@@ -103,7 +101,6 @@ if TYPE_CHECKING:
         indicator_sums_of_contexts as indicator_sums_of_contexts,
     )
     from simverify.stats.scores.score_bank import score_min_detectable as score_min_detectable
-    from simverify.stats.scores.score_bank import score_samples as score_samples
     from simverify.stats.scores.score_bank import score_test as score_test
     from simverify.stats.scores.score_totals import ScoreSums as ScoreSums
     from simverify.stats.scores.score_totals import score_sums as score_sums
@@ -123,10 +120,9 @@ _HOME = {
     "planning.eprocess": "eprocess_growth eprocess_min_detectable eprocess_samples",
     "counts.g2": "G2 g2_min_detectable g2_samples g2_test",
     "counts.independence": (
-        "disjoint_pairs duplicates_min_detectable duplicates_samples "
-        "duplicates_test pair_g2 pit_table pit_table_g2"
+        "disjoint_pairs duplicates_min_detectable duplicates_test pair_g2 pit_table pit_table_g2"
     ),
-    "scores.indicator_bank": "indicator_min_detectable indicator_samples indicator_test",
+    "scores.indicator_bank": "indicator_min_detectable indicator_test",
     "scores.indicators": (
         "INDICATOR_BINS IndicatorSums indicator_bin indicator_sums indicator_sums_of_contexts"
     ),
@@ -143,7 +139,7 @@ _HOME = {
     "ratios.ratio_tests": "FaultAtStrength RatioResult ratio_gate ratio_test",
     "ratios.sums": "RatioSums STRENGTHS ratio_sums",
     "results": "TestResult",
-    "scores.score_bank": "score_min_detectable score_samples score_test",
+    "scores.score_bank": "score_min_detectable score_test",
     "scores.score_totals": "ScoreSums score_sums score_sums_of_contexts",
     "scores.functions": "ScoreMoments accept contrast q_above_p rare_token score_moments surprise",
     "counts.transitions": "expected_g2 transition_g2",

@@ -23,7 +23,6 @@ from simverify.stats.counts.g2 import G2
 from simverify.stats.counts.transitions import transition_g2
 from simverify.stats.means.binomial import (
     acceptance_min_detectable,
-    acceptance_samples,
     acceptance_test,
 )
 from simverify.stats.results import TestResult
@@ -183,22 +182,6 @@ def duplicates_min_detectable(
     chance = _chance(probability, ball)
     found = acceptance_min_detectable(n, [0.0], [chance], alpha=alpha, power=power)
     return found + chance - probability
-
-
-def duplicates_samples(
-    excess: float, probability: float, *, alpha: float, power: float = 0.9, ball: float = 0.0
-) -> int:
-    """Pairs that find an excess of the rate of equal pairs.
-
-    Raises
-    ------
-    ValueError
-        If ``excess`` is not above what the ball allows or leaves [0, 1], probability is
-        outside [0, 1], alpha or power outside (0, 1) or ball outside [0, 1).
-    """
-    chance = _chance(probability, ball)
-    rise = excess - (chance - probability)
-    return acceptance_samples(rise, [0.0], [chance], alpha=alpha, power=power)
 
 
 def _chance(probability: float, ball: float) -> float:

@@ -1,7 +1,6 @@
 """The exact test of bits with known probabilities, and its plan."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 from scipy import special
@@ -11,13 +10,10 @@ from simverify.stats._checks import (
     Ints,
     in_ball,
     open_unit,
-    positive_float,
-    positive_int,
     tv_ball,
 )
-from simverify.stats._search import smallest_n
 from simverify.stats.results import TestResult
-from simverify.stats.scores.indicators import INDICATOR_BINS, RARE_EDGES, IndicatorSums
+from simverify.stats.scores.indicators import RARE_EDGES, IndicatorSums
 from simverify.stats.tails.poisson_binomial import log_upper
 
 _NEWTON_STEPS = 8
@@ -151,34 +147,3 @@ def _critical(
         least, most = (least, middle) if gap < 0.0 else (middle, most)
         middle = math.ceil(max(0.0, middle + gap / steep))
     return most
-
-
-def indicator_samples(
-    shift: float, sums: IndicatorSums, *, alpha: float, power: float = 0.9, ball: float = 0.0
-) -> int:
-    """Bits that find every possible shift of the rate of this size.
-
-    ``sums`` says how the probabilities are spread, from a pilot of any size.
-
-    Raises
-    ------
-    ValueError
-        If ``shift`` is not positive, no number of bits finds it, alpha or power is outside
-        (0, 1) or ball outside [0, 1).
-    """
-    shift = positive_float("shift", shift)
-
-    def enough(n: int) -> bool:
-        found = indicator_min_detectable(_scaled(sums, n), alpha=alpha, power=power, ball=ball)
-        return found <= shift
-
-    return smallest_n(enough, f"shift {shift:g}")
-
-
-def _scaled(sums: IndicatorSums, n: int) -> IndicatorSums:
-    """As many probabilities as make ``n`` bits, spread alike."""
-    n = positive_int("n", n)
-    ends = np.rint(np.cumsum(sums.bits.ravel()) * (n / sums.n)).astype(np.int64)
-    bits = np.diff(ends, prepend=0).reshape(2, INDICATOR_BINS + 1)
-    share = sums.rare / np.maximum(sums.bits, 1)
-    return replace(sums, n=n, hits=0, impossible=0, bits=bits, rare=share * bits)

@@ -6,8 +6,7 @@ from functools import cached_property
 import numpy as np
 from scipy import optimize, special
 
-from simverify.stats._checks import in_ball, open_unit, positive_float, tv_ball
-from simverify.stats._search import smallest_n
+from simverify.stats._checks import in_ball, open_unit, tv_ball
 from simverify.stats.results import TestResult
 from simverify.stats.scores.score_totals import ScoreSums
 from simverify.stats.tails.log_tails import log_normal_sf
@@ -179,25 +178,3 @@ def score_min_detectable(
         if shift <= sums.ranges:
             found.append(shift / sums.n)
     return max(found, default=math.inf)
-
-
-def score_samples(
-    shift: float, sums: ScoreSums, *, alpha: float, power: float = 0.9, ball: float = 0.0
-) -> int:
-    """Tokens that find every possible shift of the mean score of this size.
-
-    ``sums`` says how the moments are per token, from a pilot of any size.
-
-    Raises
-    ------
-    ValueError
-        If ``shift`` is not positive, no number of tokens finds it, alpha or power is outside
-        (0, 1) or ball outside [0, 1).
-    """
-    shift = positive_float("shift", shift)
-
-    def enough(n: int) -> bool:
-        found = score_min_detectable(sums.scaled(n), alpha=alpha, power=power, ball=ball)
-        return found <= shift
-
-    return smallest_n(enough, f"shift {shift:g}")

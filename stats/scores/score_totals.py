@@ -73,23 +73,6 @@ class ScoreSums:
             tables=_joined(self.tables, other.tables),
         )
 
-    def scaled(self, n: int) -> "ScoreSums":
-        """Return the null moments of ``n`` tokens spread alike, for plans; deviation is 0."""
-        factor = n / self.n
-        tables = self.tables and tuple(
-            ScoreTable(totals=t.totals * factor, rows=t.rows, scores=t.scores) for t in self.tables
-        )
-        return ScoreSums(
-            n=n,
-            deviation=0.0,
-            variance=self.variance * factor,
-            third=self.third * factor,
-            fourth=self.fourth * factor,
-            ranges=self.ranges * factor,
-            width=self.width,
-            tables=tables,
-        )
-
 
 def _joined(
     first: tuple[ScoreTable, ...] | None, second: tuple[ScoreTable, ...] | None

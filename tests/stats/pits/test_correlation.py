@@ -12,7 +12,6 @@ from simverify.stats import (
     correlation_min_detectable,
     correlation_samples,
     duplicates_min_detectable,
-    duplicates_samples,
     duplicates_test,
     g2_test,
     pair_sums,
@@ -20,6 +19,7 @@ from simverify.stats import (
     pit_table,
     pit_table_g2,
 )
+from simverify.stats._search import smallest_n
 from simverify.stats.pits.correlation import MIN_PAIRS
 
 
@@ -98,10 +98,16 @@ def test_table_of_pits():
 
 def test_duplicates_plans_and_balls():
     chance = 0.34
-    n = duplicates_samples(0.05, chance, alpha=1e-6)
-    assert duplicates_min_detectable(n, chance, alpha=1e-6) <= 0.05
+
+    def pairs(ball):
+        def enough(n):
+            return duplicates_min_detectable(n, chance, alpha=1e-6, ball=ball) <= 0.05
+
+        return smallest_n(enough, "excess 0.05")
+
+    n = pairs(ball=0.0)
     assert duplicates_min_detectable(int(0.97 * n), chance, alpha=1e-6) > 0.05
-    assert duplicates_samples(0.05, chance, alpha=1e-6, ball=0.01) > 2 * n
+    assert pairs(ball=0.01) > 2 * n
     count = int(n * (chance + 0.06))
     assert duplicates_test(count, n, chance, alpha=1e-6).rejected
     assert not duplicates_test(count, n, chance, alpha=1e-6, ball=0.03).rejected

@@ -12,7 +12,6 @@ from simverify.stats import (
     IndicatorSums,
     indicator_bin,
     indicator_min_detectable,
-    indicator_samples,
     indicator_sums,
     indicator_sums_of_contexts,
     indicator_test,
@@ -132,12 +131,12 @@ def test_power_at_the_planned_shift(sign):
 
 
 def test_planning():
-    sums = with_hits(np.random.default_rng(77).beta(2, 2, 1000), 0)
+    sums = with_hits(np.random.default_rng(77).beta(2, 2, 20_000), 0)
     for ball in (0.0, 0.005):
-        n = indicator_samples(0.02, sums, alpha=1e-6, ball=ball)
         z = stats.norm.isf(5e-7) + stats.norm.isf(0.1)
-        expected = z**2 * sums.variance / sums.n / (0.02 - ball) ** 2
-        assert n == pytest.approx(expected, rel=0.05)
+        expected = z * np.sqrt(sums.variance) / sums.n
+        found = indicator_min_detectable(sums, alpha=1e-6, ball=ball)
+        assert found - ball == pytest.approx(expected, rel=0.025)
     # No shift of a bit that is always 0 is possible but upwards.
     assert indicator_min_detectable(with_hits(np.full(5, 0.5), 0), alpha=1e-6) == math.inf
 

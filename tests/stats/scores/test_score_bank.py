@@ -11,7 +11,6 @@ from support.false_alarms import ALPHA
 from simverify.stats import (
     accept,
     score_min_detectable,
-    score_samples,
     score_sums_of_contexts,
     score_test,
 )
@@ -120,12 +119,11 @@ def test_planning():
     rng, rows, _, scores, totals = markov(8000)
     sums = score_sums_of_contexts(sample(rng, rows, totals), rows, scores)
     for ball in (0.0, 0.001):
-        n = score_samples(0.01, sums, alpha=1e-6, ball=ball)
         z = stats.norm.isf(5e-7) + stats.norm.isf(0.1)
         moved = sums.variance + ball * sums.width * sums.ranges
-        expected = z**2 * moved / sums.n / (0.01 - ball * sums.ranges / sums.n) ** 2
-        assert n == pytest.approx(expected, rel=0.06)
-        assert score_min_detectable(sums.scaled(n), alpha=1e-6, ball=ball) <= 0.01
+        expected = (z * np.sqrt(moved) + ball * sums.ranges) / sums.n
+        found = score_min_detectable(sums, alpha=1e-6, ball=ball)
+        assert found == pytest.approx(expected, rel=0.03)
 
 
 def test_a_ball_swallows_its_own_shift():

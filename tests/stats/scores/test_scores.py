@@ -78,12 +78,3 @@ def test_shards_of_the_same_contexts_keep_one_table():
     assert both.deviation == pytest.approx(whole.deviation)
     other = score_sums_of_contexts(counts, rows.copy(), scores)
     assert len((whole + other).tables) == 2
-
-
-def test_scaled_sums():
-    counts, rows, scores = drawn()
-    sums = score_sums_of_contexts(counts, rows, scores)
-    ten = sums.scaled(10 * sums.n)
-    assert ten.variance == pytest.approx(10 * sums.variance)
-    assert ten.tables[0].totals.sum() == pytest.approx(10 * sums.n)
-    assert ten.deviation == 0.0
