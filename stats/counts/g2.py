@@ -21,22 +21,14 @@ from simverify.stats._checks import (
 )
 from simverify.stats._search import smallest_n
 from simverify.stats.counts import coupling
+from simverify.stats.counts.lone_row import MOST, LoneRow, TwoCells, log_binomial_tail, outcomes
 from simverify.stats.counts.rare import RareTokens
 from simverify.stats.results import TestResult
 from simverify.stats.tails.cumulants import MIN_EXPECTED
-from simverify.stats.tails.log_tails import log_binom_cdf, log_binom_sf, log_gamma_sf
+from simverify.stats.tails.log_tails import log_gamma_sf
 
 _LEAST_POWER = 1e-9
 """Below it the noncentrality, found from the other tail, has no digits."""
-
-
-@dataclass(frozen=True)
-class TwoCells:
-    """A binomial row: ``count`` of ``total`` in a cell of this ``probability``."""
-
-    count: int
-    total: int
-    probability: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,10 +120,10 @@ def g2_test(
 ) -> TestResult:  # fmt: skip
     """Test a :class:`G2`, of one slot or summed over slots.
 
-    The tail is a shifted gamma law with the statistic's three cumulants; with df = 1 the
-    exact binomial tail of the same statistic. For a single row of three or four cells that
-    barely expect 10 counts the true size jumps between .5 and 2 times alpha, from atom to
-    atom of the lattice; sums of rows and larger counts smooth that out.
+    The tail is a shifted gamma law with the statistic's three cumulants. A single row whose
+    counts are few enough to try them all has its exact law, a row with df = 1 the exact
+    binomial one: there the gamma's size jumps between .5 and 2.4 times alpha, from atom to
+    atom of the lattice. Sums of rows and larger counts smooth that out.
 
     ``min_detectable`` is a mean one-token TV distance over all ``n`` tokens:
     :func:`g2_min_detectable` plus ``unresolved / n``.
@@ -159,9 +151,13 @@ def g2_test(
         raise ValueError(f"ball is {radius:g} for a G2 without counts, expected one that "
                          "transition_g2 made")  # fmt: skip
     if g2.two_cells is not None:
-        log_p, law = _log_binomial_tail(g2.two_cells, radius), "exact binomial"
+        log_p, law = log_binomial_tail(g2.two_cells, radius), "exact binomial"
     else:
-        log_p, law = _log_pvalue(g2, radius), "three-moment gamma"
+        row = _lone_row(g2)
+        law = "three-moment gamma" if row is None else "exact multinomial"
+        log_p = _log_pvalue(
+            g2, radius, (lambda x: _log_gamma_tail(g2, x)) if row is None else row.log_sf
+        )
     detectable = g2_min_detectable(g2.df, g2.n, alpha=alpha, ball=radius) + g2.unresolved / g2.n
     return TestResult(
         name=name,
@@ -176,14 +172,23 @@ def g2_test(
     )
 
 
-def _log_pvalue(g2: G2, radius: float) -> float:
+def _lone_row(g2: G2) -> LoneRow | None:
+    """Return the exact law of a single row with few enough counts, if it is one."""
+    if len(g2.pooled) != 1 or len(g2.pooled[0].expected) != g2.df + 1:
+        return None
+    expected = g2.pooled[0].expected
+    few = outcomes(len(expected), round(float(expected.sum()))) <= MOST
+    return LoneRow(expected) if few else None
+
+
+def _log_pvalue(g2: G2, radius: float, log_tail: Callable[[float], float]) -> float:
     if radius == 0.0:
-        return _log_gamma_tail(g2, g2.statistic)
+        return log_tail(g2.statistic)
     cells = Pooled(
         np.concatenate([part.observed for part in g2.pooled]),
         np.concatenate([part.expected for part in g2.pooled]),
     )
-    return coupling.log_pvalue(g2.n, radius, lambda m: _log_gamma_tail(g2, cells.least(m)))
+    return coupling.log_pvalue(g2.n, radius, lambda m: log_tail(cells.least(m)))
 
 
 def _log_gamma_tail(g2: G2, statistic: float) -> float:
@@ -192,37 +197,6 @@ def _log_gamma_tail(g2: G2, statistic: float) -> float:
     scale = third / (2.0 * second)
     shift = first - shape * scale
     return log_gamma_sf(max(statistic - shift, 0.0) / scale, shape)
-
-
-def _log_binomial_tail(cells: TwoCells, radius: float) -> float:
-    """Log of P(G2 >= observed) for one binomial row."""
-    n, p = cells.total, cells.probability
-    if radius:
-        # Within the ball the count lies between those of the two ends.
-        upper = log_binom_sf(cells.count - 1, n, min(p + radius, 1.0))
-        lower = log_binom_cdf(cells.count, n, max(p - radius, 0.0))
-        return min(0.0, math.log(2.0) + min(upper, lower))
-
-    def deviance(k: int) -> float:
-        return float(special.kl_div(k, n * p) + special.kl_div(n - k, n * (1.0 - p)))
-
-    # Equal values on the two sides of the mean must not be split by rounding.
-    level = deviance(cells.count) * (1.0 - 1e-12)
-    centre = math.floor(n * p)
-    low = _last_true(lambda k: deviance(centre - k) < level, centre)
-    high = _last_true(lambda k: deviance(centre + 1 + k) < level, n - centre - 1)
-    lower = log_binom_cdf(centre - low - 1, n, p)
-    upper = log_binom_sf(centre + 1 + high, n, p)
-    return min(0.0, float(np.logaddexp(lower, upper)))
-
-
-def _last_true(holds: Callable[[int], bool], largest: int) -> int:
-    """Largest k in 0..largest with ``holds`` true up to there, -1 if there is none."""
-    low, high = -1, largest + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
 
 
 def g2_min_detectable(

@@ -14,7 +14,8 @@ from scipy import special
 
 from simverify.stats._checks import Floats, Ints, count_rows, probability_rows
 from simverify.stats._checks import counts as check_counts
-from simverify.stats.counts.g2 import G2, Pooled, TwoCells
+from simverify.stats.counts.g2 import G2, Pooled
+from simverify.stats.counts.lone_row import TwoCells
 from simverify.stats.counts.rare import RareTokens
 from simverify.stats.tails.cumulants import MIN_EXPECTED, sum_of_cumulants
 
