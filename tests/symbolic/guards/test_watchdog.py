@@ -2,10 +2,13 @@
 
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 
-from simverify.symbolic.guards.watchdog import Expired, deadline
+from simverify.symbolic.guards import watchdog
+from simverify.symbolic.guards.watchdog import Expired, Stopwatch, deadline, kept_waiting
 
 TRACED = """
 import sys, threading
@@ -67,3 +70,32 @@ def test_a_destructor_that_swallows_it_is_struck_again_without_a_word():
 class Broken:
     def __del__(self):
         1 / 0  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("wall", "cpu", "waited", "counted"),
+    [
+        (2.0, 1.9, 0.0, 1.9),  # it ran
+        (100.0, 2.0, 97.5, 2.0),  # it ran, on a machine that was busy otherwise
+        (100.0, 0.1, 0.0, 100.0),  # it slept
+        (100.0, 0.1, 60.0, 40.0),  # it slept, and then waited to be woken
+        (100.0, 2.0, 110.0, 2.0),  # counted on another clock
+    ],
+)
+def test_only_what_the_code_took_counts(monkeypatch, wall, cpu, waited, counted):
+    clocks = {"monotonic": 5.0, "thread_time": 1.0, "kept_waiting": 3.0}
+    monkeypatch.setattr(time, "monotonic", lambda: clocks["monotonic"])
+    monkeypatch.setattr(time, "thread_time", lambda: clocks["thread_time"])
+    monkeypatch.setattr(watchdog, "kept_waiting", lambda thread: clocks["kept_waiting"])
+    watch = Stopwatch()
+    clocks = {"monotonic": 5 + wall, "thread_time": 1 + cpu, "kept_waiting": 3 + waited}
+    assert watch.seconds() == pytest.approx(counted)
+
+
+def test_a_thread_that_sleeps_is_not_kept_waiting_for_long():
+    own = threading.get_native_id()
+    began, waited = time.monotonic(), kept_waiting(own)
+    time.sleep(0.2)
+    slept = time.monotonic() - began
+    assert 0 <= kept_waiting(own) - waited <= slept
+    assert kept_waiting(2**40) == 0.0
