@@ -6,7 +6,8 @@ from support.false_alarms import ALPHA
 
 torch = pytest.importorskip("torch")
 
-from simverify.auditing.exact.judging.law import compare_verify  # noqa: E402
+from support.whole_laws import compare_verify  # noqa: E402
+
 from simverify.auditing.run import audit  # noqa: E402
 from simverify.auditing.sampled.tables import default_instances  # noqa: E402
 from simverify.auditing.sampled.tier import sample_callable  # noqa: E402

@@ -5,8 +5,8 @@ from support.oracles.naive import Pair, draw_alias
 torch = pytest.importorskip("torch")
 
 from support.backend_batches import batch, beside_thresholds, unexplained  # noqa: E402
+from support.whole_laws import compare_verify  # noqa: E402
 
-from simverify.auditing.exact.judging.law import compare_verify  # noqa: E402
 from simverify.backends import RULES, draft_uniforms, rules, uniforms, verify  # noqa: E402
 from simverify.backends.contract import torch_rule  # noqa: E402
 from simverify.models.base import MarkovModel  # noqa: E402

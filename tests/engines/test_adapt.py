@@ -2,9 +2,9 @@ import random
 
 import numpy as np
 import pytest
+from support.whole_laws import compare_verify
 
 from simverify.auditing.coins.coin_blocks import compare_coins
-from simverify.auditing.exact.judging.law import compare_verify
 from simverify.engines import Batch, Signature, as_batched, as_verify, global_seed, with_coins
 from simverify.errors import UsageError
 from simverify.models.small import compact

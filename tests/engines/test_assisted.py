@@ -2,8 +2,8 @@ import time
 
 import numpy as np
 import pytest
+from support.whole_laws import compare_verify
 
-from simverify.auditing.exact.judging.law import compare_verify
 from simverify.engines import get_engine
 from simverify.engines.assisted import original, speculative_sampling
 from simverify.errors import UsageError

@@ -3,9 +3,9 @@ import sys
 
 import numpy as np
 import pytest
+from support.whole_laws import compare_verify
 
 from simverify.auditing.exact.generations.enumerate import CannotEnumerate, enumerate_verify
-from simverify.auditing.exact.judging.law import compare_verify
 from simverify.models.base import MarkovModel
 
 torch = pytest.importorskip("torch")

@@ -34,7 +34,7 @@ def compare_coins(
     max_calls: int = MAX_CALLS,
     probes: int = PROBES,
 ) -> Comparison:
-    """As :func:`~.exact.judging.law.compare_verify`, for code that is given its coins.
+    """As :func:`~.exact.judging.law.compare_blocks`, for code that is given its coins.
 
     ``coins``: how many it takes, gamma + 1 if not given. ``bits``: 24 for code that reads them
     as float32, which draws its own coins from that grid. ``max_calls`` is for all blocks

@@ -4,8 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-
-from simverify.auditing.exact.generations.enumerate import enumerate_step
+from support.whole_laws import enumerate_step
 
 HALF = np.full(2, 0.5)
 calls = itertools.count()

@@ -24,7 +24,6 @@ __all__ = [
     "OutOfTime",
     "StepEnumeration",
     "TooManyPaths",
-    "enumerate_step",
     "enumerate_verify",
     "law_of_block",
     "law_of_tokens",
@@ -113,34 +112,6 @@ def law_of_block(
     return enumeration.run(call, max_paths=max_paths, seconds=seconds, enough=enough)
 
 
-def enumerate_step(
-    rule: Callable[..., Any],
-    target: Callable[[Tokens], Row],
-    draft: Callable[[Tokens], Row],
-    *,
-    gamma: int,
-    length: int,
-    prefix: Tokens = (),
-    earlier_calls: int = 0,
-    eos: int | None = None,
-    max_paths: int = MAX_PATHS,
-    seconds: float | None = SECONDS,
-) -> ExactLaw:
-    """Exact law of the first ``length`` tokens that a step rule emits after ``prefix``.
-
-    ``rule`` is a function ``step(prefix, target, draft, gamma, rng)``, or a class or factory
-    without arguments whose instance has ``step`` and, if it keeps state, ``reset``; it is
-    built anew for every path. Calls, end of sequence and an earlier generation are as in
-    :func:`~.generation.decode`; a generation that ``eos`` ends sooner is shorter.
-    Raises as :func:`enumerate_verify`, and ``ValueError`` if ``rule`` is neither.
-    """
-    with StepEnumeration(rule) as enumeration:
-        return law_of_tokens(
-            enumeration, rule, target, draft, gamma=gamma, length=length, prefix=prefix,
-            earlier_calls=earlier_calls, eos=eos, max_paths=max_paths, seconds=seconds,
-        )  # fmt: skip
-
-
 class StepEnumeration(Enumeration):
     """Follows a step rule, which may seed itself once, when it is built.
 
@@ -172,7 +143,14 @@ def law_of_tokens(
     max_paths: int = MAX_PATHS,
     seconds: float | None = SECONDS,
 ) -> ExactLaw:
-    """As :func:`enumerate_step`, inside an enumeration that is already set up."""
+    """Exact law of the first ``length`` tokens that a step rule emits after ``prefix``.
+
+    ``rule`` is a function ``step(prefix, target, draft, gamma, rng)``, or a class or factory
+    without arguments whose instance has ``step`` and, if it keeps state, ``reset``; it is
+    built anew for every path. Calls, end of sequence and an earlier generation are as in
+    :func:`~.generation.decode`; a generation that ``eos`` ends sooner is shorter.
+    Raises as :func:`enumerate_verify`, and ``ValueError`` if ``rule`` is neither.
+    """
     if length < 1 or gamma < 1:
         raise ValueError(f"length={length}, gamma={gamma}: both must be at least 1")
     vocab = len(target(prefix))

@@ -73,29 +73,6 @@ class Rows(Protocol):
         """Row (V,) of the draft after ``prefix``."""
 
 
-def compare_verify(
-    verify: Callable[..., Any],
-    model: Rows,
-    gamma: int,
-    *,
-    tolerance: float | None = None,
-    max_paths: int = MAX_PATHS,
-    prune: float = 1e-12,
-    seconds: float | None = SECONDS,
-) -> Comparison:
-    """Joint law of a call over all drafted blocks, completed to gamma+1, against the target.
-
-    Each block x ~ draft is verified exactly and what it emits is completed with plain target
-    samples (Sun et al. 2025, Lemma 2). ``max_paths`` and ``seconds`` are for all blocks
-    together. Raises as :func:`~simverify.auditing.exact.generations.enumerate.enumerate_verify`.
-    """
-    with Enumeration(verify, prune=prune) as enumeration:
-        return compare_blocks(
-            enumeration, verify, model, gamma,
-            tolerance=tolerance, max_paths=max_paths, seconds=seconds,
-        )  # fmt: skip
-
-
 def compare_blocks(
     enumeration: Enumeration,
     verify: Callable[..., Any],
@@ -107,10 +84,13 @@ def compare_blocks(
     seconds: float | None = SECONDS,
     enough: float | None = None,
 ) -> Comparison:
-    """As :func:`compare_verify`, inside an enumeration that serves many instances.
+    """Joint law of a call over all drafted blocks, completed to gamma+1, against the target.
 
-    The replays that look for untracked randomness are then paid for once. ``enough``: see
-    :meth:`.Enumeration.run`.
+    Each block x ~ draft is verified exactly and what it emits is completed with plain target
+    samples (Sun et al. 2025, Lemma 2). ``max_paths`` and ``seconds`` are for all blocks
+    together. The enumeration may serve many instances: replays that look for untracked
+    randomness are then paid for once. ``enough``: see :meth:`.Enumeration.run`. Raises as
+    :func:`~simverify.auditing.exact.generations.enumerate.enumerate_verify`.
     """
     vocab = len(model.target(()))
     watch, paths = Stopwatch(), 0

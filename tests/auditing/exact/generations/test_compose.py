@@ -6,11 +6,12 @@ import types
 
 import numpy as np
 import pytest
+from support.whole_laws import enumerate_step
 
 from simverify.auditing.exact.generations.calls import Generation
 from simverify.auditing.exact.generations.compose import NotComposable, compose
 from simverify.auditing.exact.generations.drafting import as_step
-from simverify.auditing.exact.generations.enumerate import StepEnumeration, enumerate_step
+from simverify.auditing.exact.generations.enumerate import StepEnumeration
 from simverify.auditing.exact.generations.laws import law_of_generation
 from simverify.auditing.exact.instances.made import SmallModel, battery
 from simverify.auditing.exact.judging.examiner import Examiner

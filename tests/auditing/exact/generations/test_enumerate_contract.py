@@ -6,12 +6,12 @@ import time
 
 import numpy as np
 import pytest
+from support.whole_laws import enumerate_step
 
 from simverify.auditing.exact.generations.enumerate import (
     CannotEnumerate,
     OutOfTime,
     TooManyPaths,
-    enumerate_step,
     enumerate_verify,
 )
 from simverify.auditing.exact.judging.law import compare_tokens

@@ -5,9 +5,9 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from support.whole_laws import compare_verify
 
 from simverify.auditing.exact.generations.enumerate import CannotEnumerate, enumerate_verify
-from simverify.auditing.exact.judging.law import compare_verify
 from simverify.models.base import MarkovModel
 
 COMPACT = MarkovModel(

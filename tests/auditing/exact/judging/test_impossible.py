@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from support.whole_laws import compare_verify
 
 from simverify.auditing.exact.instances.made import battery
-from simverify.auditing.exact.judging.law import compare_verify
 
 torch = pytest.importorskip("torch")
 MODELS = [m for m in battery(2, 3) if m.name.startswith("p zero")][:3]

@@ -4,9 +4,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from support.whole_laws import compare_verify
 
 import simverify.auditing.exact.judging.law as module
-from simverify.auditing.exact.judging.law import compare_blocks, compare_verify
+from simverify.auditing.exact.judging.law import compare_blocks
 from simverify.symbolic import ExactLaw, OutOfTime
 from simverify.symbolic.enumeration.paths import TooManyPaths
 

@@ -1,0 +1,17 @@
+"""The law of a rule on one instance, or on one prompt, with an enumeration of its own."""
+
+from simverify.auditing.exact.generations.enumerate import StepEnumeration, law_of_tokens
+from simverify.auditing.exact.judging.law import compare_blocks
+from simverify.symbolic import Enumeration
+
+
+def compare_verify(verify, model, gamma, *, prune=1e-12, **options):
+    """The joint law of a call over all drafted blocks, completed, against the target."""
+    with Enumeration(verify, prune=prune) as enumeration:
+        return compare_blocks(enumeration, verify, model, gamma, **options)
+
+
+def enumerate_step(rule, target, draft, **options):
+    """The law of the first ``length`` tokens that a step rule emits after ``prefix``."""
+    with StepEnumeration(rule) as enumeration:
+        return law_of_tokens(enumeration, rule, target, draft, **options)
