@@ -4,7 +4,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from support.whole_laws import compare_verify
 
 import simverify.auditing.exact.judging.law as module
 from simverify.auditing.exact.judging.law import compare_blocks
@@ -122,31 +121,3 @@ def test_the_tolerance_is_handed_on():
     """A rule that rejects all and draws 0 is off by 1/4 at once."""
     assert blocks_of(Enumerated(), gamma=1)[0].place.position == 0
     assert blocks_of(Enumerated(), gamma=1, tolerance=1 / 4)[0].place is None
-
-
-def test_a_rule_alone_has_an_enumeration_of_its_own(monkeypatch):
-    made = []
-
-    class Made(Enumerated):
-        def __init__(self, rule, *, prune):
-            super().__init__()
-            made.append((rule, prune, self))
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *error):
-            made.append("released")
-
-    def verify(*given):
-        return [0]
-
-    monkeypatch.setattr(module, "Enumeration", Made)
-    found = compare_verify(verify, pair(), 1, tolerance=1 / 4, max_paths=50, seconds=9.0)
-    (rule, prune, some), end = made
-    assert (rule, prune, end) == (verify, 1e-12, "released")
-    assert some.budgets == [(50, 8, None), (45, 7, None)]
-    assert found.place is None
-    compare_verify(verify, pair(), 1, prune=1e-3, seconds=None)
-    assert made[2][1] == 1e-3
-    assert [seconds for _, seconds, _ in made[2][2].budgets] == [None, None]
