@@ -1,14 +1,13 @@
 """The battery of the exact tier: which instances are judged, in which order, within what."""
 
 import itertools
-from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from simverify.auditing.coins.coins import NotMonotone, TooManyCalls
 from simverify.auditing.coverage.watch import look_closely
 from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
-from simverify.auditing.exact.instances.core import is_small
+from simverify.auditing.exact.instances.core import is_core, is_small
 from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.judging.examiner import STEP_PATHS, Examiner, Judged
 from simverify.auditing.exact.judging.precision import Held
@@ -80,64 +79,122 @@ def run_battery(
     max_paths: int,
     seconds: float,
 ) -> None:
-    """Judge the instances one by one into ``tier``, until one fails or a budget ends."""
-    watch = Stopwatch()
-    endless = wasted = 0
-    loops = False
-    in_turn = deque(models)
-    while in_turn:
-        model = in_turn[0]
+    """Judge the instances into ``tier``, until one fails or a budget ends.
+
+    The core first, for a verdict needs it, whatever the time; what comes out is in the order of
+    ``models``. Where one of the core fails, those before it are judged too: the first that fails
+    is the one that counts.
+    """
+    models = list(models)
+    run = _Run(tier, examiner_for, max_paths, seconds)
+    run.through(filter(is_core, models))
+    others = [model for model in models if not is_core(model)]
+    if run.found is not None:
+        # Code that does not come back would only hang again.
+        before = models.index(run.found.model) if run.found.comparison.complete else 0
+        others = [model for model in others if models.index(model) < before]
+    if not run.ended:
+        run.through(others)
+    place = {model: i for i, model in enumerate(models)}
+    tier.judged.sort(key=lambda judged: place[judged.model])
+    tier.skipped.sort(key=place.__getitem__)
+    if run.found is not None:
+        last = place[run.found.model]
+        tier.judged = [judged for judged in tier.judged if place[judged.model] < last]
+        tier.aborted = tier.not_enumerable = None
+        note_failure(tier, run.confirmed)
+    elif tier.aborted is not None:
+        known = {judged.model for judged in tier.judged} | set(tier.skipped)
+        tier.late = [model for model in models if model not in known]
+
+
+@dataclass
+class _Run:
+    """Judges instances in turn. ``found``: the failure that counts so far, as ``confirmed``."""
+
+    tier: ExactTier
+    examiner_for: Callable[[int], Examiner]
+    max_paths: int
+    seconds: float
+    found: Judged | None = None
+    confirmed: Confirmed = field(default_factory=lambda: Confirmed(None))
+    ended: bool = False
+    loops: bool = False
+    endless: int = 0
+    wasted: int = 0
+    watch: Stopwatch = field(default_factory=Stopwatch)
+
+    def through(self, models: Iterable[SmallModel]) -> None:
+        """Judge one after the other, until one fails or nothing more can be judged."""
+        for model in models:
+            if self.ended or self._fails(model):
+                return
+
+    def _fails(self, model: SmallModel) -> bool:
+        tier, max_paths = self.tier, self.max_paths
         rest = max_paths - tier.paths
         if not is_small(model):
             # The small ones that come behind, as the sweep, need some paths too.
-            rest = min(rest - wasted - max_paths // LARGEST, max_paths // LARGEST)
+            rest = min(rest - self.wasted - max_paths // LARGEST, max_paths // LARGEST)
             if rest <= 0:
-                tier.skipped.append(in_turn.popleft())
-                continue
-        examiner = examiner_for(rest)
+                tier.skipped.append(model)
+                return False
+        examiner = self.examiner_for(rest)
         fair = _fair_paths(examiner, model)
         fits = examiner.max_paths >= fair
         examiner = replace(examiner, max_paths=min(examiner.max_paths, fair))
-        left = seconds - watch.seconds()
         doing(f"the exact tier on {model.name}")
         look_closely()
-        try:
-            if left <= 0:
-                raise OutOfTime(watch.seconds(), tier.paths)
-            judged, loops = _judge(examiner, model, left, loops=loops, fits=fits)
-        except CannotEnumerate as error:
-            if isinstance(error, TooLarge) and not (is_small(model) or error.findings):
-                tier.too_large = tier.too_large or error
-                tier.skipped.append(in_turn.popleft())
-                continue
-            tier.not_enumerable = confirm_findings(examiner, model, error)
-            return
-        except NotMonotone as error:
-            tier.not_enumerable = CannotEnumerate(f"coins: {error}")
-            return
-        except OutOfTime:
-            tier.aborted = seconds
-            tier.late = list(in_turn)
-            return
-        except (TooManyPaths, TooManyCalls):
-            judged = None
-        in_turn.popleft()
-        if judged is None or (loops and judged.undecided and not judged.failed):
+        left_out = len(tier.skipped)
+        judged = self._judged(examiner, model, fits=fits)
+        if self.ended or len(tier.skipped) > left_out:
+            return False
+        if judged is None or (self.loops and judged.undecided and not judged.failed):
             tier.skipped.append(model)
-            wasted += 0 if is_small(model) else examiner.max_paths
-            endless += fits
-            if endless == _ENDLESS:
-                tier.not_enumerable = CannotEnumerate(
+            self.wasted += 0 if is_small(model) else examiner.max_paths
+            self.endless += fits
+            if self.endless == _ENDLESS:
+                self._stop(CannotEnumerate(
                     f"all paths on {model.name}: more than {fair:,}, as where a loop draws until "
                     f"it accepts, and the heaviest of them leave out a mass above {ENOUGH:g}: "
                     "draw from the law that the loop accepts instead"
-                )
-                return
-            continue
-        if judged.failed:
-            note_failure(tier, confirm(examiner, judged))
-            return
-        tier.judged.append(judged)
+                ))  # fmt: skip
+            return False
+        if not judged.failed:
+            tier.judged.append(judged)
+            return False
+        confirmed = confirm(examiner, judged)
+        if confirmed.failure is None and confirmed.limit is not None:
+            self._stop(confirmed.limit)
+            return False
+        self.found, self.confirmed = judged, confirmed
+        return True
+
+    def _judged(self, examiner: Examiner, model: SmallModel, *, fits: bool) -> Judged | None:
+        """Judge one instance; None if it has too many paths, is too large, or nothing follows it."""
+        left = self.seconds - self.watch.seconds()
+        try:
+            if left <= 0:
+                raise OutOfTime(self.watch.seconds(), self.tier.paths)
+            judged, self.loops = _judge(examiner, model, left, loops=self.loops, fits=fits)
+        except CannotEnumerate as error:
+            if isinstance(error, TooLarge) and not (is_small(model) or error.findings):
+                self.tier.too_large = self.tier.too_large or error
+                self.tier.skipped.append(model)
+            else:
+                self._stop(confirm_findings(examiner, model, error))
+        except NotMonotone as error:
+            self._stop(CannotEnumerate(f"coins: {error}"))
+        except OutOfTime:
+            self.ended, self.tier.aborted = True, self.seconds
+        except (TooManyPaths, TooManyCalls):
+            pass
+        else:
+            return judged
+        return None
+
+    def _stop(self, limit: CannotEnumerate) -> None:
+        self.ended, self.tier.not_enumerable = True, limit
 
 
 def _judge(
