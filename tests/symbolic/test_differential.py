@@ -79,6 +79,17 @@ TORCH = {
     "    return int(p[0] < 0.5) + 2 * int(q[1] < 0.2)",
     "a part filled": "p = torch.full((3,), 0.5); p[1:].uniform_()\n"
     "    return int(p[0] == 0.5) + 2 * int(p[1] < 0.2)",
+    # Bounds that leave few points of float32's grid on one side, or none.
+    "above a ratio that rounding made": "p = torch.tensor([0.3], dtype=torch.float64)\n"
+    "    return int(torch.rand(1)[0] > (p / p.float())[0] * (1 - 3e-8))",
+    "above the last float32 below 1": "u = torch.rand(1)\n"
+    "    return 2 * int(u[0] > 1 - 9e-8) + int(u[0] < 0.4)",
+    "at least the last float32 below 1": "u = torch.rand(1)\n"
+    "    return 2 * int(u[0] >= 1 - 2.0**-24) + int(u[0] > 1 - 2.0**-24)",
+    "above it as a double": "u = torch.rand(1).double()\n"
+    "    return 2 * int(u[0] > 1 - 2e-8) + int(u[0] < 0.25)",
+    "below the first one above 0": "u = 1 - torch.rand(1)\n"
+    "    return 2 * int(u[0] < 2.0**-24) + int(u[0] <= 2.0**-24)",
     # Types that are the same for one value and not for another.
     "an integer that overflows": "x = torch.randint(0, 3, (1,), dtype=torch.int8)\n"
     "    return int((x + 100)[0]) - 100 + int((x * 100)[0] < 0)",

@@ -13,6 +13,7 @@ from simverify.symbolic.draws.machine import (
     DOUBLE,
     NOTHING,
     PYTHON,
+    SINGLE_POINTS,
     SMOOTH,
     SWAMPED,
     BFloat16,
@@ -29,6 +30,9 @@ _TINY_SLACK = 1e-11
 """A form that is wrong with more probability is not used to compare with a number."""
 
 _MANY_POINTS = 2**20
+
+_FEW = 16
+"""Points of a grid: a bound that cuts off fewer is found among them."""
 
 _AT_AN_END = (ValueError, ZeroDivisionError, OverflowError)
 """What functions of Python floats raise at u = 0, where numpy's give infinities."""
@@ -83,14 +87,29 @@ class Base:
         sample = self.machine.sample
         coarse = type(bound) is np.float16 and type(sample) is float
         if coarse or self.is_exact():
-            if closed:
-                return self.solve(lambda x: x <= bound)
-            return self.solve(lambda x: x < bound)
+            return self._solved(bound, closed)
         if type(sample) is np.float32 and type(bound) is float:
             # The machine compares in float32.
             bound = np.float32(bound)
             self.source.meet(np.dtype(np.float32))
-        return self.form.threshold(float(bound))
+        t, increasing = self.form.threshold(float(bound))
+        # A ratio one ulp below 1 leaves no float32 above it, whatever a real number would do.
+        return self._solved(bound, closed) if self._leaves_few(t) else (t, increasing)
+
+    def _leaves_few(self, t: float) -> bool:
+        """Whether a bound on the uniform leaves a few points of a coarse grid on one side.
+
+        Or lies at an end of what is left, where that is a few points.
+        """
+        atom = self.atom
+        if atom.points > SINGLE_POINTS or not atom.low <= t <= atom.high:
+            return False
+        inside = atom.low < t < atom.high
+        width = min(t - atom.low, atom.high - t) if inside else atom.high - atom.low
+        return width * atom.points < _FEW and atom.single and atom.owner is None
+
+    def _solved(self, bound: Any, closed: bool) -> tuple[float, bool]:
+        return self.solve((lambda x: x <= bound) if closed else (lambda x: x < bound))
 
     def solve(self, holds: Callable[[Any], bool]) -> tuple[float, bool]:
         """Find where a monotone condition changes: it holds iff u < t, or u >= t if false."""

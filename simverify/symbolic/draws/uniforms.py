@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from simverify.symbolic.draws.forms import IDENTITY
-from simverify.symbolic.draws.machine import DOUBLE_POINTS, PYTHON, Machine
+from simverify.symbolic.draws.machine import DOUBLE_POINTS, PYTHON, SINGLE_POINTS, Machine
 from simverify.symbolic.draws.path import Decided
 from simverify.symbolic.draws.scalars import Draw
 
@@ -55,6 +55,9 @@ class Uniform(Draw):
     def span(self) -> tuple[int, int]:
         """First and last point that are left."""
         self.check_epoch()
+        return self._left()
+
+    def _left(self) -> tuple[int, int]:
         first = _point(self.low * self.points)
         return first, max(first, _point(self.high * self.points) - 1)
 
@@ -71,6 +74,14 @@ class Uniform(Draw):
         else:
             self.low = bound
         return below
+
+    def between(self, part: float) -> float:
+        """Return a number of its interval, so far from the lower end; of a coarse grid a point."""
+        if self.points > SINGLE_POINTS:
+            return self.low + (self.high - self.low) * part
+        first, last = self._left()
+        # In the middle of what is rounded down to the point.
+        return (first + int((last - first + 1) * part) + 0.5) / self.points
 
     def locate(self, cuts: "list[float]") -> int:
         """Return how many of the ascending ``cuts`` it has passed; one fork for all."""

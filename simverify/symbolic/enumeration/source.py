@@ -260,7 +260,7 @@ def _sample(
 ) -> float:
     if isinstance(atom.owner, Racer):
         return atom.owner.sample_uniform(rng, arrivals)
-    return atom.low + (atom.high - atom.low) * rng.uniform(*part)
+    return atom.between(rng.uniform(*part))
 
 
 def _agrees(product: tuple[Chain, float, bool], values: dict[int, float | int]) -> bool:

@@ -1,11 +1,14 @@
 """The core of the instances: small, and every catalogued fault shows on it."""
 
+from dataclasses import replace
+
 import pytest
 
 from simverify.auditing.exact.instances.core import CORE, is_core, is_small
 from simverify.auditing.exact.instances.made import SmallModel, battery, instances_for
 from simverify.auditing.exact.judging.diagnosis import _subject
 from simverify.auditing.exact.judging.examiner import Examiner
+from simverify.auditing.exact.judging.repeated import Confirmed
 from simverify.auditing.exact.tier import examine
 from simverify.auditing.subject import Subject
 from simverify.auditing.verdict import is_whole, stopped, verdict_of
@@ -81,3 +84,47 @@ def test_what_is_left_out_for_want_of_time_is_named_and_takes_nothing_back(monke
     tier.late = [next(x.model for x in tier.judged if is_core(x.model))]
     assert not is_whole(tier)
     assert verdict_of([], tier, None) == "INCONCLUSIVE"
+
+
+def judged_by(failing, models, monkeypatch):
+    """Return the tier of a rule that is right, on instances of which some are told to fail."""
+    order = []
+
+    def judge(self, model, seconds):
+        order.append(model.name)
+        return replace(plain(self, model, seconds), deviates=model.name in failing)
+
+    plain = Examiner.judge
+    monkeypatch.setattr(Examiner, "judge", judge)
+    monkeypatch.setattr(
+        "simverify.auditing.exact.battery.confirm", lambda _, judged: Confirmed(judged)
+    )
+    subject = Subject("token", VERIFIERS["token"].rule, None)
+    return examine(subject, "verify", models, tolerance=None, searching=False), order
+
+
+def test_the_core_is_judged_first_and_shown_in_its_place(monkeypatch):
+    models = instances_for("verify", 2, 3, 0)
+    tier, order = judged_by((), models, monkeypatch)
+    core = [model.name for model in models if is_core(model)]
+    assert order[: len(core)] == core
+    assert [judged.model for judged in tier.judged] == models
+
+
+@pytest.mark.parametrize(
+    "failing",
+    [
+        ["plain, V=2, gamma=2"],
+        ["skewed, V=2, gamma=1"],
+        ["plain, V=2, gamma=2", "skewed, V=2, gamma=1", "q zero, V=3, gamma=1"],
+        ["plain, V=3, gamma=2", "q zero, V=3, gamma=2"],
+    ],
+    ids=["core", "beside", "smaller beside", "larger beside"],
+)
+def test_the_first_failure_in_the_order_of_size_counts(failing, monkeypatch):
+    models = instances_for("verify", 2, 3, 0)
+    names = [model.name for model in models]
+    first = min(map(names.index, failing))
+    tier, _ = judged_by(failing, models, monkeypatch)
+    assert tier.failure.model == models[first]
+    assert [judged.model for judged in tier.judged] == models[: first + 1]
