@@ -171,7 +171,7 @@ class _Run:
         return True
 
     def _judged(self, examiner: Examiner, model: SmallModel, *, fits: bool) -> Judged | None:
-        """Judge one instance; None if it has too many paths, is too large, or nothing follows it."""
+        """Judge one instance; None if it has too many paths, or cannot be followed."""
         left = self.seconds - self.watch.seconds()
         try:
             if left <= 0:
