@@ -46,7 +46,7 @@ def examine(
     seed: int = 0,
     searching: bool = True,
 ) -> ExactTier:
-    """Put ``subject`` on every instance, smallest first, and stop at the first that fails.
+    """Put ``subject`` on every instance, up to the first in the order of size that fails.
 
     After a failure Hypothesis looks for a smaller one; after a clean battery it looks for
     one the battery does not have; unless ``searching`` is false.
