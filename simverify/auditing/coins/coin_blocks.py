@@ -28,7 +28,6 @@ def compare_coins(
     model: Rows,
     gamma: int,
     *,
-    coins: int | None = None,
     bits: int = 53,
     tolerance: float | None = None,
     max_calls: int = MAX_CALLS,
@@ -36,10 +35,9 @@ def compare_coins(
 ) -> Comparison:
     """As :func:`~.exact.judging.law.compare_blocks`, for code that is given its coins.
 
-    ``coins``: how many it takes, gamma + 1 if not given. ``bits``: 24 for code that reads them
-    as float32, which draws its own coins from that grid. ``max_calls`` is for all blocks
-    together, shared evenly. ``Comparison.paths`` counts constant boxes. Raises as
-    :func:`~simverify.auditing.coins.coins.law_from_coins`.
+    ``bits``: 24 for code that reads its coins as float32, which draws its own from that grid.
+    ``max_calls`` is for all blocks together, shared evenly. ``Comparison.paths`` counts constant
+    boxes. Raises as :func:`~simverify.auditing.coins.coins.law_from_coins`.
     """
     vocab = len(model.target(()))
     laws: list[tuple[Tokens, float, ExactLaw]] = []
@@ -51,9 +49,8 @@ def compare_coins(
             continue
         target = np.array([model.target(block[:i]) for i in range(gamma + 1)])
         call = _Block(function, target, draft, np.array(block, dtype=np.int64))
-        count = gamma + 1 if coins is None else coins
         share = left // (vocab**gamma - n)
-        law = law_from_coins(call, count, bits=bits, max_calls=share, probes=probes)
+        law = law_from_coins(call, gamma + 1, bits=bits, max_calls=share, probes=probes)
         left -= law.calls
         laws.append((block, mass, call.exact_law(law)))
     return compare_laws(laws, model, gamma, tolerance)

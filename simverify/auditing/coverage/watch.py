@@ -38,12 +38,12 @@ class Watch:
         self._closely = self._next = FIRST
         self._known = 0
 
-    def closely(self, calls: int | None = None) -> None:
-        """Watch each of the next ``calls``; by default as many as seem worth while."""
+    def closely(self) -> None:
+        """Watch each of the next calls, as many as seem worth while."""
         now = sum(seen.known for seen in self.instructions.values())
         self._next = FIRST if now > self._known else max(self._next // 2, LEAST)
         self._known = now
-        self._closely = self._next if calls is None else calls
+        self._closely = self._next
 
     def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call ``function``, and see what runs in it where this call is to be watched."""
@@ -108,8 +108,8 @@ def watched(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     return function(*args, **kwargs) if watch is None else watch.call(function, *args, **kwargs)
 
 
-def look_closely(calls: int | None = None) -> None:
-    """Say that an instance begins: its first calls are watched, or so many."""
+def look_closely() -> None:
+    """Say that an instance begins: its first calls are watched."""
     watch = _CURRENT.get()
     if watch is not None:
-        watch.closely(calls)
+        watch.closely()

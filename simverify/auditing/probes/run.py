@@ -123,13 +123,13 @@ def run_probes(
     return tuple(lines)
 
 
-def try_out(rule: Rule, contract: Contract, *, calls: int = 4) -> None:
+def try_out(rule: Rule, contract: Contract) -> None:
     """Call ``rule`` on a few cases of different sizes; how the calls end is ignored."""
     honest, line = Plain(caller(rule, contract), contract), Line()
     with warnings.catch_warnings(), np.errstate(all="ignore"), plain.states_kept():
         warnings.simplefilter("ignore")
         for case in (cases.PLAIN, cases.SINGLE, cases.EQUAL, cases.DISJOINT, cases.large()):
-            for seed in range(calls):
+            for seed in range(4):
                 honest.run(line, case, seed)
 
 
