@@ -235,6 +235,10 @@ def test_notes_say_what_does_not_decide(right):
         (failing(slow, **lost), ["not counted: 1 path"]),
         (ExactTier([judged], skipped=[large]), [f"1 instance was {left_out}"]),
         (ExactTier([slow], skipped=[large, core]), [below, f"2 instances were {left_out}"]),
+        (
+            ExactTier([judged], skipped=[large], too_large=CannotEnumerate("a race of 4")),
+            [f"1 instance was {left_out}; on the largest of them it cannot follow a race of 4"],
+        ),
         (ExactTier([judged], aborted=1.0, late=[large, core]), []),
     ]
     for tier, due in notes:

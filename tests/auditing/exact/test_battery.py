@@ -11,8 +11,9 @@ from simverify.auditing.coins.coins import NotMonotone, TooManyCalls
 from simverify.auditing.exact.battery import ENOUGH, ExactTier, run_battery
 from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.judging.repeated import Confirmed
-from simverify.symbolic import CannotEnumerate, OutOfTime
+from simverify.symbolic import CannotEnumerate, Finding, OutOfTime
 from simverify.symbolic.enumeration.paths import TooManyPaths
+from simverify.symbolic.errors import TooLarge
 
 STOPPED = CannotEnumerate("a call")
 BACK = NotMonotone(0, (0.0, 0.5, 1.0), (), (0,), (1,))
@@ -55,17 +56,10 @@ class Told:
         return found
 
 
-class Clock:
-    """A stopwatch that always reads one second."""
-
-    def seconds(self):
-        return 1.0
-
-
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch):
-    """No clock, and failures and findings are what they are said to be."""
-    monkeypatch.setattr(module, "Stopwatch", Clock)
+    """Clocks read one second, and failures and findings are what they are said to be."""
+    monkeypatch.setattr(module.Stopwatch, "seconds", lambda self: 1.0)
     monkeypatch.setattr(
         module, "confirm", lambda examiner, judged: Confirmed(judged, note="1 path")
     )
@@ -119,6 +113,18 @@ def test_the_battery_ends_as_the_table_says(come, due):
     assert (tier.failure and tier.failure.model.name) == due.get("failure")
     assert tier.unrepeated == ("1 path" if "failure" in due else "")
     assert (tier.not_enumerable and tier.not_enumerable.call) == due.get("stop")
+
+
+def test_what_is_too_large_alone_to_follow_is_left_out():
+    """Of the others the first is named; a small instance, or a finding, ends the tier."""
+    first, second = TooLarge("a race of 4"), TooLarge("a race of 5")
+    tier, _ = run([LARGE, LARGER, A], {LARGE: first, LARGER: second})
+    assert (names(tier.skipped), names(tier.judged)) == (["large", "larger"], ["A"])
+    assert (tier.too_large, tier.not_enumerable) == (first, None)
+    found = TooLarge("a race of 4", "", (Finding("emits", "violation", "emitted token 9"),))
+    for model, error in ((A, first), (LARGE, found), (LARGE, STOPPED)):
+        tier, _ = run([model, B], {model: error})
+        assert (tier.not_enumerable, tier.too_large, tier.judged) == (error, None, [])
 
 
 def test_a_failure_that_does_not_repeat_is_a_limit(monkeypatch):

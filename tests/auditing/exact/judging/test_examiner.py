@@ -60,6 +60,7 @@ class Told(Examiner):
     found: Comparison = EQUAL
 
     def compare(self, model, seconds, lift=None):
+        assert model is MODEL
         return self.found
 
 
