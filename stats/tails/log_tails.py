@@ -39,11 +39,6 @@ def log_gamma_sf(x: float, shape: float) -> float:
     return shape * math.log(x) - x - math.lgamma(shape) + math.log(fraction)
 
 
-def log_chi2_sf(x: float, df: float) -> float:
-    """Log of P(chi2 with ``df`` degrees of freedom > x), ``x`` >= 0."""
-    return log_gamma_sf(x / 2.0, df / 2.0)
-
-
 def log_binom_sf(k: int, n: int, p: float) -> float:
     """Log of P(X > k), X binomial(n, p); ``k`` any integer, ``p`` in [0, 1]."""
     if not (0.0 <= p <= 1.0 and n >= 0):
@@ -156,44 +151,6 @@ def _log_smirnov_sf(d: float, n: int) -> float:
     log_choose = special.gammaln(n + 1.0) - special.gammaln(j + 1.0) - special.gammaln(n - j + 1.0)
     terms = log_choose + special.xlogy(n - j, above) + (j - 1.0) * np.log(d + j / n)
     return math.log(d) + float(special.logsumexp(terms))
-
-
-def log_poisson_sf(k: int, mean: float) -> float:
-    """Log of P(X > k), X Poisson(``mean``); ``k`` any integer, ``mean`` >= 0 and finite."""
-    if not (mean >= 0.0 and math.isfinite(mean)):
-        raise ValueError(f"mean is {mean}, expected a finite number of 0 or more")
-    return log_gamma_cdf(mean, k + 1.0) if k >= 0 else 0.0
-
-
-def log_poisson_cdf(k: int, mean: float) -> float:
-    """Log of P(X <= k), X Poisson(``mean``); ``k`` any integer, ``mean`` >= 0 and finite."""
-    if not (mean >= 0.0 and math.isfinite(mean)):
-        raise ValueError(f"mean is {mean}, expected a finite number of 0 or more")
-    return log_gamma_sf(mean, k + 1.0) if k >= 0 else -math.inf
-
-
-def log_gamma_cdf(x: float, shape: float) -> float:
-    """Log of the regularised lower incomplete gamma function P(shape, x).
-
-    ``x`` >= 0 in units of the scale, ``shape`` > 0. Beyond float64: the series of Press et
-    al., eq. 6.2.5, whose terms fall at least like x / shape there.
-    """
-    if not (x >= 0.0 and shape > 0.0):
-        raise ValueError(f"x, shape are {x}, {shape}, expected x >= 0 and shape > 0")
-    tail = float(special.gammainc(shape, x))
-    if tail > 0.5:
-        return math.log1p(-float(special.gammaincc(shape, x)))
-    if tail > _SAFE:
-        return math.log(tail)
-    if x == 0.0:
-        return -math.inf
-    term = total = 1.0
-    for i in itertools.count(1):
-        term *= x / (shape + i)
-        total += term
-        if term < 1e-17 * total:
-            break
-    return shape * math.log(x) - x - math.lgamma(shape + 1.0) + math.log(total)
 
 
 def log_normal_sf(z: float) -> float:

@@ -11,13 +11,9 @@ from simverify.stats.tails.log_tails import (
     KSTWO_EXACT_MAX,
     log_binom_cdf,
     log_binom_sf,
-    log_chi2_sf,
-    log_gamma_cdf,
     log_gamma_sf,
     log_kstwo_sf,
     log_normal_sf,
-    log_poisson_cdf,
-    log_poisson_sf,
 )
 
 FAR = [300, 3000]
@@ -47,7 +43,6 @@ def gamma_at(shape, decades):
 def test_gamma(shape, decades):
     x, expected = gamma_at(shape, decades)
     assert log_gamma_sf(x, shape) == pytest.approx(expected, rel=1e-11)
-    assert log_chi2_sf(2 * x, 2 * shape) == log_gamma_sf(x, shape)
 
 
 def test_gamma_in_its_body_and_at_its_ends():
@@ -163,45 +158,25 @@ def test_errors():
         log_kstwo_sf(math.nan, 5)
 
 
-def poisson_sum(k, mean, step):
-    """Log of the sum of Poisson probabilities from ``k`` on, upwards or downwards."""
+def poisson_sum(k, mean):
+    """Log of the sum of Poisson probabilities from ``k`` downwards."""
     mean = mp.mpf(mean)
     term, total = mp.exp(k * mp.log(mean) - mean - mp.loggamma(k + 1)), mp.mpf(0)
     while k >= 0 and term > total * mp.mpf(10) ** -40:
         total += term
-        term *= mean / (k + 1) if step > 0 else k / mean
-        k += step
+        term *= k / mean
+        k -= 1
     return float(mp.log(total))
-
-
-@pytest.mark.parametrize(
-    ("mean", "k", "decades"),
-    [(1e-3, 66, 300), (1e-3, 562, 3000), (5.0, 237, 300), (5.0, 1471, 3000),
-     (1e3, 2382, 300), (1e3, 6624, 3000), (1e6, 1_037_274, 300), (1e6, 1_119_769, 3000)],
-)  # fmt: skip
-def test_poisson_upper(mean, k, decades):
-    expected = poisson_sum(k + 1, mean, 1)
-    assert expected == pytest.approx(-decades * math.log(10), rel=0.03)
-    assert log_poisson_sf(k, mean) == pytest.approx(expected, rel=1e-11)
 
 
 @pytest.mark.parametrize(
     ("mean", "k", "decades"),
     [(691.0, 0, 300), (6908.0, 0, 3000), (7000.0, 5, 3023), (1.04e6, 10**6, 341)],
 )
-def test_poisson_lower(mean, k, decades):
-    expected = poisson_sum(k, mean, -1)
+def test_gamma_of_a_whole_shape_is_a_lower_poisson_tail(mean, k, decades):
+    expected = poisson_sum(k, mean)
     assert expected == pytest.approx(-decades * math.log(10), rel=0.03)
-    assert log_poisson_cdf(k, mean) == pytest.approx(expected, rel=1e-11)
-
-
-def test_poisson_in_its_body_and_at_its_ends():
-    for mean in (0.01, 3.0, 800.0):
-        for k in (0, 1, 3, int(mean), int(mean + 3)):
-            assert math.exp(log_poisson_sf(k, mean)) == pytest.approx(stats.poisson.sf(k, mean))
-            assert math.exp(log_poisson_cdf(k, mean)) == pytest.approx(stats.poisson.cdf(k, mean))
-    assert (log_poisson_sf(-1, 3.0), log_poisson_cdf(-1, 3.0)) == (0.0, -math.inf)
-    assert (log_poisson_sf(0, 0.0), log_poisson_cdf(0, 0.0)) == (-math.inf, 0.0)
+    assert log_gamma_sf(mean, k + 1.0) == pytest.approx(expected, rel=1e-11)
 
 
 @pytest.mark.parametrize("z", [-40.0, -1.0, 0.0, 6.0, 37.04, 117.43, 1e4])
@@ -211,11 +186,7 @@ def test_normal(z):
 
 
 def test_more_errors():
-    with pytest.raises(ValueError, match="finite number of 0 or more"):
-        log_poisson_sf(1, math.nan)
-    with pytest.raises(ValueError, match="finite number of 0 or more"):
-        log_poisson_cdf(1, -1.0)
     with pytest.raises(ValueError, match="shape > 0"):
-        log_gamma_cdf(1.0, 0.0)
+        log_gamma_sf(1.0, 0.0)
     with pytest.raises(ValueError, match="z is nan"):
         log_normal_sf(math.nan)
