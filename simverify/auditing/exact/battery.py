@@ -154,11 +154,7 @@ class _Run:
             self.wasted += 0 if is_small(model) else examiner.max_paths
             self.endless += fits
             if self.endless == _ENDLESS:
-                self._stop(CannotEnumerate(
-                    f"all paths on {model.name}: more than {fair:,}, as where a loop draws until "
-                    f"it accepts, and the heaviest of them leave out a mass above {ENOUGH:g}: "
-                    "draw from the law that the loop accepts instead"
-                ))  # fmt: skip
+                self._stop(_too_many(examiner, model, fair))
             return False
         if not judged.failed:
             tier.judged.append(judged)
@@ -206,10 +202,31 @@ def _judge(
         try:
             return examiner.judge(model, seconds), False
         except TooManyPaths:
-            if not fits or examiner.subject.coin_bits is not None:
+            if not fits or examiner.subject.coin_bits is not None or _widest(examiner)[0]:
                 raise
     left = max(0.01, seconds - watch.seconds())
     return replace(examiner, enough=ENOUGH).judge(model, left), True
+
+
+def _too_many(examiner: Examiner, model: SmallModel, fair: int) -> CannotEnumerate:
+    """Say why the paths of code are more than those of a rule whose loops end."""
+    values, where = _widest(examiner)
+    what = f"all paths on {model.name}: more than {fair:,}"
+    if values:
+        return CannotEnumerate(
+            f"{what}: a random integer of {values:,} values is used in more than a comparison, and "
+            "is run value by value: compare it with a number, or draw a uniform instead",
+            where,
+        )
+    return CannotEnumerate(
+        f"{what}, as where a loop draws until it accepts, and the heaviest of them leave out a "
+        f"mass above {ENOUGH:g}: draw from the law that the loop accepts instead"
+    )
+
+
+def _widest(examiner: Examiner) -> tuple[int, str]:
+    """Return the most values of an integer that was followed value by value, and where."""
+    return (0, "") if examiner.enumeration is None else examiner.enumeration.source.widest
 
 
 def note_failure(tier: ExactTier, confirmed: Confirmed) -> None:

@@ -15,6 +15,7 @@ from simverify.symbolic.draws.base import Base
 from simverify.symbolic.draws.forms import NotMonotone
 from simverify.symbolic.draws.machine import changes
 from simverify.symbolic.errors import IntOfDraw
+from simverify.symbolic.whose import users_line
 
 MAX_CELLS = 4096
 FEW_CELLS = 16
@@ -66,6 +67,8 @@ class Integers(Base):
         runs = changes(value, first, last, MAX_CELLS)
         if runs is None:
             self.refuse(f"a draw with more than {MAX_CELLS} values used one by one")
+        if len(runs) > max(FEW_CELLS, self.source.widest[0]):
+            self.source.widest = len(runs), users_line()
         points = self.atom.points
         cell = self.atom.locate([point / points for point, _ in runs[1:]])
         return runs[cell][1]

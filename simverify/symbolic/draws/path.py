@@ -21,13 +21,17 @@ class Decided(Enum):
 
 
 class DrawnPath(Protocol):
-    """Where draws are decided. ``products`` are the decided ones, with bound and side."""
+    """Where draws are decided. ``products`` are the decided ones, with bound and side.
+
+    ``widest``: the most values of an integer that was followed value by value, and where.
+    """
 
     epoch: int
     slack: float
     at_once: bool
     postponed: bool
     refuses_many: bool
+    widest: tuple[int, str]
     products: list[Any]
 
     def fork(

@@ -43,6 +43,7 @@ class Source:
     many are decided at once, and not when they are read or compared; ``postponed``: some were
     not. ``refuses_many``: ``int`` of a draw with many values is refused, not forked. ``beyond``:
     where the draws after the last of a plan come from; None: a plan has to be long enough.
+    ``widest``: the most values of an integer that was followed value by value, and where.
     """
 
     def __init__(self, prune: float, *, seed_once: bool) -> None:
@@ -59,6 +60,7 @@ class Source:
         self.on_begin: list[Callable[[], None]] = []
         self.at_once = self.postponed = False
         self.refuses_many = True
+        self.widest = 0, ""
         self.beyond: np.random.Generator | None = None
         self.builtins = Builtins()
         self.begin(Path())

@@ -129,7 +129,8 @@ def _limit(model: SmallModel, findings: Sequence[Finding], repeats: Repeats) -> 
         return CannotEnumerate(_words(model, repeats))
     if kinds[0] == "constant-seed":
         return CannotEnumerate(
-            "a constant seed after which no output of the code leaves the target"
+            "a generator seeded with a constant, or with one of a few drawn numbers, after which "
+            "no output of the code leaves the target"
         )
     return CannotEnumerate(f"{kinds[0]} on {model.name}, which does not repeat {_ON_NUMBERS}")
 
