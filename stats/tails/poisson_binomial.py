@@ -5,7 +5,6 @@ inverted there: what is summed is of order 1, so that nothing is lost at 1e-3000
 """
 
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,53 +17,16 @@ from simverify.stats._checks import Floats
 _SPREAD, _STEPS, _WAVES = 9.0, 30.0, 20.0
 
 
-def log_poisson_binomial_sf(k: int, probabilities: Any, trials: Any) -> float:
-    """Log of P(S > k), S a sum of independent binomials.
+def log_upper(k: int, p: Floats, q: Floats, trials: Floats) -> float:
+    """Log of P(S >= k) for success probabilities p = 1 - q, both given for their digits.
 
-    Parameters
-    ----------
-    k : int
-        Any integer.
-    probabilities : float64 array (groups,)
-        Success probability of each group, in [0, 1].
-    trials : int array (groups,)
-        Trials of each group.
-
-    Raises
-    ------
-    ValueError
-        If shapes differ, a probability is outside [0, 1] or NaN, or trials are negative.
+    S is a sum of independent binomials, one for each group. All arrays float64 (groups,);
+    ``trials`` hold whole numbers.
 
     Notes
     -----
     Fourier inversion as in Hong 2013, of the exponentially tilted law (Daniels 1954), on as
     many points as that law is wide.
-    """
-    p, trials = _law_iv(probabilities, trials)
-    return log_upper(k + 1, p, 1.0 - p, trials)
-
-
-def log_poisson_binomial_cdf(k: int, probabilities: Any, trials: Any) -> float:
-    """Log of P(S <= k); as :func:`log_poisson_binomial_sf`."""
-    p, trials = _law_iv(probabilities, trials)
-    return log_upper(int(trials.sum()) - k, 1.0 - p, p, trials)
-
-
-def _law_iv(probabilities: Any, trials: Any) -> tuple[Floats, Floats]:
-    p, n = np.asarray(probabilities, dtype=np.float64), np.asarray(trials, dtype=np.float64)
-    if p.ndim != 1 or p.shape != n.shape:
-        raise ValueError(f"probabilities, trials have shapes {p.shape}, {n.shape}, expected (g,)")
-    if not ((p >= 0.0) & (p <= 1.0)).all():
-        raise ValueError("a probability is NaN or outside [0, 1], expected neither")
-    if not ((n >= 0.0) & (n == np.floor(n))).all():
-        raise ValueError("trials are negative or no whole numbers, expected counts")
-    return p, n
-
-
-def log_upper(k: int, p: Floats, q: Floats, trials: Floats) -> float:
-    """Log of P(S >= k) for success probabilities p = 1 - q, both given for their digits.
-
-    All arrays float64 (groups,); ``trials`` hold whole numbers.
     """
     sure = int(trials[q == 0.0].sum())
     live = (p > 0.0) & (q > 0.0) & (trials > 0.0)

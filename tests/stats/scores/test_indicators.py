@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
+from support.coin_tails import log_poisson_binomial_cdf, log_poisson_binomial_sf
 from support.false_alarms import ALPHA
 
 from simverify.stats import (
@@ -17,7 +18,6 @@ from simverify.stats import (
     indicator_test,
 )
 from simverify.stats.scores import indicator_bank
-from simverify.stats.tails.poisson_binomial import log_poisson_binomial_cdf, log_poisson_binomial_sf
 
 
 def with_hits(probabilities, hits):
