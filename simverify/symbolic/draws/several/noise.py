@@ -93,8 +93,8 @@ class _Law:
         self.generators = np.array(cones, dtype=np.float64).reshape(-1, size, size)
         self.heights = self.generators.sum(axis=2)
         for bounds in self.bounds.values():
-            above = self.generators[:, :, list(bounds)] * list(bounds.values())
-            self.heights += above.max(axis=2)
+            scaled = self.generators[:, :, list(bounds)] * list(bounds.values())
+            self.heights += scaled.max(axis=2)
         self.masses = np.abs(np.linalg.det(self.generators)) / self.heights.prod(axis=1)
 
 

@@ -11,7 +11,7 @@ inequalities between them, and the rest is computed from those (:mod:`.noise`).
 """
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from simverify.symbolic.draws.machine import RACES
 from simverify.symbolic.draws.path import Decided
@@ -62,7 +62,7 @@ class Racer:
         """Draw a u that agrees with all that is known; ``arrivals`` are those drawn so far."""
         if self.noise is not None:
             if self not in arrivals:
-                arrivals.update(self.noise.sample(rng))
+                arrivals.update(cast("dict[Racer, float]", self.noise.sample(rng)))
             return self._uniform(arrivals[self])
         for racer in reversed(self.line()):
             if racer not in arrivals:
@@ -236,5 +236,5 @@ def _first_of_noise(source: "DrawnPath", racers: list[Racer], rates: list[float]
     noise.learn(options[won])
     for after in noise.known:
         for racer in (after.early, after.late):
-            racer.noise = noise
+            cast("Racer", racer).noise = noise
     return won
