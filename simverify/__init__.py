@@ -63,7 +63,7 @@ _HOME = {
     "exact_law": "symbolic.enumeration.outcomes",
     "get_model": "models",
     "get_verifier": "verifiers",
-    "load": "api.files",
+    "load": "results.reading.document",
     "load_model": "models",
     "plan": "planning",
     "replay": "api.replay",
