@@ -11,8 +11,8 @@ from simverify.comparing.kernels.check import sampled_check
 from simverify.comparing.kernels.contexts import judge_contexts
 from simverify.comparing.kernels.pits import judge_pits
 from simverify.comparing.kernels.streamed import Streamed
+from simverify.faults.base import tempered
 from simverify.faults.catalogue import get_fault
-from simverify.faults.emission_laws import tempered
 from simverify.models.base import MarkovModel
 from simverify.models.markov import markov
 from simverify.models.small import compact
