@@ -18,6 +18,12 @@ def notes_of(tier: ExactTier, sampled: SampledAudit | None, tolerance: float) ->
         notes += optimality_notes(tier.judged, tolerance)
     if sampled is not None and sampled.tier.optimality and not sampled.tier.findings:
         notes.append(f"sampled: {sampled.tier.optimality}")
+    for judged in tier.beyond:
+        told = next(found.message for found in judged.comparison.findings)
+        notes.append(
+            f"not counted: on {judged.model.name} the code {told}: its own longest context, "
+            "if that is what the number is"
+        )
     if tier.skipped:
         count = f"{len(tier.skipped)} instances were" if tier.skipped[1:] else "1 instance was"
         large = f"; on the largest of them it {tier.too_large}" if tier.too_large else ""

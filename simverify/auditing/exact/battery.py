@@ -37,6 +37,7 @@ class ExactTier:
     instances that did not fit the budget; ``too_large``: what cannot be followed on some of them
     for their size alone. ``aborted``: after how many seconds the clock stopped
     the tier, if it did, and ``late`` the instances that it did not come to.
+    ``beyond``: instances on whose long prefix the code raised, as beyond a limit of its own.
     ``unrepeated``: paths of the failure that are not repeated on plain numbers, in words.
     ``rows``: on what kind of rows the code fails, where that was looked for.
     """
@@ -49,6 +50,7 @@ class ExactTier:
     aborted: float | None = None
     late: list[SmallModel] = field(default_factory=list)
     unrepeated: str = ""
+    beyond: list[Judged] = field(default_factory=list)
     rows: FailingRows | None = None
 
     @property
@@ -104,7 +106,7 @@ def run_battery(
         tier.aborted = tier.not_enumerable = None
         note_failure(tier, run.confirmed)
     elif tier.aborted is not None:
-        known = {judged.model for judged in tier.judged} | set(tier.skipped)
+        known = {judged.model for judged in (*tier.judged, *tier.beyond)} | set(tier.skipped)
         tier.late = [model for model in models if model not in known]
 
 
@@ -158,6 +160,9 @@ class _Run:
             return False
         if not judged.failed:
             tier.judged.append(judged)
+            return False
+        if _is_beyond_a_limit(judged):
+            tier.beyond.append(judged)
             return False
         confirmed = confirm(examiner, judged)
         if confirmed.failure is None and confirmed.limit is not None:
@@ -237,6 +242,18 @@ def note_failure(tier: ExactTier, confirmed: Confirmed) -> None:
     tier.failure = confirmed.failure
     tier.judged.append(confirmed.failure)
     tier.unrepeated = confirmed.note
+
+
+def _is_beyond_a_limit(judged: Judged) -> bool:
+    """Whether all that is wrong is that the code raised on a prefix as long as a number in it.
+
+    Such a number may be the longest context that the code is made for, and raising beyond it is
+    what honest code does. Wrong tokens there are still a failure.
+    """
+    if not judged.model.prompt or judged.deviates:
+        return False
+    violations = [f for f in judged.comparison.findings if f.severity == "violation"]
+    return {found.kind for found in violations} == {"raises"}
 
 
 def _fair_paths(examiner: Examiner, model: SmallModel) -> int:

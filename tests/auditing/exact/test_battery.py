@@ -1,7 +1,7 @@
 """Which instances the exact tier judges, within what, and what it says of the others."""
 
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +11,7 @@ from simverify.auditing.coins.coins import NotMonotone, TooManyCalls
 from simverify.auditing.exact.battery import ENOUGH, ExactTier, run_battery
 from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.judging.repeated import Confirmed
+from simverify.auditing.verdict import notes_of
 from simverify.symbolic import CannotEnumerate, Finding, OutOfTime
 from simverify.symbolic.enumeration.paths import TooManyPaths
 from simverify.symbolic.errors import TooLarge
@@ -46,6 +47,7 @@ class Told:
     contract: str = "verify"
     subject: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(coin_bits=None))
     enough: float | None = None
+    enumeration: None = None
 
     def judge(self, model, seconds):
         self.given.append((model.name, self.max_paths, seconds, self.enough))
@@ -131,6 +133,43 @@ def test_a_failure_that_does_not_repeat_is_a_limit(monkeypatch):
     monkeypatch.setattr(module, "confirm", lambda *_: Confirmed(None, STOPPED))
     tier, _ = run([A, B], {A: seen(A, failed=True)})
     assert (tier.judged, tier.failure, tier.not_enumerable) == ([], None, STOPPED)
+
+
+def ends_at(*kinds, prompt, deviates=False):
+    """A failure on an instance with such a prompt, of findings of these kinds."""
+    model = replace(instance("around 64"), prompt=prompt)
+    found = [Finding(kind, "violation", "raised IndexError") for kind in kinds]
+    law = SimpleNamespace(paths=3, findings=found, complete=True)
+    return SimpleNamespace(
+        model=model, comparison=law, failed=True, violated=True, deviates=deviates, undecided=False
+    )
+
+
+def test_code_that_raises_beyond_a_length_of_its_own_is_told_and_not_failed():
+    raised = ends_at("raises", prompt=(0,) * 63)
+    tier, _ = run([A, raised.model, B], {raised.model: raised})
+    assert tier.failure is None
+    assert tier.beyond == [raised]
+    assert names(tier.judged) == ["A", "B"]
+    assert notes_of(ExactTier(beyond=[raised]), None, 1e-9)[-1] == (
+        "not counted: on around 64 the code raised IndexError: its own longest context, "
+        "if that is what the number is"
+    )
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        ends_at("raises", prompt=()),
+        ends_at("impossible-token", prompt=(0,) * 63),
+        ends_at("raises", "impossible-token", prompt=(0,) * 63),
+        ends_at("raises", prompt=(0,) * 63, deviates=True),
+    ],
+)
+def test_any_other_failure_on_a_long_prefix_counts(failure):
+    tier, _ = run([A, failure.model], {failure.model: failure})
+    assert tier.failure is failure
+    assert tier.beyond == []
 
 
 def test_small_instances_take_what_is_left_of_all_paths():

@@ -36,6 +36,13 @@ def long_prefix(prefix, target, draft, gamma, rng):
     return [int(rng.choice(len(row), p=row))]
 
 
+def short_context(prefix, target, draft, gamma, rng):
+    if len(prefix) >= EDGE:
+        raise IndexError("the context is full")
+    row = target(prefix)
+    return [int(rng.choice(len(row), p=row))]
+
+
 def of(rule, contract="verify", hints=True):
     numbers = reach_of(rule).numbers if hints else ()
     return Hints.among(numbers, contract, 2, 3)
@@ -54,6 +61,13 @@ def test_a_fault_behind_a_number_of_the_code_is_found(rule, contract):
     assert tried(rule, contract, hints=True).failure is not None
     # Negative control: without the numbers nothing leads there.
     assert tried(rule, contract, hints=False).failure is None
+
+
+def test_code_that_raises_beyond_its_context_is_right_within_it():
+    tier = tried(short_context, "step", hints=True)
+    assert tier.failure is None
+    assert tier.judged
+    assert tier.beyond
 
 
 def test_code_that_is_right_passes_all_of_them():
