@@ -14,7 +14,8 @@ import numpy.typing as npt
 from instances import Prefix, Rows, Tables
 
 from simverify.auditing.exact.generations.enumerate import enumerate_verify
-from simverify.faults.emission_laws import ratio, residual, tempered
+from simverify.faults.base import tempered
+from simverify.faults.emission_laws import ratio, residual
 
 Row = npt.NDArray[np.float64]
 
