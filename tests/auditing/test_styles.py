@@ -25,8 +25,8 @@ OPEN = {
 One that is judged rightly again fails its test until it is taken off the list.
 """
 
-OPEN_WHOLE = dict(OPEN)
-"""The same of whole audits."""
+OPEN_WHOLE = {name: why for name, why in OPEN.items() if name != "wrong/torch/torch_almost_sure"}
+"""The same of whole audits: their search finds a ratio just below 1."""
 
 FOLLOWED, CAUGHT = 130, 115
 """Right files that are followed to the end, and wrong ones caught exactly, at least: a tier that
