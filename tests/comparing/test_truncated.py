@@ -73,4 +73,4 @@ def test_a_fault_on_truncated_targets_fails(name):
     """Negative control, by likelihood ratios and counts; no support is violated."""
     found = audited(sharpened, *INSTANCES[name])
     assert found.verdict == "FAIL"
-    assert not any("support" in words for words in found.tier.findings)
+    assert not any("support" in finding.text for finding in found.tier.findings)

@@ -166,7 +166,7 @@ def test_the_sampled_tier_judges_generations_too():
     assert (right.verdict, right.tier) == ("PASS", "sampled"), right.findings
     wrong = run(hidden(KeepsTokens), settings)
     assert (wrong.verdict, wrong.tier) == ("FAIL", "sampled")
-    assert all("after end of sequence" in finding for finding in wrong.findings)
+    assert all("after end of sequence" in finding.text for finding in wrong.findings)
 
 
 def replace_settings(**changes):
