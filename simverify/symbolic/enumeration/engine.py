@@ -145,9 +145,10 @@ class Enumeration:
             try:
                 return self._run(call, max_paths, left, since, mark, enough)
             except CannotEnumerate as error:
-                del (self.trails or [])[kept:]
+                # The paths before the one that stopped it are kept: what they did may repeat.
                 if not self._another_way(error):
                     raise self._naming_kernels(error) from None
+                del (self.trails or [])[kept:]
             if seconds is not None:
                 left = max(0.01, seconds - watch.seconds())
 
