@@ -75,7 +75,9 @@ def composed(
         if node.law is None:
             known = generation.is_over(node.place) or node.image == start
             where = ends if known else unknown
-            where[node.place.tokens] = where.get(node.place.tokens, 0.0) + here
+            # Tokens of an earlier generation are none of the output.
+            tokens = node.place.tokens if node.place.earlier is None else ()
+            where[tokens] = where.get(tokens, 0.0) + here
             continue
         laws.append((here, node.law))
         for end in node.law.ends:

@@ -13,8 +13,8 @@ from simverify.auditing.exact.generations.compose import NotComposable, compose
 from simverify.auditing.exact.generations.drafting import as_step
 from simverify.auditing.exact.generations.enumerate import StepEnumeration
 from simverify.auditing.exact.generations.laws import law_of_generation
-from simverify.auditing.exact.instances.made import SmallModel, battery
-from simverify.auditing.exact.judging.examiner import Examiner
+from simverify.auditing.exact.instances.made import SmallModel, battery, instances_for
+from simverify.auditing.exact.judging.examiner import Examiner, enumeration_of
 from simverify.auditing.exact.judging.law import compare_tokens
 from simverify.auditing.subject import Subject
 from simverify.verifiers import VERIFIERS
@@ -390,3 +390,26 @@ def test_what_shows_after_one_way_to_end_alone_is_seen(tau):
             return tokens
 
     assert judged(After, MODELS["plain, V=2, gamma=3"]).deviates
+
+
+def matching(prefix, target, draft, gamma, rng):
+    """The target's own draws, as long as each is among three drafts: hundreds of paths a call."""
+    out = []
+    for _ in range(gamma):
+        row, drafts = target((*prefix, *out)), draft((*prefix, *out))
+        few = rng.choice(len(drafts), size=3, p=drafts).tolist()
+        out.append(int(rng.choice(len(row), p=row)))
+        if out[-1] not in set(few):
+            return out
+    row = target((*prefix, *out))
+    return [*out, int(rng.choice(len(row), p=row))]
+
+
+def test_tokens_of_an_earlier_generation_that_was_not_followed_are_no_output():
+    models = instances_for("step", 2, 2, 0, None)
+    model = next(m for m in models if m.name.startswith("equal, V=2, gamma=2, after end"))
+    subject = Subject("mine", matching, None)
+    with enumeration_of(subject, "step") as enumeration:
+        judged = Examiner(subject, "step", None, 4_000, enumeration).judge(model)
+        assert judged.comparison.tv < 1e-12
+        assert not judged.failed
