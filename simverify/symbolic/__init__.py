@@ -4,8 +4,8 @@
 that stand in for numpy's, Python's and torch's generators while it runs.
 """
 
+from simverify.symbolic.endings import ExactLaw
 from simverify.symbolic.enumeration.engine import Enumeration
-from simverify.symbolic.enumeration.laws import ExactLaw
 from simverify.symbolic.errors import CannotEnumerate, Finding, OutOfTime
 from simverify.symbolic.stand_ins.lift import Lift
 

@@ -1,6 +1,10 @@
-"""How a call of code under audit ends: with tokens, or with what is told of it instead."""
+"""How a call of code under audit ends, and the exact law of its ends."""
 
-from dataclasses import dataclass
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from simverify.symbolic.enumeration.paths import Choice, Path
+from simverify.symbolic.errors import Finding
 
 Tokens = tuple[int, ...]
 
@@ -28,3 +32,50 @@ def one_line(error: BaseException) -> str:
         return str(error).splitlines()[0][:200] if str(error) else ""
     except Exception:
         return "(its message cannot be printed)"
+
+
+@dataclass
+class End:
+    """Paths that end alike: the same tokens, and the same mark made at their ends.
+
+    ``ways``: the choices of the first of them, and of one that chose otherwise, if any.
+    """
+
+    tokens: Tokens
+    mark: Hashable
+    weight: float = 0.0
+    ways: list[tuple[Choice, ...]] = field(default_factory=list)
+
+    def add(self, path: Path) -> None:
+        """Count one more path."""
+        self.weight += float(path.weight)
+        if len(self.ways) < 2:
+            self.ways.append(tuple(path.choices[: path.position]))
+
+
+@dataclass(frozen=True)
+class ExactLaw:
+    """The exact law of what a piece of code emits.
+
+    ``probabilities`` maps each emitted tuple of tokens to its probability; ``lost`` is the
+    mass of paths that emitted nothing usable (see ``findings``) and ``pruned`` bounds the
+    mass of what was not run or not followed to the last bit. The three sum to 1.
+    ``complete`` is false if the code never came back and the rest was not run. ``dtypes``: the
+    precisions below float64 of numbers that met a draw. ``ends``: the same law with the marks
+    of its paths; ``lost_by``: what was lost, by kind of finding.
+    """
+
+    probabilities: dict[Tokens, float]
+    paths: int
+    pruned: float
+    lost: float
+    findings: tuple[Finding, ...]
+    complete: bool = True
+    dtypes: frozenset[str] = frozenset()
+    ends: tuple[End, ...] = ()
+    lost_by: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def open(self) -> dict[Tokens, float]:
+        """Sequences after which nothing is known: none, every path was run to its end."""
+        return {}

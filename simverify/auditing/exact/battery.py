@@ -14,8 +14,7 @@ from simverify.auditing.exact.judging.precision import Held
 from simverify.auditing.exact.judging.repeated import Confirmed, confirm, confirm_findings
 from simverify.auditing.exact.judging.rows import FailingRows
 from simverify.symbolic.errors import TooLarge
-from simverify.symbolic.guards.board import doing
-from simverify.symbolic.guards.watchdog import Stopwatch
+from simverify.symbolic.guards.watchdog import Stopwatch, doing
 
 _ENDLESS = 3
 """Instances with more paths than a rule takes whose loops end, after which no more are tried."""

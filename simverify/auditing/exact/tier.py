@@ -18,7 +18,7 @@ from simverify.auditing.exact.judging.examiner import MAX_PATHS, SECONDS, Examin
 from simverify.auditing.exact.judging.repeated import confirm
 from simverify.auditing.exact.judging.rows import Part, failing_rows
 from simverify.auditing.subject import Contract, Subject
-from simverify.symbolic.guards.board import doing
+from simverify.symbolic.guards.watchdog import doing
 
 TORCH_PATHS = 8_000
 """The same where torch is used, whose paths take ten times as long."""

@@ -20,7 +20,7 @@ from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Contract, Subject
 from simverify.errors import UsageError
 from simverify.results import Finding, Probe
-from simverify.symbolic.guards.board import doing
+from simverify.symbolic.guards.watchdog import doing
 
 SECONDS = 3.0
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from simverify.errors import SimverifyError
-from simverify.symbolic.guards import board
+from simverify.symbolic.guards import watchdog
 from simverify.symbolic.guards.watchdog import WAITING
 from simverify.symbolic.whose import is_users_file
 
@@ -56,7 +56,7 @@ def in_child(work: Callable[[Say], Any], say: Say) -> Any:
     """
     if not _FORK:
         return work(say)
-    shown = board.Board()
+    shown = watchdog.Board()
     traces = tempfile.TemporaryFile()  # noqa: SIM115 - closed below, in both processes
     reader, writer = os.pipe()
     for stream in (sys.stdout, sys.stderr):
@@ -89,7 +89,7 @@ def in_child(work: Callable[[Say], Any], say: Say) -> Any:
                 os.waitpid(child, 0)
 
 
-def _work(work: Callable[[Say], Any], shown: board.Board, writer: int) -> None:
+def _work(work: Callable[[Say], Any], shown: watchdog.Board, writer: int) -> None:
     """Be the child: never returns."""
     code = 1
     try:
@@ -100,7 +100,7 @@ def _work(work: Callable[[Say], Any], shown: board.Board, writer: int) -> None:
         # Compiled code prints past sys.stdout, and the parent's result goes there.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
-        board.use(shown)
+        watchdog.write_on(shown)
         if torch := sys.modules.get("torch"):
             torch.set_num_threads(1)  # the threads it has had are in the parent only
 
@@ -122,7 +122,7 @@ def _work(work: Callable[[Say], Any], shown: board.Board, writer: int) -> None:
         _exit(code)
 
 
-def _listen(reader: int, child: int, shown: board.Board, say: Say) -> Any:
+def _listen(reader: int, child: int, shown: watchdog.Board, say: Say) -> Any:
     """Return the child's last message, :class:`Died` if it is stuck, or None if it is gone."""
     patience = Patience()
     while True:
@@ -150,7 +150,7 @@ class Patience:
     def __init__(self) -> None:
         self._late: tuple[float, float | None] | None = None
 
-    def ended(self, shown: board.Board, wall: float, processor: float | None) -> str | None:
+    def ended(self, shown: watchdog.Board, wall: float, processor: float | None) -> str | None:
         """Return in words why the child is to be ended, or None.
 
         ``wall``: the time now; ``processor``: seconds the child has had so far, None where the

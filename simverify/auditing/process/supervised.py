@@ -20,9 +20,8 @@ from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Contract, Subject
 from simverify.battery.documents import stamped
 from simverify.errors import SimverifyError
-from simverify.symbolic.guards.board import doing
 from simverify.symbolic.guards.containment import Shared, contained
-from simverify.symbolic.guards.watchdog import Expired, deadline
+from simverify.symbolic.guards.watchdog import Expired, deadline, doing
 
 _TRIAL_SECONDS = 2.0
 

@@ -14,9 +14,8 @@ from simverify.simulators.decoding.loop import Block
 from simverify.simulators.decoding.steps import BeyondContext, ModelFailed, Oracle
 from simverify.simulators.decoding.token_sums import TokenSums
 from simverify.symbolic.endings import BadTokens, Tokens, one_line
-from simverify.symbolic.guards.board import doing
 from simverify.symbolic.guards.containment import from_user
-from simverify.symbolic.guards.watchdog import Expired, deadline
+from simverify.symbolic.guards.watchdog import Expired, deadline, doing
 from simverify.symbolic.whose import user_line
 
 STEP_SECONDS = 600.0

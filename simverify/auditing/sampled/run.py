@@ -26,9 +26,8 @@ from simverify.auditing.sampled.emissions import Emissions, KeptDraw, Misuse, Ti
 from simverify.auditing.sampled.tables import SampledInstance, Tables
 from simverify.symbolic.endings import BadTokens, Tokens, one_line
 from simverify.symbolic.errors import CannotEnumerate
-from simverify.symbolic.guards.board import doing
 from simverify.symbolic.guards.containment import from_user
-from simverify.symbolic.guards.watchdog import Expired, deadline
+from simverify.symbolic.guards.watchdog import Expired, deadline, doing
 from simverify.symbolic.whose import user_line
 
 Contract = Literal["verify", "step"]

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from simverify.symbolic.endings import Outcome, Tokens
+from simverify.symbolic.endings import End, ExactLaw, Outcome, Tokens
 from simverify.symbolic.enumeration.attempts import Call, attempt, repeat, replay, replays
-from simverify.symbolic.enumeration.laws import End, ExactLaw
 from simverify.symbolic.enumeration.paths import Choice, Heaviest, Path, explore
 from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.enumeration.trails import Trail, plans_of

@@ -13,8 +13,7 @@ from typing import Any
 
 from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.generators.sampler import integer_below
-from simverify.symbolic.generators.seeds import seed_of
-from simverify.symbolic.generators.states import Inside, inside_of, plain_state
+from simverify.symbolic.generators.states import Inside, inside_of, plain_state, seed_of
 from simverify.symbolic.streams import Seed, Stream
 
 _GLOBAL: Any = random._inst

@@ -1,7 +1,14 @@
-"""Ends a run of the user's code at a deadline, also inside an endless loop."""
+"""Ends a run of the user's code at a deadline, also inside an endless loop.
+
+An audit in a child process also says where it is, in memory that its parent reads when the child
+is gone. A process that is killed says no last words. What it was doing, and by when a call of the
+code under audit has to be over, therefore stands on a board that outlives it.
+"""
 
 import ctypes
+import mmap
 import signal
+import struct
 import sys
 import threading
 import time
@@ -9,10 +16,80 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
-from simverify.symbolic.guards import board
+_SIZE = 4096
+_HEAD = struct.Struct("ddH")
+
+_NEVER = (float("inf"), float("inf"))
+
+
+class Board:
+    """Shared memory with the place of the audit and its deadlines.
+
+    One on the wall clock (``time.monotonic``), one in processor seconds of the process.
+    """
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, _SIZE)
+        self.write(_NEVER, "")
+
+    def write(self, deadlines: tuple[float, float], place: str) -> None:
+        """Put up all."""
+        text = place.encode(errors="replace")[: _SIZE - _HEAD.size]
+        self._memory[: _HEAD.size + len(text)] = _HEAD.pack(*deadlines, len(text)) + text
+
+    @property
+    def deadlines(self) -> tuple[float, float]:
+        """When the call of the code has to be over; infinite where nothing limits it."""
+        wall, processor, _ = _HEAD.unpack_from(self._memory)
+        return wall, processor
+
+    @property
+    def place(self) -> str:
+        """What the audit was doing."""
+        size = int(_HEAD.unpack_from(self._memory)[2])
+        return self._memory[_HEAD.size : _HEAD.size + size].decode(errors="replace")
+
+
+def _in(seconds: float) -> tuple[float, float]:
+    return time.monotonic() + seconds, time.process_time() + seconds
+
+
+_board: Board | None = None
+
+
+def write_on(board: Board) -> None:
+    """Let this process, a child, write on ``board`` from here on."""
+    global _board
+    _board = board
+
+
+def doing(place: str) -> None:
+    """Say what begins; nobody reads it where there is no parent."""
+    if _board is not None:
+        _board.write(_board.deadlines, place)
+
+
+def _extend(seconds: float) -> None:
+    """Say that what runs is interrupted so much later than now instead."""
+    if _board is not None:
+        _board.write(_in(seconds), _board.place)
+
+
+@contextmanager
+def _shown_until(seconds: float) -> Iterator[None]:
+    """Say that what runs inside is interrupted after ``seconds``."""
+    if _board is None:
+        yield
+        return
+    before = _board.deadlines
+    _board.write(min(before, _in(seconds)), _board.place)
+    try:
+        yield
+    finally:
+        _board.write(before, _board.place)
+
 
 REPEAT_SECONDS = 0.25
-
 
 WAITING = 0.05
 """Share of the processor below which a thread is taken to wait for something else than it."""
@@ -69,7 +146,7 @@ def deadline(seconds: float | None) -> Iterator[None]:
     if seconds is None:
         yield
         return
-    with board.until(seconds), _swallowed(), _alarm(seconds):
+    with _shown_until(seconds), _swallowed(), _alarm(seconds):
         yield
 
 
@@ -111,7 +188,7 @@ def _by_signal(seconds: float) -> Iterator[None]:
         left = seconds - watch.seconds()
         if left <= 0:
             raise Expired
-        board.extend(left)
+        _extend(left)
         signal.setitimer(signal.ITIMER_REAL, max(left, 1e-2), REPEAT_SECONDS)
 
     before = signal.signal(signal.SIGALRM, expire)
@@ -145,7 +222,7 @@ def _by_thread(seconds: float) -> Iterator[None]:
                 time.monotonic() - wall, time.process_time() - cpu, kept_waiting(native) - waited
             )
             if left > 0:
-                board.extend(left)
+                _extend(left)
                 wait = max(left, 1e-2)
                 continue
             with lock:

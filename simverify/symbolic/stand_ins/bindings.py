@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import CellType, FunctionType, ModuleType
 from typing import Any
 
-from simverify.symbolic.stand_ins.names import namespaces
+from simverify.symbolic.whose import namespaces
 
 Replacement = Callable[[Any], Any]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from simverify.symbolic.stand_ins.names import is_users, unwrapped
+from simverify.symbolic.whose import is_users, unwrapped
 
 _SCRIPTED = ("ScriptFunction", "ScriptModule", "RecursiveScriptModule", "TopLevelTracedModule")
 

@@ -26,8 +26,7 @@ from simverify.symbolic.generators.python_rng import (
 )
 from simverify.symbolic.generators.states import forget_pickled
 from simverify.symbolic.stand_ins.bindings import replace_names
-from simverify.symbolic.stand_ins.floats import Float, Int, Twin, numpy_twins
-from simverify.symbolic.stand_ins.functions import swap_functions
+from simverify.symbolic.stand_ins.floats import Float, Int, Twin, numpy_twins, swap_functions
 from simverify.symbolic.stand_ins.lift import Lift, lift_strings, lifted_names, lifted_value
 
 _LEGACY: Any = np.random.mtrand._rand

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from simverify.symbolic.stand_ins.names import namespaces
+from simverify.symbolic.whose import namespaces
 
 if TYPE_CHECKING:
     from contextlib import ExitStack

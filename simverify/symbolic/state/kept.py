@@ -18,9 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from simverify.symbolic.stand_ins.names import is_users, unwrapped
 from simverify.symbolic.state.images import Names, Reader, Unreadable
-from simverify.symbolic.whose import is_library, is_ours, is_users_file
+from simverify.symbolic.whose import is_library, is_ours, is_users, is_users_file, unwrapped
 
 _MISSING = object()
 

@@ -18,9 +18,8 @@ from simverify.auditing.run import audit
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
 from simverify.errors import SimverifyError, UsageError
-from simverify.symbolic.guards.board import Board
 from simverify.symbolic.guards.containment import Interrupted, contained, from_user
-from simverify.symbolic.guards.watchdog import deadline
+from simverify.symbolic.guards.watchdog import Board, deadline
 
 SMALL = AuditSettings(gamma=1, vocab_size=3, seconds=2)
 _exit = os._exit

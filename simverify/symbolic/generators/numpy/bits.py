@@ -13,8 +13,7 @@ from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.errors import CannotEnumerate
 from simverify.symbolic.generators.numpy.seeds import SymbolicSeedSequence, words_of
 from simverify.symbolic.generators.sampler import integer_below
-from simverify.symbolic.generators.seeds import seed_of
-from simverify.symbolic.generators.states import Inside, inside_of, pickled, plain_state
+from simverify.symbolic.generators.states import Inside, inside_of, pickled, plain_state, seed_of
 from simverify.symbolic.streams import Seed, State, Stream
 
 BitGenerator = np.random.BitGenerator

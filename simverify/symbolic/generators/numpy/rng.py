@@ -13,8 +13,7 @@ import numpy as np
 
 from simverify.symbolic.generators.numpy.bits import REAL, BitGenerator, SymbolicBits
 from simverify.symbolic.generators.sampler import Sampler, each, integer_below
-from simverify.symbolic.generators.seeds import seed_of
-from simverify.symbolic.generators.states import inside_of, pickled
+from simverify.symbolic.generators.states import inside_of, pickled, seed_of
 from simverify.symbolic.streams import Seed, Stream
 
 # Kept here because the names in numpy.random are ours while code is intercepted.

@@ -13,8 +13,7 @@ from simverify.symbolic.draws.in_arrays.arrays import draw_array
 from simverify.symbolic.draws.scalars import Draw
 from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.generators.sampler import integer_below
-from simverify.symbolic.generators.seeds import hand_out, seed_of
-from simverify.symbolic.generators.states import pickled
+from simverify.symbolic.generators.states import hand_out, pickled, seed_of
 from simverify.symbolic.streams import Seed, Stream
 
 SeedSequence = np.random.SeedSequence

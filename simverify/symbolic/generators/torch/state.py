@@ -14,8 +14,7 @@ import torch
 from simverify.symbolic.draws.several.winners import decided
 from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.generators.sampler import integer_below
-from simverify.symbolic.generators.seeds import hand_out, seed_of
-from simverify.symbolic.generators.states import pickled
+from simverify.symbolic.generators.states import hand_out, pickled, seed_of
 from simverify.symbolic.streams import Seed, State, Stream
 
 RealGenerator = torch.Generator

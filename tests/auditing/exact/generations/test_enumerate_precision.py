@@ -11,8 +11,8 @@ from simverify.auditing.exact.judging.examiner import Examiner
 from simverify.auditing.exact.judging.precision import HIDDEN, TOLERANCE
 from simverify.auditing.subject import Subject
 from simverify.engines import Signature, as_verify
+from simverify.symbolic import whose
 from simverify.symbolic.draws.machine import to_bfloat16
-from simverify.symbolic.stand_ins import names
 
 torch = pytest.importorskip("torch")
 
@@ -209,7 +209,7 @@ def test_a_fault_below_16_bits_of_precision_is_shown_in_float64():
 
 def test_what_the_adapter_rounds_is_lifted_wherever_it_is_installed(monkeypatch):
     rule, dtype, _ = RULES["adapter, float16"]
-    monkeypatch.setattr(names, "_outside_libraries", lambda module: False)
+    monkeypatch.setattr(whose, "_outside_libraries", lambda module: False)
     judged = judge(rule, INSTANCES[0])
     assert not judged.failed
     assert judged.held.dtype == dtype
