@@ -7,9 +7,9 @@ from typing import Any, NoReturn, cast
 import numpy as np
 
 from simverify.symbolic.draws.path import Atom, Decided
+from simverify.symbolic.draws.scalars import Uniform, exponential_of
 from simverify.symbolic.draws.several.chains import Chain
 from simverify.symbolic.draws.several.races import Racer
-from simverify.symbolic.draws.uniforms import Uniform, exponential_of
 from simverify.symbolic.enumeration.paths import Path
 from simverify.symbolic.errors import UNTRACKED, CannotEnumerate, Finding, Severity, Untracked
 from simverify.symbolic.stand_ins.floats import Builtins

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from simverify.symbolic.draws.uniforms import Uniform
+from simverify.symbolic.draws.scalars import Uniform
 from simverify.symbolic.endings import Outcome
 from simverify.symbolic.enumeration.attempts import Call, attempt
 from simverify.symbolic.enumeration.paths import Path

@@ -19,8 +19,7 @@ from simverify.symbolic.draws.machine import (
     integers_from,
 )
 from simverify.symbolic.draws.operators import MANY
-from simverify.symbolic.draws.scalars import Draw
-from simverify.symbolic.draws.uniforms import Uniform, on_grid
+from simverify.symbolic.draws.scalars import Draw, Uniform, on_grid
 from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.errors import FloatOfDraw
 from simverify.symbolic.streams import Stream

@@ -23,7 +23,7 @@ from simverify.symbolic.draws.machine import (
     SINGLE,
     SINGLE_POINTS,
 )
-from simverify.symbolic.draws.uniforms import Uniform, on_grid
+from simverify.symbolic.draws.scalars import Uniform, on_grid
 from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.generators.sampler import integer_below
 from simverify.symbolic.generators.torch.ops import TorchOps
