@@ -171,6 +171,13 @@ FUNCTIONS = {
     "float": lambda u: float(u[0]) < 0.25,
     "np.float64": lambda u: np.float64(u[0]) < 0.25,
     "integer": lambda u: (u[0] * 4).long() == 1,
+    "broadcast": lambda u: torch.broadcast_tensors(torch.zeros(2, 1), u)[1][1, 2] < 0.25,
+    "a grid": lambda u: torch.meshgrid(u, torch.zeros(2), indexing="ij")[0][2, 1] < 0.25,
+    "columns": lambda u: torch.column_stack([torch.zeros(3), u])[2, 1] < 0.25,
+    "pairs": lambda u: torch.cartesian_prod(torch.zeros(2), u)[4, 1] < 0.25,
+    "windows": lambda u: u.unfold(0, 2, 1)[1, 0] < 0.25,
+    "parts": lambda u: u.split_with_sizes([1, 2])[1][1] < 0.25,
+    "turned": lambda u: torch.rot90(u[None])[2, 0] < 0.25,
     "top two": lambda u: torch.topk(u, 2).values[0] <= u[0] and u[0] != 5 and u[1] < u[2],
 }
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Any, NoReturn, Protocol
 
+from simverify.symbolic.draws.several.sites import Sites
 from simverify.symbolic.errors import CannotEnumerate
 
 
@@ -23,6 +24,7 @@ class Decided(Enum):
 class DrawnPath(Protocol):
     """Where draws are decided. ``products`` are the decided ones, with bound and side.
 
+    ``sites``: where in the code results wait until they are read.
     ``widest``: the most values of an integer that was followed value by value, and where.
     """
 
@@ -30,6 +32,7 @@ class DrawnPath(Protocol):
     slack: float
     at_once: bool
     postponed: bool
+    sites: Sites
     refuses_many: bool
     widest: tuple[int, str]
     products: list[Any]

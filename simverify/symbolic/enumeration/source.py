@@ -10,6 +10,8 @@ from simverify.symbolic.draws.path import Atom, Decided
 from simverify.symbolic.draws.scalars import Uniform, exponential_of
 from simverify.symbolic.draws.several.chains import Chain
 from simverify.symbolic.draws.several.races import Racer
+from simverify.symbolic.draws.several.sites import Site, Sites
+from simverify.symbolic.draws.several.winners import postponed
 from simverify.symbolic.enumeration.paths import Path
 from simverify.symbolic.errors import UNTRACKED, CannotEnumerate, Finding, Severity, Untracked
 from simverify.symbolic.stand_ins.floats import Builtins
@@ -30,6 +32,18 @@ _COARSER = ("float32", "float16", "bfloat16")
 """Precisions below float64."""
 
 
+class Undecided:
+    """One of 0..n-1, not known yet. ``shares``: how likely each is."""
+
+    def __init__(self, weights: Sequence[float]) -> None:
+        total = float(sum(weights))
+        self.shares = [float(w) / total for w in weights]
+
+    def sample(self, rng: np.random.Generator) -> int:
+        """Return one at random."""
+        return int(rng.choice(len(self.shares), p=self.shares))
+
+
 class PathCut(BaseException):
     """The path's weight vanished: code that may loop for ever loops for ever on some path."""
 
@@ -41,8 +55,9 @@ class Source:
     mass of those branches. ``seed_once`` tells whether a constant seed may be set once (a
     step rule may seed itself when it is built). ``at_once``: winners of races and integers out of
     many are decided at once, and not when they are read or compared; ``postponed``: some were
-    not. ``refuses_many``: ``int`` of a draw with many values is refused, not forked. ``beyond``:
-    where the draws after the last of a plan come from; None: a plan has to be long enough.
+    not; ``sites``: where they wait. ``refuses_many``: ``int`` of a draw with many values is
+    refused, not forked. ``beyond``: where the draws after the last of a plan come from; None: a
+    plan has to be long enough.
     ``widest``: the most values of an integer that was followed value by value, and where.
     """
 
@@ -59,6 +74,7 @@ class Source:
         self.sequences = Sequences(self)
         self.on_begin: list[Callable[[], None]] = []
         self.at_once = self.postponed = False
+        self.sites = Sites()
         self.refuses_many = True
         self.widest = 0, ""
         self.beyond: np.random.Generator | None = None
@@ -68,9 +84,10 @@ class Source:
     def begin(self, path: Path, plan: "list[float | int] | None" = None) -> None:
         """Start a path; with a ``plan`` its draws are those numbers, in order."""
         self.ended = False
+        self.sites.end_path()
         self.path = path
         self.plan = plan
-        self.draws: list[Uniform | int] = []
+        self.draws: list[Uniform | int | Undecided] = []
         self.products: list[tuple[Chain, float, bool]] = []
         self.slack = 0.0
         self._drawn = self._counted = 0
@@ -161,6 +178,24 @@ class Source:
         new = lambda: self._outcome(weights)  # noqa: E731
         return int(self.sequences.next(stream, kind, new, one_word=False))
 
+    def pick_later(
+        self, weights: Sequence[float], stream: Stream, kind: Hashable, site: Site
+    ) -> Any:
+        """As :meth:`pick`; the outcome of a fresh stream may wait until the code reads it."""
+        if stream.key is not None or self.plan is not None:
+            return self.pick(weights, stream, kind)
+        self._drawn += 1
+        outcome = Undecided(weights)
+        place = len(self.draws)
+        self.draws.append(outcome)
+
+        def decide() -> int:
+            index = self.fork(outcome.shares, Decided.OUTCOME)
+            self.draws[place] = index
+            return index
+
+        return postponed(self, decide, site)
+
     def chain(self, previous: "Uniform | Chain", last: Uniform) -> Chain:
         """Return the product of the two, the same object every time it is formed."""
         link = (id(previous), id(last))
@@ -198,10 +233,7 @@ class Source:
         outcome: list[float | int] = []
         for _ in range(REJECTIONS):
             arrivals: dict[Racer, float] = {}
-            outcome = [
-                d if type(d) is int else _sample(cast("Uniform", d), rng, arrivals, part)
-                for d in self.draws
-            ]
+            outcome = [_number_of(d, rng, arrivals, part) for d in self.draws]
             by_atom = dict(zip(map(id, self.draws), outcome, strict=True))
             if all(_agrees(product, by_atom) for product in self.products):
                 return outcome
@@ -227,13 +259,12 @@ class Source:
 
     def _outcome(self, weights: Sequence[float]) -> int:
         self._drawn += 1
-        total = float(sum(weights))
+        outcome = Undecided(weights)
         if self.plan is not None:
             if self.beyond is not None and len(self.draws) >= len(self.plan):
-                shares = np.asarray(weights, dtype=np.float64) / total
-                self.plan.append(int(self.beyond.choice(len(weights), p=shares)))
+                self.plan.append(outcome.sample(self.beyond))
             return int(self._next_of_plan(self.plan))
-        index = self.fork([float(w) / total for w in weights], Decided.OUTCOME)
+        index = self.fork(outcome.shares, Decided.OUTCOME)
         self.draws.append(index)
         return index
 
@@ -252,6 +283,20 @@ def _name_of(dtype: Any) -> str:
 
 def _minus_log(u: Any) -> Any:
     return exponential_of(u) if isinstance(u, Uniform) else -float(np.log(u))
+
+
+def _number_of(
+    draw: "Uniform | int | Undecided",
+    rng: np.random.Generator,
+    arrivals: dict[Racer, float],
+    part: tuple[float, float],
+) -> float | int:
+    if type(draw) is int:
+        return draw
+    # What nobody has read may be anything.
+    if type(draw) is Undecided:
+        return draw.sample(rng)
+    return _sample(cast("Uniform", draw), rng, arrivals, part)
 
 
 def _sample(

@@ -81,12 +81,22 @@ def torch_output(p, q, x, rng):
     return [y for y in out[0].tolist() if y != -1]
 
 
+def torch_outcomes(p, q, x, rng):
+    p, q, x = map(torch.as_tensor, (p, q, x))
+    last = torch.multinomial(torch.as_tensor(slots(p.numpy(), q.numpy())), 1).squeeze(-1)
+    i = torch.arange(len(x))
+    k = (torch.rand(len(x)) < p[i, x] / q[i, x]).long().cumprod(0).sum()
+    return torch.cat([x[:k], last[k, None]])
+
+
+STYLES = [
+    numpy_rows, numpy_noise_for_all_rows, list_of_slots, torch_gather, torch_where, torch_output,
+    torch_outcomes,
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("instance", INSTANCES)
-@pytest.mark.parametrize(
-    "style",
-    [numpy_rows, numpy_noise_for_all_rows, list_of_slots, torch_gather, torch_where, torch_output],
-    ids=lambda style: style.__name__,
-)
+@pytest.mark.parametrize("style", STYLES, ids=lambda style: style.__name__)
 def test_slots_that_are_not_read_cost_no_path(style, instance):
     p, q, drafted = INSTANCES[instance]
     law = enumerate_verify(style, p, q, drafted)
@@ -145,7 +155,7 @@ READ = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("library", ["numpy", "torch", "torch's outcomes"])
 @pytest.mark.parametrize("how", READ)
 def test_a_winner_is_read_in_any_way_and_stays_what_it_is(how, library):
     read, due = READ[how]
@@ -154,6 +164,8 @@ def test_a_winner_is_read_in_any_way_and_stays_what_it_is(how, library):
     def rule(p, q, x, rng):
         if library == "numpy":
             return read(np.argmax(weights / rng.exponential(size=(2, 3)), axis=1))
+        if library == "torch's outcomes":
+            return read(torch.multinomial(torch.as_tensor(weights).double(), 1)[:, 0])
         noise = torch.empty(2, 3, dtype=torch.float64).exponential_()
         return read((torch.as_tensor(weights) / noise).argmax(1))
 
@@ -175,13 +187,17 @@ TENSORS = {
 }
 
 
+def raced(weights):
+    return (weights / torch.empty(2, 3, dtype=torch.float64).exponential_()).argmax(1)
+
+
+@pytest.mark.parametrize("drawn", [raced, lambda w: torch.multinomial(w, 1)[:, 0]])
 @pytest.mark.parametrize("how", TENSORS)
-def test_tensors_of_winners(how):
+def test_tensors_of_winners(how, drawn):
     weights = torch.tensor([[2.0, 1.0, 1.0], [1.0, 1.0, 1.0]], dtype=torch.float64)
 
     def rule(p, q, x, rng):
-        noise = torch.empty(2, 3, dtype=torch.float64).exponential_()
-        return [int(TENSORS[how]((weights / noise).argmax(1)))]
+        return [int(TENSORS[how](drawn(weights)))]
 
     law = enumerate_verify(rule, ROWS, ROWS[:1], [0])
     assert distance(law.probabilities, {(0,): 0.5, (1,): 0.25, (2,): 0.25}) < 1e-14

@@ -107,6 +107,7 @@ class Examiner:
                     self.enumeration.release()
                 enumeration = enumeration_of(self.subject, self.contract, self.leaves, lift)
                 stack.enter_context(enumeration)
+            enumeration.source.sites.learn()
             if isinstance(enumeration, StepEnumeration):
                 return self._compare_tokens(enumeration, model, seconds)
             return compare_blocks(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from simverify.symbolic.draws.scalars import ARRAYS, Draw
+from simverify.symbolic.draws.several.sites import this_site
 from simverify.symbolic.draws.several.winners import Winner, decided, winner
 
 Elements = np.ndarray[Any, Any]
@@ -94,7 +95,8 @@ class DrawArray(np.ndarray[Any, Any]):
             refuse((plain,), "argmax(out=) of draws")
         lanes = plain.reshape(1, -1) if axis is None else np.moveaxis(plain, axis, -1)
         shape = lanes.shape[:-1]
-        each = [winner(lanes[place].tolist(), largest=largest) for place in np.ndindex(shape)]
+        site = this_site()
+        each = [winner(lanes[x].tolist(), site, largest=largest) for x in np.ndindex(shape)]
         found = draw_array(each, shape) if each else np.empty(shape, dtype=np.intp)
         if keepdims is True:
             return found.reshape([1] * self.ndim) if axis is None else np.expand_dims(found, axis)

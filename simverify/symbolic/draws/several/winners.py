@@ -1,4 +1,4 @@
-"""The winner of a race, decided when it is read.
+"""The winner of a race, or an outcome of a draw, decided when it is read.
 
 Code that draws a token for every slot and uses one of them would fork for all of them. So an
 argmax of draws is a :class:`Winner`: a number that is not known until code does more with it
@@ -7,23 +7,33 @@ about them, and once read it stays.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from simverify.symbolic.draws.scalars import ARRAYS, Draw
 from simverify.symbolic.draws.several.races import first_of
+from simverify.symbolic.draws.several.sites import Site
 
 if TYPE_CHECKING:
     from simverify.symbolic.draws.path import DrawnPath
 
 
-def winner(lane: "list[Any]", *, largest: bool) -> Any:
+def winner(lane: "list[Any]", site: Site, *, largest: bool) -> Any:
     """Index of the largest or smallest of draws and numbers, now or when it is read."""
     draw = next((x for x in lane if isinstance(x, Draw)), None)
-    if draw is None or draw.source.at_once:
-        return _index(lane, largest=largest)
-    return Winner(draw.source, lane, largest=largest)
+    index = partial(_index, lane, largest=largest)
+    return index() if draw is None else postponed(draw.source, index, site)
+
+
+def postponed(source: "DrawnPath", index: Callable[[], int], site: Site) -> Any:
+    """Return what ``index`` will say, now or when it is read: as the ``site`` needs it."""
+    if source.at_once or not source.sites.waits_at(site):
+        return index()
+    found = Winner(source, index)
+    source.sites.add(site, found)
+    return found
 
 
 def _index(lane: "list[Any]", *, largest: bool) -> int:
@@ -38,22 +48,26 @@ def _index(lane: "list[Any]", *, largest: bool) -> int:
 class Winner:
     """An index that passes for numpy's; whatever asks for its value decides it."""
 
-    __slots__ = ("_epoch", "_index", "_lane", "_largest", "_source")
+    __slots__ = ("_decide", "_epoch", "_index", "_source")
 
-    def __init__(self, source: "DrawnPath", lane: "list[Any]", *, largest: bool) -> None:
+    def __init__(self, source: "DrawnPath", decide: Callable[[], int]) -> None:
         self._source = source
-        self._lane = lane
-        self._largest = largest
+        self._decide = decide
         self._epoch = source.epoch
         self._index: int | None = None
         source.postponed = True
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the code has asked for it."""
+        return self._index is not None
 
     def read(self) -> Any:
         """Return the index, which forks the first time."""
         if self._index is None:
             if self._epoch != self._source.epoch:
                 self._source.refuse("the winner of a race that an earlier call kept")
-            self._index = _index(self._lane, largest=self._largest)
+            self._index = self._decide()
         return np.intp(self._index)
 
     # Code may ask for its type before its value.

@@ -45,9 +45,14 @@ _MOVES = {
     "repeat", "tile", "roll", "flip", "narrow", "select", "split", "chunk", "unbind", "take",
     "take_along_dim", "expand_as", "view_as", "reshape_as", "broadcast_to", "atleast_1d",
     "atleast_2d", "unflatten", "ravel", "iter", "tensor_split", "diagonal", "repeat_interleave",
-    "adjoint", "fliplr", "flipud",
+    "adjoint", "fliplr", "flipud", "atleast_3d", "column_stack", "row_stack", "dstack", "hsplit",
+    "vsplit", "dsplit", "split_with_sizes", "unsafe_split", "unsafe_split_with_sizes",
+    "unsafe_chunk", "unfold", "rot90", "cartesian_prod",
 }  # fmt: skip
-_JOINS = {"cat", "concat", "concatenate", "stack", "hstack", "vstack"}
+_JOINS = {
+    "cat", "concat", "concatenate", "stack", "hstack", "vstack", "column_stack", "row_stack",
+    "dstack", "cartesian_prod",
+}  # fmt: skip
 _COPIES = {
     "to", "float", "double", "half", "bfloat16", "type", "type_as", "clone", "detach",
     "contiguous", "cpu", "cuda", "detach_", "long", "int", "short", "bool",
@@ -56,6 +61,7 @@ _PLAIN = {
     "get", "size", "dim", "numel", "nelement", "ndimension", "stride", "is_contiguous",
     "element_size", "len", "storage_offset", "is_floating_point", "is_complex", "get_device",
     "repr", "hash", "requires_grad_", "untyped_storage", "is_same_size", "is_signed",
+    "broadcast_tensors", "meshgrid",
 }  # fmt: skip
 _COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
 _CARRIES = _MOVES | _COPIES | _PLAIN | {

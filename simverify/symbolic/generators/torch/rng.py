@@ -24,6 +24,7 @@ from simverify.symbolic.draws.machine import (
     SINGLE_POINTS,
 )
 from simverify.symbolic.draws.scalars import Uniform, on_grid
+from simverify.symbolic.draws.several.sites import this_site
 from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.generators.sampler import integer_below
 from simverify.symbolic.generators.torch.ops import TorchOps
@@ -210,12 +211,15 @@ class SymbolicTorch(TorchFunctionMode):
         stream = self._stream(generator, probs)
         kind = (*_kind("multinomial", probs), num_samples, replacement)
         drawn = [self._outcomes(row, num_samples, replacement, stream, kind) for row in rows]
-        result = torch.tensor(drawn, dtype=torch.int64, device=probs.device)
-        return result.reshape(*probs.shape[:-1], num_samples)
+        shape = (*probs.shape[:-1], num_samples)
+        values = draw_array([x for outcomes in drawn for x in outcomes], shape)
+        return self.shadows.tensor(values, torch.int64, probs.device)
 
     def _outcomes(
         self, row: list[float], count: int, replacement: bool, stream: Stream, kind: Hashable
-    ) -> list[int]:
+    ) -> list[Any]:
+        if count == 1:
+            return [self.source.pick_later(row, stream, kind, this_site())]
         row, drawn = list(row), []
         for _ in range(count):
             drawn.append(self.source.pick(row, stream, kind))
