@@ -2,27 +2,21 @@
 
 from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 import numpy as np
 
 from simverify.symbolic.draws.path import Atom, Decided
 from simverify.symbolic.draws.scalars import Uniform, exponential_of
 from simverify.symbolic.draws.several.chains import Chain
-from simverify.symbolic.draws.several.races import Racer
 from simverify.symbolic.draws.several.sites import Site, Sites
 from simverify.symbolic.draws.several.winners import postponed
+from simverify.symbolic.enumeration.numbers import MIDDLE, Undecided, numbers_along
 from simverify.symbolic.enumeration.paths import Path
 from simverify.symbolic.errors import UNTRACKED, CannotEnumerate, Finding, Severity, Untracked
 from simverify.symbolic.stand_ins.floats import Builtins
 from simverify.symbolic.streams import Sequences, Stream
 from simverify.symbolic.whose import users_line
-
-REJECTIONS = 2000
-"""Tries to find numbers that agree with what was decided about products of draws."""
-
-MIDDLE = (0.1, 0.9)
-"""Where a plain number lies in its interval: float32 code then takes the same side."""
 
 VANISHING = 1e-18
 """Paths of less weight than this end here; their mass is counted as pruned."""
@@ -30,18 +24,6 @@ VANISHING = 1e-18
 
 _COARSER = ("float32", "float16", "bfloat16")
 """Precisions below float64."""
-
-
-class Undecided:
-    """One of 0..n-1, not known yet. ``shares``: how likely each is."""
-
-    def __init__(self, weights: Sequence[float]) -> None:
-        total = float(sum(weights))
-        self.shares = [float(w) / total for w in weights]
-
-    def sample(self, rng: np.random.Generator) -> int:
-        """Return one at random."""
-        return int(rng.choice(len(self.shares), p=self.shares))
 
 
 class PathCut(BaseException):
@@ -230,14 +212,7 @@ class Source:
 
         ``part``: of each uniform's interval, from where to where they lie in it.
         """
-        outcome: list[float | int] = []
-        for _ in range(REJECTIONS):
-            arrivals: dict[Racer, float] = {}
-            outcome = [_number_of(d, rng, arrivals, part) for d in self.draws]
-            by_atom = dict(zip(map(id, self.draws), outcome, strict=True))
-            if all(_agrees(product, by_atom) for product in self.products):
-                return outcome
-        return None
+        return numbers_along(self.draws, self.products, rng, part)
 
     @property
     def constant_seeds(self) -> frozenset[Hashable]:
@@ -283,36 +258,3 @@ def _name_of(dtype: Any) -> str:
 
 def _minus_log(u: Any) -> Any:
     return exponential_of(u) if isinstance(u, Uniform) else -float(np.log(u))
-
-
-def _number_of(
-    draw: "Uniform | int | Undecided",
-    rng: np.random.Generator,
-    arrivals: dict[Racer, float],
-    part: tuple[float, float],
-) -> float | int:
-    if type(draw) is int:
-        return draw
-    # What nobody has read may be anything.
-    if type(draw) is Undecided:
-        return draw.sample(rng)
-    return _sample(cast("Uniform", draw), rng, arrivals, part)
-
-
-def _sample(
-    atom: Uniform,
-    rng: np.random.Generator,
-    arrivals: dict[Racer, float],
-    part: tuple[float, float],
-) -> float:
-    if isinstance(atom.owner, Racer):
-        return atom.owner.sample_uniform(rng, arrivals)
-    return atom.between(rng.uniform(*part))
-
-
-def _agrees(product: tuple[Chain, float, bool], values: dict[int, float | int]) -> bool:
-    chain, bound, below = product
-    v = 1.0
-    for factor in chain.factors():
-        v *= values[id(factor)]
-    return (v < bound) == below

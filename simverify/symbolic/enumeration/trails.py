@@ -10,8 +10,9 @@ import numpy as np
 from simverify.symbolic.draws.scalars import Uniform
 from simverify.symbolic.endings import Outcome
 from simverify.symbolic.enumeration.attempts import Call, attempt
+from simverify.symbolic.enumeration.numbers import MIDDLE
 from simverify.symbolic.enumeration.paths import Path
-from simverify.symbolic.enumeration.source import MIDDLE, Source
+from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.errors import CannotEnumerate
 from simverify.symbolic.guards.watchdog import Expired, deadline
 
