@@ -5,11 +5,12 @@ Asked of the frame that runs, and of the modules that are loaded.
 
 import functools
 import inspect
+import operator
 import os
 import site
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import FrameType, FunctionType, ModuleType
 from typing import Any
@@ -94,21 +95,54 @@ def namespaces(code: Any) -> Iterator[dict[str, Any]]:
     home = getattr(own, "__module__", None)
     package = (home or type(own).__module__).split(".")[0]
     whole = package != "__main__" and not _is_huge(package)
-    for name, module in list(sys.modules.items()):
-        mine = name == home or (whole and name.split(".")[0] == package)
-        if _NOT_THE_USERS.get(name) is module and not mine:
-            continue
-        if not isinstance(module, ModuleType) or not (mine or _may_be_users(name, module)):
-            _NOT_THE_USERS[name] = module
-        elif not name.startswith(_NEVER) and name.split(".")[0] not in sys.stdlib_module_names:
-            space = vars(module)
-            if id(space) not in found:
-                found.add(id(space))
-                yield space
+    for space in _LOADED.belonging_to(home, package if whole else None):
+        if id(space) not in found:
+            found.add(id(space))
+            yield space
 
 
-_NOT_THE_USERS: dict[str, Any] = {}
-"""Modules that belong to no code but their own: sessions load thousands."""
+class _Loaded:
+    """What looks through the loaded modules found, for as long as the very same are loaded.
+
+    A session of tests loads thousands, hundreds of which may be the user's, and every
+    instance of an audit may ask for them.
+    """
+
+    def __init__(self) -> None:
+        self._modules: dict[str, Any] = {}
+        self._found: dict[tuple[str | None, str | None], list[dict[str, Any]]] = {}
+        self._libraries: dict[str, Any] = {}
+
+    def belonging_to(self, home: str | None, package: str | None) -> list[dict[str, Any]]:
+        """Return the globals of module ``home``, of a package, and of what no library holds."""
+        if not same_bindings(sys.modules, self._modules):
+            self._modules = dict(sys.modules)
+            self._found.clear()
+        if (home, package) not in self._found:
+            self._found[home, package] = list(self._look(home, package))
+        return self._found[home, package]
+
+    def _look(self, home: str | None, package: str | None) -> Iterator[dict[str, Any]]:
+        for name, module in self._modules.items():
+            mine = name == home or name.split(".")[0] == package
+            if self._libraries.get(name) is module and not mine:
+                continue
+            if not isinstance(module, ModuleType) or not (mine or _may_be_users(name, module)):
+                self._libraries[name] = module
+            elif not name.startswith(_NEVER) and name.split(".")[0] not in sys.stdlib_module_names:
+                yield vars(module)
+
+
+_LOADED = _Loaded()
+
+
+def same_bindings(now: Mapping[Any, Any], before: Mapping[Any, Any]) -> bool:
+    """Whether two mappings bind the very same names to the very same objects, in one order."""
+    return (
+        len(now) == len(before)
+        and all(map(operator.is_, now, before))
+        and all(map(operator.is_, now.values(), before.values()))
+    )
 
 
 def _may_be_users(name: str, module: ModuleType) -> bool:

@@ -109,6 +109,19 @@ def test_a_new_name_and_one_that_is_gone(module):
     assert module.more() is THE.source
 
 
+def test_a_module_in_the_place_of_another_is_seen(module, monkeypatch):
+    """As many modules are loaded as before, by the same names."""
+    seen(module)
+    other = ModuleType(module.__name__)
+    other.__file__ = module.__file__
+    other.name = THE.source
+    monkeypatch.setitem(sys.modules, module.__name__, other)
+    with ExitStack() as stack:
+        bindings.replace_names(len, twin_of, stack, like="twin of source")
+        assert other.name is THE.twin
+    assert other.name is THE.source
+
+
 def test_another_replacement_looks_for_itself(module):
     module.name = THE.source
     assert seen(module)[0]["name"] is THE.twin

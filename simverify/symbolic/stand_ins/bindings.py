@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import CellType, FunctionType, ModuleType
 from typing import Any
 
-from simverify.symbolic.whose import namespaces
+from simverify.symbolic.whose import namespaces, same_bindings
 
 Replacement = Callable[[Any], Any]
 
@@ -44,7 +44,7 @@ class _Names:
     def __init__(self, names: dict[str, Any]) -> None:
         self.names = names
 
-    def read(self) -> dict[Any, Any]:
+    def read(self) -> Mapping[Any, Any]:
         return self.names
 
     def put(self, name: str, value: Any) -> None:
@@ -102,19 +102,12 @@ _Holder = _Names | _Class | _Defaults | _Cell
 class _Bindings:
     """Every binding that a look saw, and those of them that have to change."""
 
-    all: list[tuple[_Holder, list[tuple[Any, Any]]]] = field(default_factory=list)
+    all: list[tuple[_Holder, Mapping[Any, Any]]] = field(default_factory=list)
     places: list[tuple[_Holder, Any]] = field(default_factory=list)
 
     def hold(self) -> bool:
         """Whether every name is still bound to the very same object."""
-        for holder, items in self.all:
-            now = holder.read()
-            if len(now) != len(items):
-                return False
-            for (name, value), (known, before) in zip(list(now.items()), items, strict=False):
-                if value is not before or name != known:
-                    return False
-        return True
+        return all(same_bindings(holder.read(), before) for holder, before in self.all)
 
     def rebind(self, replacement: Replacement, stack: ExitStack) -> None:
         """Put the new values in place until ``stack`` closes."""
@@ -179,10 +172,10 @@ class _Look:
 
     def _left(self, holder: _Holder) -> list[Any]:
         """Note what a holder binds and what has to change; return the values that stay."""
-        items = list(holder.read().items())
+        items = dict(holder.read())
         self.found.all.append((holder, items))
         left = []
-        for name, value in items:
+        for name, value in items.items():
             if self._replacement(value) is None:
                 left.append(value)
             else:

@@ -177,8 +177,12 @@ class Builtins:
             if name not in namespace:
                 namespace[name] = twin
                 self._shadowed.append((namespace, name, twin))
-                stack.callback(namespace.pop, name, None)
-        stack.callback(self._shadowed.clear)
+        stack.callback(self._put_back)
+
+    def _put_back(self) -> None:
+        for namespace, name, _ in self._shadowed:
+            namespace.pop(name, None)
+        self._shadowed.clear()
 
     @contextmanager
     def plain(self) -> Iterator[None]:
