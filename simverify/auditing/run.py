@@ -6,8 +6,7 @@ import msgspec
 
 from simverify import results as doc
 from simverify.auditing.coverage.places import coverage_of, where
-from simverify.auditing.coverage.reach import reach_of
-from simverify.auditing.coverage.watch import Watch, watching
+from simverify.auditing.coverage.watch import Watch, reach_of, watching
 from simverify.auditing.exact.battery import ExactTier
 from simverify.auditing.exact.documents import (
     breach,
@@ -19,8 +18,8 @@ from simverify.auditing.exact.documents import (
 from simverify.auditing.exact.generations.enumerate import takes_step_arguments
 from simverify.auditing.exact.instances.hinted import Hints
 from simverify.auditing.exact.instances.made import instances_for
+from simverify.auditing.exact.judging.comparison import TOLERANCE
 from simverify.auditing.exact.judging.diagnosis import refuted, resemble
-from simverify.auditing.exact.judging.precision import TOLERANCE
 from simverify.auditing.exact.tier import examine
 from simverify.auditing.probes.run import probes_of
 from simverify.auditing.sampled.tables import default_instances

@@ -2,9 +2,8 @@
 
 from simverify import results as doc
 from simverify.auditing.exact.battery import ExactTier
-from simverify.auditing.exact.instances.core import is_core
-from simverify.auditing.exact.judging.examiner import Judged
-from simverify.auditing.exact.judging.optimality import optimality_notes
+from simverify.auditing.exact.documents import optimality_notes
+from simverify.auditing.exact.judging.examiner import Judged, is_core
 from simverify.auditing.probes.run import probe_findings
 from simverify.auditing.sampled.tier import SampledAudit
 

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from simverify.auditing.exact.instances.core import is_core
+from simverify.auditing.exact.documents import optimality_notes
 from simverify.auditing.exact.instances.made import instances_for
-from simverify.auditing.exact.judging.optimality import optimality_notes
+from simverify.auditing.exact.judging.examiner import is_core
 from simverify.auditing.exact.tier import ExactTier, examine
 from simverify.auditing.subject import load_subject
 from simverify.auditing.verdict import (

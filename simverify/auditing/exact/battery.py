@@ -7,10 +7,15 @@ from dataclasses import dataclass, field, replace
 from simverify.auditing.coins.coins import NotMonotone, TooManyCalls
 from simverify.auditing.coverage.watch import look_closely
 from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
-from simverify.auditing.exact.instances.core import is_core, is_small
 from simverify.auditing.exact.instances.made import SmallModel
-from simverify.auditing.exact.judging.examiner import STEP_PATHS, Examiner, Judged
-from simverify.auditing.exact.judging.precision import Held
+from simverify.auditing.exact.judging.comparison import Held
+from simverify.auditing.exact.judging.examiner import (
+    STEP_PATHS,
+    Examiner,
+    Judged,
+    is_core,
+    is_small,
+)
 from simverify.auditing.exact.judging.repeated import Confirmed, confirm, confirm_findings
 from simverify.auditing.exact.judging.rows import FailingRows
 from simverify.symbolic.errors import TooLarge

@@ -11,10 +11,15 @@ from typing import Any
 from simverify.auditing.coins.coins import NotMonotone, TooManyCalls
 from simverify.auditing.exact.battery import LARGEST, ExactTier, note_failure, run_battery
 from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
-from simverify.auditing.exact.instances.core import is_small
 from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.instances.rows import Weights
-from simverify.auditing.exact.judging.examiner import MAX_PATHS, SECONDS, Examiner, enumeration_of
+from simverify.auditing.exact.judging.examiner import (
+    MAX_PATHS,
+    SECONDS,
+    Examiner,
+    enumeration_of,
+    is_small,
+)
 from simverify.auditing.exact.judging.repeated import confirm
 from simverify.auditing.exact.judging.rows import Part, failing_rows
 from simverify.auditing.subject import Contract, Subject

@@ -1,8 +1,8 @@
-"""The probes on ordinary random numbers: unusual rows, types, inputs."""
+"""The probes on ordinary random numbers: unusual rows, types, inputs, batches."""
 
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from simverify.auditing.probes import cases
-from simverify.auditing.probes.calls import Caller, Contract, Outcome
+from simverify.auditing.probes.calls import Caller, Contract, Line, Outcome, Rule
 from simverify.auditing.probes.cases import Case
-from simverify.auditing.probes.line import Line
-from simverify.symbolic.endings import Tokens
+from simverify.symbolic.endings import Tokens, one_line
+from simverify.symbolic.whose import user_line
 
 CALLS = 48
 """Calls a case; both ids of a fair first token miss with probability 2^-47."""
@@ -149,3 +149,47 @@ def seeded(seed: int) -> np.random.Generator:
     if torch is not None:
         torch.default_generator.manual_seed(seed)
     return np.random.Generator(np.random.PCG64([20253, seed]))
+
+
+BATCHES = 24
+BATCH_VOCAB, BATCH_GAMMA = 5, 3
+
+
+def batch_rows(line: Line, rule: Rule, rows: int, seeded: Callable[[int], Any]) -> str:
+    """Rows whose targets are one-hot: each has one output, whatever stands beside it.
+
+    Row and position have a token of their own, and a row's drafts agree with it up to a
+    length of its own, so that a row that is swapped, shifted or padded wrongly shows.
+    """
+    for seed in range(BATCHES):
+        rng = seeded(seed)
+        due = rng.integers(BATCH_VOCAB, size=(rows, BATCH_GAMMA + 1))
+        drafted = np.where(
+            rng.random((rows, BATCH_GAMMA)) < 0.7, due[:, :-1], rng.integers(BATCH_VOCAB)
+        )
+        target = np.eye(BATCH_VOCAB)[due]
+        draft = np.full((rows, BATCH_GAMMA, BATCH_VOCAB), 1 / BATCH_VOCAB)
+        problem = _problem(line, rule, (target, draft, drafted, rng), due)
+        if problem:
+            line.add("violation", problem)
+            break
+    return f"{BATCHES} calls of {rows} rows of one possible output each gave each row its own"
+
+
+def _problem(line: Line, rule: Rule, batch: tuple[Any, ...], due: Any) -> str:
+    try:
+        results = list(rule(*batch))
+    except Exception as error:
+        return f"raised {type(error).__name__}: {one_line(error)}{user_line(error)}"
+    line.calls += 1
+    if len(results) != len(due):
+        return f"returned {len(results)} rows for {len(due)}"
+    for b, row in enumerate(results):
+        tokens = [int(x) for x in (row.tolist() if hasattr(row, "tolist") else row)]
+        tokens = tokens[: tokens.index(-1)] if -1 in tokens else tokens
+        if not tokens or tokens != due[b, : len(tokens)].tolist():
+            return (
+                f"row {b} of {len(due)} emitted {tokens} where its target allows only "
+                f"{due[b].tolist()}"
+            )
+    return ""

@@ -10,12 +10,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from simverify.auditing.probes import cases, plain
-from simverify.auditing.probes.batches import batch_rows
-from simverify.auditing.probes.calls import Rule, caller
-from simverify.auditing.probes.edges import Forced, edge_uniforms, repeated_calls
-from simverify.auditing.probes.forced import forced
-from simverify.auditing.probes.line import Line, probe
-from simverify.auditing.probes.plain import Plain
+from simverify.auditing.probes.calls import Line, Rule, caller, probe
+from simverify.auditing.probes.edges import Forced, edge_uniforms, forced, repeated_calls
+from simverify.auditing.probes.plain import Plain, batch_rows
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Contract, Subject
 from simverify.errors import UsageError

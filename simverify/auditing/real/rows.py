@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from simverify import results as doc
-from simverify.auditing.exact.judging.precision import TOLERANCE
+from simverify.auditing.exact.judging.comparison import TOLERANCE
 from simverify.auditing.probes.run import probe_findings, probes_of
 from simverify.auditing.process.quiet import global_generators, quiet
 from simverify.auditing.real.calls import Kept

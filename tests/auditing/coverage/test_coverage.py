@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from simverify.auditing.coverage.places import coverage_of, where
-from simverify.auditing.coverage.reach import reach_of
-from simverify.auditing.coverage.watch import FIRST, STRIDE, Watch, watched, watching
+from simverify.auditing.coverage.watch import FIRST, STRIDE, Watch, reach_of, watched, watching
 from simverify.auditing.run import audit
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simverify.auditing.exact.generations.drafting import as_step
 from simverify.auditing.exact.instances.made import SmallModel
+from simverify.auditing.exact.judging.diagnosis import as_step
 from simverify.auditing.process.supervised import supervised_explain
 from simverify.auditing.replay.paths import InstanceRows, explain
 from simverify.auditing.replay.text import render

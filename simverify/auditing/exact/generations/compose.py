@@ -20,8 +20,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from simverify.auditing.exact.generations.calls import Generation, Place, Run
-from simverify.auditing.exact.generations.composed import Composed, Node, Way, composed
+from simverify.auditing.exact.generations.calls import (
+    Composed,
+    Generation,
+    Node,
+    Place,
+    Run,
+    Way,
+    composed,
+)
 from simverify.auditing.exact.generations.enumerate import StepEnumeration
 from simverify.symbolic import ExactLaw, OutOfTime
 from simverify.symbolic.endings import Tokens

@@ -4,9 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from simverify.auditing.exact.generations.calls import Generation
+from simverify.auditing.exact.generations.calls import Composed, Generation
 from simverify.auditing.exact.generations.compose import ROUNDING, NotComposable, compose
-from simverify.auditing.exact.generations.composed import Composed
 from simverify.auditing.exact.generations.enumerate import StepEnumeration, law_of_tokens
 from simverify.symbolic import ExactLaw
 from simverify.symbolic.endings import Tokens

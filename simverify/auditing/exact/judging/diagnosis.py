@@ -1,8 +1,11 @@
 """Which catalogued fault a law resembles, and which ones a clean law refutes."""
 
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Any
 
-from simverify.auditing.exact.generations.drafting import as_step
+import numpy as np
+
 from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
 from simverify.auditing.exact.instances.made import SmallModel, battery
 from simverify.auditing.exact.judging.comparison import Comparison
@@ -12,6 +15,29 @@ from simverify.auditing.subject import Contract, Subject
 from simverify.faults import FAULTS
 from simverify.faults.base import Fault
 from simverify.results import Diagnosis
+
+
+def as_step(verify: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a ``verify`` rule as a ``step`` rule that drafts from the draft itself."""
+
+    def step(
+        prefix: Sequence[int],
+        target: Callable[[tuple[int, ...]], Any],
+        draft: Callable[[tuple[int, ...]], Any],
+        gamma: int,
+        rng: Any,
+    ) -> Any:
+        context = tuple(prefix)
+        p, q, tokens = [target(context)], [], []
+        for _ in range(gamma):
+            q.append(draft(context))
+            tokens.append(int(rng.choice(len(q[-1]), p=q[-1])))
+            context = (*context, tokens[-1])
+            p.append(target(context))
+        return verify(np.array(p), np.array(q), np.array(tokens), rng)
+
+    return step
+
 
 _SECONDS = 5.0
 _RIGHT = 1e-9

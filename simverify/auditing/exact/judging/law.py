@@ -11,14 +11,15 @@ from simverify.arrays import Row
 from simverify.auditing.exact.generations.enumerate import MAX_PATHS, SECONDS, law_of_block
 from simverify.auditing.exact.judging.comparison import (
     RARE,
+    TOLERANCE,
     Comparison,
     OutputSequence,
     Place,
     Stage,
+    coarsest,
     impossible_mass,
     with_impossible,
 )
-from simverify.auditing.exact.judging.precision import TOLERANCE, coarsest
 from simverify.auditing.exact.judging.tree import Tree, gaps_by_position, target_tree
 from simverify.symbolic import Enumeration, ExactLaw, Finding
 from simverify.symbolic.endings import Tokens

@@ -7,8 +7,8 @@ import pytest
 
 from simverify.auditing.exact.generations.enumerate import enumerate_verify
 from simverify.auditing.exact.instances.made import battery
+from simverify.auditing.exact.judging.comparison import HIDDEN, TOLERANCE
 from simverify.auditing.exact.judging.examiner import Examiner
-from simverify.auditing.exact.judging.precision import HIDDEN, TOLERANCE
 from simverify.auditing.subject import Subject
 from simverify.engines import Signature, as_verify
 from simverify.symbolic import whose

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from simverify.auditing.exact import tier as exact_tier
-from simverify.auditing.exact.generations.drafting import as_step
-from simverify.auditing.exact.instances.core import is_core
 from simverify.auditing.exact.instances.made import SmallModel, battery, instances_for
+from simverify.auditing.exact.judging.diagnosis import as_step
+from simverify.auditing.exact.judging.examiner import is_core
 from simverify.auditing.exact.tier import examine, search
 from simverify.auditing.subject import Subject
 from simverify.verifiers import VERIFIERS

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from simverify.auditing.exact.judging.precision import HIDDEN, TOLERANCE, coarsest, deviation, hold
+from simverify.auditing.exact.judging.comparison import HIDDEN, TOLERANCE, coarsest, deviation, hold
 from simverify.symbolic import CannotEnumerate, OutOfTime
 from simverify.symbolic.enumeration.paths import TooManyPaths
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from simverify.auditing.exact.documents import accepted_by, optimum
 from simverify.auditing.exact.instances.made import battery
-from simverify.auditing.exact.judging.optimality import accepted_by, optimum
 from simverify.auditing.run import audit
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject

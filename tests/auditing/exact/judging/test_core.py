@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from simverify.auditing.exact.instances.core import CORE, is_core, is_small
 from simverify.auditing.exact.instances.made import SmallModel, battery, instances_for
 from simverify.auditing.exact.judging.diagnosis import _subject
-from simverify.auditing.exact.judging.examiner import Examiner
+from simverify.auditing.exact.judging.examiner import CORE, Examiner, is_core, is_small
 from simverify.auditing.exact.judging.repeated import Confirmed
 from simverify.auditing.exact.tier import examine
 from simverify.auditing.subject import Subject
