@@ -46,6 +46,7 @@ class ForcedSource(Source):
 
     def __init__(self) -> None:
         super().__init__(0.0, seed_once=True)
+        self.at_once = True  # nothing waits: every draw is a number
         self.start(0)
 
     def start(self, seed: int, edge: Edge | None = None, at: int | None = None) -> None:

@@ -164,7 +164,7 @@ class Source:
         self, weights: Sequence[float], stream: Stream, kind: Hashable, site: Site
     ) -> Any:
         """As :meth:`pick`; the outcome of a fresh stream may wait until the code reads it."""
-        if stream.key is not None or self.plan is not None:
+        if self.at_once or stream.key is not None or self.plan is not None:
             return self.pick(weights, stream, kind)
         self._drawn += 1
         outcome = Undecided(weights)
