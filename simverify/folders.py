@@ -1,5 +1,6 @@
-"""Where simverify keeps what it can make again: compiled kernels and the trained n-grams."""
+"""Folders that hold what simverify can make again, and folders of packages that are installed."""
 
+import importlib.util
 import os
 import tempfile
 from pathlib import Path
@@ -27,3 +28,19 @@ def _writable(folder: Path) -> bool:
     except OSError:
         return False
     return os.access(folder, os.W_OK) and folder.stat().st_uid == os.getuid()
+
+
+def find_package(name: str) -> Path | None:
+    """Return the folder of an importable package, or the file of a module; None if absent.
+
+    Nothing is imported.
+    """
+    try:
+        spec = importlib.util.find_spec(name)
+    except ValueError:  # put into sys.modules by hand, without a spec
+        return None
+    if spec is None:
+        return None
+    if spec.submodule_search_locations:
+        return Path(next(iter(spec.submodule_search_locations)))
+    return None if spec.origin is None else Path(spec.origin)

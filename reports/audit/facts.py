@@ -3,8 +3,14 @@
 from collections.abc import Iterator
 
 from simverify.reports.audit import found as say
-from simverify.reports.audit.found import certified_on, looked_on, promises, reached_words, scope
-from simverify.reports.audit.wrong import what_is_wrong
+from simverify.reports.audit.found import (
+    certified_on,
+    looked_on,
+    promises,
+    reached_words,
+    scope,
+    what_is_wrong,
+)
 from simverify.reports.faults import suspicion
 from simverify.reports.view import Fact
 from simverify.results import AuditRun

@@ -19,8 +19,8 @@ from simverify.reports.audit.found import (
     scope,
     stopped_words,
     tokens,
+    what_is_wrong,
 )
-from simverify.reports.audit.wrong import what_is_wrong
 from simverify.reports.faults import suspicion
 from simverify.reports.terminal import WIDTH
 from simverify.reports.words import MOST_ITEMS, bounded, first

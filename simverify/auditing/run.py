@@ -36,7 +36,7 @@ from simverify.auditing.verdict import (
     verdict_of,
     why_open,
 )
-from simverify.battery.documents import stamped
+from simverify.battery.judgement import stamped
 from simverify.symbolic.guards.containment import Shared, contained
 
 

@@ -11,7 +11,7 @@ from simverify.auditing.sampled.tables import default_instances
 from simverify.auditing.sampled.tier import sample_callable
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Contract, Subject
-from simverify.battery.documents import stamped
+from simverify.battery.judgement import stamped
 from simverify.faults import CONTROLS, FAULTS
 from simverify.verifiers import VERIFIERS
 

@@ -10,7 +10,7 @@ import torch
 from simverify.backends.interpreter import interpreter, load_triton
 from simverify.backends.verified import Verified, verify_iv
 from simverify.errors import UsageError
-from simverify.packages import find_package
+from simverify.folders import find_package
 
 RULES = ("token", "block")
 

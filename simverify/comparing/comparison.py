@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from simverify import results as doc
-from simverify.battery.documents import stamped
+from simverify.battery.judgement import stamped
 from simverify.comparing.model import ModelComparison, Settings
 from simverify.errors import UsageError
 from simverify.limits import comparison_iv

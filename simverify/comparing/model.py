@@ -10,14 +10,14 @@ import numpy as np
 
 from simverify import results as doc
 from simverify import stats
-from simverify.battery.documents import (
+from simverify.battery.judgement import (
+    Judgement,
     certificate_document,
     faults_document,
     finite,
     suspect_document,
     test_document,
 )
-from simverify.battery.judgement import Judgement
 from simverify.comparing.exact.curves import (
     CONFIDENCE,
     AcceptanceCurve,

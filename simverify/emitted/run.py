@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from simverify import results as doc
-from simverify.battery.documents import certificate_document, stamped, test_document
+from simverify.battery.judgement import certificate_document, stamped, test_document
 from simverify.emitted.evidence import OutputEvidence
 from simverify.emitted.judge import Judged, judge_evidence
 from simverify.emitted.notes import remarks

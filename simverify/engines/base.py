@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from simverify.errors import SimverifyError, UsageError
-from simverify.packages import find_package
+from simverify.folders import find_package
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from simverify.engines.backends import BACKENDS
 from simverify.engines.base import Engine, sha256
 from simverify.engines.sglang import SGLANG
 from simverify.errors import SimverifyError
+from simverify.folders import find_package
 from simverify.names import pick
-from simverify.packages import find_package
 
 GROUP = "simverify.verifiers"
 """Entry points of other distributions: a ``verify`` callable, or an :class:`Engine`."""

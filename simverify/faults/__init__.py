@@ -4,9 +4,8 @@ The faults prove that an audit can reject, the controls that it does not reject 
 """
 
 from simverify.faults.base import Control, Fault
-from simverify.faults.catalogue import FAMILIES, FAULTS, get_control, get_fault
+from simverify.faults.catalogue import COMPACT_TV, FAMILIES, FAULTS, get_control, get_fault
 from simverify.faults.controls import CONTROLS
-from simverify.faults.deviations import COMPACT_TV
 
 __all__ = [
     "COMPACT_TV",

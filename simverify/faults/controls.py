@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from simverify.faults.base import Control, acceptance, finish, invert, keep
-from simverify.faults.families.drafts import drafted, plain, tempered
+from simverify.faults.families.rows import at_temperature, drafted, plain
 from simverify.faults.families.styles import STYLES
 from simverify.verifiers.base import Array, draw, excess
 from simverify.verifiers.greedy import Prefix
@@ -120,7 +120,7 @@ _CONTROLS = (
     Control(
         name="hotter-draft",
         contract="step",
-        rule=drafted(tempered(1.5), tempered(1.5)),
+        rule=drafted(at_temperature(1.5), at_temperature(1.5)),
         summary="the draft is sampled at T = 1.5, with its true q",
         why="draft and target run at two temperatures",
     ),

@@ -25,8 +25,8 @@ from simverify.backends.contract import fused_coins, fused_rule  # noqa: E402
 from simverify.backends.interpreter import load_triton  # noqa: E402
 from simverify.engines import get_engine  # noqa: E402
 from simverify.errors import SimverifyError, UsageError  # noqa: E402
+from simverify.folders import find_package  # noqa: E402
 from simverify.models.small import compact, toy  # noqa: E402
-from simverify.packages import find_package  # noqa: E402
 
 if find_package("triton") is None:
     pytest.skip("needs Triton: pip install --no-deps triton", allow_module_level=True)

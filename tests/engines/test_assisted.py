@@ -7,9 +7,9 @@ from support.whole_laws import compare_verify
 from simverify.engines import get_engine
 from simverify.engines.assisted import original, speculative_sampling
 from simverify.errors import UsageError
+from simverify.folders import find_package
 from simverify.models.base import MarkovModel
 from simverify.models.small import compact
-from simverify.packages import find_package
 
 pytestmark = pytest.mark.skipif(
     find_package("transformers") is None or find_package("torch") is None,

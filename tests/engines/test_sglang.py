@@ -6,8 +6,8 @@ import pytest
 from simverify.auditing.coins.coin_blocks import compare_coins
 from simverify.engines import get_engine
 from simverify.engines.sglang import chain_sampling
+from simverify.folders import find_package
 from simverify.models.small import compact
-from simverify.packages import find_package
 
 COMPACT = compact()
 COIN_BITS = 24  # float32

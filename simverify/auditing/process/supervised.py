@@ -18,7 +18,7 @@ from simverify.auditing.replay.trial_replay import replay_trial
 from simverify.auditing.run import audit, broken_document
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Contract, Subject
-from simverify.battery.documents import stamped
+from simverify.battery.judgement import stamped
 from simverify.errors import SimverifyError
 from simverify.symbolic.guards.containment import Shared, contained
 from simverify.symbolic.guards.watchdog import Expired, deadline, doing

@@ -9,10 +9,10 @@ from simverify.auditing.exact.generations.enumerate import check_ids
 from simverify.auditing.probes.calls import built, read
 from simverify.auditing.sampled.emissions import Misuse
 from simverify.auditing.sampled.run import HANG_SECONDS
+from simverify.simulators.decoding.emitted import TokenSums
 from simverify.simulators.decoding.expected import RULES, Interval, LaneMeans, curves
 from simverify.simulators.decoding.loop import Block
 from simverify.simulators.decoding.steps import BeyondContext, ModelFailed, Oracle
-from simverify.simulators.decoding.token_sums import TokenSums
 from simverify.symbolic.endings import BadTokens, Tokens, one_line
 from simverify.symbolic.guards.containment import from_user
 from simverify.symbolic.guards.watchdog import Expired, deadline, doing

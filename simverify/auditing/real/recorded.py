@@ -13,8 +13,7 @@ from simverify.auditing.subject import Subject
 from simverify.errors import UsageError
 from simverify.models.real.trace import open_trace
 from simverify.simulators.decoding.loop import Block
-from simverify.simulators.decoding.recorded import blocks_of
-from simverify.simulators.decoding.replayed import Replayed
+from simverify.simulators.decoding.replayed import Replayed, blocks_of
 
 
 def audit_recorded(

@@ -14,7 +14,8 @@ from simverify.auditing.sampled.emissions import Misuse
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Contract, Subject
 from simverify.battery.by_position import certify_output, judge_output
-from simverify.battery.documents import (
+from simverify.battery.judgement import (
+    Judgement,
     certificate_document,
     faults_document,
     finite,
@@ -22,7 +23,6 @@ from simverify.battery.documents import (
     suspect_document,
     test_document,
 )
-from simverify.battery.judgement import Judgement
 from simverify.symbolic.guards.containment import contained
 
 _DELTA = 1e-3

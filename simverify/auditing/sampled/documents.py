@@ -6,7 +6,7 @@ from simverify import results, stats
 from simverify.auditing.sampled.judge import Judgement, certificate
 from simverify.auditing.sampled.plan import asked
 from simverify.auditing.sampled.run import Runner
-from simverify.battery.documents import finite
+from simverify.battery.judgement import finite
 
 
 def certificates(runners: Sequence[Runner], delta: float) -> tuple[stats.Certificate, ...]:

@@ -23,7 +23,7 @@ from simverify.auditing.sampled.judge import Judgement, Spending, by_slot, judge
 from simverify.auditing.sampled.plan import Plan, asked, make_plan, whole_batches
 from simverify.auditing.sampled.run import Contract, Runner
 from simverify.auditing.sampled.tables import MAX_OUTPUTS, SampledInstance
-from simverify.battery.documents import faults_document, finite, suspect_document, test_document
+from simverify.battery.judgement import faults_document, finite, suspect_document, test_document
 from simverify.battery.localise import Located, locate
 from simverify.battery.naming import Named, name_faults
 from simverify.stats.planning.looks import plan_looks

@@ -1,7 +1,14 @@
-"""A kernel's tokens where contexts repeat: counted by position and last token, for the battery."""
+"""A kernel's tokens where contexts repeat: counted by position and last token, for the battery.
+
+Such counts see a wrong row, not that a token depends on the one before the last as well, as
+after a stream that repeats or a buffer that is a call behind. Under the null the randomised PITs
+of all tokens in their order are independent, whatever their rows; so they are paired at short
+lags, within a trial and from one trial to the next.
+"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -21,12 +28,60 @@ from simverify.battery.localise import Evidence, locate
 from simverify.battery.naming import name_faults
 from simverify.battery.shares import context_shares
 from simverify.comparing.kernels.kernel import Trial
-from simverify.comparing.kernels.order_two import order_two_tests
 from simverify.faults.base import Fault
 from simverify.models.base import MarkovModel
 from simverify.results import ANY_DEVIATION
 from simverify.simulators.run import Counts
+from simverify.simulators.streamed import Sample
 from simverify.simulators.tables import stacked
+from simverify.stats.counts.independence import MIN_TABLE
+from simverify.stats.pits.correlation import MIN_PAIRS
+
+PAIRED = 1 << 16
+"""Most tokens whose PITs are paired; fixed beforehand, whatever the run's size."""
+
+LAGS = (1, 2)
+"""Places between the tokens of a pair: the row follows the token before, and nothing the second."""
+
+
+def order_two_tests(trial: Trial, trials: int, alpha: float) -> Iterator[stats.TestResult]:
+    """Run the first of ``trials`` trials again, keep their tokens and test their pairs.
+
+    Where every row has one possible token alone, there is nothing that it could know.
+    """
+    if not ((trial.rows > 0.0).sum(axis=1) > 1).any():
+        return
+    found = trial.sample(trials, PAIRED)
+    yield from lag_tests(pits_of(found, trial.rows, trial.draft_rows), alpha)
+
+
+def pits_of(found: Sample, target: Floats, draft: Floats) -> Floats:
+    """PITs (n,) in q/p order of tokens whose states are rows of ``target`` and ``draft``."""
+    order = np.argsort(stats.order_key("ratio", target, draft), axis=1, kind="stable")
+    ranked = np.take_along_axis(target, order, axis=1)
+    below = np.empty_like(target)
+    np.put_along_axis(below, order, np.cumsum(ranked, axis=1) - ranked, axis=1)
+    cell = found.states, found.tokens
+    pits: Floats = np.clip(below[cell] + found.uniforms * target[cell], 0.0, 1.0)
+    return pits
+
+
+def lag_tests(pits: Floats, alpha: float) -> Iterator[stats.TestResult]:
+    """Test PITs in the order of their tokens for what they know of each other at each lag.
+
+    All pairs at a lag for a correlation; disjoint ones for a table, which sees any dependence.
+    """
+    each = alpha / (2 * len(LAGS))
+    for lag in LAGS:
+        words = "in a row" if lag == 1 else f"{lag} apart"
+        if len(pits) - lag >= MIN_PAIRS:
+            sums = stats.pair_sums(pits[:-lag], pits[lag:])
+            yield stats.pit_correlation(sums, alpha=each, name=f"tokens {words}, correlation")
+        first = stats.disjoint_pairs(len(pits), lag, 0)
+        if len(first) >= MIN_TABLE:
+            table = stats.pit_table_g2(stats.pit_table(pits[first], pits[first + lag]))
+            test = stats.g2_test(table, alpha=each, name=f"tokens {words}, 8 x 8 cells")
+            yield replace(test, deviation="TV of pairs of PITs")
 
 
 def judge_contexts(

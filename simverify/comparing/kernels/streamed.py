@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify import stats
-from simverify.battery.feature_tests import feature_pairs, feature_scores
+from simverify.battery.by_position import feature_pairs, feature_scores
 from simverify.battery.naming import BETA, Named
 from simverify.comparing.kernels.kernel import Trial
 from simverify.simulators.features import Features

@@ -6,7 +6,7 @@ import msgspec
 
 from simverify import results as doc
 from simverify.battery.by_position import output_tokens
-from simverify.battery.documents import stamped
+from simverify.battery.judgement import stamped
 from simverify.comparing.real.pair_rows import DETECT, POWER, expected_accepted, pair_row
 from simverify.errors import UsageError
 from simverify.limits import comparison_iv

@@ -5,7 +5,7 @@ import numpy as np
 from simverify import results as doc
 from simverify import stats
 from simverify.battery.by_position import certify_output, judge_output
-from simverify.battery.documents import (
+from simverify.battery.judgement import (
     certificate_document,
     faults_document,
     finite,

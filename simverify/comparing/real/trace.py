@@ -6,15 +6,15 @@ from pathlib import Path
 import msgspec
 
 from simverify import results as doc
-from simverify.battery.documents import stamped
+from simverify.battery.judgement import stamped
 from simverify.comparing.real.pair_rows import DETECT, POWER, expected_accepted, pair_row
 from simverify.errors import UsageError
 from simverify.limits import comparison_iv
 from simverify.models.real.trace import Manifest, Trace, open_trace
 from simverify.simulators.decoding.arrays import from_arrays
 from simverify.simulators.decoding.emitted import Decoded
-from simverify.simulators.decoding.recorded import blocks_of
 from simverify.simulators.decoding.replay_rules import STATELESS, finish, replays
+from simverify.simulators.decoding.replayed import blocks_of
 from simverify.verifiers import Verifier, get_verifier
 
 

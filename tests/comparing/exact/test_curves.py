@@ -8,12 +8,14 @@ import pytest
 from support.false_alarms import ALPHA
 from support.instances import random_pair
 
-from simverify.comparing.exact.curves import FEWEST_STRATA, acceptance_curves, sample_bounds
-from simverify.comparing.exact.enclosures import (
+from simverify.comparing.exact.curves import (
+    FEWEST_STRATA,
+    acceptance_curves,
     enclosed_floats,
     enclosed_fractions,
     enclosed_sum,
     printable,
+    sample_bounds,
 )
 from simverify.models import MarkovModel, markov
 from simverify.models.corpus import corpus_text

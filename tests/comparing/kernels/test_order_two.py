@@ -9,7 +9,7 @@ from support.kernel_trials import shares, trial
 
 from simverify import stats
 from simverify.comparing.kernels import contexts
-from simverify.comparing.kernels.order_two import PAIRED, lag_tests, order_two_tests, pits_of
+from simverify.comparing.kernels.contexts import PAIRED, lag_tests, order_two_tests, pits_of
 from simverify.models import get_model
 from simverify.models.base import MarkovModel
 from simverify.simulators.streamed import Sample
