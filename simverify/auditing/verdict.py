@@ -3,7 +3,7 @@
 from simverify import results as doc
 from simverify.auditing.exact.battery import ExactTier
 from simverify.auditing.exact.documents import optimality_notes
-from simverify.auditing.exact.judging.examiner import Judged, is_core
+from simverify.auditing.exact.judging.examiner import Judged
 from simverify.auditing.probes.run import probe_findings
 from simverify.auditing.sampled.tier import SampledAudit
 
@@ -52,7 +52,7 @@ def is_whole(tier: ExactTier) -> bool:
     What else was left out, for want of paths or of time, is told and takes nothing back.
     """
     undecided = any(judged.undecided for judged in tier.judged)
-    core_left_out = any(is_core(model) for model in (*tier.skipped, *tier.late))
+    core_left_out = any(model.core for model in (*tier.skipped, *tier.late))
     return bool(tier.judged) and tier.not_enumerable is None and not undecided and not core_left_out
 
 

@@ -7,7 +7,6 @@ import pytest
 
 from simverify.auditing.exact.documents import optimality_notes
 from simverify.auditing.exact.instances.made import instances_for
-from simverify.auditing.exact.judging.examiner import is_core
 from simverify.auditing.exact.tier import ExactTier, examine
 from simverify.auditing.subject import load_subject
 from simverify.auditing.verdict import (
@@ -72,10 +71,10 @@ VIOLATION = Finding("emits", "violation", "emitted token 9")
 def right():
     """Code that is right on one instance, and a larger instance."""
     models = instances_for("verify", 2, 4, 0, None)
-    core = next(model for model in models if is_core(model))
+    core = next(model for model in models if model.core)
     subject = load_subject("token")
     (judged,) = examine(subject, "verify", [core], tolerance=None, searching=False).judged
-    return judged, next(model for model in models if not is_core(model))
+    return judged, next(model for model in models if not model.core)
 
 
 def tiers(right):

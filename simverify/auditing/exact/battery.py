@@ -9,13 +9,7 @@ from simverify.auditing.coverage.watch import look_closely
 from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
 from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.judging.comparison import Held
-from simverify.auditing.exact.judging.examiner import (
-    STEP_PATHS,
-    Examiner,
-    Judged,
-    is_core,
-    is_small,
-)
+from simverify.auditing.exact.judging.examiner import STEP_PATHS, Examiner, Judged
 from simverify.auditing.exact.judging.repeated import Confirmed, confirm, confirm_findings
 from simverify.auditing.exact.judging.rows import FailingRows
 from simverify.symbolic.errors import TooLarge
@@ -93,8 +87,8 @@ def run_battery(
     """
     models = list(models)
     run = _Run(tier, examiner_for, max_paths, seconds)
-    run.through(filter(is_core, models))
-    others = [model for model in models if not is_core(model)]
+    run.through(model for model in models if model.core)
+    others = [model for model in models if not model.core]
     if run.found is not None:
         # Code that does not come back would only hang again.
         before = models.index(run.found.model) if run.found.comparison.complete else 0
@@ -139,7 +133,7 @@ class _Run:
     def _fails(self, model: SmallModel) -> bool:
         tier, max_paths = self.tier, self.max_paths
         rest = max_paths - tier.paths
-        if not is_small(model):
+        if not model.is_small:
             # The small ones that come behind, as the sweep, need some paths too.
             rest = min(rest - self.wasted - max_paths // LARGEST, max_paths // LARGEST)
             if rest <= 0:
@@ -157,7 +151,7 @@ class _Run:
             return False
         if judged is None or (self.loops and judged.undecided and not judged.failed):
             tier.skipped.append(model)
-            self.wasted += 0 if is_small(model) else examiner.max_paths
+            self.wasted += 0 if model.is_small else examiner.max_paths
             self.endless += fits
             if self.endless == _ENDLESS:
                 self._stop(_too_many(examiner, model, fair))
@@ -183,7 +177,7 @@ class _Run:
                 raise OutOfTime(self.watch.seconds(), self.tier.paths)
             judged, self.loops = _judge(examiner, model, left, loops=self.loops, fits=fits)
         except CannotEnumerate as error:
-            if isinstance(error, TooLarge) and not (is_small(model) or error.findings):
+            if isinstance(error, TooLarge) and not (model.is_small or error.findings):
                 self.tier.too_large = self.tier.too_large or error
                 self.tier.skipped.append(model)
             else:

@@ -18,7 +18,6 @@ from simverify.auditing.exact.judging.examiner import (
     SECONDS,
     Examiner,
     enumeration_of,
-    is_small,
 )
 from simverify.auditing.exact.judging.repeated import confirm
 from simverify.auditing.exact.judging.rows import Part, failing_rows
@@ -93,12 +92,12 @@ def partly(examiner: Examiner, seconds: float) -> Callable[[list[SmallModel], bo
 
     def run(models: list[SmallModel], every: bool) -> Part:
         part = ExactTier()
-        core = models if every else [model for model in models if is_small(model)]
+        core = models if every else [model for model in models if model.is_small]
         most = examiner.max_paths // (2 if every else LARGEST)
         run_battery(part, lambda paths: replace(examiner, max_paths=paths), core, most, seconds)
         open_ = any(judged.undecided for judged in part.judged)
         stopped = part.not_enumerable is not None or part.aborted is not None or open_
-        whole = not stopped and not any(map(is_small, part.skipped))
+        whole = not stopped and not any(model.is_small for model in part.skipped)
         return Part(tuple(part.judged), part.failure, whole)
 
     return run

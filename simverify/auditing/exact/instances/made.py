@@ -18,6 +18,7 @@ import numpy as np
 
 from simverify.arrays import Row
 from simverify.auditing.exact.instances.rows import (
+    CORE,
     LARGE,
     NEAR_ONE,
     ROWS,
@@ -37,7 +38,9 @@ class SmallModel:
     Rows are integer weights, normalised; ``targets`` and ``drafts`` have equal length n, and
     the row after a prefix is number (length + 2 last + 3 last but one) mod n, tokens counted
     from 1. ``eos``: the token that ends a generation: what a call emits after it is dropped, as a
-    decoding loop does. ``earlier_calls``: calls of an earlier generation, at most, after which
+    decoding loop does. ``certain_after``: so many tokens behind the prompt each row holds one
+    token, the likeliest of the target's. ``core``: a verdict needs it. ``earlier_calls``: calls
+    of an earlier generation, at most, after which
     a rule with state is reset; it must owe nothing to it. ``prompt``: tokens that a rule which
     drafts itself goes on from. ``family``: of hand-made rows, what they have in common.
     """
@@ -50,11 +53,18 @@ class SmallModel:
     eos: int | None = None
     prompt: tuple[int, ...] = ()
     family: str = ""
+    certain_after: int | None = None
+    core: bool = False
 
     @property
     def vocab_size(self) -> int:
         """Number of tokens V."""
         return len(self.targets[0])
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it gets as many paths as there are; larger ones get a part of them."""
+        return self.core or (self.vocab_size <= 3 and self.gamma <= 2)
 
     @property
     def certain_drafts(self) -> bool:
@@ -63,11 +73,11 @@ class SmallModel:
 
     def target(self, prefix: Sequence[int]) -> Row:
         """Row (V,) of the target after ``prefix``."""
-        return _row(self.targets[self._index(prefix)])
+        return _row(self._weights(self.targets, prefix))
 
     def draft(self, prefix: Sequence[int]) -> Row:
         """Row (V,) of the draft after ``prefix``."""
-        return _row(self.drafts[self._index(prefix)])
+        return _row(self._weights(self.drafts, prefix))
 
     def document(self, depth: int, sequence: tuple[int, ...] = ()) -> Instance:
         """Rows after the prompt and up to ``depth`` tokens more, as fractions.
@@ -86,7 +96,7 @@ class SmallModel:
 
         def table(rows: tuple[Weights, ...]) -> dict[str, tuple[float | str, ...]]:
             def row(prefix: tuple[int, ...]) -> tuple[str, ...]:
-                weights = rows[self._index(self.prompt + prefix)]
+                weights = self._weights(rows, self.prompt + prefix)
                 return tuple(str(Fraction(w, sum(weights))) for w in weights)
 
             return {",".join(map(str, prefix)): row(prefix) for prefix in prefixes}
@@ -101,6 +111,14 @@ class SmallModel:
             target_probs=table(self.targets),
             draft_probs=table(self.drafts),
         )
+
+    def _weights(self, rows: tuple[Weights, ...], prefix: Sequence[int]) -> Weights:
+        index = self._index(prefix)
+        if self.certain_after is None or len(prefix) < len(self.prompt) + self.certain_after:
+            return rows[index]
+        target = self.targets[index]
+        likeliest = target.index(max(target))
+        return tuple(int(token == likeliest) for token in range(len(target)))
 
     def _index(self, prefix: Sequence[int]) -> int:
         last = prefix[-1] + 1 if len(prefix) > 0 else 0
@@ -164,6 +182,12 @@ def _small(name: str, gamma: int, pairs: Sequence[Pair], family: str = "") -> Sm
 _STEP_MOST = {(3, 2): 8, (3, 3): 4}
 """Most instances of a size (V, gamma) for rules that draft themselves: their paths multiply."""
 
+_TWO_TOKENS = {
+    (2, 2): (((1, 2), (3, 1), (2, 3)), ((2, 1), (1, 1), (4, 1))),
+    (3, 2): (((1, 1, 1), (5, 5, 4), (3, 1, 3)), ((1, 4, 6), (2, 1, 6), (2, 2, 1))),
+}
+"""Rows of targets and drafts, by size (V, gamma), of which all is certain after two tokens."""
+
 _PROMPT = 12
 """Tokens of a prompt: more than any output of the other instances has."""
 
@@ -189,6 +213,7 @@ def instances_for(
     models = list(battery(max_gamma, max_vocab, seed=seed))
     if contract == "step":
         models = _step_models(models, eos)
+    models = [replace(m, core=True) if m.name in CORE[contract] else m for m in models]
     if eos is None:
         return models
     return [replace(m, eos=eos if eos < m.vocab_size else None) for m in models]
@@ -202,6 +227,10 @@ def _step_models(models: list[SmallModel], eos: int | None) -> list[SmallModel]:
             continue  # a call of such code meets many rows, and costs more to set up
         size = (model.vocab_size, model.gamma)
         taken[size] += 1
+        if size in _TWO_TOKENS and taken[size] == 1:
+            rows = _TWO_TOKENS[size]
+            name = f"two tokens, V={model.vocab_size}, gamma={model.gamma}"
+            chosen.append(SmallModel(name, model.gamma, *rows, certain_after=2))
         small = model.vocab_size <= 3 and model.gamma <= 3
         if (small and taken[size] <= _STEP_MOST.get(size, len(models))) or _lean(model):
             chosen.append(model)

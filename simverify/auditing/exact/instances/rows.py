@@ -100,3 +100,21 @@ def sweep() -> Iterator[Pair]:
     yield from NEAR_ONE
     yield (1, 5_000_000, 4_999_999), (2, 4_999_999, 4_999_999)
     yield (9_999_996, 3, 1), (9_999_990, 4, 6)
+
+
+_ONE_DRAFT = {"plain, V=2, gamma=1", "plain, V=3, gamma=1", "wide residual, V=3, gamma=1"}
+
+MANY_CALLS = frozenset(
+    {*_ONE_DRAFT, "plain, V=2, gamma=2", "plain, V=3, gamma=2", "plain, V=3, gamma=3"}
+)
+"""Names of instances on which calls are made after each way in which earlier ones can end."""
+
+CORE = {
+    "verify": MANY_CALLS,
+    # A call may run several rounds, whose paths multiply: two tokens are all that is random.
+    "step": frozenset({*_ONE_DRAFT, "two tokens, V=2, gamma=2", "two tokens, V=3, gamma=2"}),
+}
+"""Names of the instances that a verdict needs, by contract: they expose every catalogued fault
+which shows in the law of a call or of a generation. Smaller ones stand first, and a fault that
+shows at two tokens needs no larger one.
+"""

@@ -15,36 +15,11 @@ from simverify.auditing.exact.generations.enumerate import (
 from simverify.auditing.exact.generations.generation import ending
 from simverify.auditing.exact.generations.laws import law_of_generation
 from simverify.auditing.exact.instances.made import SmallModel
+from simverify.auditing.exact.instances.rows import MANY_CALLS
 from simverify.auditing.exact.judging.comparison import Comparison, Held, deviation, hold
 from simverify.auditing.exact.judging.law import compare_blocks, compare_tokens
 from simverify.auditing.subject import Contract, Subject
 from simverify.symbolic import Enumeration, Lift
-
-CORE = frozenset(
-    {
-        "plain, V=2, gamma=1",
-        "plain, V=3, gamma=1",
-        "wide residual, V=3, gamma=1",
-        "plain, V=2, gamma=2",
-        "plain, V=3, gamma=2",
-        "plain, V=3, gamma=3",
-    }
-)
-"""Names of the instances that expose every catalogued fault which shows in the law of a call or
-of a generation; under the step contract the last one exposes none that the others do not.
-Smaller ones stand first, and a fault that shows at two tokens needs no larger one.
-"""
-
-
-def is_core(model: SmallModel) -> bool:
-    """Whether a verdict needs ``model``; the others may be left out, and are named then."""
-    return model.name in CORE
-
-
-def is_small(model: SmallModel) -> bool:
-    """Whether ``model`` gets as many paths as there are; larger ones get a part of them."""
-    return is_core(model) or (model.vocab_size <= 3 and model.gamma <= 2)
-
 
 MAX_PATHS = 60_000
 """Paths of the whole battery."""
@@ -159,7 +134,7 @@ class Examiner:
             ),
             max_paths=min(self.max_paths, STEP_PATHS),
             seconds=seconds,
-            every_way=is_core(model),
+            every_way=model.core or model.name in MANY_CALLS,
             enough=self.enough,
         )  # fmt: skip
         return compare_tokens(

@@ -7,7 +7,6 @@ import pytest
 from simverify.auditing.exact import tier as exact_tier
 from simverify.auditing.exact.instances.made import SmallModel, battery, instances_for
 from simverify.auditing.exact.judging.diagnosis import as_step
-from simverify.auditing.exact.judging.examiner import is_core
 from simverify.auditing.exact.tier import examine, search
 from simverify.auditing.subject import Subject
 from simverify.verifiers import VERIFIERS
@@ -220,8 +219,8 @@ def test_instances_that_do_not_fit_leave_paths_for_the_small_ones():
         tolerance=1e-9, max_paths=4_500, searching=False,
     )  # fmt: skip
     assert tier.skipped
-    assert not any(map(is_core, tier.skipped))
-    assert {model for model in models if is_core(model)} <= {x.model for x in tier.judged}
+    assert not any(model.core for model in tier.skipped)
+    assert {model for model in models if model.core} <= {x.model for x in tier.judged}
 
 
 def test_the_search_ends_with_its_paths_and_keeps_its_answers(monkeypatch):

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from simverify.auditing.exact.instances.made import SmallModel, battery, instances_for
+from simverify.auditing.exact.instances.made import SmallModel, instances_for
+from simverify.auditing.exact.instances.rows import CORE
 from simverify.auditing.exact.judging.diagnosis import _subject
-from simverify.auditing.exact.judging.examiner import CORE, Examiner, is_core, is_small
+from simverify.auditing.exact.judging.examiner import Examiner
 from simverify.auditing.exact.judging.repeated import Confirmed
 from simverify.auditing.exact.tier import examine
 from simverify.auditing.subject import Subject
@@ -23,9 +24,10 @@ def test_the_core_is_part_of_every_battery():
     for contract in ("verify", "step"):
         for seed in (0, 7):
             names = {model.name for model in instances_for(contract, 4, 12, seed)}
-            # A rule that drafts itself has other instances of three drafts and three tokens.
-            assert names >= (CORE if contract == "verify" else CORE - {"plain, V=3, gamma=3"})
-    assert sum(map(is_core, battery(2, 3))) == len(CORE) - 1
+            assert names >= CORE[contract]
+    verify, step = (instances_for(contract, 2, 3, 0) for contract in ("verify", "step"))
+    assert sum(model.core for model in verify) == len(CORE["verify"]) - 1
+    assert sum(model.core for model in step) == len(CORE["step"])
 
 
 # Names of the core are small whatever their size; of others, what has three tokens and two drafts.
@@ -42,12 +44,13 @@ SIZES = [
 @pytest.mark.parametrize(("name", "vocab", "gamma", "small"), SIZES)
 def test_small_instances_may_take_all_paths(name, vocab, gamma, small):
     row = (1,) * vocab
-    assert is_small(SmallModel(name, gamma, (row,), (row,))) == small
+    model = SmallModel(name, gamma, (row,), (row,), core=name in CORE["verify"])
+    assert model.is_small == small
 
 
 @pytest.mark.parametrize("contract", ["verify", "step"])
 def test_the_core_exposes_every_catalogued_fault(contract):
-    core = [model for model in instances_for(contract, 4, 12, 0) if is_core(model)]
+    core = [model for model in instances_for(contract, 4, 12, 0) if model.core]
     missed = []
     for name, fault in FAULTS.items():
         subject = _subject(fault, contract)
@@ -64,9 +67,9 @@ def test_what_is_left_out_for_want_of_time_is_named_and_takes_nothing_back(monke
     seen = []
 
     def judge(self, model, seconds):
-        if len(seen) == len(CORE):
+        if len(seen) == len(CORE["verify"]):
             raise OutOfTime(1.0, 1)
-        seen.extend([model] if is_core(model) else [])
+        seen.extend([model] if model.core else [])
         return plain(self, model, seconds)
 
     from simverify.auditing.exact.generations.enumerate import OutOfTime
@@ -80,7 +83,7 @@ def test_what_is_left_out_for_want_of_time_is_named_and_takes_nothing_back(monke
     assert len(tier.judged) + len(tier.late) == len(models)
     assert tier.late
     assert stopped(tier) == ClockStop(60.0, len(tier.judged), len(models), tier.late[0].name)
-    tier.late = [next(x.model for x in tier.judged if is_core(x.model))]
+    tier.late = [next(x.model for x in tier.judged if x.model.core)]
     assert not is_whole(tier)
     assert verdict_of([], tier, None) == "INCONCLUSIVE"
 
@@ -105,7 +108,7 @@ def judged_by(failing, models, monkeypatch):
 def test_the_core_is_judged_first_and_shown_in_its_place(monkeypatch):
     models = instances_for("verify", 2, 3, 0)
     tier, order = judged_by((), models, monkeypatch)
-    core = [model.name for model in models if is_core(model)]
+    core = [model.name for model in models if model.core]
     assert order[: len(core)] == core
     assert [judged.model for judged in tier.judged] == models
 
