@@ -1,6 +1,7 @@
 """Whom an examiner asks for the law on an instance, and what it hands on."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,10 +18,13 @@ MODEL = SmallModel(
 
 
 class Following:
-    """Stands for what follows a rule: notes that it was entered, left and released."""
+    """Stands for what follows a rule: notes what it was told, and what its places learn."""
 
     def __init__(self):
         self.said = []
+        self.source = SimpleNamespace(
+            sites=SimpleNamespace(learn=lambda: self.said.append("learned"))
+        )
 
     def __enter__(self):
         self.said.append("entered")
@@ -65,7 +69,7 @@ def test_blocks_are_compared_within_what_is_set_up(asked):
     known = Following()
     assert examiner(known=known).compare(MODEL, 3.0) == "blocks"
     assert asked == [("compare_blocks", (known, *BLOCKS), LIMITS)]
-    assert known.said == []
+    assert known.said == ["learned"]
 
 
 @pytest.mark.parametrize(("is_set_up", "lift"), [(False, None), (False, "half"), (True, "half")])
@@ -76,7 +80,7 @@ def test_what_is_not_set_up_is_followed_anew(asked, is_set_up, lift):
     setting_up, (compared, (new, *given), named) = asked
     assert setting_up == ("enumeration_of", (SUBJECT, "verify", 5, lift), {})
     assert (compared, tuple(given), named) == ("compare_blocks", BLOCKS, LIMITS)
-    assert new.said == ["entered", "left"]
+    assert new.said == ["entered", "learned", "left"]
     assert known is None or known.said == ["released"]
 
 
