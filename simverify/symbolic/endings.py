@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from simverify.symbolic.enumeration.paths import Choice, Path
 from simverify.symbolic.errors import Finding
+from simverify.symbolic.whose import user_line
 
 Tokens = tuple[int, ...]
 
@@ -26,12 +27,19 @@ class Outcome:
     message: str = ""
 
 
-def one_line(error: BaseException) -> str:
-    """First line of an error's message, cut to a readable length."""
+def what_was_raised(error: BaseException) -> str:
+    """Return ``ValueError: its message (file:line)``, the line being the user's innermost.
+
+    Of the message the first line, cut to a readable length; a bare ``raise ValueError`` has none,
+    which is said.
+    """
+    name = type(error).__name__
     try:
-        return str(error).splitlines()[0][:200] if str(error) else ""
+        lines = str(error).splitlines()
     except Exception:
-        return "(its message cannot be printed)"
+        lines = ["(its message cannot be printed)"]
+    what = f"{name}: {lines[0][:200]}" if lines and lines[0] else f"{name} without a message"
+    return what + user_line(error)
 
 
 @dataclass

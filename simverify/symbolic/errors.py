@@ -56,6 +56,10 @@ class IntOfDraw(CannotEnumerate):
     """An integer of many values was asked for; a stand-in for ``int`` may let it stay a draw."""
 
 
+class TooManyValues(CannotEnumerate):
+    """A number was asked of a draw that has too many for a fork on each."""
+
+
 class OutOfTime(Exception):
     """The time limit passed before the last path was run."""
 

@@ -86,6 +86,10 @@ def warning(p, q, x, rng):
     return token(p, q, x, rng)
 
 
+def barely(p, q, x, rng):
+    raise RuntimeError
+
+
 class Rule:
     def __init__(self, *block):
         self.tokens = token(*block) if block else []
@@ -112,6 +116,7 @@ RIGHT = {
 
 WRONG = {
     "raises": (lambda p, q, x, rng: 1 / 0, "raised ZeroDivisionError: division by zero"),
+    "raises barely": (barely, "raised RuntimeError without a message ("),
     "nothing": (lambda p, q, x, rng: [], "returned no tokens: at least one is due"),
     "too many": (returning(lambda tokens: [*tokens, 0, 0]), "tokens, gamma + 1 = 2"),
     "beyond": (lambda p, q, x, rng: [p.shape[1]], "returned token 2, vocabulary 0..1"),

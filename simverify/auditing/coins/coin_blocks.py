@@ -14,7 +14,7 @@ from simverify.auditing.exact.generations.enumerate import check_ids, read_token
 from simverify.auditing.exact.judging.comparison import Comparison
 from simverify.auditing.exact.judging.law import Rows, compare_laws
 from simverify.symbolic import ExactLaw, Finding
-from simverify.symbolic.endings import BadTokens, Tokens
+from simverify.symbolic.endings import BadTokens, Tokens, what_was_raised
 from simverify.symbolic.guards.containment import from_user
 from simverify.symbolic.guards.watchdog import Expired
 
@@ -88,7 +88,7 @@ class _Block:
         except BaseException as error:  # the code may raise anything, SystemExit too
             if from_user(error):
                 raise
-            self._find("raises", f"raised {type(error).__name__}: {error}")
+            self._find("raises", f"raised {what_was_raised(error)}")
             return ()
         if any(x.tobytes() != image for x, image in zip(given, self._images, strict=True)):
             self._find("inputs-modified", "changes its arguments in place")

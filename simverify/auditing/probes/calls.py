@@ -20,13 +20,12 @@ from simverify.auditing.exact.generations.enumerate import (
 from simverify.auditing.exact.generations.generation import decode
 from simverify.auditing.probes.cases import Case
 from simverify.results import Probe
-from simverify.symbolic.endings import BadTokens, Tokens, one_line
+from simverify.symbolic.endings import BadTokens, Tokens, what_was_raised
 from simverify.symbolic.enumeration.engine import LONGER
 from simverify.symbolic.enumeration.source import PathCut
 from simverify.symbolic.errors import CannotEnumerate
 from simverify.symbolic.guards.containment import from_user
 from simverify.symbolic.guards.watchdog import Expired, deadline, now
-from simverify.symbolic.whose import user_line
 
 Contract = Literal["verify", "step"]
 Rule = Callable[..., Any]
@@ -152,7 +151,7 @@ def attempt(call: Callable[[], tuple[Tokens, str]], case: Case | None = None) ->
     except BaseException as error:  # the user's code may raise anything, SystemExit too
         if from_user(error):
             raise
-        text = f"raised {type(error).__name__}: {one_line(error)}{user_line(error)}"
+        text = f"raised {what_was_raised(error)}"
         return Outcome(None, text, raised=True, exits=not isinstance(error, Exception))
     return Outcome(tokens, fault, impossible=_impossible(tokens, case) if case else "")
 

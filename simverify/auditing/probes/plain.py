@@ -12,8 +12,7 @@ import numpy as np
 from simverify.auditing.probes import cases
 from simverify.auditing.probes.calls import Caller, Contract, Line, Outcome, Rule
 from simverify.auditing.probes.cases import Case
-from simverify.symbolic.endings import Tokens, one_line
-from simverify.symbolic.whose import user_line
+from simverify.symbolic.endings import Tokens, what_was_raised
 
 CALLS = 48
 """Calls a case; both ids of a fair first token miss with probability 2^-47."""
@@ -180,7 +179,7 @@ def _problem(line: Line, rule: Rule, batch: tuple[Any, ...], due: Any) -> str:
     try:
         results = list(rule(*batch))
     except Exception as error:
-        return f"raised {type(error).__name__}: {one_line(error)}{user_line(error)}"
+        return f"raised {what_was_raised(error)}"
     line.calls += 1
     if len(results) != len(due):
         return f"returned {len(results)} rows for {len(due)}"

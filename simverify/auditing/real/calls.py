@@ -13,10 +13,9 @@ from simverify.simulators.decoding.emitted import TokenSums
 from simverify.simulators.decoding.expected import RULES, Interval, LaneMeans, curves
 from simverify.simulators.decoding.loop import Block
 from simverify.simulators.decoding.steps import BeyondContext, ModelFailed, Oracle
-from simverify.symbolic.endings import BadTokens, Tokens, one_line
+from simverify.symbolic.endings import BadTokens, Tokens, what_was_raised
 from simverify.symbolic.guards.containment import from_user
 from simverify.symbolic.guards.watchdog import Expired, deadline, doing
-from simverify.symbolic.whose import user_line
 
 STEP_SECONDS = 600.0
 """As :data:`HANG_SECONDS`, of a call that asks models for rows, which may be slow ones."""
@@ -118,7 +117,7 @@ def _called(call: Callable[..., Any], *arguments: Any, seconds: float) -> Any:
     except BaseException as error:  # the code may raise anything, SystemExit too
         if from_user(error):
             raise
-        message = f"raises: {type(error).__name__}: {one_line(error)}{user_line(error)}"
+        message = f"raises: {what_was_raised(error)}"
         raise Misuse(message) from None
 
 

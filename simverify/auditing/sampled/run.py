@@ -24,11 +24,10 @@ from simverify.auditing.exact.generations.generation import decode, until
 from simverify.auditing.process.quiet import quiet
 from simverify.auditing.sampled.emissions import Emissions, KeptDraw, Misuse, TimeUp
 from simverify.auditing.sampled.tables import SampledInstance, Tables
-from simverify.symbolic.endings import BadTokens, Tokens, one_line
+from simverify.symbolic.endings import BadTokens, Tokens, what_was_raised
 from simverify.symbolic.errors import CannotEnumerate
 from simverify.symbolic.guards.containment import from_user
 from simverify.symbolic.guards.watchdog import Expired, deadline, doing
-from simverify.symbolic.whose import user_line
 
 Contract = Literal["verify", "step"]
 
@@ -238,7 +237,7 @@ class Runner:
         except BaseException as error:  # the code may raise anything, SystemExit too
             if from_user(error):
                 raise
-            message = f"raises: {type(error).__name__}: {one_line(error)}{user_line(error)}"
+            message = f"raises: {what_was_raised(error)}"
             raise Misuse(message) from None
 
     def _next_rng(self) -> np.random.Generator:

@@ -14,7 +14,7 @@ import numpy as np
 from simverify.symbolic.draws.base import Base
 from simverify.symbolic.draws.forms import NotMonotone
 from simverify.symbolic.draws.machine import changes
-from simverify.symbolic.errors import IntOfDraw
+from simverify.symbolic.errors import IntOfDraw, TooManyValues
 from simverify.symbolic.whose import users_line
 
 MAX_CELLS = 4096
@@ -66,7 +66,7 @@ class Integers(Base):
         value, first, last = self.grid()
         runs = changes(value, first, last, MAX_CELLS)
         if runs is None:
-            self.refuse(f"a draw with more than {MAX_CELLS} values used one by one")
+            self.refuse(f"a draw with more than {MAX_CELLS} values used one by one", TooManyValues)
         if len(runs) > max(FEW_CELLS, self.source.widest[0]):
             self.source.widest = len(runs), users_line()
         points = self.atom.points

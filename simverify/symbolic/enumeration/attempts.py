@@ -4,13 +4,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from simverify.symbolic.endings import BadTokens, Outcome, Tokens, one_line
+from simverify.symbolic.endings import BadTokens, Outcome, Tokens, what_was_raised
 from simverify.symbolic.enumeration.paths import Path
 from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.errors import UNTRACKED, CannotEnumerate, OnSymbolsAlone, Untracked
 from simverify.symbolic.guards.containment import from_user
 from simverify.symbolic.guards.watchdog import Expired
-from simverify.symbolic.whose import user_line
 
 Call = Callable[[], Tokens]
 """Runs the code once and returns canonical tokens, or raises :class:`BadTokens`."""
@@ -43,7 +42,7 @@ def attempt(source: Source, call: Call) -> Outcome:
     except BaseException as error:  # the user's code may raise anything, SystemExit too
         if from_user(error):
             raise
-        message = f"raised {type(error).__name__}: {one_line(error)}{user_line(error)}"
+        message = f"raised {what_was_raised(error)}"
         outcome = Outcome(None, "raises", message)
     if source.cut:
         return Outcome(None, "cut")

@@ -21,6 +21,7 @@ from simverify.symbolic.errors import (
     OnSymbolsAlone,
     OutOfTime,
     TooLarge,
+    TooManyValues,
     Untracked,
 )
 from simverify.symbolic.guards.watchdog import Expired, Stopwatch, deadline, now
@@ -70,6 +71,7 @@ class Enumeration:
         self._lift = lift
         self._shadow_float = self._shadow_int = False
         self.interceptions = 0
+        self._as_draws: tuple[CannotEnumerate, int] | None = None
         self.release()
         # Made before interception: the replays need real numbers.
         self._replay_rng = np.random.Generator(np.random.PCG64(20251))
@@ -146,7 +148,7 @@ class Enumeration:
             except CannotEnumerate as error:
                 # The paths before the one that stopped it are kept: what they did may repeat.
                 if not self._another_way(error):
-                    raise self._naming_kernels(error) from None
+                    raise self._naming_kernels(self._furthest(error)) from None
                 del (self.trails or [])[kept:]
             if seconds is not None:
                 left = max(0.01, seconds - watch.seconds())
@@ -172,8 +174,22 @@ class Enumeration:
             self.release()
             self._shadow_int = self.source.refuses_many = False
             self.source.at_once = True
+            self._as_draws = error, len(self.source.draws)
             return True
         return False
+
+    def _furthest(self, error: CannotEnumerate) -> CannotEnumerate:
+        """Return what stopped the try that got further, the last one or the one before it.
+
+        To fork on each value of a draw is the last resort. Where a draw has too many for it, it
+        stops there, and says nothing of what stopped the code as long as that stayed a draw.
+        """
+        if self._as_draws is None or not isinstance(error, TooManyValues):
+            return error
+        before, draws = self._as_draws
+        if len(self.source.draws) > draws:
+            return error
+        return type(before)(before.call, before.where, error.findings)
 
     def _naming_kernels(self, error: CannotEnumerate) -> CannotEnumerate:
         """Say which compiled kernel may have drawn what was not tracked."""

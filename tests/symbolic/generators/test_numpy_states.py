@@ -174,6 +174,13 @@ LEGACY_STATE = np.random.RandomState(5).get_state()
 
 REFUSED = {
     "few seeds": (lambda rng: (first(rng.integers(2**31)), 0.2), "2**31 drawn numbers"),
+    # Forking on each value is tried last, and is no reason.
+    "few seeds, as an int": (
+        lambda rng: (first(int(rng.integers(2**31)) + 1), 0.2), "2**31 drawn numbers"
+    ),
+    "few values, then many": (
+        lambda rng: (int(rng.integers(100)) & 1, [0, 1][int(rng.integers(2**31))]), "one by one"
+    ),
     "legacy": (lambda rng: (np.random.RandomState(rng.integers(2**32)).rand(), 0.2), "2**32"),
     "inside of a state": (
         lambda rng: (rng.bit_generator.state["state"]["state"] % 2, 0.2), "the inside of the state"
