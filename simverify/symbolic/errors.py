@@ -22,6 +22,16 @@ class Finding:
     message: str
 
 
+def keep_gravest(findings: dict[str, Finding], new: Finding) -> None:
+    """Keep the first finding of each kind, unless a later one is the first violation among them.
+
+    What goes wrong at the edge of a draw on one path, which is a warning, may go wrong on many.
+    """
+    known = findings.get(new.kind)
+    if known is None or (known.severity, new.severity) == ("warning", "violation"):
+        findings[new.kind] = new
+
+
 class CannotEnumerate(Exception):
     """The code does something with a draw that the exact tier cannot follow.
 

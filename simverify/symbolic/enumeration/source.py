@@ -13,7 +13,14 @@ from simverify.symbolic.draws.several.sites import Site, Sites
 from simverify.symbolic.draws.several.winners import postponed
 from simverify.symbolic.enumeration.numbers import MIDDLE, Undecided, numbers_along
 from simverify.symbolic.enumeration.paths import Path
-from simverify.symbolic.errors import UNTRACKED, CannotEnumerate, Finding, Severity, Untracked
+from simverify.symbolic.errors import (
+    UNTRACKED,
+    CannotEnumerate,
+    Finding,
+    Severity,
+    Untracked,
+    keep_gravest,
+)
 from simverify.symbolic.stand_ins.floats import Builtins
 from simverify.symbolic.streams import Sequences, Stream
 from simverify.symbolic.whose import users_line
@@ -191,8 +198,8 @@ class Source:
         return self._ways if self._counted == self._drawn else None
 
     def find(self, kind: str, severity: Severity, message: str) -> None:
-        """Record a finding; the first of a kind is kept."""
-        self.findings.setdefault(kind, Finding(kind, severity, message))
+        """Record a finding; the first of a kind is kept, or the first violation of it."""
+        keep_gravest(self.findings, Finding(kind, severity, message))
 
     def meet(self, dtype: Any) -> None:
         """Note the numpy or torch dtype of numbers that meet a draw, or weigh one."""

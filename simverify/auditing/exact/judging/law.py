@@ -24,7 +24,7 @@ from simverify.auditing.exact.judging.tree import Tree, gaps_by_position, target
 from simverify.symbolic import Enumeration, ExactLaw, Finding
 from simverify.symbolic.endings import Tokens
 from simverify.symbolic.enumeration.paths import TooManyPaths
-from simverify.symbolic.errors import OutOfTime
+from simverify.symbolic.errors import OutOfTime, keep_gravest
 from simverify.symbolic.guards.watchdog import Stopwatch
 
 
@@ -212,7 +212,10 @@ def _comparison(
 ) -> Comparison:  # fmt: skip
     deviation = np.abs(emitted - due)
     worst = np.unravel_index(int(deviation.argmax()), deviation.shape)
-    findings = {finding.kind: finding for law in reversed(laws) for finding in law.findings}
+    findings: dict[str, Finding] = {}
+    for law in laws:
+        for finding in law.findings:
+            keep_gravest(findings, finding)
     return Comparison(
         max_abs_deviation=float(deviation.max()) + pruned,
         tv=float(deviation.sum() / 2),
