@@ -1,6 +1,7 @@
 """An audit: probes, the exact tier, the sampled tier where it must, and one verdict."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import msgspec
 
@@ -172,7 +173,9 @@ def _audit(
     violated = next((judged for judged in tier.failures if judged.violated), None)
     held = tier.held
     tolerance = held.tolerance if held else tolerance or TOLERANCE["float64"]
-    command = settings.command(subject.name, chosen)
+    # What the clock chose stands on the command that repeats the run.
+    detect = settings.detect if sampled is None else sampled.tier.detect
+    command = replace(settings, detect=detect).command(subject.name, chosen)
     trial = None if sampled is None else sampled.trial
     broken = breach(violated, chosen) if violated else None
     say("faults it resembles" if failure else "faults it refutes")
@@ -227,6 +230,7 @@ def _sample(
         seed=settings.seed,
         alpha=settings.alpha,
         detect=settings.detect,
+        coarser=settings.coarser,
         max_samples=settings.max_samples,
         seconds=settings.seconds,
         batch=settings.batch,

@@ -38,7 +38,8 @@ class AuditSettings:
     budgets. ``seconds``: limit of each tier, which can only abort it: processor seconds in the
     exact tier, the wall clock in the sampled one. ``batch``: blocks per call of batched code,
     which is enumerated a block at a time and sampled in whole batches, whose rows must not
-    depend on each other. ``eos``: the id that the code takes for end of sequence, where it
+    depend on each other. ``coarser``: what ``detect`` becomes where the code is too slow for it.
+    ``eos``: the id that the code takes for end of sequence, where it
     knows one: what a call emits after it is dropped. ``strict_coverage``: lines of the code that
     were not reached fail the audit, and every call is watched for that.
     """
@@ -51,6 +52,7 @@ class AuditSettings:
     seconds: float = SECONDS
     alpha: float = 1e-6
     detect: float = 0.01
+    coarser: tuple[float, ...] = ()
     seed: int = 0
     engine_path: str | None = None
     strict_probes: bool = False

@@ -11,6 +11,8 @@ from simverify.auditing.sampled.tier import SampledAudit
 def notes_of(tier: ExactTier, sampled: SampledAudit | None, tolerance: float) -> list[str]:
     """What does not decide: how far from optimal, and what was left out."""
     notes = []
+    if sampled is not None and sampled.hurried:
+        notes.append(f"sampled: {sampled.hurried}")
     if tier.unrepeated:
         notes.append(f"not counted: {tier.unrepeated}")
     if tier.failure is None:

@@ -121,7 +121,8 @@ def sampled(column):
         return None
     findings = (Failure(kind="tests", text="G2: p = 1e-30"),) if column == "FAIL" else ()
     why = "the budget ends in the pilot" if column == "INCONCLUSIVE" else None
-    return SimpleNamespace(verdict=column, reason=why, tier=SimpleNamespace(findings=findings))
+    tier = SimpleNamespace(findings=findings)
+    return SimpleNamespace(verdict=column, reason=why, tier=tier, hurried=None)
 
 
 def probe(name):
@@ -253,6 +254,8 @@ def test_a_sampled_tier_that_found_nothing_says_how_far_from_optimal_the_rule_is
         assert notes_of(tier, found, 1e-9) == said
         found.tier.optimality = None
         assert notes_of(tier, found, 1e-9) == []
+        found.hurried = "a TV of 0.05 was asked for"
+        assert notes_of(tier, found, 1e-9) == ["sampled: a TV of 0.05 was asked for"]
 
 
 def test_findings_are_the_probes_first_and_warnings_are_none(right):

@@ -24,6 +24,9 @@ SWAY = 6.0
 with them: n trials are planned for a TV smaller by this over sqrt(n). Measured: up to a tenth
 of the TV at 2,000 trials."""
 
+HURRY = 1.5
+"""So much longer than in the pilot the calls may take: its tests cost time too."""
+
 COARSER, COARSEST = 3.0, 0.3
 """A coarse instance is asked for so many times the TV, for a ninth of the trials; from
 ``COARSEST`` on it is asked for no more than the others."""
@@ -33,7 +36,8 @@ COARSER, COARSEST = 3.0, 0.3
 class Plan:
     """How many trials each instance gets, and the TV that is found there with the run's power.
 
-    ``instances``: their names; ``samples`` and ``detectable``: one for each.
+    ``instances``: their names; ``samples`` and ``detectable``: one for each. ``detect``: what
+    the run is for; ``seconds``: how long its calls take, by the pilot.
     """
 
     instances: tuple[str, ...]
@@ -41,6 +45,7 @@ class Plan:
     detectable: tuple[float, ...]
     alpha: float
     power: float
+    detect: float
     seconds: float
 
     @property
@@ -64,30 +69,56 @@ def make_plan(
     pilots: Sequence[Runner],
     *,
     alpha: float,
-    detect: float,
+    detects: Sequence[float],
     power: float,
     max_samples: int,
+    ends: float,
 ) -> Plan | None:
     """Size the run on each instance by its pilot, which is run here.
 
     Each instance gets as many trials as promise what is asked of it, in whole batches; all
-    proportionally fewer if they and the pilots would exceed ``max_samples``. None if the
-    budget ends with the pilots. Raises ``Misuse`` or ``TimeUp`` as the code does.
+    proportionally fewer if they and the pilots would exceed ``max_samples``. Asked for is the
+    first of ``detects`` whose calls end well before ``ends`` (of :func:`time.monotonic`), or the
+    first if none does. None if the budget ends with the pilots. Raises ``Misuse`` or ``TimeUp``
+    as the code does.
     """
     rows = pilots[0].rows or 1
     pilot = whole_batches(PILOT_TRIALS, rows)
     budget = max_samples - pilot * len(pilots)
     if budget < 4 * rows * len(pilots):
         return None
-    share = alpha / len(pilots)
-    wanted, seconds = [], []
+    each = []
     for runner in pilots:
         started = time.monotonic()
         runner.run(pilot)
-        seconds.append((time.monotonic() - started) / pilot)
-        wanted.append(
-            whole_batches(_trials(runner, share, asked(runner.instance, detect), power), rows)
-        )
+        each.append((time.monotonic() - started) / pilot)
+
+    def plan(detect: float) -> Plan:
+        return _plan(pilots, each, rows, budget, alpha=alpha, detect=detect, power=power)
+
+    first = plan(detects[0])
+    left = (ends - time.monotonic()) / HURRY
+    if first.seconds <= left:
+        return first
+    return next((x for x in map(plan, detects[1:]) if x.seconds <= left), first)
+
+
+def _plan(
+    pilots: Sequence[Runner],
+    each: Sequence[float],
+    rows: int,
+    budget: int,
+    *,
+    alpha: float,
+    detect: float,
+    power: float,
+) -> Plan:
+    """Return the plan for ``detect`` by pilots that have run, at ``each`` seconds a trial."""
+    share = alpha / len(pilots)
+    wanted = [
+        whole_batches(_trials(runner, share, asked(runner.instance, detect), power), rows)
+        for runner in pilots
+    ]
     part = min(1.0, budget / sum(wanted))
     samples = [n if part == 1.0 else max(int(n * part) // rows, 1) * rows for n in wanted]
     return Plan(
@@ -98,7 +129,8 @@ def make_plan(
         ),
         alpha=alpha,
         power=power,
-        seconds=math.fsum(n * each for n, each in zip(samples, seconds, strict=True)),
+        detect=detect,
+        seconds=math.fsum(n * took for n, took in zip(samples, each, strict=True)),
     )
 
 

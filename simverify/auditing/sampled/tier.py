@@ -39,7 +39,7 @@ class SampledAudit:
     """Verdict of the sampled tier. ``reason``: why it is INCONCLUSIVE; None otherwise.
 
     ``plan`` is None where the code failed before there was one. ``trial``: one that shows what
-    failed; None where nothing did.
+    failed; None where nothing did. ``hurried``: that less was asked for, for want of time.
     """
 
     verdict: results.Verdict
@@ -47,6 +47,7 @@ class SampledAudit:
     plan: Plan | None
     reason: str | None
     trial: results.FailingTrial | None = None
+    hurried: str | None = None
 
 
 def sample_callable(
@@ -57,6 +58,7 @@ def sample_callable(
     seed: int,
     alpha: float = 1e-6,
     detect: float = 0.01,
+    coarser: Sequence[float] = (),
     power: float = 0.9,
     max_samples: int = MAX_SAMPLES,
     seconds: float = SECONDS,
@@ -82,6 +84,9 @@ def sample_callable(
         A mean one-token TV of ``detect``, by position and rows, on any instance is found
         with probability ``power``, or the verdict is INCONCLUSIVE; of a coarse instance a
         larger one, see :func:`~simverify.auditing.sampled.plan.asked`.
+    coarser : sequence of float
+        What to ask for instead where ``detect`` would take longer than ``seconds``: the first
+        that fits, by the pilot's clock. The result says which.
     max_samples : int
         Budget of trials, the pilots' included.
     seconds : float
@@ -100,9 +105,10 @@ def sample_callable(
     ValueError
         An argument is out of range, or ``rule`` fits neither form of its contract.
     """
-    _sample_callable_iv(contract, instances, alpha, detect, power, max_samples, seconds, batch)
+    detects = (detect, *coarser)
+    _sample_callable_iv(contract, instances, alpha, detects, power, max_samples, seconds, batch)
     run = _Run(
-        rule, contract, tuple(instances), seed, alpha, detect, power, max_samples, seconds,
+        rule, contract, tuple(instances), seed, alpha, detects, power, max_samples, seconds,
         batch, declared,
     )  # fmt: skip
     with global_generators(seed):
@@ -116,7 +122,7 @@ class _Run:
     instances: tuple[SampledInstance, ...]
     seed: int
     alpha: float
-    detect: float
+    detects: tuple[float, ...]
     power: float
     max_samples: int
     seconds: float
@@ -131,8 +137,8 @@ class _Run:
         plan = None
         try:
             plan = make_plan(
-                self._runners(ends, pilot=True), alpha=self.alpha, detect=self.detect,
-                power=self.power, max_samples=self.max_samples,
+                self._runners(ends, pilot=True), alpha=self.alpha, detects=self.detects,
+                power=self.power, max_samples=self.max_samples, ends=ends,
             )  # fmt: skip
             if plan is None:
                 return self._result(runners, judged, looks, plan, "the budget ends in the pilot")
@@ -194,8 +200,9 @@ class _Run:
         findings = tests_findings(text for j in judged for text in j.findings)
         if misuse is not None:
             findings.insert(0, results.Finding(kind="contract", text=str(misuse)))
+        detect = self.detects[0] if plan is None else plan.detect
         if reason is None and not findings:
-            reason = self._short(judged)
+            reason = self._short(judged, detect)
         verdict: results.Verdict = "FAIL" if findings else "INCONCLUSIVE" if reason else "PASS"
         tests = [test_document(test) for j in judged for test in j.tests]
         named = self._named(runners, diagnose=bool(findings)) if judged else None
@@ -204,7 +211,7 @@ class _Run:
             samples=sum(len(runner.emissions) for runner in runners),
             looks=looks,
             alpha=self.alpha,
-            detect=self.detect,
+            detect=detect,
             power=self.power,
             tests=tuple(tests),
             detectable=finite(self._detectable(judged)),
@@ -213,7 +220,7 @@ class _Run:
             localisation=suspect_document(_located(judged, named)),
             optimality="; ".join(j.optimality for j in judged) or None,
             findings=tuple(findings),
-            instances=sampled_models(runners, judged, bounds, self.detect),
+            instances=sampled_models(runners, judged, bounds, detect),
         )
         trial = None
         if misuse is not None:
@@ -222,7 +229,13 @@ class _Run:
             failed = [number for number, j in enumerate(judged) if j.findings]
             trial = chosen(runners, failed, self.contract)
         reason = reason if verdict == "INCONCLUSIVE" else None
-        return SampledAudit(verdict, tier, plan, reason, trial)
+        hurried = None
+        if detect > self.detects[0]:
+            hurried = (
+                f"a TV of {self.detects[0]:g} would have taken longer than {self.seconds:g} s, so "
+                f"{detect:g} was asked for: raise --seconds, or state --detect"
+            )
+        return SampledAudit(verdict, tier, plan, reason, trial, hurried)
 
     def _named(self, runners: list[Runner], *, diagnose: bool) -> Named:
         """Ask the catalogue about all instances together, by slots of single calls."""
@@ -231,10 +244,10 @@ class _Run:
         tables = [by_slot(runner.tables, runner.emissions) for runner in runners]
         return name_faults(tables, diagnose=diagnose and stateless)
 
-    def _short(self, judged: list[Judgement]) -> str | None:
+    def _short(self, judged: list[Judgement], detect: float) -> str | None:
         """Say on which instance the run promises too little; None if on none."""
         for instance, judgement in zip(self.instances, judged, strict=True):
-            wanted = asked(instance, self.detect)
+            wanted = asked(instance, detect)
             if judgement.detectable > wanted:
                 return (
                     f"the calls on {instance.name} promise a TV of {judgement.detectable:.3g}, "
@@ -258,7 +271,7 @@ def _sample_callable_iv(
     contract: str,
     instances: Sequence[SampledInstance],
     alpha: float,
-    detect: float,
+    detects: Sequence[float],
     power: float,
     max_samples: int,
     seconds: float,
@@ -274,7 +287,7 @@ def _sample_callable_iv(
                 f"{x.name} has {x.model.vocab_size}^{x.gamma + 1} outputs: pass gamma 1 or more "
                 f"and at most {MAX_OUTPUTS} outputs"
             )
-    for name, value in (("alpha", alpha), ("detect", detect), ("power", power)):
+    for name, value in (("alpha", alpha), *(("detect", x) for x in detects), ("power", power)):
         if not 0 < value < 1:
             raise ValueError(f"{name} is {value}: pass a number strictly between 0 and 1")
     if max_samples < 1 or not seconds > 0:
