@@ -1,14 +1,23 @@
 from types import SimpleNamespace
 
+import pytest
+
 from simverify.auditing import self_test as module
 from simverify.auditing.self_test import self_test
 from simverify.auditing.settings import AuditSettings
 from simverify.faults import CONTROLS, FAULTS
 from simverify.results import Tried
 
+SMALLER = AuditSettings(gamma=2)
+"""One draft fewer than by default: every fault shows on two, and a control has a third of the
+paths. With all three, the controls are run by the slow tests."""
 
-def test_every_fault_is_caught_and_every_control_passes():
-    run = self_test(AuditSettings())
+
+@pytest.mark.parametrize(
+    "settings", [SMALLER, pytest.param(AuditSettings(), marks=pytest.mark.slow, id="as it comes")]
+)
+def test_every_fault_is_caught_and_every_control_passes(settings):
+    run = self_test(settings)
     assert (run.verdict, run.unexpected) == ("PASS", ())
     tried = run.results
     names = {entry.name for entry in tried}
@@ -33,7 +42,7 @@ def test_a_blind_audit_is_seen(monkeypatch):
 
     monkeypatch.setattr(module, "examine", lambda *_, **__: Blind())
     monkeypatch.setattr(module, "sample_callable", lambda *_, **__: Deaf())
-    run = self_test(AuditSettings())
+    run = self_test(SMALLER)
     assert run.verdict == "FAIL"
     assert set(run.unexpected) >= set(FAULTS) - {"zero-mass-accept"}
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from simverify.auditing.exact.documents import counterexample
 from simverify.auditing.exact.generations.generation import decode, ending
 from simverify.auditing.exact.instances.made import instances_for
 from simverify.auditing.exact.tier import examine
@@ -18,7 +19,6 @@ from simverify.verifiers import VERIFIERS
 from simverify.verifiers.greedy import GreedyBlock
 
 EOS = 1
-SMALL = AuditSettings(gamma=2, vocab_size=2)
 KNOWN = AuditSettings(gamma=2, vocab_size=2, eos=EOS)
 
 
@@ -28,6 +28,11 @@ def run(rule, settings, contract="step"):
 
 def failing(rule, eos, contract="step"):
     """Return the first instance on which ``rule`` fails, None if there is none."""
+    failure = failure_of(rule, eos, contract)
+    return failure.model if failure else None
+
+
+def failure_of(rule, eos, contract="step"):
     models = instances_for(contract, 3, 2, 0, eos)
     subject = Subject("mine", rule, None)
     if contract == "verify" and eos is not None:
@@ -35,7 +40,7 @@ def failing(rule, eos, contract="step"):
     tier = examine(subject, contract, models, tolerance=1e-9, searching=False)
     assert tier.not_enumerable is None
     assert tier.aborted is None
-    return tier.failure.model if tier.failure else None
+    return tier.failure
 
 
 class StopsItself(GreedyBlock):
@@ -126,8 +131,7 @@ def test_state_kept_over_the_end_shows_without_the_option_too(rule):
 
 
 def test_a_replay_decodes_as_the_audit_did():
-    result = run(KeepsTokens, SMALL)
-    found = result.counterexample
+    found = counterexample(failure_of(KeepsTokens, None), "step")
     told = explain(KeepsTokens, "step", found.instance, found.sequence)
     assert told.emitted == pytest.approx(found.probability_emitted, abs=1e-12)
     assert told.due == pytest.approx(found.probability_expected, abs=1e-12)
@@ -161,7 +165,8 @@ def test_the_sampled_tier_judges_generations_too():
 
         return Hidden
 
-    settings = replace_settings(alpha=1e-9 / 2, detect=0.03)
+    # At 0.05 the wrong one has p = 1e-19 after 5,000 tokens.
+    settings = replace_settings(alpha=1e-9 / 2, detect=0.05)
     right = run(hidden(GreedyBlock), settings)
     assert (right.verdict, right.tier) == ("PASS", "sampled"), right.findings
     wrong = run(hidden(KeepsTokens), settings)
