@@ -12,13 +12,13 @@ models; tokens that another engine emitted.
 """
 
 _SIZES = ("gamma", "vocab", "seconds", "max_paths", "max_samples")
-_CODE = ("batch", "eos", "tolerance", "strict_coverage")
+_CODE = ("batch", "eos", "tolerance")
 _MODELS = (
     "target", "draft", "prompts", "tokens", "temperature", "top_k", "top_p", "device", "dtype",
     "threads",
 )  # fmt: skip
 _EMITTED = ("samples", "max_tokens", "served_model", "keep", "ball")
-_OWN = ("contract", "trace", "engine_path", "strict_probes")
+_OWN = ("contract", "trace", "engine_path", "strict_probes", "strict_coverage")
 
 _NOT_EMITTED = "{option} is for tokens already emitted: name {outputs} or {endpoint}"
 

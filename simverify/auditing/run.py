@@ -79,7 +79,7 @@ def audit(
             if changed:
                 run = _failed(run, doc.Finding(kind="process", text=changed))
     if watch.watched:
-        run = _covered(run, watch, hints, settings)
+        run = covered(run, watch, settings, hints.numbers)
     if noise.size:
         note = (
             f"prints: {noise.size:,} bytes, of which none are shown; the first are {noise.line!r}"
@@ -88,12 +88,15 @@ def audit(
     return run
 
 
-def _covered(
-    run: doc.AuditRun, watch: Watch, hints: Hints, settings: AuditSettings
+def covered(
+    run: doc.AuditRun, watch: Watch, settings: AuditSettings, numbers: tuple[float, ...] = ()
 ) -> doc.AuditRun:
-    """Return ``run`` with what its calls reached; a FAIL where all lines were asked for."""
+    """Return ``run`` with what its calls reached; a FAIL where all lines were asked for.
+
+    ``numbers``: those of the code that led to instances.
+    """
     found = coverage_of(list(watch.instructions.values()))
-    found = msgspec.structs.replace(found, numbers=hints.numbers)
+    found = msgspec.structs.replace(found, numbers=numbers)
     run = msgspec.structs.replace(run, coverage=found)
     if not (settings.strict_coverage and found.not_reached):
         return run

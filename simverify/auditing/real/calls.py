@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from simverify.auditing.coverage.watch import watched
 from simverify.auditing.exact.generations.enumerate import check_ids
 from simverify.auditing.probes.calls import built, read
 from simverify.auditing.sampled.emissions import Misuse
@@ -109,7 +110,7 @@ class Kept:
 def _called(call: Callable[..., Any], *arguments: Any, seconds: float) -> Any:
     try:
         with deadline(seconds):
-            return call(*arguments)
+            return watched(call, *arguments)
     except Expired:
         raise Misuse(f"hangs: did not return within {seconds:g} s") from None
     except (BeyondContext, ModelFailed):

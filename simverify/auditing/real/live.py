@@ -90,8 +90,8 @@ def audit_live(
 
     A ``verify`` rule is handed the blocks of a batch of requests; a ``step`` rule decodes
     request after request and asks for any row. Every emitted token is judged against the
-    target's row before it. Of ``settings``, ``alpha``, ``detect``, ``seed`` and
-    ``strict_probes`` count. ``loaded``: the pair and the prompts, if they are there already.
+    target's row before it. Of ``settings``, ``alpha``, ``detect``, ``seed``, ``strict_probes`` and
+    ``strict_coverage`` count. ``loaded``: the pair and the prompts, if they are there already.
 
     Raises
     ------

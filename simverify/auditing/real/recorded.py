@@ -26,7 +26,8 @@ def audit_recorded(
     """Put a ``verify`` rule on trial on the rows and drafts of the trace in ``folder``.
 
     Every block is one call, with fresh randomness; the tokens are judged as a real model's
-    are. Of ``settings``, ``alpha``, ``detect``, ``seed`` and ``strict_probes`` count.
+    are. Of ``settings``, ``alpha``, ``detect``, ``seed``, ``strict_probes``
+    and ``strict_coverage`` count.
 
     Raises
     ------

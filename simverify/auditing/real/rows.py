@@ -5,10 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from simverify import results as doc
+from simverify.auditing.coverage.watch import Watch, reach_of, watching
 from simverify.auditing.exact.judging.comparison import TOLERANCE
 from simverify.auditing.probes.run import probe_findings, probes_of
 from simverify.auditing.process.quiet import global_generators, quiet
 from simverify.auditing.real.calls import Kept
+from simverify.auditing.run import covered
 from simverify.auditing.sampled.documents import tests_findings
 from simverify.auditing.sampled.emissions import Misuse
 from simverify.auditing.settings import AuditSettings
@@ -59,7 +61,8 @@ def audit_on(
     """Probe ``subject``, let ``call`` call it and hand everything to ``kept``, and judge that."""
     stamp = stamped()
     broken, judged = None, None
-    with contained():
+    watch = Watch(reach_of(subject.rule).codes, always=settings.strict_coverage)
+    with contained(), watching(watch):
         say("edge probes")
         probes = probes_of(subject, subject, contract, settings)
         if not any(probe.hung for probe in probes):
@@ -70,9 +73,8 @@ def audit_on(
                 judged = judge_output(kept.tokens.features, settings.alpha)
             except Misuse as misuse:
                 broken = str(misuse)
-    return _document(
-        ground, subject, contract, settings, probes, kept, judged, broken, stamp()
-    )  # fmt: skip
+    run = _document(ground, subject, contract, settings, probes, kept, judged, broken, stamp())
+    return covered(run, watch, settings) if watch.watched else run
 
 
 def repeated(words: Sequence[str], settings: AuditSettings) -> str:
@@ -82,7 +84,8 @@ def repeated(words: Sequence[str], settings: AuditSettings) -> str:
         value = getattr(settings, name)
         if value is not None:
             found += [f"--{name.replace('_', '-')}", str(value)]
-    return shlex.join(found + ["--strict-probes"] * settings.strict_probes)
+    found += ["--strict-probes"] * settings.strict_probes
+    return shlex.join(found + ["--strict-coverage"] * settings.strict_coverage)
 
 
 def _document(

@@ -253,3 +253,34 @@ def test_rules_that_draft_on_the_bundled_pair(rule, verdict):
     settings = AuditSettings(alpha=ALPHA, detect=0.04)
     found = audit_live(load_subject(rule), live, settings, loaded=pair)
     assert found.verdict == verdict
+
+
+def in_two_parts(target_probs, draft_probs, draft_tokens, rng):
+    if len(draft_tokens) > 40:
+        return [0]
+    return VERIFIERS["token"].rule(target_probs, draft_probs, draft_tokens, rng)
+
+
+def autoregressive(prefix, target, draft, gamma, rng):
+    if len(prefix) > 10_000:
+        return [0]
+    row = target(prefix)
+    return [int(rng.choice(len(row), p=row / row.sum()))]
+
+
+@pytest.mark.parametrize(
+    ("rule", "contract", "why"),
+    [
+        (in_two_parts, "verify", "if len(draft_tokens) > 40"),
+        (autoregressive, "step", "if len(prefix) > 10_000"),
+    ],
+)
+def test_lines_that_no_call_reached_are_named(rule, contract, why):
+    run = audited(rule, contract)
+    (missed,) = run.coverage.not_reached
+    assert (run.verdict, missed.why.replace("10000", "10_000")) == ("PASS", why)
+    assert "not reached: " in "\n".join(audit_lines(run))
+    strict = audited(rule, contract, strict_coverage=True)
+    assert strict.verdict == "FAIL"
+    assert strict.findings[-1].text.startswith("not reached: ")
+    assert strict.reproduce.endswith(" --strict-coverage")

@@ -120,6 +120,7 @@ def test_code_that_is_lossless_passes(bundled, name):
     found = verdict(bundled, name, detect=0.3)
     assert (found.verdict, found.tier) == ("PASS", "sampled")
     assert found.sampled.certificate.assumption is not None
+    assert found.coverage.lines_reached == found.coverage.lines > 0
 
 
 @pytest.mark.parametrize("name", ["target-residual", "lenient(0.7)", "inverted-ratio"])
