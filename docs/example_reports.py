@@ -16,7 +16,7 @@ import simverify
 from simverify.auditing.process.supervised import supervised_audit
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import load_subject
-from simverify.reports.write import RUN_FILE, write_reports
+from simverify.reports.present import RUN_FILE, write_reports
 from simverify.results import Document
 
 FOLDER = Path(__file__).parents[1] / "reports" / "examples"

@@ -1,4 +1,4 @@
-"""What a run shows by itself: its text, its report in a notebook, its files."""
+"""What a run shows by itself: its text, its report in a notebook, its files, a job's summary."""
 
 import io
 import os
@@ -9,16 +9,63 @@ from typing import TextIO, cast
 from rich.console import Console
 from rich.text import Text
 
+from simverify.errors import UsageError
 from simverify.reports.audit.failure import audit_lines
 from simverify.reports.compare.terminal import print_comparison
 from simverify.reports.formats.html import html_report
+from simverify.reports.formats.junit import junit_report
+from simverify.reports.formats.markdown import markdown_report
 from simverify.reports.others.output_view import print_outputs
 from simverify.reports.others.plan import print_plan
 from simverify.reports.others.self_test import print_self_test
 from simverify.reports.terminal import STYLE, WIDTH, Trimmed
-from simverify.reports.write import write_reports
 from simverify.results import AuditRun, CompareRun, Document, OutputRun, PlanRun
-from simverify.results.reading.document import document_text, write_whole
+from simverify.results.reading.document import check_writable, document_text, write_whole
+
+RUN_FILE = "run.json"
+SUMMARY = "GITHUB_STEP_SUMMARY"
+_FILES = {
+    "report.html": html_report,
+    "report.md": markdown_report,
+    "junit.xml": junit_report,
+    RUN_FILE: document_text,
+}
+
+
+def make_folder(folder: Path) -> None:
+    """Make ``folder`` if need be; raise ``UsageError`` unless all files can stand in it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be made a folder: {error.strerror}") from None
+    for name in _FILES:
+        check_writable(folder / name)
+
+
+def write_reports(run: Document, folder: str | os.PathLike[str]) -> None:
+    """Write the run file and its HTML, Markdown and JUnit renderings to ``folder``."""
+    folder = Path(folder)
+    make_folder(folder)
+    for name, render in _FILES.items():
+        write_whole(folder / name, render(run))
+
+
+def append_summary(run: Document) -> None:
+    """Add the Markdown to the file that GITHUB_STEP_SUMMARY names, if it names one.
+
+    Raises ``UsageError`` if it cannot be written.
+    """
+    name = os.environ.get(SUMMARY)
+    if not name:
+        return
+    try:
+        with Path(name).open("a", encoding="utf-8") as file:
+            file.write(markdown_report(run) + "\n")
+    except OSError as error:
+        raise UsageError(
+            f"{SUMMARY} names {name}, which cannot be written: {error.strerror}"
+        ) from None
+
 
 _STYLE = "width:100%;height:640px;border:0"
 _FRAME = '<iframe srcdoc="{page}" title="{title}" style="{style}"></iframe>'
@@ -59,8 +106,3 @@ def notebook_html(run: Document) -> str:
 def save(run: Document, path: str | os.PathLike[str]) -> None:
     """Write the run file, whole or not at all."""
     write_whole(Path(path), document_text(run))
-
-
-def report(run: Document, folder: str | os.PathLike[str]) -> None:
-    """Write all renderings and the run file to ``folder``."""
-    write_reports(run, Path(folder))

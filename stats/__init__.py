@@ -55,9 +55,6 @@ if TYPE_CHECKING:
     from simverify.stats.pits.pit_orders import pit_bounds as pit_bounds
     from simverify.stats.planning.budget import adjusted_pvalues as adjusted_pvalues
     from simverify.stats.planning.budget import split_alpha as split_alpha
-    from simverify.stats.planning.eprocess import eprocess_growth as eprocess_growth
-    from simverify.stats.planning.eprocess import eprocess_min_detectable as eprocess_min_detectable
-    from simverify.stats.planning.eprocess import eprocess_samples as eprocess_samples
     from simverify.stats.planning.formulas import certificate_bound as certificate_bound
     from simverify.stats.planning.formulas import certificate_samples as certificate_samples
     from simverify.stats.planning.formulas import mixing_min_detectable as mixing_min_detectable
@@ -76,6 +73,11 @@ if TYPE_CHECKING:
     from simverify.stats.planning.plans import plan_table as plan_table
     from simverify.stats.ratios.ratio_tests import FaultAtStrength as FaultAtStrength
     from simverify.stats.ratios.ratio_tests import RatioResult as RatioResult
+    from simverify.stats.ratios.ratio_tests import eprocess_growth as eprocess_growth
+    from simverify.stats.ratios.ratio_tests import (
+        eprocess_min_detectable as eprocess_min_detectable,
+    )
+    from simverify.stats.ratios.ratio_tests import eprocess_samples as eprocess_samples
     from simverify.stats.ratios.ratio_tests import ratio_gate as ratio_gate
     from simverify.stats.ratios.ratio_tests import ratio_test as ratio_test
     from simverify.stats.ratios.sums import STRENGTHS as STRENGTHS
@@ -117,7 +119,6 @@ _HOME = {
         "PairSums correlation_min_detectable correlation_samples pair_sums pit_correlation"
     ),
     "certificates.dual": "dual_certificate",
-    "planning.eprocess": "eprocess_growth eprocess_min_detectable eprocess_samples",
     "counts.g2": "G2 g2_min_detectable g2_samples g2_test",
     "counts.independence": (
         "disjoint_pairs duplicates_min_detectable duplicates_test pair_g2 pit_table pit_table_g2"
@@ -136,7 +137,10 @@ _HOME = {
     ),
     "planning.plans": "PlanRow PlanTable budget_table plan_table",
     "counts.rare": "RareTokens SupportResult rare_hidden rare_test support_violations",
-    "ratios.ratio_tests": "FaultAtStrength RatioResult ratio_gate ratio_test",
+    "ratios.ratio_tests": (
+        "FaultAtStrength RatioResult eprocess_growth eprocess_min_detectable eprocess_samples "
+        "ratio_gate ratio_test"
+    ),
     "ratios.sums": "RatioSums STRENGTHS ratio_sums",
     "results": "TestResult",
     "scores.score_bank": "score_min_detectable score_test",

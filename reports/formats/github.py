@@ -1,17 +1,11 @@
-"""A report in a GitHub job: annotations as workflow commands, and the step's summary."""
+"""A report as annotations of a GitHub job: workflow commands on its standard output."""
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 
-from simverify.errors import UsageError
 from simverify.names import clean
-from simverify.reports.formats.markdown import markdown_report
 from simverify.reports.report import report_of
 from simverify.reports.view import Case, Report
 from simverify.results import Document
-
-SUMMARY = "GITHUB_STEP_SUMMARY"
 
 MOST_ANNOTATIONS = 10
 """GitHub shows no more of a kind in a step."""
@@ -31,23 +25,6 @@ def annotations(run: Document) -> Iterator[str]:
 
 
 _KINDS = {"failed": "error", "inconclusive": "warning", "warned": "warning"}
-
-
-def append_summary(run: Document) -> None:
-    """Add the Markdown to the file that GITHUB_STEP_SUMMARY names, if it names one.
-
-    Raises ``UsageError`` if it cannot be written.
-    """
-    name = os.environ.get(SUMMARY)
-    if not name:
-        return
-    try:
-        with Path(name).open("a", encoding="utf-8") as file:
-            file.write(markdown_report(run) + "\n")
-    except OSError as error:
-        raise UsageError(
-            f"{SUMMARY} names {name}, which cannot be written: {error.strerror}"
-        ) from None
 
 
 def _command(kind: str, report: Report, case: Case) -> str:

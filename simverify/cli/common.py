@@ -81,7 +81,7 @@ def check_output(json: str | None, report: Path | None = None) -> None:
 
     Makes the folder ``report``.
     """
-    from simverify.reports.write import make_folder
+    from simverify.reports.present import make_folder
     from simverify.results.reading.document import check_writable
 
     if json == "":
@@ -107,8 +107,7 @@ def deliver(run: "Document", json: str | None, report: Path | None = None) -> bo
     In a GitHub job its Markdown joins the step's summary. True if standard output is still
     free.
     """
-    from simverify.reports.formats.github import append_summary
-    from simverify.reports.write import write_reports
+    from simverify.reports.present import append_summary, write_reports
     from simverify.results.reading.document import document_text, write_whole
 
     append_summary(run)

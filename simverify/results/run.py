@@ -17,7 +17,7 @@ class _Presenting(Protocol):
 
     def save(self, run: "Run", path: str | os.PathLike[str]) -> None: ...
 
-    def report(self, run: "Run", folder: str | os.PathLike[str]) -> None: ...
+    def write_reports(self, run: "Run", folder: str | os.PathLike[str]) -> None: ...
 
 
 class Run(Struct, frozen=True):
@@ -45,7 +45,7 @@ class Run(Struct, frozen=True):
 
         Raises ``UsageError`` if ``folder`` cannot be made or written to.
         """
-        _presenting().report(self, folder)
+        _presenting().write_reports(self, folder)
 
     def _repr_html_(self) -> str:
         return _presenting().notebook_html(self)

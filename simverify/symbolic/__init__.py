@@ -4,7 +4,7 @@
 that stand in for numpy's, Python's and torch's generators while it runs.
 """
 
-from simverify.symbolic.endings import ExactLaw
+from simverify.symbolic.enumeration.endings import ExactLaw
 from simverify.symbolic.enumeration.engine import Enumeration
 from simverify.symbolic.errors import CannotEnumerate, Finding, OutOfTime
 from simverify.symbolic.stand_ins.lift import Lift

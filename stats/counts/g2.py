@@ -21,10 +21,16 @@ from simverify.stats._checks import (
 )
 from simverify.stats._search import smallest_n
 from simverify.stats.counts import coupling
-from simverify.stats.counts.lone_row import MOST, LoneRow, TwoCells, log_binomial_tail, outcomes
+from simverify.stats.counts.deviance import (
+    MIN_EXPECTED,
+    MOST,
+    LoneRow,
+    TwoCells,
+    log_binomial_tail,
+    outcomes,
+)
 from simverify.stats.counts.rare import RareTokens
 from simverify.stats.results import TestResult
-from simverify.stats.tails.cumulants import MIN_EXPECTED
 from simverify.stats.tails.log_tails import log_gamma_sf
 
 _LEAST_POWER = 1e-9

@@ -19,6 +19,7 @@ from simverify.stats._checks import (
     probability_rows,
     tv_ball,
 )
+from simverify.stats.counts.deviance import MIN_EXPECTED
 from simverify.stats.counts.g2 import G2
 from simverify.stats.counts.transitions import transition_g2
 from simverify.stats.means.binomial import (
@@ -26,7 +27,6 @@ from simverify.stats.means.binomial import (
     acceptance_test,
 )
 from simverify.stats.results import TestResult
-from simverify.stats.tails.cumulants import MIN_EXPECTED
 
 PIT_CELLS = 8
 """Equal cells of [0, 1) on each side of a table of pairs of PITs."""

@@ -14,10 +14,9 @@ from scipy import special
 
 from simverify.stats._checks import Floats, Ints, count_rows, probability_rows
 from simverify.stats._checks import counts as check_counts
+from simverify.stats.counts.deviance import MIN_EXPECTED, TwoCells, sum_of_cumulants
 from simverify.stats.counts.g2 import G2, Pooled
-from simverify.stats.counts.lone_row import TwoCells
 from simverify.stats.counts.rare import RareTokens
-from simverify.stats.tails.cumulants import MIN_EXPECTED, sum_of_cumulants
 
 MIN_LIKELIEST = 0.75
 """A pool whose likeliest token has this much of it has its other tokens counted as rare."""

@@ -15,8 +15,8 @@ from simverify.stats.pits.correlation import (
 from simverify.stats.pits.pit import PIT_BINS, ks_min_detectable, ks_samples
 from simverify.stats.planning import formulas as planning
 from simverify.stats.planning.budget import BATTERY, split_alpha
-from simverify.stats.planning.eprocess import eprocess_min_detectable, eprocess_samples
 from simverify.stats.planning.looks import LOOKS
+from simverify.stats.ratios.ratio_tests import eprocess_min_detectable, eprocess_samples
 
 CELLS = 75
 """Faults times strengths that share the alpha of the likelihood ratios."""

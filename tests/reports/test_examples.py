@@ -7,7 +7,7 @@ import pytest
 from support.pages.report_runs import FOLDER
 from support.pages.scripts import load
 
-from simverify.reports.write import write_reports
+from simverify.reports.present import write_reports
 from simverify.results.reading.document import document_text, read_document
 
 AGAIN = "make them again: python docs/example_reports.py"

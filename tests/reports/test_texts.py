@@ -8,9 +8,10 @@ import pytest
 from support.pages.report_runs import HOSTILE, compare_run, example, hostile_runs
 
 from simverify.names import clean
-from simverify.reports.formats.github import SUMMARY, annotations, append_summary
+from simverify.reports.formats.github import annotations
 from simverify.reports.formats.junit import junit_report
 from simverify.reports.formats.markdown import MOST_CHARACTERS, escape, markdown_report
+from simverify.reports.present import SUMMARY, append_summary
 
 
 class TestMarkdown:

@@ -14,7 +14,7 @@ from simverify.auditing.exact.generations.enumerate import check_ids, read_token
 from simverify.auditing.exact.judging.comparison import Comparison
 from simverify.auditing.exact.judging.law import Rows, compare_laws
 from simverify.symbolic import ExactLaw, Finding
-from simverify.symbolic.endings import BadTokens, Tokens, what_was_raised
+from simverify.symbolic.enumeration.endings import BadTokens, Tokens, what_was_raised
 from simverify.symbolic.guards.containment import from_user
 from simverify.symbolic.guards.watchdog import Expired
 

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from simverify.symbolic.endings import Tokens
+from simverify.symbolic.enumeration.endings import Tokens
 
 Point = tuple[int, ...]
 """One grid point: coin i is ``point[i]`` * 2^-bits."""

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify.auditing.coins.coin_boxes import Box, Point, kronecker, moved
-from simverify.symbolic.endings import Tokens
+from simverify.symbolic.enumeration.endings import Tokens
 
 Coins = npt.NDArray[np.float64]
 

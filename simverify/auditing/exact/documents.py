@@ -16,7 +16,7 @@ from simverify.auditing.exact.judging.tree import Tree, probability
 from simverify.auditing.sampled.tables import SampledInstance, Tables
 from simverify.auditing.subject import Contract
 from simverify.results import Branch
-from simverify.symbolic.endings import Tokens
+from simverify.symbolic.enumeration.endings import Tokens
 from simverify.verifiers import VERIFIERS
 
 

@@ -20,7 +20,7 @@ from simverify.auditing.exact.generations.enumerate import (
 from simverify.auditing.exact.generations.generation import decode
 from simverify.auditing.probes.cases import Case
 from simverify.results import Probe
-from simverify.symbolic.endings import BadTokens, Tokens, what_was_raised
+from simverify.symbolic.enumeration.endings import BadTokens, Tokens, what_was_raised
 from simverify.symbolic.enumeration.engine import LONGER
 from simverify.symbolic.enumeration.source import PathCut
 from simverify.symbolic.errors import CannotEnumerate

@@ -20,7 +20,7 @@ from scipy.stats import chi2_contingency
 
 from simverify.auditing.probes.calls import Caller, Contract, Line, Outcome
 from simverify.auditing.probes.cases import EQUAL, MIXED, OTHER, PLAIN, SHORT, Case
-from simverify.symbolic.endings import Tokens
+from simverify.symbolic.enumeration.endings import Tokens
 from simverify.symbolic.enumeration.paths import Path
 from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.stand_ins.intercept import intercepted

@@ -12,7 +12,7 @@ import numpy as np
 from simverify.auditing.probes import cases
 from simverify.auditing.probes.calls import Caller, Contract, Line, Outcome, Rule
 from simverify.auditing.probes.cases import Case
-from simverify.symbolic.endings import Tokens, what_was_raised
+from simverify.symbolic.enumeration.endings import Tokens, what_was_raised
 
 CALLS = 48
 """Calls a case; both ids of a fair first token miss with probability 2^-47."""

@@ -14,7 +14,7 @@ from simverify.simulators.decoding.emitted import TokenSums
 from simverify.simulators.decoding.expected import RULES, Interval, LaneMeans, curves
 from simverify.simulators.decoding.loop import Block
 from simverify.simulators.decoding.steps import BeyondContext, ModelFailed, Oracle
-from simverify.symbolic.endings import BadTokens, Tokens, what_was_raised
+from simverify.symbolic.enumeration.endings import BadTokens, Tokens, what_was_raised
 from simverify.symbolic.guards.containment import from_user
 from simverify.symbolic.guards.watchdog import Expired, deadline, doing
 

@@ -13,7 +13,7 @@ from simverify.auditing.replay.paths import InstanceRows
 from simverify.auditing.replay.text import branch_line
 from simverify.results import Breach
 from simverify.symbolic import Enumeration
-from simverify.symbolic.endings import BadTokens, Tokens
+from simverify.symbolic.enumeration.endings import BadTokens, Tokens
 from simverify.symbolic.enumeration.recorder import Leaf, Recorder
 
 

@@ -19,7 +19,7 @@ from simverify.auditing.exact.generations.generation import decode, until
 from simverify.auditing.probes.calls import Contract, Rule, built, read
 from simverify.results import Instance
 from simverify.symbolic import Enumeration
-from simverify.symbolic.endings import Tokens
+from simverify.symbolic.enumeration.endings import Tokens
 from simverify.symbolic.enumeration.paths import TooManyPaths
 from simverify.symbolic.enumeration.recorder import Branch, Recorder
 from simverify.symbolic.errors import OutOfTime

@@ -24,7 +24,7 @@ from simverify.auditing.exact.generations.generation import decode, until
 from simverify.auditing.process.quiet import quiet
 from simverify.auditing.sampled.emissions import Emissions, KeptDraw, Misuse, TimeUp
 from simverify.auditing.sampled.tables import SampledInstance, Tables
-from simverify.symbolic.endings import BadTokens, Tokens, what_was_raised
+from simverify.symbolic.enumeration.endings import BadTokens, Tokens, what_was_raised
 from simverify.symbolic.errors import CannotEnumerate
 from simverify.symbolic.guards.containment import from_user
 from simverify.symbolic.guards.watchdog import Expired, deadline, doing

@@ -187,7 +187,7 @@ def audit(
     else:
         from simverify.api.audit import AuditOptions, run_audit, self_test_of
         from simverify.api.real import RealModels
-        from simverify.reports.write import RUN_FILE
+        from simverify.reports.present import RUN_FILE
 
         options = AuditOptions(**code, **rates, real=RealModels(**models))
         kept = report / RUN_FILE if report is not None and json in (None, "-") else json

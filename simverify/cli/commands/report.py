@@ -38,11 +38,11 @@ def report(
     verbose
         On the terminal, print all that the run file says.
     """
-    from simverify.reports.formats.github import annotations, append_summary
+    from simverify.reports.formats.github import annotations
     from simverify.reports.formats.html import html_report
     from simverify.reports.formats.junit import junit_report
     from simverify.reports.formats.markdown import markdown_report
-    from simverify.reports.write import make_folder, write_reports
+    from simverify.reports.present import append_summary, make_folder, write_reports
     from simverify.results.reading.document import check_writable, read_document, write_whole
 
     document = read_document(run)

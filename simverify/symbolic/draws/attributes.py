@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from simverify.symbolic.draws.comparisons import Comparisons
+from simverify.symbolic.draws.operators import Operators
 from simverify.symbolic.errors import FloatOfDraw
 
 _OF_THE_TYPE = {
@@ -21,7 +21,7 @@ OBJECT_LOOPS: dict[str, Callable[[Any], Any]] = {}
 """What numpy calls by name on the elements of an array of objects, filled by :mod:`.ufuncs`."""
 
 
-class Attributes(Comparisons):
+class Attributes(Operators):
     """Answers or refusals to everything that a number can be asked for."""
 
     __slots__ = ()

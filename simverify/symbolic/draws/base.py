@@ -212,3 +212,9 @@ def number(x: Any) -> float | None:
     if isinstance(x, np.ndarray) and x.ndim == 0 and x.dtype != object:
         return float(x)
     return None
+
+
+def by_array(ufunc: Any, x: Any, y: Any) -> Any:
+    """Apply a ufunc to a draw and an array; NotImplemented if neither is one."""
+    array = y if isinstance(x, Base) else x
+    return ufunc(x, y) if isinstance(array, np.ndarray) else NotImplemented

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from simverify.symbolic.draws.several.pairs import Pairs
+from simverify.symbolic.draws.base import by_array
+from simverify.symbolic.draws.comparisons import Comparisons
 
 MANY = 2**31
 """Integers below a range this large are read as a continuous uniform (error 1 / range)."""
@@ -15,7 +16,7 @@ MANY = 2**31
 Op = Callable[..., Any]
 
 
-class Operators(Pairs):
+class Operators(Comparisons):
     """Arithmetic on draws."""
 
     __slots__ = ()
@@ -220,9 +221,3 @@ def _reversed(op: Op) -> Op:
         return op(y, x)
 
     return swapped
-
-
-def by_array(ufunc: Any, x: Any, y: Any) -> Any:
-    """Apply a ufunc to a draw and an array; NotImplemented if neither is one."""
-    array = y if isinstance(x, Operators) else x
-    return ufunc(x, y) if isinstance(array, np.ndarray) else NotImplemented

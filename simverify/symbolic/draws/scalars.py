@@ -2,8 +2,8 @@
 
 Comparing a draw with a number forks the path and narrows the uniform's interval; the
 narrowed uniform stays the same draw, so code that uses it twice gets what it deserves.
-A draw is put together from :mod:`.base` (form and machine), :mod:`.integers`, :mod:`.pairs`
-(two draws), :mod:`.operators`, :mod:`.comparisons` and :mod:`.attributes`.
+A draw is put together from :mod:`.base` (form and machine), :mod:`.integers`, :mod:`.comparisons`
+(also of two draws), :mod:`.operators` and :mod:`.attributes`.
 """
 
 import math

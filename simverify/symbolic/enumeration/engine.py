@@ -8,8 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from simverify.symbolic.endings import End, ExactLaw, Outcome, Tokens
-from simverify.symbolic.enumeration.attempts import Call, attempt, repeat, replay, replays
+from simverify.symbolic.enumeration.endings import (
+    Call,
+    End,
+    ExactLaw,
+    Outcome,
+    Tokens,
+    attempt,
+    repeat,
+    replay,
+    replays,
+)
 from simverify.symbolic.enumeration.paths import Choice, Heaviest, Path, explore
 from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.enumeration.trails import Trail, plans_of
@@ -25,7 +34,7 @@ from simverify.symbolic.errors import (
     Untracked,
 )
 from simverify.symbolic.guards.watchdog import Expired, Stopwatch, deadline, now
-from simverify.symbolic.stand_ins.compiled import compiled_calls
+from simverify.symbolic.stand_ins.compiled import naming_kernels
 from simverify.symbolic.stand_ins.intercept import global_states_kept, intercepted, real_states
 from simverify.symbolic.stand_ins.lift import Lift
 
@@ -148,7 +157,7 @@ class Enumeration:
             except CannotEnumerate as error:
                 # The paths before the one that stopped it are kept: what they did may repeat.
                 if not self._another_way(error):
-                    raise self._naming_kernels(self._furthest(error)) from None
+                    raise naming_kernels(self._code, self._furthest(error)) from None
                 del (self.trails or [])[kept:]
             if seconds is not None:
                 left = max(0.01, seconds - watch.seconds())
@@ -190,14 +199,6 @@ class Enumeration:
         if len(self.source.draws) > draws:
             return error
         return type(before)(before.call, before.where, error.findings)
-
-    def _naming_kernels(self, error: CannotEnumerate) -> CannotEnumerate:
-        """Say which compiled kernel may have drawn what was not tracked."""
-        kernel, where = next(compiled_calls(self._code), (None, ""))
-        if kernel is None or not isinstance(error, Untracked):
-            return error
-        call = f"{error.call}. Compiled code cannot be followed: {kernel}"
-        return CannotEnumerate(call, where, error.findings)
 
     def _run(
         self,

@@ -9,7 +9,7 @@ import numpy as np
 from simverify.errors import SimverifyError, UsageError
 from simverify.symbolic.draws.in_arrays.arrays import is_symbolic
 from simverify.symbolic.draws.scalars import Draw
-from simverify.symbolic.endings import BadTokens
+from simverify.symbolic.enumeration.endings import BadTokens
 from simverify.symbolic.enumeration.engine import Enumeration
 from simverify.symbolic.enumeration.paths import TooManyPaths
 from simverify.symbolic.errors import CannotEnumerate, OutOfTime

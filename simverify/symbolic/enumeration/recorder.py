@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simverify.symbolic.draws.path import Atom, Decided
-from simverify.symbolic.endings import Tokens
+from simverify.symbolic.enumeration.endings import Tokens
 from simverify.symbolic.enumeration.paths import Path
 from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.generators.numpy.rng import SymbolicGenerator

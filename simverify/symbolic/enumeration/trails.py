@@ -8,8 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from simverify.symbolic.draws.scalars import Uniform
-from simverify.symbolic.endings import Outcome
-from simverify.symbolic.enumeration.attempts import Call, attempt
+from simverify.symbolic.enumeration.endings import Call, Outcome, attempt
 from simverify.symbolic.enumeration.numbers import MIDDLE
 from simverify.symbolic.enumeration.paths import Path
 from simverify.symbolic.enumeration.source import Source

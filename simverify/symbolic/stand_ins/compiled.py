@@ -11,9 +11,19 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from simverify.symbolic.errors import CannotEnumerate, Untracked
 from simverify.symbolic.whose import is_users, unwrapped
 
 _SCRIPTED = ("ScriptFunction", "ScriptModule", "RecursiveScriptModule", "TopLevelTracedModule")
+
+
+def naming_kernels(code: Any, error: CannotEnumerate) -> CannotEnumerate:
+    """Say which compiled kernel may have drawn what was not tracked."""
+    kernel, where = next(compiled_calls(code), (None, ""))
+    if kernel is None or not isinstance(error, Untracked):
+        return error
+    call = f"{error.call}. Compiled code cannot be followed: {kernel}"
+    return CannotEnumerate(call, where, error.findings)
 
 
 def compiled_calls(code: Any) -> Iterator[tuple[str, str]]:

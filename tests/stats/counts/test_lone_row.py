@@ -8,7 +8,7 @@ import pytest
 from scipy import special
 
 from simverify import stats
-from simverify.stats.counts.lone_row import MOST, LoneRow, all_counts, outcomes
+from simverify.stats.counts.deviance import MOST, LoneRow, all_counts, outcomes
 
 ROWS = {"thirds": (1 / 3, 1 / 3, 1 / 3), "apart": (0.6, 0.3, 0.1), "four": (0.4, 0.3, 0.2, 0.1)}
 

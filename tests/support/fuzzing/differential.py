@@ -13,8 +13,7 @@ import numpy as np
 from scipy import stats
 
 from simverify.symbolic import CannotEnumerate, Enumeration
-from simverify.symbolic.endings import Tokens
-from simverify.symbolic.enumeration.attempts import attempt
+from simverify.symbolic.enumeration.endings import Tokens, attempt
 from simverify.symbolic.enumeration.paths import Path, TooManyPaths, explore
 from simverify.symbolic.errors import OnSymbolsAlone, OutOfTime, Untracked
 

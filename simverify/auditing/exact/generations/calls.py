@@ -12,7 +12,7 @@ from simverify.auditing.coverage.watch import watched
 from simverify.auditing.exact.generations.enumerate import check_ids, read_tokens
 from simverify.auditing.exact.generations.generation import until
 from simverify.symbolic import ExactLaw, Finding
-from simverify.symbolic.endings import Tokens
+from simverify.symbolic.enumeration.endings import Tokens
 from simverify.symbolic.enumeration.engine import RARE
 from simverify.symbolic.enumeration.paths import Choice
 

@@ -31,7 +31,7 @@ from simverify.auditing.exact.generations.calls import (
 )
 from simverify.auditing.exact.generations.enumerate import StepEnumeration
 from simverify.symbolic import ExactLaw, OutOfTime
-from simverify.symbolic.endings import Tokens
+from simverify.symbolic.enumeration.endings import Tokens
 from simverify.symbolic.enumeration.paths import TooManyPaths
 from simverify.symbolic.errors import UNTRACKED, Untracked
 from simverify.symbolic.guards.watchdog import Stopwatch

@@ -14,7 +14,7 @@ from simverify.auditing.coverage.watch import watched
 from simverify.auditing.exact.generations.generation import decode
 from simverify.symbolic import CannotEnumerate, Enumeration, ExactLaw, Finding, Lift, OutOfTime
 from simverify.symbolic.draws.scalars import Draw
-from simverify.symbolic.endings import BadTokens, Tokens
+from simverify.symbolic.enumeration.endings import BadTokens, Tokens
 from simverify.symbolic.enumeration.paths import TooManyPaths
 
 __all__ = [

@@ -8,7 +8,7 @@ from simverify.auditing.exact.generations.calls import Composed, Generation
 from simverify.auditing.exact.generations.compose import ROUNDING, NotComposable, compose
 from simverify.auditing.exact.generations.enumerate import StepEnumeration, law_of_tokens
 from simverify.symbolic import ExactLaw
-from simverify.symbolic.endings import Tokens
+from simverify.symbolic.enumeration.endings import Tokens
 from simverify.symbolic.guards.watchdog import Stopwatch
 
 _CHECKED_LENGTH = 4

@@ -17,7 +17,7 @@ import numpy as np
 from simverify.arrays import Row
 from simverify.auditing.exact.judging.tree import Tree
 from simverify.symbolic import CannotEnumerate, Finding, Lift, OutOfTime
-from simverify.symbolic.endings import Tokens
+from simverify.symbolic.enumeration.endings import Tokens
 from simverify.symbolic.enumeration.paths import TooManyPaths
 
 Stage = Literal["accepted", "residual", "bonus"]

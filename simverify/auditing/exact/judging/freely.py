@@ -28,7 +28,7 @@ from simverify.auditing.sampled.emissions import KeptDraw, Misuse, TimeUp
 from simverify.auditing.sampled.run import Runner
 from simverify.auditing.sampled.tables import SampledInstance
 from simverify.auditing.subject import Contract, Subject
-from simverify.symbolic.endings import Tokens
+from simverify.symbolic.enumeration.endings import Tokens
 from simverify.symbolic.guards.watchdog import Expired, Stopwatch, deadline
 
 CALLS = 1_024

@@ -22,7 +22,7 @@ from simverify.auditing.exact.judging.comparison import (
 )
 from simverify.auditing.exact.judging.tree import Tree, gaps_by_position, target_tree
 from simverify.symbolic import Enumeration, ExactLaw, Finding
-from simverify.symbolic.endings import Tokens
+from simverify.symbolic.enumeration.endings import Tokens
 from simverify.symbolic.enumeration.paths import TooManyPaths
 from simverify.symbolic.errors import OutOfTime, keep_gravest
 from simverify.symbolic.guards.watchdog import Stopwatch

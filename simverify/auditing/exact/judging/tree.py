@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from simverify.arrays import Row
-from simverify.symbolic.endings import Tokens
+from simverify.symbolic.enumeration.endings import Tokens
 
 
 @dataclass(frozen=True)

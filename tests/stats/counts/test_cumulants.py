@@ -4,7 +4,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from simverify.stats.tails.cumulants import poisson_deviance_cumulants, sum_of_cumulants
+from simverify.stats.counts.deviance import poisson_deviance_cumulants, sum_of_cumulants
 
 
 def exact(mean):
