@@ -165,7 +165,28 @@ class Base:
             form = make()
         except NotMonotone as error:
             self.refuse(str(error))
-        return self.kind(self.atom, form, self.machine.then(form, op, other, reverse))
+        machine = self.machine.then(form, op, other, reverse)
+        if self.has_steps() and self.atom.single:
+            self._raise_at_ends(machine)
+        return self.kind(self.atom, form, machine)
+
+    def _raise_at_ends(self, machine: Machine) -> None:
+        """Fork on an end at which an operation raises, where that end has a probability."""
+        value, points = machine.values(), self.atom.points
+
+        def is_defined(point: int) -> bool:
+            try:
+                value(point)
+            except _AT_AN_END:
+                return False
+            return True
+
+        for at in (0, 1):
+            first, last = self.atom.span()
+            if not is_defined((first, last)[at]):
+                point, _ = boundary(is_defined, first, last)
+                if point > last or self.atom.locate([point / points]) == at:
+                    value((first, last)[at])
 
     def cast(self, dtype: Any) -> Any:
         """Return the draw as a number of a numpy or torch type of floats, or a Python float."""

@@ -25,7 +25,8 @@ class Operators(Comparisons):
         """Return ``scale * draw + shift``, which the machine computes as ``op``."""
         if scale == 0 or not (math.isfinite(shift) and math.isfinite(scale)):
             low, high = self.range()
-            if math.isinf(scale) and low < 0 < high:
+            # Where single values have a probability, one of them may be the 0 at an end.
+            if math.isinf(scale) and (low <= 0 <= high if self.has_steps() else low < 0 < high):
                 self.refuse("inf times a draw")
             # The same for all values.
             return op(*args, self.machine.sample) if reverse else op(self.machine.sample, *args)

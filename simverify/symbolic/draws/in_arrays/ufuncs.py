@@ -50,8 +50,10 @@ def log_of(x: Any) -> Any:
 
 
 def _fits(x: Draw) -> bool:
-    """Whether a draw is a finite number; at the ends of its range it may be infinite."""
-    return bool(np.isfinite(x.machine.sample))
+    """Whether a draw is a finite number; at an end that has no probability that is not asked."""
+    if not np.isfinite(x.machine.sample):
+        return False
+    return not (x.is_at(np.inf) or x.is_at(-np.inf))
 
 
 def _functions() -> dict[Any, Callable[..., Any]]:
