@@ -145,11 +145,6 @@ SINGLE = _root(lambda k: np.float32(k * 2.0**-24), SINGLE_POINTS, 0.0)
 PYTHON_SINGLE = _root(lambda k: k * 2.0**-24, SINGLE_POINTS, 0.0)
 """Python floats with the bits of a float32, as ``rng.random(dtype=np.float32)``."""
 
-HALF_POINTS, BRAIN_POINTS = 2**11, 2**8
-HALF = _root(lambda k: np.float16(k / HALF_POINTS), HALF_POINTS, float("inf"))
-BRAIN = _root(lambda k: BFloat16(k / BRAIN_POINTS), BRAIN_POINTS, float("inf"))
-"""Elements of a tensor of 16 bits."""
-
 
 def integers_from(low: int, count: int, kind: Callable[[int], Any]) -> Machine:
     """Return the root of an integer out of ``low``..``low + count - 1``, of type ``kind``."""
@@ -177,6 +172,27 @@ def boundary(holds: Callable[[int], bool], first: int, last: int) -> tuple[int, 
         else:
             high = middle
     return high, before
+
+
+def coarse_uniform(
+    kind: Callable[[Any], Any], points: int, low: float = 0.0, high: float = 1.0
+) -> Machine:
+    """Return the root of a uniform of 16 bits, on [low, high), from a grid of ``points``.
+
+    It is computed in float32 and rounded, and what is rounded up to ``high`` becomes ``low``.
+    These are the last points, which are put first: so the values rise.
+    """
+    width, start, end = np.float32(high - low), np.float32(low), kind(high)
+
+    def rounded(k: int) -> Any:
+        return kind(np.float32(k / points) * width + start)
+
+    wrapped = points - boundary(lambda k: bool(rounded(k) < end), 0, points - 1)[0]
+
+    def value(k: int) -> Any:
+        return kind(low) if k < wrapped else rounded(k - wrapped)
+
+    return _root(value, points, float("inf"))
 
 
 def changes(

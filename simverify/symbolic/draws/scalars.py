@@ -15,7 +15,7 @@ import numpy as np
 
 from simverify.symbolic.draws.attributes import Attributes
 from simverify.symbolic.draws.base import Base
-from simverify.symbolic.draws.forms import IDENTITY
+from simverify.symbolic.draws.forms import IDENTITY, Form
 from simverify.symbolic.draws.machine import DOUBLE_POINTS, PYTHON, SINGLE_POINTS, Machine
 from simverify.symbolic.draws.path import Decided
 
@@ -145,15 +145,15 @@ class Uniform(Draw):
         return max(range(len(weights)), key=weights.__getitem__)
 
 
-def on_grid(u: Any, machine: Machine, points: int) -> Any:
+def on_grid(u: Any, machine: Machine, points: int, form: Form = IDENTITY) -> Any:
     """Return a uniform as a draw from another grid than that of doubles, or of another type.
 
-    On replay ``u`` is a number, and so is the result.
+    ``form``: what it was meant to be. On replay ``u`` is a number, and so is the result.
     """
     if not isinstance(u, Uniform):
         return machine.op(min(int(u * points), points - 1))
     u.points = points
-    return Draw(u, IDENTITY, machine)
+    return Draw(u, form, machine)
 
 
 def exponential_of(u: Uniform) -> Any:

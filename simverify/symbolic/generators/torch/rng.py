@@ -12,34 +12,18 @@ import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
+from simverify.symbolic.draws.forms import IDENTITY
 from simverify.symbolic.draws.in_arrays.arrays import draw_array
-from simverify.symbolic.draws.machine import (
-    BRAIN,
-    BRAIN_POINTS,
-    DOUBLE,
-    DOUBLE_POINTS,
-    HALF,
-    HALF_POINTS,
-    SINGLE,
-    SINGLE_POINTS,
-)
 from simverify.symbolic.draws.scalars import Uniform, on_grid
 from simverify.symbolic.draws.several.sites import this_site
 from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.generators.sampler import integer_below
+from simverify.symbolic.generators.torch.grids import COARSE, grid_of
 from simverify.symbolic.generators.torch.ops import TorchOps
 from simverify.symbolic.generators.torch.shadow import Shadows
 from simverify.symbolic.generators.torch.state import Streams
 from simverify.symbolic.stand_ins.lift import LIFTED, Lift
 from simverify.symbolic.streams import Stream
-
-_GRIDS = {
-    torch.float64: (DOUBLE, DOUBLE_POINTS),
-    torch.float32: (SINGLE, SINGLE_POINTS),
-    torch.float16: (HALF, HALF_POINTS),
-    torch.bfloat16: (BRAIN, BRAIN_POINTS),
-}
-"""The grid that torch fills a tensor from, by its type."""
 
 REFUSED = {
     "gumbel_softmax",
@@ -131,14 +115,20 @@ class SymbolicTorch(TorchFunctionMode):
     def _stream(self, generator: Any, like: torch.Tensor) -> Stream:
         return self.streams.of(generator, like.device.type)
 
-    def _uniforms(self, generator: Any, like: torch.Tensor) -> Callable[[], Any]:
-        """Return what draws: multiples of the precision of the type."""
+    def _uniforms(
+        self, generator: Any, like: torch.Tensor, low: float = 0.0, high: float = 1.0
+    ) -> Callable[[], Any]:
+        """Return what draws: multiples of the precision of the type, between two bounds."""
         stream, dtype = self._stream(generator, like), like.dtype
         kind = ("rand", dtype) if like.device.type == "cpu" else ("rand", dtype, like.numel())
-        machine, points = _GRIDS[dtype]
-        if points < SINGLE_POINTS:
+        if dtype in COARSE:
             self.source.meet(dtype)
-        return lambda: on_grid(self.source.uniform(stream, kind), machine, points)
+        if (grid := grid_of(dtype, low, high)) is not None:
+            machine, points = grid
+            form = IDENTITY.affine(high - low, low)
+            return lambda: on_grid(self.source.uniform(stream, kind), machine, points, form)
+        draw = self._uniforms(generator, like)
+        return lambda: low + (high - low) * draw()
 
     def _rand(self, *size: Any, generator: Any = None, **kwargs: Any) -> torch.Tensor:
         kwargs.pop("out", None) is not None and self.source.refuse("torch.rand(out=)")
@@ -156,8 +146,10 @@ class SymbolicTorch(TorchFunctionMode):
     def _uniform_(self, tensor: torch.Tensor, *bounds: Any, **kw: Any) -> torch.Tensor:
         low = bounds[0] if bounds else kw.get("from", 0.0)
         high = bounds[1] if len(bounds) > 1 else kw.get("to", 1.0)
-        draw = self._uniforms(kw.get("generator"), tensor)
-        values = [low + (high - low) * draw() for _ in range(tensor.numel())]
+        # Bounds that torch refuses it refuses of nothing too.
+        torch.empty(0, dtype=tensor.dtype).uniform_(low, high)
+        draw = self._uniforms(kw.get("generator"), tensor, float(low), float(high))
+        values = [draw() for _ in range(tensor.numel())]
         return self._in_place(tensor, draw_array(values, tuple(tensor.shape)))
 
     def _exponential_(
