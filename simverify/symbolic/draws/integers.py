@@ -66,7 +66,11 @@ class Integers(Base):
         value, first, last = self.grid()
         runs = changes(value, first, last, MAX_CELLS)
         if runs is None:
-            self.refuse(f"a draw with more than {MAX_CELLS} values used one by one", TooManyValues)
+            self.refuse(
+                f"a random integer of more than {MAX_CELLS} values where a plain number is "
+                "needed, as an index or by compiled code",
+                TooManyValues,
+            )
         if len(runs) > max(FEW_CELLS, self.source.widest[0]):
             self.source.widest = len(runs), users_line()
         points = self.atom.points

@@ -9,6 +9,7 @@ import numpy as np
 
 from simverify.symbolic.draws.base import by_array
 from simverify.symbolic.draws.comparisons import Comparisons
+from simverify.symbolic.draws.mixed import Mixed, exclusive_or, remainder
 
 MANY = 2**31
 """Integers below a range this large are read as a continuous uniform (error 1 / range)."""
@@ -154,10 +155,15 @@ class Operators(Comparisons):
             if not (self.settles() and first < last):
                 if first < last:
                     if cells.has_many_cells():
-                        self.refuse("the remainder of a draw with many periods")
+                        return self._remainder(other)
                     first = int(cells.settle())
                 return self.map(lambda: self.form.affine(1.0, -x * first), operator.mod, other)
         return self.on_values(operator.mod, other, name=f"a remainder by {x}")
+
+    def _remainder(self, modulus: Any) -> Mixed:
+        whole = self.holds_integers() and isinstance(modulus, int | np.integer)
+        found = remainder(self, int(modulus)) if whole else None
+        return self.refuse("the remainder of a draw with many periods") if found is None else found
 
     def __rmod__(self, other: Any) -> Any:
         return self.on_values(_reversed(operator.mod), other, name="a remainder")
@@ -203,11 +209,23 @@ class Operators(Comparisons):
 
 
 def _bitwise(name: str, op: Op) -> None:
+    def mixed(self: Operators, other: Any) -> Any:
+        """Return what is a seed at most; None for few values, or where it is not known."""
+        whole = self.holds_integers() and isinstance(other, int | np.integer)
+        if not whole or self.settles():
+            return None
+        if name == "&" and other >= 0 and other & (other + 1) == 0:
+            # The lowest bits are a remainder.
+            return self % (int(other) + 1)
+        return exclusive_or(self, int(other)) if name == "^" else None
+
     def forward(self: Operators, other: Any) -> Any:
-        return self.on_values(op, other, name=name)
+        found = mixed(self, other)
+        return self.on_values(op, other, name=name) if found is None else found
 
     def backward(self: Operators, other: Any) -> Any:
-        return self.on_values(_reversed(op), other, name=name)
+        found = mixed(self, other)
+        return self.on_values(_reversed(op), other, name=name) if found is None else found
 
     setattr(Operators, f"__{op.__name__.strip('_')}__", forward)
     setattr(Operators, f"__r{op.__name__.strip('_')}__", backward)

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from simverify.symbolic.draws.in_arrays.arrays import holds_objects
+from simverify.symbolic.draws.mixed import Mixed
 from simverify.symbolic.draws.scalars import Draw, Uniform
 from simverify.symbolic.draws.several.winners import decided
 from simverify.symbolic.enumeration.source import Source
@@ -41,7 +42,7 @@ def seed_of(source: Source, value: Any, constant: Callable[[Any], Seed]) -> Seed
         if value is number or (type(value) is type(number) is int and value == number):
             return seed
     parts = _parts(value)
-    draws = [x for x in parts if isinstance(x, Draw)]
+    draws = [x for x in parts if type(x) is Mixed or isinstance(x, Draw)]
     if not draws:
         return constant(value)
     count = number_of_seeds(source, draws)
@@ -53,11 +54,14 @@ def seed_of(source: Source, value: Any, constant: Callable[[Any], Seed]) -> Seed
     return Seed(("drawn", *map(_name_of, parts)))
 
 
-def number_of_seeds(source: Source, draws: list[Draw]) -> int:
+def number_of_seeds(source: Source, draws: list[Draw | Mixed]) -> int:
     """Return how many different values the draws have together."""
     counts: dict[int, int] = {}
     for draw in draws:
         atom = draw.atom
+        if type(draw) is Mixed:
+            counts[id(atom)] = max(draw.values, counts.get(id(atom), 1))
+            continue
         known = source.sequences.values.get(id(atom), 2**_BITS_OF_A_UNIFORM)
         if isinstance(atom, Uniform):
             known = math.ceil(known * (atom.high - atom.low))
@@ -83,6 +87,8 @@ def _parts(value: Any) -> list[Any]:
 
 
 def _name_of(part: Any) -> Hashable:
+    if type(part) is Mixed:
+        return part.name
     return (id(part.atom), part.form) if isinstance(part, Draw) else repr(part)
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from simverify.symbolic.draws.in_arrays.arrays import DrawArray, draw_array, is_symbolic
 from simverify.symbolic.draws.in_arrays.ufuncs import OF_ONE
+from simverify.symbolic.draws.mixed import Mixed
 from simverify.symbolic.draws.scalars import Draw
 from simverify.symbolic.whose import namespaces
 
@@ -147,6 +148,8 @@ class _LikeInt(type):
     def __call__(cls, x: Any = 0, *base: Any) -> Any:
         if isinstance(x, Draw):
             return x.whole()
+        if type(x) is Mixed:
+            return x
         item = None if isinstance(x, np.ndarray) else getattr(x, "item", None)
         if item is not None and isinstance(value := item(), Draw):
             return value.whole()

@@ -56,6 +56,9 @@ INDEPENDENT = {
     "system": lambda rng: (first(None), G(PCG64()).random()),
     "other seeds": lambda rng: (first(seed64(rng)), first(seed64(rng))),
     "drawn seed": lambda rng: (lambda s: (first(s), first(s + 1)))(int(seed64(rng))),
+    "mixed seeds": lambda rng: (lambda s: (
+        first(s * 1_000_003 % 2**62), first((s * 1_000_003 + 1) % 2**62)
+    ))(int(seed64(rng))),
     "drawn list": lambda rng: (lambda s: (first([s, 0]), first([s, 1])))(seed64(rng)),
     "drawn words": lambda rng: (
         first(rng.integers(2**32, size=4, dtype=np.uint32)),
@@ -88,6 +91,9 @@ INDEPENDENT = {
 }  # fmt: skip
 
 SAME = {
+    "mixed seed": lambda rng: (lambda s: (
+        first((s * 1_000_003 + 1) % 2**62), first((s * 1_000_003 + 1) & (2**62 - 1))
+    ))(int(seed64(rng))),
     "state": lambda rng: again(rng, lambda r: r.bit_generator.state, put_bits),
     "state of bits": lambda rng: again(rng, lambda r: dict(r.bit_generator.state), put_bits),
     "state copied": lambda rng: again(
@@ -173,13 +179,17 @@ CONSTANT_STATE = default_rng(5).bit_generator.state
 LEGACY_STATE = np.random.RandomState(5).get_state()
 
 REFUSED = {
+    "few mixed seeds": (
+        lambda rng: (first(int(seed64(rng)) * 6 % 2**32), 0.2), "2**31 drawn numbers"
+    ),
     "few seeds": (lambda rng: (first(rng.integers(2**31)), 0.2), "2**31 drawn numbers"),
     # Forking on each value is tried last, and is no reason.
     "few seeds, as an int": (
         lambda rng: (first(int(rng.integers(2**31)) + 1), 0.2), "2**31 drawn numbers"
     ),
     "few values, then many": (
-        lambda rng: (int(rng.integers(100)) & 1, [0, 1][int(rng.integers(2**31))]), "one by one"
+        lambda rng: (int(rng.integers(100)) & 1, [0, 1][int(rng.integers(2**31))]),
+        "where a plain number is needed",
     ),
     "legacy": (lambda rng: (np.random.RandomState(rng.integers(2**32)).rand(), 0.2), "2**32"),
     "inside of a state": (

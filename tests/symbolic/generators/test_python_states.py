@@ -62,6 +62,7 @@ SAME = {
     "deepcopied": lambda: (copy.deepcopy(OWN).random(), OWN.random()),
     "pickled": lambda: (pickle.loads(pickle.dumps(OWN)).random(), OWN.random()),
     "drawn seed": lambda: (lambda s: (Random(s).random(), seeded(s)))(bits64()),
+    "mixed seed": lambda: (lambda s: (Random(s ^ 5).random(), seeded(s ^ 5)))(bits64()),
     "handed over": lambda: (
         lambda r: (OWN.setstate(r.getstate()), OWN.random(), r.random())[1:]
     )(Random()),
