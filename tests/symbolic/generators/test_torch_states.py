@@ -102,6 +102,9 @@ INDEPENDENT = {
 
 SAME = {
     "in a container": lambda: again(HELD["a"].get_state, HELD["a"].set_state, HELD["a"]),
+    "mixed seed": lambda: (
+        lambda s: (made((7 + s * 1_000_003) % 2**63), made((s * 1_000_003 + 7) % 2**63))
+    )(drawn()),
     "across threads": lambda: (lambda s: (in_a_thread(lambda: made(s)), made(s)))(drawn()),
     "state": lambda: again(torch.get_rng_state, torch.set_rng_state),
     "torch.random": lambda: again(torch.random.get_rng_state, torch.random.set_rng_state),
