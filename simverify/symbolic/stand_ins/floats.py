@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simverify.symbolic.draws.in_arrays.arrays import DrawArray, draw_array, is_symbolic
-from simverify.symbolic.draws.in_arrays.ufuncs import OF_ONE
+from simverify.symbolic.draws.in_arrays.ufuncs import OF_ONE, UFUNCS
 from simverify.symbolic.draws.mixed import Mixed
 from simverify.symbolic.draws.scalars import Draw
 from simverify.symbolic.whose import namespaces
@@ -45,9 +45,8 @@ def swap_functions(
     swap(math, "fsum", _fsum)
     # From Python 3.12 on Fraction asks the draw itself.
     patches.append((Fraction, "__new__", staticmethod(_fraction)))
-    swap(math, "isnan", _constant_of_draw(math.isnan, answer=False))
-    swap(math, "isinf", _constant_of_draw(math.isinf, answer=False))
-    swap(math, "isfinite", _constant_of_draw(math.isfinite, answer=True))
+    for name in ("isnan", "isinf", "isfinite"):
+        swap(math, name, _as_numpy_says(UFUNCS[getattr(np, name)], getattr(math, name)))
 
 
 def _of_draw_or_number(ufunc: Any, original: Any) -> Callable[..., Any]:
@@ -92,8 +91,8 @@ def _fsum(terms: Iterable[Any]) -> Any:
     return sum(terms, 0.0) if any(isinstance(x, Draw) for x in terms) else _real_fsum(terms)
 
 
-def _constant_of_draw(original: Any, *, answer: bool) -> Callable[[Any], Any]:
-    return lambda x: answer if isinstance(x, Draw) else original(x)
+def _as_numpy_says(rule: Any, original: Any) -> Callable[[Any], Any]:
+    return lambda x: bool(rule(x)) if isinstance(x, Draw) else original(x)
 
 
 class _LikeFloat(type):

@@ -39,6 +39,7 @@ INFINITE = {
     "log of integers": (lambda rng: np.isinf(np.log(rng.integers(0, 100, size=1)))[0], 1 / 100),
     "log of a floor": (lambda rng: np.isinf(np.log(np.floor(rng.random() * 40))), 1 / 40),
     "not finite": (lambda rng: not np.isfinite(1 / np.float64(rng.integers(0, 100))), 1 / 100),
+    "math": (lambda rng: math.isinf(1 / np.float64(rng.integers(0, 100))), 1 / 100),
     "torch, float16": (
         lambda rng: torch.isinf(torch.log(torch.rand(1, dtype=torch.half)))[0].item(),
         1 / 4096,

@@ -56,7 +56,8 @@ class Comparison:
     deviation. ``emitted``: the law itself, float64 (V,) * length or a tree. ``place`` is
     None where no position deviates by more than ``tolerance``, by default that of ``dtype``,
     the coarsest precision that met a draw. ``broken``: the first drafted block on which the
-    code broke its contract, if it did.
+    code broke its contract, if it did. ``excess``: by how much the likeliest of what is too likely
+    is so, over sequences of full length.
     """
 
     max_abs_deviation: float
@@ -73,6 +74,7 @@ class Comparison:
     emitted: Row | Tree
     dtype: str
     broken: Tokens | None = None
+    excess: float = 0.0
 
 
 RARE = 1e-6
@@ -133,8 +135,12 @@ def coarsest(dtypes: set[str]) -> str:
 
 
 def deviation(comparison: Comparison) -> float:
-    """Largest deviation less what may lie in branches that were not run."""
-    return comparison.max_abs_deviation - 2 * comparison.pruned - comparison.lost
+    """Largest deviation less what may lie in branches that were not run.
+
+    Calls that were lost may have had what is missing; they explain nothing of what is too much.
+    """
+    missing = comparison.max_abs_deviation - 2 * comparison.pruned - comparison.lost
+    return max(missing, comparison.excess - comparison.pruned)
 
 
 def hold(compare: Callable[[Lift | None], Comparison], tolerance: float | None) -> Held:

@@ -20,7 +20,7 @@ from simverify.auditing.exact.judging.comparison import (
     impossible_mass,
     with_impossible,
 )
-from simverify.auditing.exact.judging.tree import Tree, gaps_by_position, target_tree
+from simverify.auditing.exact.judging.tree import Tree, excess, gaps_by_position, target_tree
 from simverify.symbolic import Enumeration, ExactLaw, Finding
 from simverify.symbolic.enumeration.endings import Tokens
 from simverify.symbolic.enumeration.paths import TooManyPaths
@@ -160,6 +160,7 @@ def compare_tokens(
         findings=law.findings,
         emitted=emitted,
         dtype=coarsest(set(law.dtypes)),
+        excess=excess(emitted, target_tree(row)),
     )
     mass = impossible_mass(law.probabilities, row) if bound > RARE else 0.0
     return with_impossible(found, mass, bound)
@@ -232,6 +233,7 @@ def _comparison(
         dtype=_dtype(laws),
         findings=tuple(findings.values()),
         emitted=emitted,
+        excess=max(0.0, float((emitted - due).max())),
     )
 
 

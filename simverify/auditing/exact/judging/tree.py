@@ -128,6 +128,11 @@ def gaps_by_position(one: Tree, other: Tree) -> tuple[list[float], Cell]:
     return tvs or [0.0], worst
 
 
+def excess(one: Tree, other: Tree) -> float:
+    """Return by how much the first law is above the second, in the last cell where it is most."""
+    return max(0.0, max(cell.one - cell.other for cell, last in cells(one, other) if last))
+
+
 def probability(law: Row | Tree, tokens: Tokens) -> float:
     """Probability that a sequence begins with ``tokens``; ``law`` may be an array (V,) * length."""
     return law.mass(tokens) if isinstance(law, Tree) else float(law[tokens].sum())
