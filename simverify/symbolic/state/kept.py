@@ -6,6 +6,7 @@ that every thing in it that can be changed in place is only looked at, because i
 changes: if all of them hold what they held, so does the whole.
 """
 
+import array
 import collections
 import functools
 import inspect
@@ -81,11 +82,13 @@ def _look(x: Any) -> Callable[[], Any] | None:
     if kind is Names:
         return x.values  # type: ignore[no-any-return]
     if isinstance(x, dict):
-        return lambda: [*dict.keys(x), *dict.values(x)]
+        return lambda: [*dict.keys(x), *dict.values(x), getattr(x, "default_factory", None)]
     if isinstance(x, list | set | frozenset | collections.deque):
         return lambda: list(x)
     if isinstance(x, np.ndarray):
-        return x.tobytes if not x.dtype.hasobject else lambda: list(x.flat)
+        if x.dtype.hasobject:
+            return lambda: [*x.flat, *x.shape]
+        return lambda: (x.shape, x.strides, x.tobytes())
     if kind is types.FunctionType:
         return partial(_held_by, x, ("__code__", "__defaults__", "__kwdefaults__"))
     if kind is types.CellType:
@@ -93,6 +96,10 @@ def _look(x: Any) -> Callable[[], Any] | None:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(x, torch.Tensor):
         return lambda: Reader().image(x)
+    if kind is array.array:
+        return x.tobytes
+    if isinstance(x, BaseException):
+        return lambda: list(x.args)
     if hasattr(x, "cache_info"):
         return lambda: x.cache_info()
     slots = [

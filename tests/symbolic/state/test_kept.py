@@ -1,0 +1,110 @@
+"""What outlives a call and was changed in place is seen, whatever it is kept in."""
+
+import array
+import collections
+import types
+
+import numpy as np
+import pytest
+
+from simverify.auditing.exact.instances.made import battery
+from simverify.auditing.exact.tier import examine
+from simverify.auditing.subject import Subject
+from simverify.symbolic.state.kept import Kept
+
+
+class Slotted:
+    __slots__ = ("value",)
+
+    def __init__(self):
+        self.value = 0
+
+
+class Noted(int):
+    """An integer that can be written on."""
+
+
+class Listed(list):
+    """A list that can be written on."""
+
+
+class Told(Exception):
+    """An exception of the code's own."""
+
+
+def function():
+    """Can be written on too."""
+
+
+HOLDERS = {
+    "list": (lambda: [0], "x[0] = 1"),
+    "nested": (lambda: [[0]], "x[0][0] = 1"),
+    "dict": (lambda: {0: 0}, "x[0] = 1"),
+    "order of a dict": (lambda: {0: 0, 1: 1}, "x[0] = x.pop(0)"),
+    "set": (set, "x.add(1)"),
+    "deque": (lambda: collections.deque([0]), "x[0] = 1"),
+    "counter": (collections.Counter, "x[0] += 1"),
+    "what a dict lacks": (lambda: collections.defaultdict(int), "x.default_factory = list"),
+    "array": (lambda: array.array("i", [0]), "x[0] = 1"),
+    "longer array": (lambda: array.array("i", [0]), "x.append(0)"),
+    "numbers": (lambda: np.zeros(2), "x[1] = 1"),
+    "shape": (lambda: np.zeros(4), "x.shape = 2, 2"),
+    "objects": (lambda: np.array([0, [0]], dtype=object), "x[1][0] = 1"),
+    "records": (lambda: np.zeros(2, dtype=[("a", "i4")]), "x['a'][0] = 1"),
+    "namespace": (lambda: types.SimpleNamespace(value=0), "x.value = 1"),
+    "slots": (Slotted, "x.value = 1"),
+    "attribute of a number": (lambda: Noted(3), "x.value = 1"),
+    "attribute of a list": (lambda: Listed([0]), "x.value = 1"),
+    "attribute of a function": (lambda: types.FunctionType(function.__code__, {}), "x.value = 1"),
+    "exception": (lambda: Told(0), "x.args = (1,)"),
+}
+
+
+@pytest.mark.parametrize("name", HOLDERS)
+def test_a_change_in_place_is_seen(name):
+    make, change = HOLDERS[name]
+    x = make()
+
+    def rule():
+        return x
+
+    kept = Kept(rule, None)
+    assert kept.reason == ""
+    before = kept.image()
+    assert kept.image() == before
+    exec(change, {"x": x})
+    assert kept.image() != before
+
+
+LAST = array.array("i", [0])
+
+
+class PaysLater:
+    """After one rejection in three, all of the next call's drafts are accepted."""
+
+    def reset(self):
+        LAST[0] = 0
+
+    def step(self, prefix, target, draft, gamma, rng):
+        x, p, q = [], [target(prefix)], []
+        for _ in range(gamma):
+            q.append(draft((*prefix, *x)))
+            x.append(int(rng.choice(len(q[-1]), p=q[-1])))
+            p.append(target((*prefix, *x)))
+        all_in, LAST[0] = LAST[0], 0
+        for i, y in enumerate(x):
+            if not all_in and rng.random() * q[i][y] >= p[i][y]:
+                rest = np.maximum(p[i] - q[i], 0)
+                rest = rest if rest.sum() else p[i]
+                z = int(rng.choice(len(rest), p=rest / rest.sum()))
+                LAST[0] = i == 2 and z == 2
+                return [*x[:i], z]
+        return [*x, int(rng.choice(len(p[-1]), p=p[-1]))]
+
+
+def test_a_debt_in_an_array_is_paid():
+    models = [m for m in battery(3, 3) if m.name == "one-hot target, V=3, gamma=3"]
+    tier = examine(Subject("late", PaysLater, "step"), "step", models, tolerance=None,
+                   searching=False)  # fmt: skip
+    assert tier.failure is not None
+    assert tier.failure.deviates
