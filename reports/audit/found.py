@@ -90,7 +90,7 @@ def place_words(place: Localisation | None) -> str:
 
 
 def resemblance(run: AuditRun) -> str:
-    """Return which catalogued faults the law found is, or is nearer to than to the target's."""
+    """Return which catalogued faults the law found is, or is far nearer to than to the target's."""
     found = run.counterexample
     if found is None or not run.diagnosis:
         return ""
@@ -102,7 +102,11 @@ def resemblance(run: AuditRun) -> str:
     far = f"the two laws differ by TV {nearest.distance:.3g}, there or on a richer instance"
     if nearest.distance < found.tv / 10:
         return f"It looks like the fault {fault} (simverify faults): {far}."
-    return f"It looks like none of the catalogued faults. The nearest is {fault}: {far}."
+    unknown = "It looks like none of the catalogued faults."
+    if nearest.distance > found.tv / 2:
+        # As far from it as from the target, or nearly: its name would lead nowhere.
+        return unknown
+    return f"{unknown} The nearest is {fault}: {far}."
 
 
 def stopped_words(run: AuditRun) -> str:

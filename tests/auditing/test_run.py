@@ -177,6 +177,27 @@ def test_code_that_drafts_itself_has_a_breach_without_a_draft():
     assert all("returned token 7, vocabulary 0..1" in text for text in texts)
 
 
+class Full:
+    """A token a call, and none at the third, when more are out than the block is long."""
+
+    def reset(self):
+        self.calls = 0
+
+    def step(self, prefix, target, draft, gamma, rng):
+        self.calls += 1
+        if self.calls == 3:
+            raise ValueError("full")
+        return [int(rng.choice(2, p=target(prefix)))]
+
+
+def test_a_call_that_breaks_late_in_a_generation_is_shown_with_what_came_before():
+    result = run(Full, "step", AuditSettings(gamma=1, vocab_size=2))
+    assert "raised ValueError: full" in result.breach.message
+    texts = replay_breach(Full, "step", result.breach)
+    assert texts
+    assert all(" in the call after the tokens " in text for text in texts)
+
+
 def test_a_failure_of_a_probe_alone_says_what_failed():
     right = run(token, settings=AuditSettings(gamma=1, vocab_size=2))
     probe = Probe(name="output", outcome="violation", message="did not return")

@@ -9,6 +9,7 @@ from functools import lru_cache
 from simverify import results
 from simverify.arrays import Row
 from simverify.auditing.exact.generations.generation import until
+from simverify.auditing.exact.generations.laws import followed_length
 from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.judging.examiner import Judged, output_length
 from simverify.auditing.exact.judging.rows import FailingRows
@@ -61,6 +62,8 @@ def breach(judged: Judged, contract: Contract) -> results.Breach | None:
     comparison, model = judged.comparison, judged.model
     message = next(f.message for f in comparison.findings if f.severity == "violation")
     length = output_length(model, contract)
+    if contract == "step":
+        length = followed_length(model.vocab_size, model.gamma, model.earlier_calls, length)
     return results.Breach(
         instance=model.document(_depth(model, length, contract)),
         draft_tokens=comparison.broken,

@@ -1,6 +1,7 @@
 """The paths on which a call broke its contract, run again and shown draw by draw."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,34 @@ from simverify.symbolic.enumeration.recorder import Leaf, Recorder
 def replay_breach(rule: Rule, contract: Contract, found: Breach) -> tuple[str, ...]:
     """Return a text for each path on which ``rule`` breaks its contract again, heaviest first.
 
-    Raises ``CannotEnumerate``, ``TooManyPaths`` or ``OutOfTime`` as the exact tier does.
+    Of a rule that drafts itself, in the shortest generation in which it does. Raises
+    ``CannotEnumerate``, ``TooManyPaths`` or ``OutOfTime`` as the exact tier does.
     """
+    broken: list[Leaf] = []
+    for length in _lengths(contract, found):
+        broken = broken or _broken(rule, contract, found, length)
+    return tuple(
+        "\n".join([*_head(found), f"path {i} of {len(broken)} that break it:", *_path(leaf)]) + "\n"
+        for i, leaf in enumerate(broken)
+    )
+
+
+def _lengths(contract: Contract, found: Breach) -> list[int]:
+    """Return how many tokens are generated, at first and then."""
+    gamma = found.instance.gamma
+    if contract == "verify":
+        return [gamma + 1]
+    # The last call asks for the rows after gamma drafts more.
+    deepest = max(len(prefix.split(",")) for prefix in found.instance.target_probs)
+    recorded = max(deepest - gamma + 1, 1)
+    return sorted({min(gamma + 1, recorded), recorded})
+
+
+def _broken(rule: Rule, contract: Contract, found: Breach, length: int) -> list[Leaf]:
     enumeration = Enumeration(rule, seed_once=contract == "step")
     source = Recorder(enumeration.source.prune, seed_once=contract == "step")
     enumeration.source = source
-    one = _block(rule, found) if contract == "verify" else _generation(rule, found)
+    one = _block(rule, found) if contract == "verify" else _generation(rule, found, length)
 
     def call() -> Tokens:
         source.handing(enumeration.rng)
@@ -38,11 +61,7 @@ def replay_breach(rule: Rule, contract: Contract, found: Breach) -> tuple[str, .
     with enumeration:
         enumeration.run(call, max_paths=MAX_PATHS, seconds=SECONDS)
     broken = [leaf for leaf in source.take() if leaf.broke]
-    broken.sort(key=lambda leaf: -leaf.weight)
-    return tuple(
-        "\n".join([*_head(found), f"path {i} of {len(broken)} that break it:", *_path(leaf)]) + "\n"
-        for i, leaf in enumerate(broken)
-    )
+    return sorted(broken, key=lambda leaf: -leaf.weight)
 
 
 def _block(rule: Rule, found: Breach) -> Callable[[Any], Outcome]:
@@ -54,24 +73,36 @@ def _block(rule: Rule, found: Breach) -> Callable[[Any], Outcome]:
     return lambda rng: call(case, rng, drafted)
 
 
-def _generation(rule: Rule, found: Breach) -> Callable[[Any], Outcome]:
+def _generation(rule: Rule, found: Breach, length: int) -> Callable[[Any], Outcome]:
     model, gamma = InstanceRows(found.instance), found.instance.gamma
+    before: Tokens = ()
 
     def run(rng: Any) -> tuple[Tokens, str]:
+        nonlocal before
+        before = ()
         step, reset = built(rule)
 
         def more(emitted: Tokens) -> Tokens:
+            nonlocal before
+            before = emitted
             new = read(step(emitted, model.target, model.draft, gamma, rng))
             check_ids(new, model.vocab_size)
             return new
 
         tokens = decode(
-            more, reset, length=gamma + 1, prefix=model.prompt,
+            more, reset, length=length, prefix=model.prompt,
             eos=model.eos, earlier_calls=model.earlier_calls,
         )  # fmt: skip
         return tokens, ""
 
-    return lambda rng: attempt(lambda: run(rng))
+    def one(rng: Any) -> Outcome:
+        outcome = attempt(lambda: run(rng))
+        if outcome.tokens is not None or not before:
+            return outcome
+        place = f"in the call after the tokens {', '.join(map(str, before))}"
+        return replace(outcome, fault=f"{outcome.fault}, {place}")
+
+    return one
 
 
 def _broke(outcome: Outcome) -> str:

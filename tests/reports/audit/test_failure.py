@@ -93,7 +93,8 @@ def test_what_comes_before_and_ends_a_generation_is_said():
     [
         (0.0, "Its law there is that of the fault reused-uniform"),
         (1e-3, "looks like the fault reused-uniform (simverify faults): the two laws differ by TV"),
-        (0.16, "The nearest is reused-uniform: the two laws differ by TV 0.16, there or on a"),
+        (0.05, "The nearest is reused-uniform: the two laws differ by TV 0.05, there or on a"),
+        (0.16, "none of the catalogued faults. To reproduce:"),
     ],
 )
 def test_a_fault_is_named_by_how_near_it_is(distance, said):

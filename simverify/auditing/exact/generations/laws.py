@@ -72,7 +72,13 @@ def _plain(
 
 def _is_tiny(generation: Generation) -> bool:
     vocab = len(generation.target(generation.prompt))
-    return vocab == 2 and generation.gamma == 1 and not generation.earlier_calls
+    return followed_length(vocab, generation.gamma, generation.earlier_calls, 0) > 0
+
+
+def followed_length(vocab_size: int, gamma: int, earlier_calls: int, length: int) -> int:
+    """Return to how many tokens a generation may be followed for its law of ``length`` tokens."""
+    tiny = vocab_size == 2 and gamma == 1 and not earlier_calls
+    return max(length, _CHECKED_LENGTH) if tiny else length
 
 
 def _check_plainly(
