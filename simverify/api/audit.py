@@ -1,13 +1,12 @@
 """``simverify.audit``: any verifier on trial, named or handed over."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
 from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
-from simverify.api.real import RealModels
+from simverify.api.options import AuditOptions
 from simverify.api.subjects import subject_of
 from simverify.api.ways import Way, called_from_python, chosen_way
 from simverify.auditing.process.supervised import Conduct, supervised_audit
@@ -18,59 +17,6 @@ Say = Callable[[str], None]
 
 _COARSER = (0.02, 0.03, 0.05)
 """What slow code is sampled for, in place of a deviation that nobody asked for by name."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class AuditOptions:
-    """Options of an audit of code, named as on the command line; None: not given."""
-
-    contract: Literal["verify", "step"] | None = None
-    gamma: int | None = None
-    vocab: int | None = None
-    strict_probes: bool = False
-    strict_coverage: bool = False
-    batch: int | None = None
-    eos: int | None = None
-    trace: Path | None = None
-    engine_path: Path | None = None
-    tolerance: float | None = None
-    max_paths: int | None = None
-    max_samples: int | None = None
-    seconds: float | None = None
-    alpha: float = 1e-6
-    detect: float | None = None
-    seed: int = 0
-    real: RealModels = field(default_factory=RealModels)
-
-    def given(self) -> dict[str, Any]:
-        """Return every option by its name, those of real models among them."""
-        every = asdict(self)
-        real: dict[str, Any] = every.pop("real")
-        return every | real
-
-    def settings(self, way: Way) -> AuditSettings:
-        """Return the settings of an audit of that way; raises ``UsageError`` out of range."""
-        wide = {"gamma": self.gamma, "vocab_size": self.vocab}
-        chosen: dict[str, Any] = {
-            "max_paths": self.max_paths,
-            "max_samples": self.max_samples,
-            "seconds": self.seconds,
-            **(wide if way in ("small", "self-test") else {}),
-        }
-        detect = 0.04 if way in ("trace", "live") else 0.01
-        return AuditSettings(
-            **{name: value for name, value in chosen.items() if value is not None},
-            engine_path=None if self.engine_path is None else str(self.engine_path),
-            tolerance=self.tolerance,
-            alpha=self.alpha,
-            detect=detect if self.detect is None else self.detect,
-            coarser=_COARSER if self.detect is None and way == "small" else (),
-            seed=self.seed,
-            strict_probes=self.strict_probes,
-            strict_coverage=self.strict_coverage,
-            batch=self.batch,
-            eos=self.eos,
-        )
 
 
 def audit(
@@ -166,14 +112,11 @@ def audit(
         seed=seed,
         engine_path=None if engine_path is None else Path(engine_path),
         trace=None if trace is None else Path(trace),
-        real=RealModels(
-            target=target, draft=draft, prompts=None if prompts is None else Path(prompts),
-            tokens=tokens, temperature=temperature, top_k=top_k, top_p=top_p, device=device,
-            dtype=dtype, threads=threads,
-        ),
+        target=target, draft=draft, prompts=None if prompts is None else Path(prompts),
+        tokens=tokens, temperature=temperature, top_k=top_k, top_p=top_p, device=device,
+        dtype=dtype, threads=threads,
     )  # fmt: skip
     with called_from_python():
-        chosen_way(options.given() | {"spec": rule})
         return run_audit(rule, options, progress=progress)
 
 
@@ -188,8 +131,8 @@ def run_audit(
 
     ``reproduce``: the command that shows a failure again; by default the audit itself.
     """
-    way = chosen_way(options.given() | {"spec": rule})
-    settings = options.settings(way)
+    way = chosen_way(rule, options)
+    settings = _settings(options, way)
     name, load = subject_of(rule, settings.engine_path, seconds=settings.seconds)
     conduct: Conduct | None = None
     if options.trace is not None:
@@ -233,14 +176,14 @@ def self_test_of(options: AuditOptions, *, progress: Say | None = None) -> SelfT
     """As :func:`self_test`, with any settings of an audit."""
     from simverify.auditing.self_test import self_test as run
 
-    return run(options.settings("self-test"), progress=progress)
+    return run(_settings(options, "self-test"), progress=progress)
 
 
 def _live(options: AuditOptions) -> Any:
     """Return the pair of real models that the options name, and how code decodes on it."""
     from simverify.auditing.real.live import Live
 
-    real = options.real
+    real = options.real()
     real.complete()
     own: dict[str, Any] = {
         "gamma": options.gamma,
@@ -257,4 +200,29 @@ def _live(options: AuditOptions) -> Any:
         prompts=real.prompts,
         sampling=real.sampling(),
         **{name: value for name, value in own.items() if value is not None},
+    )
+
+
+def _settings(options: AuditOptions, way: Way) -> AuditSettings:
+    """Return the settings of an audit of that way; raises ``UsageError`` out of range."""
+    wide = {"gamma": options.gamma, "vocab_size": options.vocab}
+    chosen: dict[str, Any] = {
+        "max_paths": options.max_paths,
+        "max_samples": options.max_samples,
+        "seconds": options.seconds,
+        **(wide if way in ("small", "self-test") else {}),
+    }
+    detect = 0.04 if way in ("trace", "live") else 0.01
+    return AuditSettings(
+        **{name: value for name, value in chosen.items() if value is not None},
+        engine_path=None if options.engine_path is None else str(options.engine_path),
+        tolerance=options.tolerance,
+        alpha=options.alpha,
+        detect=detect if options.detect is None else options.detect,
+        coarser=_COARSER if options.detect is None and way == "small" else (),
+        seed=options.seed,
+        strict_probes=options.strict_probes,
+        strict_coverage=options.strict_coverage,
+        batch=options.batch,
+        eos=options.eos,
     )

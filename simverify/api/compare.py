@@ -6,6 +6,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
+from simverify.api.options import NO_GAMMA, CompareOptions
 from simverify.api.real import BUNDLED, RealModels
 from simverify.api.ways import called_from_python, refuse
 from simverify.errors import OptionError
@@ -92,84 +93,81 @@ def compare(
         Unknown names, names given twice, bad files, values out of range, options that are not
         for these models.
     """
-    real = RealModels(
-        target=target, draft=draft, prompts=None if prompts is None else Path(prompts),
-        tokens=tokens, temperature=temperature, top_k=top_k, top_p=top_p, device=device,
-        dtype=dtype, threads=threads,
+    options = CompareOptions(
+        gamma=gamma, blocks=blocks, calls=calls, eos=eos, cost_ratio=cost_ratio,
+        draft_distance=draft_distance, temperature=temperature, target=target, draft=draft,
+        prompts=None if prompts is None else Path(prompts), tokens=tokens, lanes=lanes, top_k=top_k,
+        top_p=top_p, device=device, dtype=dtype, trace=None if trace is None else Path(trace),
+        alpha=alpha, detect=detect, seed=seed, threads=threads,
     )  # fmt: skip
-    shared = {"cost_ratio": cost_ratio, "alpha": alpha, "progress": progress}
-    simulated = {
-        "blocks": blocks, "calls": calls or None, "eos": eos, "draft_distance": draft_distance,
-    }  # fmt: skip
     with called_from_python():
-        return run_comparison(
-            models, verifiers, real, gamma=gamma, lanes=lanes, detect=detect, seed=seed,
-            trace=None if trace is None else Path(trace), simulated=simulated, shared=shared,
-        )  # fmt: skip
+        return run_comparison(models, verifiers, options, progress=progress)
 
 
 def run_comparison(
     models: Sequence[str | Model],
     verifiers: Sequence[str] | None,
-    real: RealModels,
+    options: CompareOptions,
     *,
-    gamma: int | None,
-    lanes: int | None,
-    detect: float | None,
-    seed: int | None,
-    trace: Path | None,
-    simulated: dict[str, Any],
-    shared: dict[str, Any],
+    progress: Say | None,
 ) -> CompareRun:
-    """Compare in the way that the options ask for; those of another way are refused.
-
-    ``simulated``: options of simulated models, None: not given; ``shared``: of all ways.
-    """
-    options = {
+    """Compare in the way that the options ask for; those of another way are refused."""
+    simulated: dict[str, Any] = {
+        "blocks": options.blocks,
+        "calls": options.calls or None,
+        "eos": options.eos,
+        "draft_distance": options.draft_distance,
+    }
+    real = options.real()
+    of_pairs = {
         name: value
         for name, value in vars(real).items()
         if name not in ("temperature", "threads")
-    } | {"lanes": lanes}  # fmt: skip
-    if trace is not None:
-        own = options | simulated | {"temperature": real.temperature}
+    } | {"lanes": options.lanes}  # fmt: skip
+    shared: dict[str, Any] = {
+        "cost_ratio": options.cost_ratio,
+        "alpha": options.alpha,
+        "seed": options.seed,
+        "progress": progress,
+    }
+    if options.trace is not None:
+        own = of_pairs | simulated | {"temperature": real.temperature}
         refuse(own, "{option} is not for a trace, which has its own")
-        return _of_trace(trace, verifiers, detect, shared | {"gamma": gamma, "seed": seed})
-    if gamma is None:
-        raise OptionError("{gamma} requires an argument: the draft length, such as {gamma} 8")
-    shared = shared | {"gamma": gamma, "seed": seed or 0}
+        return _of_trace(options.trace, verifiers, options, shared)
+    if options.gamma is None:
+        raise OptionError(NO_GAMMA)
+    shared |= {"gamma": options.gamma, "seed": options.seed or 0}
     named = len(models) == 1 and isinstance(models[0], str) and models[0] in REAL
     if real.target is None and real.draft is None and not named:
         refuse(
-            options,
+            of_pairs,
             "{option} is not for simulated ones: name {target} and {draft}, or {models} tiny-llama",
         )
-        return _simulated(models, verifiers, real, detect, simulated, shared)
+        return _simulated(models, verifiers, options, shared)
     refuse(simulated, "{option} is not for real models")
     if real.target is None and real.draft is None:
         real = replace(real, target=BUNDLED, draft=str(models[0]))
-    return _of_pair(real, verifiers or REAL_VERIFIERS, lanes, detect, shared)
+    return _of_pair(real, verifiers or REAL_VERIFIERS, options, shared)
 
 
 def _simulated(
     models: Sequence[str | Model],
     verifiers: Sequence[str] | None,
-    real: RealModels,
-    detect: float | None,
-    simulated: dict[str, Any],
+    options: CompareOptions,
     shared: dict[str, Any],
 ) -> CompareRun:
     from simverify.comparing.comparison import compare as compare_models
 
-    distance = simulated["draft_distance"]
+    distance, temperature = options.draft_distance, options.temperature
     return compare_models(
         models,
         DEFAULT_VERIFIERS if verifiers is None else verifiers,
-        blocks=simulated["blocks"],
-        calls=simulated["calls"] or 0,
-        eos=simulated["eos"],
-        threads=real.threads,
-        detect=DETECT if detect is None else detect,
-        temperature=1.0 if real.temperature is None else real.temperature,
+        blocks=options.blocks,
+        calls=options.calls,
+        eos=options.eos,
+        threads=options.threads,
+        detect=DETECT if options.detect is None else options.detect,
+        temperature=1.0 if temperature is None else temperature,
         distance=DEFAULT_DISTANCE if distance is None else distance,
         **shared,
     )
@@ -178,8 +176,7 @@ def _simulated(
 def _of_pair(
     real: RealModels,
     verifiers: Sequence[str],
-    lanes: int | None,
-    detect: float | None,
+    options: CompareOptions,
     shared: dict[str, Any],
 ) -> CompareRun:
     for name in ("target", "draft"):
@@ -196,15 +193,18 @@ def _of_pair(
         texts,
         verifiers,
         tokens=real.tokens,
-        detect=FOR_PAIRS if detect is None else detect,
-        lanes=LANES if lanes is None else lanes,
+        detect=FOR_PAIRS if options.detect is None else options.detect,
+        lanes=LANES if options.lanes is None else options.lanes,
         prompts_file=None if real.prompts is None else str(real.prompts),
         **shared,
     )
 
 
 def _of_trace(
-    folder: Path, verifiers: Sequence[str] | None, detect: float | None, shared: dict[str, Any]
+    folder: Path,
+    verifiers: Sequence[str] | None,
+    options: CompareOptions,
+    shared: dict[str, Any],
 ) -> CompareRun:
     from simverify.comparing.real.pair_rows import DETECT as FOR_PAIRS
     from simverify.comparing.real.trace import compare_trace
@@ -213,6 +213,7 @@ def _of_trace(
     return compare_trace(
         folder,
         STATELESS if verifiers is None else verifiers,
-        detect=FOR_PAIRS if detect is None else detect,
+        gamma=options.gamma,
+        detect=FOR_PAIRS if options.detect is None else options.detect,
         **shared,
     )

@@ -2,11 +2,12 @@
 
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from os import PathLike
 from pathlib import Path
 from typing import Literal
 
+from simverify.api.options import AuditOptions
 from simverify.api.real import RealModels
 from simverify.api.ways import called_from_python
 from simverify.errors import OptionError
@@ -14,22 +15,6 @@ from simverify.results import OutputRun
 
 Say = Callable[[str], None]
 _SOURCES = ("outputs", "endpoint")
-
-
-@dataclass(frozen=True, kw_only=True)
-class OutputOptions(RealModels):
-    """Options of an audit of emitted tokens, named as on the command line; None: not given."""
-
-    outputs: Path | None = None
-    endpoint: str | None = None
-    samples: int | None = None
-    max_tokens: int | None = None
-    served_model: str | None = None
-    keep: Path | None = None
-    ball: float | None = None
-    alpha: float = 1e-6
-    detect: float | None = None
-    seed: int = 0
 
 
 def audit_outputs(
@@ -99,7 +84,7 @@ def audit_outputs(
     SimverifyError
         A model that does not load, a server that does not answer.
     """
-    options = OutputOptions(
+    options = AuditOptions(
         outputs=None if outputs is None else Path(outputs), endpoint=endpoint, target=target,
         draft=draft, prompts=None if prompts is None else Path(prompts), samples=samples,
         tokens=tokens, max_tokens=max_tokens, served_model=served_model,
@@ -112,7 +97,7 @@ def audit_outputs(
         return judge(options, progress or (lambda _line: None))
 
 
-def judge(options: OutputOptions, say: Say) -> OutputRun:
+def judge(options: AuditOptions, say: Say) -> OutputRun:
     """Judge the tokens of a file or of a server, whose options were checked."""
     from simverify.emitted import (
         Endpoint,
@@ -130,7 +115,8 @@ def judge(options: OutputOptions, say: Say) -> OutputRun:
         tokens=options.tokens, alpha=options.alpha, ball=options.ball, seed=options.seed,
         detect=OutputSettings.detect if options.detect is None else options.detect,
     )  # fmt: skip
-    options.sampling()  # out of its range before anything is read
+    real = options.real()
+    real.sampling()  # out of its range before anything is read
     proxy = options.draft is not None
     plan = settings.plan(proxy)
     server = None
@@ -140,7 +126,7 @@ def judge(options: OutputOptions, say: Say) -> OutputRun:
         assert options.prompts is not None
         prompts = read_prompts(options.prompts)
     say(plan)
-    pair = options.load()
+    pair = real.load()
     planned = settings.planned(proxy)
     notes: tuple[str, ...] = ()
     if server is None:
@@ -156,7 +142,7 @@ def judge(options: OutputOptions, say: Say) -> OutputRun:
     return audit_outputs(requests, pair, source, settings, proxy=proxy, progress=say)
 
 
-def options_iv(options: OutputOptions) -> None:
+def options_iv(options: AuditOptions) -> None:
     """Raise ``UsageError`` for options that do not go together, or a file that cannot be kept."""
     if options.outputs is not None and options.endpoint is not None:
         raise OptionError("{outputs} and {endpoint} are two sources: name one")
@@ -176,18 +162,18 @@ def options_iv(options: OutputOptions) -> None:
         check_writable(options.keep)
 
 
-def _given(options: OutputOptions) -> dict[str, str]:
-    """Return what was given, by its name on the command line."""
-    names = sorted((own.name for own in fields(options)), key=lambda name: name not in _SOURCES)
-    values = {name: getattr(options, name) for name in names}
+def _given(options: AuditOptions) -> dict[str, str]:
+    """Return what was given, by its name on the command line: sources, models, and the rest."""
+    models = [field.name for field in fields(RealModels)]
+    values = {name: vars(options)[name] for name in (*_SOURCES, *models, *vars(options))}
     return {
         f"--{name.replace('_', '-')}": str(value)
         for name, value in values.items()
-        if value is not None
+        if value is not None and value is not False
     }
 
 
-def _command(options: OutputOptions, planned: int, detect: float) -> str:
+def _command(options: AuditOptions, planned: int, detect: float) -> str:
     """Return the command that judges the same answers again; where none are kept, asks anew."""
     words = ["simverify", "audit"]
     if options.keep is not None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Literal
 
+from simverify.api.options import AuditOptions
 from simverify.errors import OptionError, UsageError
 
 Way = Literal["small", "self-test", "trace", "live", "emitted"]
@@ -48,23 +49,23 @@ _REFUSED: dict[Way, tuple[tuple[tuple[str, ...], str], ...]] = {
 }  # fmt: skip
 
 
-def chosen_way(given: Mapping[str, object]) -> Way:
-    """Return the way that ``given`` asks for: the options by parameter name.
+def chosen_way(spec: object, options: AuditOptions) -> Way:
+    """Return the way that ``options`` ask for; ``spec``: the code under audit, if any is named.
 
     Raises ``OptionError`` that names the first option which is not for it.
     """
-    way = _way(given)
-    spec = given.get("spec")
+    given = vars(options)
+    way = _way(options)
     if way == "emitted" and spec is not None:
         raise OptionError("SPEC is not for emitted tokens: name {outputs} alone")
     if way == "self-test" and spec is not None:
         quoted = repr(spec).replace("{", "{{").replace("}", "}}")
         raise OptionError(f"{{self_test}} audits the catalogue: got SPEC {quoted} too")
-    for options, why in _REFUSED[way]:
-        refuse({name: given.get(name) for name in options}, why)
+    for names, why in _REFUSED[way]:
+        refuse({name: given[name] for name in names}, why)
     if way not in ("emitted", "self-test") and spec is None:
         raise UsageError("name what to audit, such as my_sampler.py:verify; see audit --help")
-    if way == "trace" and given.get("contract") == "step":
+    if way == "trace" and options.contract == "step":
         raise OptionError("{trace} takes no {contract} step: its blocks are drafted already")
     return way
 
@@ -89,11 +90,11 @@ def called_from_python() -> Iterator[None]:
         raise UsageError(error.in_python) from None
 
 
-def _way(given: Mapping[str, object]) -> Way:
-    if given.get("outputs") is not None or given.get("endpoint") is not None:
+def _way(options: AuditOptions) -> Way:
+    if options.outputs is not None or options.endpoint is not None:
         return "emitted"
-    if given.get("self_test"):
+    if options.self_test:
         return "self-test"
-    if given.get("trace") is not None:
+    if options.trace is not None:
         return "trace"
-    return "small" if given.get("target") is None else "live"
+    return "small" if options.target is None else "live"

@@ -2,9 +2,9 @@
 
 from importlib.metadata import version
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
-from simverify.cli.settings import sources
+from simverify.cli.settings import converted, sources
 
 _COMMANDS = {
     "compare": ("compare:compare", "Compare verifiers on models."),
@@ -69,6 +69,7 @@ app = App(
     ),
     version=lambda: version("simverify"),
     config=sources(_COMMANDS),
+    default_parameter=Parameter(converter=converted, negative=()),
     help_format="plaintext",
     suppress_keyboard_interrupt=False,
 )

@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Annotated, Any, TextIO, cast
+from typing import TYPE_CHECKING, TextIO, cast
 
-from cyclopts import Parameter
 from rich.console import Console
 from rich.text import Text
 
@@ -20,21 +19,6 @@ if TYPE_CHECKING:
     from simverify.results import Document
 
 EXIT_CODES = {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3}
-
-
-def _whole(_type: object, tokens: Sequence[Any]) -> int:
-    # cyclopts alone would round "2.5" to 2.
-    text = tokens[0].value
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a whole number") from None
-
-
-Whole = Annotated[int, Parameter(converter=_whole)]
-"""Type of an option that takes a whole number."""
-
-OptionalWhole = Annotated[int | None, Parameter(converter=_whole)]
 
 
 class _OutputConsole(Console):

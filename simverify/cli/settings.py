@@ -2,12 +2,12 @@
 
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cyclopts import Token, config
+from cyclopts import Token, config, convert
 
 from simverify.errors import UsageError
 from simverify.names import pick
@@ -116,3 +116,17 @@ def _line(text: str, where: str) -> str:
     if "\0" in text:
         raise UsageError(f"{where} is {text!r}: expected text without a null character")
     return text
+
+
+def converted(kind: Any, tokens: Sequence[Token]) -> Any:
+    """Return what stands for an option of that type; a whole number is written as one.
+
+    cyclopts alone would round "2.5" to 2.
+    """
+    if kind not in (int, int | None):
+        return convert(kind, tokens)
+    text = tokens[0].value
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a whole number") from None

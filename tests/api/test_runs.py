@@ -137,6 +137,9 @@ NOT_KEYWORDS = {"json", "report", "quiet", "verbose", "self_test", "spec"}
     ],
 )
 def test_every_option_of_a_command_is_a_keyword(command, functions):
-    options = set(inspect.signature(app[command].default_command).parameters) - NOT_KEYWORDS
+    arguments = [x for x in app[command].assemble_argument_collection() if not x.children]
+    options = {x.names[0].lstrip("-").replace("-", "_").lower() for x in arguments}
+    options -= NOT_KEYWORDS
+    assert "gamma" in options
     keywords = {name for each in functions for name in inspect.signature(each).parameters}
     assert options <= keywords

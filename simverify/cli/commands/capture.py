@@ -1,33 +1,31 @@
 """``simverify capture``."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from cyclopts import Parameter
-
-from simverify.cli.common import OptionalWhole, Whole, progress
+from simverify.cli.common import progress
 from simverify.errors import UsageError
 
 
 def capture(
     *,
-    gamma: Whole,
-    tokens: Whole,
+    gamma: int,
+    tokens: int,
     out: Path,
     models: Literal["tiny-llama", "tiny-llama-deep"] | None = None,
     target: str | None = None,
     draft: str | None = None,
     prompts: Path | None = None,
     temperature: float = 1.0,
-    top_k: OptionalWhole = None,
+    top_k: int | None = None,
     top_p: float | None = None,
     device: str = "cpu",
     dtype: Literal["float32", "bfloat16"] = "float32",
-    statistics: Annotated[bool, Parameter(negative=())] = False,
-    max_bytes: Whole = 2_000_000_000,
-    seed: Whole = 0,
-    threads: OptionalWhole = None,
-    quiet: Annotated[bool, Parameter(negative=())] = False,
+    statistics: bool = False,
+    max_bytes: int = 2_000_000_000,
+    seed: int = 0,
+    threads: int | None = None,
+    quiet: bool = False,
 ) -> int:
     """Decode with two real models and record drafts and logits, to be replayed without them.
 

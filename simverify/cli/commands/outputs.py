@@ -3,22 +3,22 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from simverify.cli.common import json_text_iv, progress
 from simverify.errors import UsageError
 
 if TYPE_CHECKING:
+    from simverify.api.options import AuditOptions
     from simverify.results import OutputRun
 
 
 def judge_emitted(
-    given: dict[str, Any], json: str | None, report: Path | None, *, quiet: bool
+    options: "AuditOptions", json: str | None, report: Path | None, *, quiet: bool
 ) -> "OutputRun":
-    """Judge the tokens of a file or of a server; ``given``: the options by parameter name."""
-    from simverify.api.outputs import OutputOptions, judge, options_iv
+    """Judge the tokens of a file or of a server."""
+    from simverify.api.outputs import judge, options_iv
 
-    options = OutputOptions(**given)
     keep = options.keep
     if keep is not None and json is not None and keep.resolve() == Path(json).resolve():
         raise UsageError(f"--keep and --json are both {keep}: name two files")

@@ -5,8 +5,6 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from simverify.cli.common import (
-    OptionalWhole,
-    Whole,
     check_output,
     deliver,
     output_console,
@@ -19,13 +17,13 @@ def plan(
     alpha: float = 1e-6,
     power: float = 0.9,
     deviation: float | None = None,
-    vocab: Whole = 64,
-    gamma: Whole = 8,
+    vocab: int = 64,
+    gamma: int = 8,
     seconds: float | None = None,
-    samples: OptionalWhole = None,
-    threads: OptionalWhole = None,
+    samples: int | None = None,
+    threads: int | None = None,
     json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
-    quiet: Annotated[bool, Parameter(negative=())] = False,
+    quiet: bool = False,
 ) -> int:
     """Say what a claim costs, in samples and time here, or what a budget detects.
 

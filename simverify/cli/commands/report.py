@@ -16,8 +16,8 @@ def report(
     markdown: Path | None = None,
     junit: Path | None = None,
     report: Path | None = None,
-    github: Annotated[bool, Parameter(negative=())] = False,
-    verbose: Annotated[bool, Parameter(negative=())] = False,
+    github: bool = False,
+    verbose: bool = False,
 ) -> int:
     """Render a run file again: as HTML, Markdown, JUnit, or on the terminal if none is asked.
 

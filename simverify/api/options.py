@@ -1,0 +1,214 @@
+"""The options of ``audit`` and ``compare``: their names, types, defaults and explanations.
+
+The commands are made of these classes, and the functions for Python fill them in.
+"""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Literal
+
+from simverify.api.real import RealModels
+
+NO_GAMMA = "{gamma} requires an argument: the draft length, such as {gamma} 8"
+
+
+class _OfRealModels:
+    """Options with those of a pair of real models among them."""
+
+    def real(self) -> RealModels:
+        """Return what is said of the pair."""
+        names = (field.name for field in fields(RealModels))
+        return RealModels(**{name: getattr(self, name) for name in names})
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditOptions(_OfRealModels):
+    """Options of an audit; None: not given.
+
+    Attributes
+    ----------
+    contract
+        verify (a drafted block is given; the default) or step (the code drafts itself).
+    gamma
+        Largest draft length of the instances, 1 to 4; 4 if not given. Of real models the draft
+        length, 1 to 64.
+    vocab
+        Largest vocabulary of the instances, 2 to 12; 12 if not given.
+    self_test
+        Turn the audit on every catalogued fault and every must-pass control instead.
+    strict_probes
+        Warnings of the edge probes fail the audit too.
+    strict_coverage
+        Lines of the code that no call reached fail the audit; every call is then watched.
+    batch
+        Blocks per call of batched code: arrays with a batch axis in, rows padded with -1 out.
+        A catalogued fault of whole batches has its own.
+    eos
+        Id that the code takes for end of sequence; what a call emits after it is dropped.
+    trace
+        Call the code on the blocks of this trace instead, as simverify capture wrote it.
+    engine_path
+        Checkout of an engine, in the place of the installed package.
+    tolerance
+        Largest deviation that is rounding; by the code's precision if not given.
+    max_paths
+        Budget of the exact tier.
+    max_samples
+        Budget of the sampled tier.
+    seconds
+        Limit of each tier, which only aborts, to INCONCLUSIVE. Processor seconds in the exact
+        tier (the wall clock where the code waits), the wall clock in the sampled one; 60 if
+        not given.
+    alpha
+        False-alarm rate of the sampled tier.
+    detect
+        Deviation (mean one-token TV) that the sampled tier finds with power .9: .01, or
+        up to .05 where slow code leaves no time for it; .04 on a trace, on real models and of
+        emitted tokens.
+    seed
+        Seed of all draws.
+    outputs
+        Instead of SPEC: tokens that another engine emitted, a JSONL file with prompt, and
+        tokens (ids) or text, a line.
+    endpoint
+        Instead of SPEC: a server that speaks /v1/completions, such as http://localhost:8000.
+    target
+        SPEC decodes on real models: the target, a folder or a name that Transformers loads, or
+        tiny-llama, which ships. Emitted tokens: the model whose law they should follow.
+    draft
+        Real models: the draft; of tiny-llama its own if not given. Emitted tokens: a proxy for
+        the engine's draft, for a third order of PITs.
+    prompts
+        Real models and endpoint: prompts, JSONL or a text file with one a paragraph; of
+        tiny-llama its own if not given.
+    samples
+        Endpoint: completions of each prompt at most; by default until N tokens are there.
+    tokens
+        Emitted tokens that are judged, fixed beforehand; by default what the promised power
+        needs.
+    max_tokens
+        Endpoint: limit of one completion, 128 if not given.
+    served_model
+        Endpoint: name of the model there; by default the first that it lists.
+    keep
+        Endpoint: write every answer to this file, as --outputs reads it; one that an earlier
+        run began is gone on with.
+    ball
+        Emitted tokens: TV of the engine's own rows from the rescored ones, on average; by
+        default twice what computing rows again shows.
+    temperature
+        Of the law that real models sample, or that the engine was asked for; 1 if not given.
+    top_k
+        Tokens that this law keeps; all by default.
+    top_p
+        Share of its probability that is kept; all by default.
+    device
+        Where real models compute; cpu by default.
+    dtype
+        In what real models compute; float32 by default.
+    threads
+        Threads of torch; with SPEC one by default.
+    """
+
+    contract: Literal["verify", "step"] | None = None
+    gamma: int | None = None
+    vocab: int | None = None
+    self_test: bool = False
+    strict_probes: bool = False
+    strict_coverage: bool = False
+    batch: int | None = None
+    eos: int | None = None
+    trace: Path | None = None
+    engine_path: Path | None = None
+    tolerance: float | None = None
+    max_paths: int | None = None
+    max_samples: int | None = None
+    seconds: float | None = None
+    alpha: float = 1e-6
+    detect: float | None = None
+    seed: int = 0
+    outputs: Path | None = None
+    endpoint: str | None = None
+    target: str | None = None
+    draft: str | None = None
+    prompts: Path | None = None
+    samples: int | None = None
+    tokens: int | None = None
+    max_tokens: int | None = None
+    served_model: str | None = None
+    keep: Path | None = None
+    ball: float | None = None
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    device: str | None = None
+    dtype: Literal["float32", "bfloat16"] | None = None
+    threads: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions(_OfRealModels):
+    """Options of a comparison but its models and verifiers; None: not given.
+
+    Attributes
+    ----------
+    gamma
+        Draft length: tokens proposed per target call; a trace has its own.
+    blocks
+        Simulated blocks per verifier; by default what the promised power needs.
+    calls
+        Also give the tokens out after 1 to this many calls.
+    eos
+        Token that ends a generation; matters to --calls.
+    cost_ratio
+        Time of one draft token over time of one target call.
+    draft_distance
+        markov-V: share of noise in the draft's rows, 0 to 1; .4 by default.
+    temperature
+        markov-V and real models: temperature of target and draft, 1 by default; 0 is one-hot.
+    target, draft
+        Real models instead of --models: folders or names that Transformers loads.
+    prompts
+        Real models: prompts, JSONL or a text file with one a paragraph.
+    tokens
+        Real models: emitted tokens per verifier; by default what the promised power needs.
+    lanes
+        Real models: requests decoded side by side, 32 by default; fewer take less memory.
+    top_k, top_p
+        Real models: tokens that are kept, of target and draft.
+    device, dtype
+        Real models: where and in what they compute; cpu and float32 by default.
+    trace
+        Replay this trace instead, as simverify capture wrote it.
+    alpha
+        False-alarm rate of the whole run.
+    detect
+        Deviation (mean one-token TV) to be found with power .9: .01, for real models .04.
+    seed
+        Seed of the run: same seed, same results, whatever the threads. By default 0, or that
+        of the trace.
+    threads
+        Threads; all processors by default.
+    """
+
+    gamma: int | None = None
+    blocks: int | None = None
+    calls: int = 0
+    eos: int | None = None
+    cost_ratio: float = 0.1
+    draft_distance: float | None = None
+    temperature: float | None = None
+    target: str | None = None
+    draft: str | None = None
+    prompts: Path | None = None
+    tokens: int | None = None
+    lanes: int | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    device: str | None = None
+    dtype: Literal["float32", "bfloat16"] | None = None
+    trace: Path | None = None
+    alpha: float = 1e-6
+    detect: float | None = None
+    seed: int | None = None
+    threads: int | None = None
