@@ -1,6 +1,6 @@
 """Limits that commands share."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from simverify.errors import UsageError
 
@@ -15,6 +15,16 @@ MAX_SECONDS = 1e6
 
 MAX_GAMMA = 64
 MAX_COST_RATIO = 1e6
+
+
+def ranges_iv(rules: Iterable[tuple[str, object, bool, str]]) -> None:
+    """Raise ``UsageError`` for the first value that does not fit.
+
+    ``rules``: its name, the value, whether it fits, and what would.
+    """
+    for name, value, fits, expected in rules:
+        if not fits:
+            raise UsageError(f"{name} is {value}: expected {expected}")
 
 
 def comparison_iv(
@@ -38,9 +48,7 @@ def comparison_iv(
         ("detect", detect, MIN_DETECT <= detect < 1, below_one(MIN_DETECT)),
         ("seed", seed, 0 <= seed < 2**64, "0 to 2^64 - 1"),
     )
-    for name, value, fits, expected in rules:
-        if not fits:
-            raise UsageError(f"{name} is {value}: expected {expected}")
+    ranges_iv(rules)
     for verifier in verifiers:
         if list(verifiers).count(verifier) > 1:
             raise UsageError(f"verifier {verifier!r} is named twice: name each once")

@@ -12,7 +12,7 @@ from typing import Literal
 from simverify import results as doc
 from simverify import stats
 from simverify.errors import UsageError
-from simverify.limits import MAX_GAMMA, MAX_SECONDS, MIN_ALPHA
+from simverify.limits import MAX_GAMMA, MAX_SECONDS, MIN_ALPHA, ranges_iv
 from simverify.models.markov import MAX_STATES, MAX_VOCAB, markov
 from simverify.simulators.cells import MAX_CONTEXT_CELLS, fine_cells, token_cells
 from simverify.simulators.kernels import compiled_before
@@ -261,6 +261,4 @@ def _ranges_iv(
         rules.append(("samples", samples, fits, f"1 to {MAX_SAMPLES}"))
     if threads is not None:
         rules.append(("threads", threads, 1 <= threads <= 1024, "1 to 1024"))
-    for name, value, fits, expected in rules:
-        if not fits:
-            raise UsageError(f"{name} is {value}: expected {expected}")
+    ranges_iv(rules)

@@ -7,8 +7,7 @@ from simverify.auditing.exact.judging.examiner import MAX_PATHS, SECONDS
 from simverify.auditing.exact.tier import TORCH_PATHS, uses_torch
 from simverify.auditing.sampled.tier import MAX_SAMPLES
 from simverify.auditing.subject import Contract, Subject
-from simverify.errors import UsageError
-from simverify.limits import MAX_SECONDS, MIN_ALPHA, MIN_DETECT
+from simverify.limits import MAX_SECONDS, MIN_ALPHA, MIN_DETECT, ranges_iv
 
 _FLAGS = {
     "gamma": "--gamma",
@@ -79,9 +78,7 @@ class AuditSettings:
              f"an id below the largest vocabulary, {self.vocab_size}"),
             ("seed", self.seed, 0 <= self.seed < 2**64, "0 to 2^64 - 1"),
         )  # fmt: skip
-        for name, value, fits, expected in rules:
-            if not fits:
-                raise UsageError(f"{name} is {value}: expected {expected}")
+        ranges_iv(rules)
 
     def paths_for(self, subject: Subject) -> int:
         """Budget of the exact tier; by default less for torch, whose paths are slow."""

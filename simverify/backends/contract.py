@@ -33,22 +33,6 @@ def torch_rule(name: str, *, device: str = "cpu", dtype: str = "float64") -> Ver
     return verify
 
 
-def fused_rule(name: str, *, device: str = "cuda", dtype: str = "float64") -> Verify:
-    """Return a fused rule as :func:`torch_rule` does; the sampled tier's view of the kernels.
-
-    A kernel reads memory, which no path of random choices can be followed through: symbolic
-    uniforms are refused, and the audit goes on by sampling.
-    """
-    coins_in = fused_coins(name, device=device, dtype=dtype)
-
-    def verify(target_probs: Any, draft_probs: Any, draft_tokens: Any, rng: Any) -> torch.Tensor:
-        shape = np.shape(draft_tokens)
-        coins = np.array(rng.random((*shape[:-1], shape[-1] + 1)), dtype=np.float64)
-        return coins_in(target_probs, draft_probs, draft_tokens, coins)
-
-    return verify
-
-
 def fused_coins(name: str, *, device: str = "cuda", dtype: str = "float64") -> Verify:
     """Return a fused rule as ``f(target_probs, draft_probs, draft_tokens, coins)``.
 

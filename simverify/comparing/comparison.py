@@ -9,7 +9,7 @@ from simverify import results as doc
 from simverify.battery.judgement import stamped
 from simverify.comparing.model import ModelComparison, Settings
 from simverify.errors import UsageError
-from simverify.limits import comparison_iv
+from simverify.limits import comparison_iv, ranges_iv
 from simverify.models import DEFAULT_DISTANCE, Model, get_model
 from simverify.simulators.kernels import compiled_before
 from simverify.simulators.run import default_threads
@@ -133,9 +133,7 @@ def _settings_iv(settings: Settings) -> Settings:
         ("calls", settings.calls, 0 <= settings.calls <= MAX_CALLS, f"0 to {MAX_CALLS}"),
         ("threads", settings.threads, 1 <= settings.threads <= 1024, "1 to 1024"),
     ]
-    for name, value, fits, expected in rules:
-        if not fits:
-            raise UsageError(f"{name} is {value}: expected {expected}")
+    ranges_iv(rules)
     if settings.eos is not None and not settings.calls:
         raise UsageError(
             f"end-of-sequence token {settings.eos} without calls: it ends the generations of "

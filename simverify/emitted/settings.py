@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from simverify.emitted.judge import detectable, plan_tokens
 from simverify.errors import UsageError
-from simverify.limits import MIN_ALPHA, MIN_DETECT
+from simverify.limits import MIN_ALPHA, MIN_DETECT, ranges_iv
 
 POWER = 0.9
 TOKENS = 20_000
@@ -38,9 +38,7 @@ class OutputSettings:
             ("ball", self.ball, self.ball is None or 0 <= self.ball < 1, "0 or more, below 1"),
             ("seed", self.seed, 0 <= self.seed < 2**64, "0 to 2^64 - 1"),
         )  # fmt: skip
-        for name, value, fits, expected in rules:
-            if not fits:
-                raise UsageError(f"{name} is {value}: expected {expected}")
+        ranges_iv(rules)
 
     def planned(self, proxy: bool) -> int:
         """N: the tokens that are judged, and no more, whatever they say."""

@@ -21,7 +21,7 @@ from simverify.auditing.exact.generations.enumerate import (  # noqa: E402
 from simverify.auditing.sampled.tables import default_instances  # noqa: E402
 from simverify.auditing.sampled.tier import sample_callable  # noqa: E402
 from simverify.backends import fused, rules, uniforms, verify  # noqa: E402
-from simverify.backends.contract import fused_coins, fused_rule  # noqa: E402
+from simverify.backends.contract import fused_coins  # noqa: E402
 from simverify.backends.interpreter import load_triton  # noqa: E402
 from simverify.engines import get_engine  # noqa: E402
 from simverify.errors import SimverifyError, UsageError  # noqa: E402
@@ -176,9 +176,21 @@ def test_kernels_on_a_wrong_draft_are_caught():
     assert result.max_abs_deviation > 0.001
 
 
+def fused_rule(name):
+    """The kernels under the verify contract: no path of random choices goes through them."""
+    coins_in = fused_coins(name, device=DEVICE)
+
+    def verify(p, q, x, rng):
+        shape = np.shape(x)
+        coins = np.array(rng.random((*shape[:-1], shape[-1] + 1)), dtype=np.float64)
+        return coins_in(p, q, x, coins)
+
+    return verify
+
+
 def test_kernels_are_sampled_where_their_randomness_is_symbolic():
     with pytest.raises(CannotEnumerate):
-        enumerate_verify(fused_rule("token", device=DEVICE), COMPACT_P, COMPACT_Q, np.array([0]))
+        enumerate_verify(fused_rule("token"), COMPACT_P, COMPACT_Q, np.array([0]))
 
 
 COMPILE = Path(__file__).with_name("compile_kernels.py")
@@ -215,7 +227,7 @@ def test_the_gpu_agrees_with_the_cpu(rule, dtype):
 @BOTH
 def test_the_sampled_battery_passes_on_the_kernels(rule):
     found = sample_callable(
-        fused_rule(rule, device=DEVICE), "verify", instances=default_instances(), seed=5,
+        fused_rule(rule), "verify", instances=default_instances(), seed=5,
         alpha=ALPHA, detect=0.02, batch=4096,
     )  # fmt: skip
     assert found.verdict == "PASS"
@@ -225,7 +237,7 @@ def test_the_sampled_battery_passes_on_the_kernels(rule):
 @pytest.mark.gpu
 @pytest.mark.distribution
 def test_the_sampled_battery_catches_kernels_on_a_wrong_draft():
-    rule = fused_rule("token", device=DEVICE)
+    rule = fused_rule("token")
 
     def on_mixed_draft(p, q, x, rng):
         return rule(p, np.asarray(q) * 0.9 + 0.1 / q.shape[-1], x, rng)

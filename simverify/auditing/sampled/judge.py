@@ -26,7 +26,6 @@ from simverify.battery.fault_rows import FaultCounts, fault_counts, judged_rows,
 from simverify.battery.judgement import rejections, shown
 from simverify.battery.localise import Evidence
 from simverify.battery.shares import callable_shares
-from simverify.verifiers import Verifier
 
 
 @dataclass(frozen=True)
@@ -66,11 +65,10 @@ def judge(
     power: float,
     uniforms: Floats,
     rows: int | None,
-    declared: Verifier | None,
 ) -> Judgement:
     """Test the emissions of one instance.
 
-    ``uniforms`` (n,) in [0, 1) randomise the PITs; ``rows`` and ``declared`` as in
+    ``uniforms`` (n,) in [0, 1) randomise the PITs; ``rows`` as in
     :func:`~simverify.auditing.sampled.tier.sample_callable`.
     """
     shares = callable_shares(look.alpha)
@@ -105,7 +103,7 @@ def judge(
         accepted_too_much=accepted_too_much(tables, emissions) if apart else None,
         accepts_as_token=accepts_as_token(tables, emissions) if apart else None,
     )
-    words = optimality(tables, emissions, contract, declared, here["optimality"])
+    words = optimality(tables, emissions, contract, here["optimality"])
     return Judgement(
         tuple(replace(test, name=prefix + test.name) for test in tests),
         tuple(prefix + finding for finding in findings),

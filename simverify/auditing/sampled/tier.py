@@ -27,7 +27,6 @@ from simverify.battery.judgement import faults_document, finite, suspect_documen
 from simverify.battery.localise import Located, locate
 from simverify.battery.naming import Named, name_faults
 from simverify.stats.planning.looks import plan_looks
-from simverify.verifiers import Verifier
 
 CERTIFICATE_DELTA = 1e-3
 MAX_SAMPLES = 2_000_000
@@ -63,7 +62,6 @@ def sample_callable(
     max_samples: int = MAX_SAMPLES,
     seconds: float = SECONDS,
     batch: int | None = None,
-    declared: Verifier | None = None,
     say: Callable[[str], None] | None = None,
 ) -> SampledAudit:
     """Put ``rule`` on trial by sampling.
@@ -95,8 +93,6 @@ def sample_callable(
         Blocks per call of a batched verify rule: ``rule(target_probs (B, gamma+1, V),
         draft_probs (B, gamma, V), draft_tokens (B, gamma), rng)`` returns int
         (B, gamma+1), padded with -1, or a list of B rows. None: one block, no batch axis.
-    declared : Verifier, optional
-        Built-in rule whose acceptance law the code claims; for ``optimality`` alone.
     say : callable, optional
         Is told the plan in one line before the run starts.
 
@@ -109,7 +105,7 @@ def sample_callable(
     _sample_callable_iv(contract, instances, alpha, detects, power, max_samples, seconds, batch)
     run = _Run(
         rule, contract, tuple(instances), seed, alpha, detects, power, max_samples, seconds,
-        batch, declared,
+        batch,
     )  # fmt: skip
     with global_generators(seed):
         return run.run(say)
@@ -127,7 +123,6 @@ class _Run:
     max_samples: int
     seconds: float
     batch: int | None
-    declared: Verifier | None
 
     def run(self, say: Callable[[str], None] | None) -> SampledAudit:
         ends = time.monotonic() + self.seconds
@@ -184,7 +179,7 @@ class _Run:
         return judge(
             runner.tables, runner.emissions, self.contract, look,
             uniforms=uniforms[: len(runner.emissions)], power=self.power,
-            rows=self.batch, declared=self.declared,
+            rows=self.batch,
         )  # fmt: skip
 
     def _result(
