@@ -26,7 +26,9 @@ Site = tuple[tuple["CodeType", int], ...]
 class Waiting(Protocol):
     """A result that may still be unread."""
 
-    is_read: bool
+    @property
+    def is_read(self) -> bool:
+        """Whether the code has asked for it."""
 
 
 class Sites:
