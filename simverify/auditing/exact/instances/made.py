@@ -36,11 +36,12 @@ class SmallModel:
     """A target and a draft whose row is chosen by the prefix from a few.
 
     Rows are integer weights, normalised; ``targets`` and ``drafts`` have equal length n, and
-    the row after a prefix is number (length + 2 last + 3 last but one) mod n, tokens counted
-    from 1. ``eos``: the token that ends a generation: what a call emits after it is dropped, as a
-    decoding loop does. ``certain_after``: so many tokens behind the prompt each row holds one
-    token, the likeliest of the target's. ``core``: a verdict needs it. ``earlier_calls``: calls
-    of an earlier generation, at most, after which
+    the row after a prefix is number (length + 2 last + 3 last but one + a) mod n, tokens counted
+    from 1; a is the alternating sum of the tokens before these, so that code which looks at the
+    end of its context alone is on other rows. ``eos``: the token that ends a generation: what a
+    call emits after it is dropped, as a decoding loop does. ``certain_after``: so many tokens
+    behind the prompt each row holds one token, the likeliest of the target's. ``core``: a verdict
+    needs it. ``earlier_calls``: calls of an earlier generation, at most, after which
     a rule with state is reset; it must owe nothing to it. ``prompt``: tokens that a rule which
     drafts itself goes on from. ``family``: of hand-made rows, what they have in common.
     """
@@ -123,7 +124,9 @@ class SmallModel:
     def _index(self, prefix: Sequence[int]) -> int:
         last = prefix[-1] + 1 if len(prefix) > 0 else 0
         before = prefix[-2] + 1 if len(prefix) > 1 else 0
-        return (len(prefix) + 2 * last + 3 * before) % len(self.targets)
+        # Whatever n is, one of these tokens more or less makes another row.
+        earlier = sum(prefix[-3::-2]) - sum(prefix[-4::-2])
+        return int(len(prefix) + 2 * last + 3 * before + earlier) % len(self.targets)
 
 
 def _row(weights: Weights) -> Row:

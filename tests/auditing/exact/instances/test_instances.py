@@ -50,6 +50,17 @@ def test_rows_depend_on_the_prefix_and_are_fresh():
     assert model.target(()).sum() == pytest.approx(1)
 
 
+@pytest.mark.parametrize("n", range(2, 6))
+def test_rows_depend_on_each_token_before_them(n):
+    weights = tuple((i + 1, 9) for i in range(n))
+    model = SmallModel("all rows differ", 1, weights, weights)
+    for length in range(3, 7):
+        for prefix in itertools.product(range(2), repeat=length):
+            for i in range(length - 2):
+                other = (*prefix[:i], 1 - prefix[i], *prefix[i + 1 :])
+                assert not np.array_equal(model.target(prefix), model.target(other))
+
+
 def test_the_document_holds_the_same_rows_as_fractions():
     model = MODELS[-1]
     document = model.document(2)
@@ -185,6 +196,21 @@ def forgetful(prefix, target, draft, gamma, rng):
     """Step right after short prefixes alone: sample the draft after longer ones."""
     row = target if len(prefix) < 9 else draft
     return [int(rng.choice(len(target(prefix)), p=row(prefix)))]
+
+
+@pytest.mark.parametrize("kept", [1, 2, 3])
+def test_a_window_of_the_context_is_too_little(kept):
+    """Not all that comes before the window is zeros."""
+
+    def step(prefix, target, draft, gamma, rng):
+        def windowed(ids):
+            return target((0,) * max(len(ids) - kept, 0) + tuple(ids[-kept:]))
+
+        return as_step(VERIFIERS["token"].verify)(prefix, windowed, draft, gamma, rng)
+
+    models = [m for m in instances_for("step", 2, 2, 0) if m.family == "plain"]
+    tier = examine(Subject("mine", step, None), "step", models, tolerance=1e-9, searching=False)
+    assert tier.failure is not None
 
 
 @pytest.mark.parametrize("eos", [None, 0, 1])
