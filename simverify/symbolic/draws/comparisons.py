@@ -229,9 +229,10 @@ class Comparisons(Pairs):
     def clip_at(self, bound: Any, *, low: bool, op: Callable[..., Any]) -> Any:
         """Return the larger (``low``) or smaller of the draw and a number, which is ``op``."""
         same = op(self.machine.sample, bound)
-        if bound != bound:
-            return same
         atom, form = self.atom, self.form
+        if bound != bound:
+            # Some functions pass over what is no number, others give it back.
+            return same if same != same else self.map(lambda: form, op, bound)
         t, increasing = self.threshold(bound)
         outside = t - atom.low if increasing == low else atom.high - t
         if outside > 0:

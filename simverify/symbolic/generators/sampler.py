@@ -26,6 +26,8 @@ from simverify.symbolic.streams import Stream
 
 _SUM_TOLERANCE = 1.5e-8
 
+_FLOYD_MOST = 10_000  # of a larger population numpy may choose in another way
+
 _REAL_GENERATOR = np.random.Generator(np.random.PCG64(20252))
 _REAL_STATE = np.random.RandomState(20252)
 
@@ -162,6 +164,8 @@ class Sampler:
             chosen = [self._index(n, cdf) for _ in range(count)]
         elif p is not None:
             self.source.refuse("choice without replacement with weights")
+        elif not kw.get("shuffle", True):
+            chosen = self._in_order_found(n, count)
         else:
             chosen = self._shuffled(n)[:count]
         if size is None:
@@ -203,6 +207,21 @@ class Sampler:
     def _shuffled(self, n: int) -> list[int]:
         left = list(range(n))
         return [left.pop(self._index(len(left), None, "shuffle")) for _ in range(n)]
+
+    def _in_order_found(self, n: int, count: int) -> list[int]:
+        """Return ``count`` of 0..n-1, all sets as likely and orders not: Floyd's algorithm.
+
+        Bentley, "Programming pearls: a sample of brilliance", Commun. ACM 30 (1987) 754-757.
+        """
+        if count > n:
+            raise ValueError("Cannot take a larger sample than population")
+        if n > _FLOYD_MOST and count > n // 20:
+            self.source.refuse("choice of many of a large population with shuffle=False")
+        found: list[int] = []
+        for last in range(n - count, n):
+            drawn = self._index(last + 1, None, "shuffle")
+            found.append(last if drawn in found else drawn)
+        return found
 
     def permutation(self, x: Any, axis: int = 0) -> Any:
         """Return a shuffled copy along the first axis."""

@@ -132,7 +132,7 @@ class TorchOps(TorchSpecial):
         if bare in _MOVES:
             return self._move(func, args, kwargs, everything=bare in _JOINS)
         base = bare.rstrip("_")
-        if base in _REVERSED:
+        if base in _REVERSED and not kwargs:
             return self._elementwise(func, args, _REVERSED[base], (args[1], args[0]))
         ufunc = _ALIASES.get(base, base)
         if ufunc in _SAME_NAME and not (set(kwargs) - {"other", "exponent"}):
