@@ -9,42 +9,27 @@ import importlib
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from simverify.api.audit import audit, self_test
-    from simverify.api.compare import compare
-    from simverify.api.outputs import audit_outputs
-    from simverify.api.replay import replay
-    from simverify.errors import SimverifyError, UsageError
-    from simverify.models import get_model, load_model
-    from simverify.planning import plan
-    from simverify.results import AuditRun, CompareRun, OutputRun, PlanRun, SelfTestRun
-    from simverify.results.reading.document import load
-    from simverify.symbolic import CannotEnumerate
-    from simverify.symbolic.enumeration.outcomes import exact_law
-    from simverify.verifiers import VERIFIERS, Verifier, get_verifier
-
-__all__ = [
-    "VERIFIERS",
-    "AuditRun",
-    "CannotEnumerate",
-    "CompareRun",
-    "OutputRun",
-    "PlanRun",
-    "SelfTestRun",
-    "SimverifyError",
-    "UsageError",
-    "Verifier",
-    "audit",
-    "audit_outputs",
-    "compare",
-    "exact_law",
-    "get_model",
-    "get_verifier",
-    "load",
-    "load_model",
-    "plan",
-    "replay",
-    "self_test",
-]
+    from simverify.api.audit import audit as audit
+    from simverify.api.audit import self_test as self_test
+    from simverify.api.compare import compare as compare
+    from simverify.api.outputs import audit_outputs as audit_outputs
+    from simverify.api.replay import replay as replay
+    from simverify.errors import SimverifyError as SimverifyError
+    from simverify.errors import UsageError as UsageError
+    from simverify.models import get_model as get_model
+    from simverify.models import load_model as load_model
+    from simverify.planning import plan as plan
+    from simverify.results import AuditRun as AuditRun
+    from simverify.results import CompareRun as CompareRun
+    from simverify.results import OutputRun as OutputRun
+    from simverify.results import PlanRun as PlanRun
+    from simverify.results import SelfTestRun as SelfTestRun
+    from simverify.results.reading.document import load as load
+    from simverify.symbolic import CannotEnumerate as CannotEnumerate
+    from simverify.symbolic.enumeration.outcomes import exact_law as exact_law
+    from simverify.verifiers import VERIFIERS as VERIFIERS
+    from simverify.verifiers import Verifier as Verifier
+    from simverify.verifiers import get_verifier as get_verifier
 
 _HOME = {
     "VERIFIERS": "verifiers",
@@ -69,6 +54,9 @@ _HOME = {
     "replay": "api.replay",
     "self_test": "api.audit",
 }
+"""Names by module; the imports above say the same to type checkers."""
+
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> object:

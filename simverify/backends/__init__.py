@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from simverify.backends.verified import RULES as RULES
     from simverify.backends.verified import Verified as Verified
 
-__all__ = ["RULES", "Verified", "draft_uniforms", "uniforms", "verify"]
-
 _HOME = {
     "RULES": "verified",
     "Verified": "verified",
@@ -24,6 +22,8 @@ _HOME = {
     "uniforms": "philox",
     "verify": "dispatch",
 }
+
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> object:

@@ -1,7 +1,5 @@
 """The commands, their one-line helps and their examples; what a command does loads on use."""
 
-from importlib.metadata import version
-
 from cyclopts import App, Parameter
 
 from simverify.cli.settings import converted, sources
@@ -59,6 +57,13 @@ _EXAMPLES = {
     "replay": ("simverify replay run.json#0",),
 }
 
+
+def _version() -> str:
+    from importlib.metadata import version  # a tenth of what --help takes
+
+    return version("simverify")
+
+
 app = App(
     name="simverify",
     help="Is a speculative-decoding verifier lossless, and how far is it from optimal?",
@@ -67,7 +72,7 @@ app = App(
         "simverify compare --gamma 4 --models my-pair.json --json run.json\n\n"
         "simverify audit my_sampler.py:verify"
     ),
-    version=lambda: version("simverify"),
+    version=_version,
     config=sources(_COMMANDS),
     default_parameter=Parameter(converter=converted, negative=()),
     help_format="plaintext",
