@@ -5,7 +5,7 @@ from typing import IO, Any
 
 from rich.text import Text
 
-from simverify.names import clean
+from simverify.checks import clean
 
 WIDTH = 80
 STYLE = {"PASS": "green", "FAIL": "bold red", "INCONCLUSIVE": "yellow"}

@@ -1,7 +1,7 @@
 """What a report says, before it is HTML or Markdown: facts, sections and their blocks.
 
 One view is built from a result document, and every renderer shows the same. Texts are as the
-document has them; a renderer bounds and escapes them (``names.clean``).
+document has them; a renderer bounds and escapes them (``checks.clean``).
 """
 
 from dataclasses import dataclass

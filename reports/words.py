@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from simverify import stats
-from simverify.names import clean, printable
+from simverify.checks import clean, printable
 from simverify.reports.view import Cell, Mark, Table
 from simverify.results import Certificate, Test
 

@@ -11,13 +11,12 @@ from typing import Literal
 
 from simverify import results as doc
 from simverify import stats
+from simverify.checks import MAX_GAMMA, MAX_SECONDS, MIN_ALPHA, ranges_iv
 from simverify.errors import UsageError
-from simverify.limits import MAX_GAMMA, MAX_SECONDS, MIN_ALPHA, ranges_iv
 from simverify.models.markov import MAX_STATES, MAX_VOCAB, markov
-from simverify.simulators.cells import MAX_CONTEXT_CELLS, fine_cells, token_cells
 from simverify.simulators.kernels import compiled_before
 from simverify.simulators.run import Counts, default_threads, simulate
-from simverify.simulators.tables import markov_tables
+from simverify.simulators.tables import MAX_CONTEXT_CELLS, fine_cells, markov_tables, token_cells
 
 DEFAULT_DEVIATION = 0.01
 MIN_DEVIATION = 1e-5

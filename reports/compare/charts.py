@@ -9,7 +9,7 @@ import numpy as np
 from markupsafe import Markup
 
 from simverify import stats
-from simverify.names import clean
+from simverify.checks import clean
 from simverify.reports.compare.by_gamma import Shorter, by_gamma, curve
 from simverify.reports.compare.decoded import bound_words
 from simverify.reports.formats.chart import STYLES, Axis, Series, line_chart

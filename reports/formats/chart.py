@@ -11,7 +11,7 @@ from typing import Literal
 
 from markupsafe import Markup
 
-from simverify.names import clean
+from simverify.checks import clean
 from simverify.reports.words import (
     shortened,
 )

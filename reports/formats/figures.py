@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from simverify.checks import printable
 from simverify.errors import UsageError
-from simverify.names import printable
 from simverify.reports.compare.by_gamma import by_gamma, curve
 from simverify.results import CompareResult, CompareRun
 from simverify.results.reading.document import write_whole

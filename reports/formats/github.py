@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from simverify.names import clean
+from simverify.checks import clean
 from simverify.reports.report import report_of
 from simverify.reports.view import Case, Report
 from simverify.results import Document

@@ -15,7 +15,7 @@ import jinja2
 import msgspec
 from markupsafe import Markup, escape
 
-from simverify.names import clean
+from simverify.checks import clean
 from simverify.reports.report import report_of
 from simverify.reports.words import (
     shell,

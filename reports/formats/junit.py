@@ -2,7 +2,7 @@
 
 from xml.etree import ElementTree
 
-from simverify.names import clean
+from simverify.checks import clean
 from simverify.reports.report import report_of
 from simverify.reports.view import Case
 from simverify.results import Document

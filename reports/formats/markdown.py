@@ -7,7 +7,7 @@ a hostile name comes through.
 import re
 from collections.abc import Iterator, Sequence
 
-from simverify.names import clean
+from simverify.checks import clean
 from simverify.reports.report import report_of
 from simverify.reports.view import (
     Block,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
-from simverify.names import clean
+from simverify.checks import clean
 from simverify.reports.audit.found import count
 from simverify.reports.compare.decoded import law_words
 from simverify.reports.terminal import STYLE, WIDTH

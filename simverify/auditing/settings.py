@@ -7,7 +7,7 @@ from simverify.auditing.exact.judging.examiner import MAX_PATHS, SECONDS
 from simverify.auditing.exact.tier import TORCH_PATHS, uses_torch
 from simverify.auditing.sampled.tier import MAX_SAMPLES
 from simverify.auditing.subject import Contract, Subject
-from simverify.limits import MAX_SECONDS, MIN_ALPHA, MIN_DETECT, ranges_iv
+from simverify.checks import MAX_SECONDS, MIN_ALPHA, MIN_DETECT, ranges_iv
 
 _FLAGS = {
     "gamma": "--gamma",

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from simverify.auditing.exact.generations.generation import until
 from simverify.auditing.probes.calls import read
+from simverify.checks import pick
 from simverify.errors import SimverifyError, UsageError
-from simverify.names import pick
 from simverify.symbolic.guards.containment import contained, from_user
 from simverify.symbolic.guards.watchdog import Expired, deadline
 from simverify.symbolic.whose import user_line

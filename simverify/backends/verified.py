@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import torch
 
+from simverify.checks import pick
 from simverify.errors import UsageError
-from simverify.names import pick
 
 RULES = ("token", "block", "greedy", "match")
 """Rules on tensors: ``greedy`` is the first call of a generation, whose debt is not kept."""

@@ -91,7 +91,7 @@ def _internal(error: Exception) -> int:
 
 
 def _complain(message: str, code: int) -> int:
-    from simverify.names import printable
+    from simverify.checks import printable
 
     line = printable(" ".join(message.split()))
     if len(line) > _LONGEST:

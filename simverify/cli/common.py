@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TextIO, cast
 from rich.console import Console
 from rich.text import Text
 
+from simverify.checks import printable
 from simverify.cli.streams import discard_output, say_error
 from simverify.errors import UsageError
-from simverify.names import printable
 from simverify.reports.terminal import WIDTH, Trimmed
 
 if TYPE_CHECKING:

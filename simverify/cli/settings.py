@@ -9,8 +9,8 @@ from typing import Any
 
 from cyclopts import Token, config, convert
 
+from simverify.checks import pick
 from simverify.errors import UsageError
-from simverify.names import pick
 
 _PREFIX = "SIMVERIFY_"
 _LISTS = ("--models", "--verifiers")

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from simverify import results as doc
 from simverify.battery.judgement import stamped
+from simverify.checks import comparison_iv, ranges_iv
 from simverify.comparing.model import ModelComparison, Settings
 from simverify.errors import UsageError
-from simverify.limits import comparison_iv, ranges_iv
 from simverify.models import DEFAULT_DISTANCE, Model, get_model
 from simverify.simulators.kernels import compiled_before
 from simverify.simulators.run import default_threads

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+from simverify.checks import MIN_ALPHA, MIN_DETECT, ranges_iv
 from simverify.emitted.judge import detectable, plan_tokens
 from simverify.errors import UsageError
-from simverify.limits import MIN_ALPHA, MIN_DETECT, ranges_iv
 
 POWER = 0.9
 TOKENS = 20_000

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 
+from simverify.checks import pick
 from simverify.engines.assisted import TRANSFORMERS
 from simverify.engines.backends import BACKENDS
 from simverify.engines.base import Engine, sha256
 from simverify.engines.sglang import SGLANG
 from simverify.errors import SimverifyError
 from simverify.folders import find_package
-from simverify.names import pick
 
 GROUP = "simverify.verifiers"
 """Entry points of other distributions: a ``verify`` callable, or an :class:`Engine`."""

@@ -2,6 +2,7 @@
 
 import re
 
+from simverify.checks import pick
 from simverify.errors import UsageError
 from simverify.faults.base import Control, Fault
 from simverify.faults.controls import CONTROLS
@@ -22,7 +23,6 @@ from simverify.faults.families.rows import (
     draft_temperature,
     target_temperature,
 )
-from simverify.names import pick
 
 FAULTS = {
     fault.name: fault

@@ -4,12 +4,12 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from simverify.checks import pick
 from simverify.errors import UsageError
 from simverify.models.base import MarkovModel, Model
 from simverify.models.files import load_model
 from simverify.models.markov import DEFAULT_DISTANCE, markov
 from simverify.models.small import compact, toy
-from simverify.names import pick
 
 BUILT_IN = {
     "toy": "2 tokens, independent; Sun et al. 2025, section 2",

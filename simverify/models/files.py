@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from simverify.arrays import Row
+from simverify.checks import pick
 from simverify.errors import UsageError
 from simverify.models.base import MarkovModel
 from simverify.models.small import rational_markov
-from simverify.names import pick
 
 SUM_TOLERANCE = 1e-9
 

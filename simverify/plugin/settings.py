@@ -17,8 +17,8 @@ from typing import Any, TypedDict
 
 import pytest
 
+from simverify.checks import pick
 from simverify.errors import UsageError
-from simverify.names import pick
 
 MARKER = "distribution"
 

@@ -3,7 +3,7 @@
 The compiled rules and the loops over blocks are in ``simverify.simulators``.
 """
 
-from simverify.names import pick
+from simverify.checks import pick
 from simverify.verifiers.base import Verifier
 from simverify.verifiers.block import BLOCK
 from simverify.verifiers.greedy import GREEDY

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from support.pages.report_runs import HOSTILE, compare_run, example, hostile_runs
 
-from simverify.names import clean
+from simverify.checks import clean
 from simverify.reports.formats.github import annotations
 from simverify.reports.formats.junit import junit_report
 from simverify.reports.formats.markdown import MOST_CHARACTERS, escape, markdown_report

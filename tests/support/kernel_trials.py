@@ -6,9 +6,8 @@ from simverify.battery.shares import kernel_shares
 from simverify.comparing.exact.curves import acceptance_curves
 from simverify.comparing.kernels.kernel import Trial
 from simverify.models.base import MarkovModel
-from simverify.simulators.cells import merged, token_cells
 from simverify.simulators.run import PIT_BINS, Counts, simulate
-from simverify.simulators.tables import model_tables
+from simverify.simulators.tables import merged, model_tables, token_cells
 from simverify.verifiers import VERIFIERS
 
 

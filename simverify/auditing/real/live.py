@@ -10,8 +10,8 @@ from simverify.auditing.real.rows import Ground, audit_on, repeated
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Contract, Subject, contract_iv
 from simverify.battery.by_position import output_detectable, output_tokens
+from simverify.checks import MAX_GAMMA
 from simverify.errors import UsageError
-from simverify.limits import MAX_GAMMA
 from simverify.models.real.prompts import read_prompts
 from simverify.models.real.sampling import Sampling
 from simverify.models.real.transformer import (

@@ -9,10 +9,9 @@ import numpy.typing as npt
 
 from simverify.comparing.exact.curves import AcceptanceCurve
 from simverify.models.base import MarkovModel, Model
-from simverify.simulators.cells import MAX_CONTEXT_CELLS, fine_cells, token_cells
 from simverify.simulators.run import Counts, simulate
 from simverify.simulators.streamed import Sample, sample
-from simverify.simulators.tables import stacked
+from simverify.simulators.tables import MAX_CONTEXT_CELLS, fine_cells, stacked, token_cells
 from simverify.verifiers import Verifier
 
 STREAMED = 1 << 15

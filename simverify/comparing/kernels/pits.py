@@ -25,8 +25,8 @@ from simverify.battery.shares import pit_shares
 from simverify.comparing.kernels.kernel import Trial
 from simverify.comparing.kernels.streamed import DESCENDING, Streamed
 from simverify.results import PitCurve
-from simverify.simulators.cells import COARSE_CELLS, coarser, merged, token_cells
 from simverify.simulators.run import PIT_BINS, Counts
+from simverify.simulators.tables import COARSE_CELLS, coarser, merged, token_cells
 
 DEVIATION = "mean one-token TV, monotone in q/p or in token order"
 

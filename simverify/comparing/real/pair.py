@@ -7,9 +7,9 @@ import msgspec
 from simverify import results as doc
 from simverify.battery.by_position import output_tokens
 from simverify.battery.judgement import stamped
+from simverify.checks import comparison_iv
 from simverify.comparing.real.pair_rows import DETECT, POWER, expected_accepted, pair_row
 from simverify.errors import UsageError
-from simverify.limits import comparison_iv
 from simverify.models.real.transformer import TransformerPair
 from simverify.simulators.decoding.emitted import Decoded, Emitted
 from simverify.simulators.decoding.expected import RULES

@@ -7,9 +7,9 @@ import msgspec
 
 from simverify import results as doc
 from simverify.battery.judgement import stamped
+from simverify.checks import comparison_iv
 from simverify.comparing.real.pair_rows import DETECT, POWER, expected_accepted, pair_row
 from simverify.errors import UsageError
-from simverify.limits import comparison_iv
 from simverify.models.real.trace import Manifest, Trace, open_trace
 from simverify.simulators.decoding.arrays import from_arrays
 from simverify.simulators.decoding.emitted import Decoded

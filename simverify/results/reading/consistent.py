@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from simverify.checks import clean
 from simverify.errors import UsageError
-from simverify.names import clean
 from simverify.results import (
     AuditRun,
     CompareResult,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from simverify.checks import clean
 from simverify.errors import UsageError
-from simverify.names import clean
 from simverify.results import AuditRun, CompareRun, Document, OutputRun, PlanRun, SelfTestRun
 from simverify.results.reading.consistent import check_consistent
 from simverify.results.reading.decoding import decode, not_finite

@@ -18,7 +18,7 @@ from simverify.comparing.kernels.streamed import Streamed
 from simverify.models.base import MarkovModel
 from simverify.models.markov import markov
 from simverify.models.small import compact, toy
-from simverify.simulators.cells import (
+from simverify.simulators.tables import (
     COARSE_CELLS,
     MAX_COUNTED,
     coarser,
