@@ -66,6 +66,16 @@ def test_a_replay_calls_the_function_that_was_audited(failed):
     assert again.count("\n") == by_name.count("\n")
 
 
+def test_an_output_that_is_due_and_never_comes_is_replayed_too():
+    run = simverify.audit(lambda p, q, x, rng: [0], **SMALL)
+    never = replace(run.counterexample, sequence=(1,))
+    text = simverify.replay(replace(run, counterexample=never))
+    assert "emitted with probability 0," in text
+    assert "no path leads there" in text
+    with pytest.raises(UsageError, match="numbered from 0: got 1"):
+        simverify.replay(replace(run, counterexample=never), 1)
+
+
 def test_what_cannot_be_replayed_is_one_line(failed, passed):
     with pytest.raises(UsageError, match="no counterexample and no failing trial"):
         simverify.replay(passed)

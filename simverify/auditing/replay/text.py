@@ -23,6 +23,8 @@ def render(explanation: Explanation, *, most: int = 10, only: int | None = None)
         lines.append(f"  p = {_row(place.target)}")
         if place.draft is not None:
             lines.append(f"  q = {_row(place.draft)}")
+    if not e.trails:
+        return "\n".join([*lines, "", "no path leads there: the code never emits it"]) + "\n"
     count = "1 path leads" if len(e.trails) == 1 else f"{len(e.trails)} paths lead"
     lines += ["", f"{count} there, numbered from 0, heaviest first"]
     if only is not None:
