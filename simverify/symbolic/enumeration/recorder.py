@@ -6,6 +6,7 @@ from typing import Any
 
 from simverify.symbolic.draws.path import Atom, Decided
 from simverify.symbolic.enumeration.endings import Tokens
+from simverify.symbolic.enumeration.numbers import Undecided
 from simverify.symbolic.enumeration.paths import Path
 from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.generators.numpy.rng import SymbolicGenerator
@@ -63,7 +64,7 @@ class Recorder(Source):
         self,
         weights: Sequence[float],
         decided: Decided,
-        draw: Atom | None = None,
+        draw: Atom | Undecided | None = None,
         ends: Sequence[float] = (),
     ) -> int:
         """Take a branch and note it."""

@@ -105,7 +105,7 @@ class Source:
         self,
         weights: Sequence[float],
         decided: Decided,
-        draw: Atom | None = None,
+        draw: Atom | Undecided | None = None,
         ends: Sequence[float] = (),
     ) -> int:
         """Take a branch; weights are conditional, sum to 1 up to rounding, and may be 0.
@@ -179,7 +179,7 @@ class Source:
         self.draws.append(outcome)
 
         def decide() -> int:
-            index = self.fork(outcome.shares, Decided.OUTCOME)
+            index = self.fork(outcome.shares, Decided.OUTCOME, outcome)
             self.draws[place] = index
             return index
 
