@@ -25,3 +25,14 @@ def pytest_collection_modifyitems(config, items):
 def distribution_tests(request):
     """Return the number of distribution tests collected in this run."""
     return request.config.stash[DISTRIBUTION_TESTS]
+
+
+@pytest.fixture
+def unsearched(monkeypatch):
+    """Audits end with their battery: Hypothesis looks for no other counterexample.
+
+    For tests of what else an audit does: the search takes half the time of a small audit, and
+    most of one that fails. Its own tests are in tests/auditing/exact/instances; whole audits are
+    in tests/auditing/test_whole_runs.py and on every page of the documentation.
+    """
+    monkeypatch.setattr("simverify.auditing.exact.tier.search", lambda *_, **__: None)

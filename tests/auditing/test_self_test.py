@@ -9,8 +9,7 @@ from simverify.faults import CONTROLS, FAULTS
 from simverify.results import Tried
 
 SMALLER = AuditSettings(gamma=2)
-"""One draft fewer than by default: every fault shows on two, and a control has a third of the
-paths. With all three, the controls are run by the slow tests."""
+"""Two drafts at most: every fault shows on them. The slow test is of the default, four."""
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+from support.rules import token
 
 from simverify.auditing.process.supervised import supervised_audit
 from simverify.auditing.run import audit
@@ -15,15 +16,9 @@ from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
 from simverify.errors import UsageError
 
+pytestmark = pytest.mark.usefixtures("unsearched")
+
 SMALL = AuditSettings(gamma=1, vocab_size=2, seconds=4)
-
-
-def token(p, q, x, rng):
-    for i, t in enumerate(x):
-        if not rng.random() < p[i][t] / q[i][t]:
-            r = np.maximum(p[i] - q[i], 0)
-            return [*x[:i].tolist(), int(rng.choice(len(r), p=r / r.sum()))]
-    return [*x.tolist(), int(rng.choice(p.shape[1], p=p[-1]))]
 
 
 def returning(change):

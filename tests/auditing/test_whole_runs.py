@@ -1,0 +1,64 @@
+"""Whole audits, the search for a smaller counterexample included."""
+
+import msgspec
+import pytest
+from support.rules import scaled
+
+from simverify.auditing.run import audit
+from simverify.auditing.settings import AuditSettings
+from simverify.auditing.subject import Subject, load_subject
+from simverify.models import get_model
+from simverify.verifiers import VERIFIERS
+
+
+@pytest.mark.parametrize("name", ["token", "block", "match"])
+def test_the_projects_rules_pass_on_the_whole_battery(name):
+    result = audit(load_subject(name))
+    assert (result.verdict, result.tier, result.findings) == ("PASS", "exact", ())
+    assert not any(probe.outcome in ("warning", "violation") for probe in result.probes)
+
+
+def test_greedy_passes_under_the_step_contract():
+    result = audit(load_subject("greedy"))
+    assert (result.contract, result.verdict, result.tier) == ("step", "PASS", "exact")
+
+
+def test_a_fault_is_named_shown_and_placed():
+    result = audit(load_subject("reused-uniform"))
+    assert result.verdict == "FAIL"
+    assert result.diagnosis[0].fault == "reused-uniform"
+    assert result.diagnosis[0].distance < 1e-9
+    assert result.localisation.stage == "residual"
+    shown = result.counterexample
+    assert (shown.instance.vocab_size, shown.instance.gamma) == (3, 1)
+    assert all(isinstance(x, str) for x in shown.instance.target_probs[""])
+    # The rows shown are rows that fail: the due probability follows from them.
+    due = 1.0
+    for i, t in enumerate(shown.sequence):
+        row = shown.instance.target_probs[",".join(map(str, shown.sequence[:i]))]
+        a, _, b = row[t].partition("/")
+        due *= int(a) / int(b or 1)
+    assert shown.probability_expected == pytest.approx(due, abs=1e-12)
+    assert shown.probability_emitted != pytest.approx(due, abs=1e-6)
+
+
+def test_the_first_counterexample_comes_at_once():
+    # Paths, not seconds: the machine is not ours to time on.
+    result = audit(load_subject("naive-block-stealth"))
+    assert result.paths < 5_000
+
+
+def test_the_same_seed_gives_the_same_document():
+    subject, settings = Subject("mine", scaled(1.1), None), AuditSettings(gamma=2, vocab_size=3)
+    first, second = (
+        msgspec.to_builtins(audit(subject, "verify", settings)) | {"meta": None} for _ in range(2)
+    )
+    assert first == second
+
+
+def test_counts_of_accepted_tokens_are_the_rules_own():
+    result = audit(load_subject("block"))
+    tree = {i.name: i.expected_accepted for i in result.instances}
+    assert tree["equal, V=2, one row"] == pytest.approx(1.0)
+    assert VERIFIERS["block"].rule is load_subject("block").rule
+    assert get_model("toy").vocab_size == 2
