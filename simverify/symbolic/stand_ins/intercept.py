@@ -70,7 +70,8 @@ def intercepted(
         swap(random, name, function)
     for name, function in patched_secrets(source).items():
         swap(secrets, name, function)
-    for name in ("urandom", "getrandom"):
+    for name in ("urandom", "getrandom", "fork", "forkpty"):
+        # What a forked process draws is no draw of this one, which would take it for certain.
         if hasattr(os, name):
             swap(os, name, _refused(source, f"os.{name}"))
     if not plain:

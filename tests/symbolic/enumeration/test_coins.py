@@ -8,6 +8,7 @@ import itertools
 import math
 import operator
 import random
+import os
 import re
 import secrets
 import uuid
@@ -263,6 +264,7 @@ def remembered(u):
 CANNOT = {
     "os.urandom": lambda rng: uuid.uuid4().int % 2,
     "secrets.token_bytes": lambda rng: secrets.token_bytes(1)[0] < 9,
+    "os.fork": lambda rng: (os.fork() or os._exit(0)) < 9,
     "bytes() of a generator": lambda rng: rng.bytes(1)[0] < 9,
     "compiled by numba": lambda rng: jitted_ratio(rng.random(), 1.0) < 0.5,
     "bit generator of rng": lambda rng: compiled_draw(rng) < 0.5,

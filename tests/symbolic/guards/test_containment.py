@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from simverify.auditing.coverage.watch import watched
 from simverify.auditing.process.child import GRACE, Died, Patience, _processor_seconds, in_child
 from simverify.auditing.process.supervised import supervised_audit
 from simverify.auditing.run import audit
@@ -212,6 +213,36 @@ def test_other_processes_may_be_sent_signals():
             signal.pause()
         os.kill(child, signal.SIGKILL)
     assert os.waitpid(child, 0)[1] == signal.SIGKILL
+
+
+def test_forked_processes_may_end():
+    with contained(), contained():
+        child = os.fork()
+        if child == 0:
+            try:
+                os._exit(3)
+            finally:
+                _exit(4)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+        with pytest.raises(SystemExit):
+            os._exit(3)
+
+
+@pytest.mark.parametrize("how", [lambda: None, lambda: sys.exit(0), lambda: [].pop()])
+def test_a_forked_process_does_not_come_back(how):
+    own = os.getpid()
+
+    def rule():
+        child = os.fork()
+        if child:
+            return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        return how()
+
+    try:
+        assert watched(rule) == 1
+    finally:
+        if os.getpid() != own:
+            _exit(2)
 
 
 def test_interrupts_in_other_threads_are_the_codes():
