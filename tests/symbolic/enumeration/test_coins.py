@@ -7,8 +7,8 @@ import heapq
 import itertools
 import math
 import operator
-import random
 import os
+import random
 import re
 import secrets
 import uuid
