@@ -8,9 +8,11 @@ changes: if all of them hold what they held, so does the whole.
 
 import array
 import collections
+import dis
 import functools
 import inspect
 import operator
+import os
 import sys
 import types
 from collections.abc import Callable, Hashable, Iterator, Mapping
@@ -26,6 +28,9 @@ _MISSING = object()
 
 _FEW = 64
 """Lists of more items are not searched for functions; their items are read all the same."""
+
+
+_ENVIRONMENT = frozenset({"environ", "getenv", "putenv"})
 
 
 class Kept:
@@ -133,13 +138,15 @@ def _same(before: Any, now: Any) -> bool:
 def _reached(code: Any) -> list[Any]:
     """Return what the code's functions may read or write by name, and the code itself.
 
-    Names are taken from the bytecode: globals, and attributes of the user's modules and
-    classes. What is reached in other ways (``globals()``, a library's module) is not seen.
+    Names are taken from the bytecode: globals, attributes of the user's modules and classes, and
+    those that the code itself hangs on a library's module; and the environment of the process.
+    What is reached in other ways is not seen: ``globals()``, files.
     """
     own = unwrapped(code)
     functions: dict[int, types.FunctionType] = {}
     spaces: dict[int, Mapping[str, Any]] = {}
     classes: dict[int, type] = {}
+    libraries: dict[int, types.ModuleType] = {}
     used: set[str] = set()
     waiting, seen = [own, code], set[int]()
     while waiting:
@@ -159,6 +166,8 @@ def _reached(code: Any) -> list[Any]:
             elif isinstance(x, types.ModuleType):
                 if x is sys.modules.get(x.__name__) and _is_users_module(x, own):
                     spaces[id(vars(x))] = vars(x)
+                else:
+                    libraries[id(x)] = x
             else:
                 waiting += _inside(x)
         if not waiting:
@@ -169,8 +178,11 @@ def _reached(code: Any) -> list[Any]:
                 if id(value := space[name]) not in seen
             ]
             waiting += [m for name in used if (m := sys.modules.get(name)) and id(m) not in seen]
+    hung = {name for x in functions.values() for name in _stored(x.__code__)}
     return [
         code,
+        *([os.environ._data] if used & _ENVIRONMENT else ()),  # type: ignore[attr-defined]
+        *(Names(vars(x), filter(partial(_is_hung, x), hung)) for x in libraries.values()),
         *(Names(space, used) for space in spaces.values()),
         *(Names(vars(x), {*vars(x), *used} - _OF_ALL) for x in classes.values()),
         *functions.values(),
@@ -203,6 +215,22 @@ def _names(code: types.CodeType) -> Iterator[str]:
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             yield from _names(constant)
+
+
+def _stored(code: types.CodeType) -> Iterator[str]:
+    """Yield the names of attributes that code sets."""
+    for step in dis.get_instructions(code):
+        if step.opname == "STORE_ATTR":
+            yield str(step.argval)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _stored(constant)
+
+
+def _is_hung(module: types.ModuleType, name: str) -> bool:
+    """Whether a name may be the code's own on a library's module, which has others."""
+    value = vars(module).get(name)
+    return not callable(value) and not isinstance(value, types.ModuleType)
 
 
 def _is_full(cell: types.CellType) -> bool:

@@ -2,6 +2,7 @@
 
 import array
 import collections
+import os
 import types
 
 import numpy as np
@@ -76,6 +77,26 @@ def test_a_change_in_place_is_seen(name):
     assert kept.image() != before
 
 
+def hung(value):
+    np.debt_of_a_test = value
+
+
+def in_environment(value):
+    os.environ["DEBT_OF_A_TEST"] = str(value)
+
+
+@pytest.mark.parametrize("keep", [hung, in_environment])
+def test_what_is_kept_outside_the_code_is_seen(keep):
+    for before in (None, 0):
+        if before is not None:
+            keep(before)
+        kept = Kept(keep, None)
+        assert kept.reason == ""
+        first = kept.image()
+        keep(1)
+        assert kept.image() != first
+
+
 LAST = array.array("i", [0])
 
 
@@ -102,9 +123,25 @@ class PaysLater:
         return [*x, int(rng.choice(len(p[-1]), p=p[-1]))]
 
 
-def test_a_debt_in_an_array_is_paid():
+class InEnvironment(PaysLater):
+    """The same, out of sight of all that the code names."""
+
+    def reset(self):
+        LAST[0] = 0
+        os.environ["DEBT_OF_A_TEST"] = "0"
+
+    def step(self, *arguments):
+        LAST[0] = int(os.environ["DEBT_OF_A_TEST"])
+        tokens = super().step(*arguments)
+        os.environ["DEBT_OF_A_TEST"] = str(int(LAST[0]))
+        LAST[0] = 0
+        return tokens
+
+
+@pytest.mark.parametrize("rule", [PaysLater, InEnvironment])
+def test_a_debt_is_paid_wherever_it_is_kept(rule):
     models = [m for m in battery(3, 3) if m.name == "one-hot target, V=3, gamma=3"]
-    tier = examine(Subject("late", PaysLater, "step"), "step", models, tolerance=None,
+    tier = examine(Subject("late", rule, "step"), "step", models, tolerance=None,
                    searching=False)  # fmt: skip
     assert tier.failure is not None
     assert tier.failure.deviates
