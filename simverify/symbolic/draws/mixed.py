@@ -15,6 +15,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from simverify.symbolic.draws.base import Base
+    from simverify.symbolic.draws.path import Atom
 
 _AFFINE = (operator.add, operator.sub, operator.mul, operator.lshift, operator.neg, operator.pos)
 
@@ -24,13 +25,13 @@ class Mixed:
 
     __array_ufunc__ = None
 
-    def __init__(self, atom: Any, name: tuple[Hashable, ...], values: int) -> None:
+    def __init__(self, atom: "Atom", name: tuple[Hashable, ...], values: int) -> None:
         self.atom = atom
         self.name = name
         self.values = values
 
     # Code may ask for its type.
-    __class__ = property(lambda self: int)  # type: ignore[assignment]
+    __class__ = property(lambda self: int)
 
     def __pos__(self) -> "Mixed":
         return self

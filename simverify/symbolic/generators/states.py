@@ -59,7 +59,7 @@ def number_of_seeds(source: Source, draws: list[Draw | Mixed]) -> int:
     counts: dict[int, int] = {}
     for draw in draws:
         atom = draw.atom
-        if type(draw) is Mixed:
+        if isinstance(draw, Mixed):
             counts[id(atom)] = max(draw.values, counts.get(id(atom), 1))
             continue
         known = source.sequences.values.get(id(atom), 2**_BITS_OF_A_UNIFORM)

@@ -102,7 +102,7 @@ def _look(x: Any) -> Callable[[], Any] | None:
     if torch is not None and isinstance(x, torch.Tensor):
         return lambda: Reader().image(x)
     if kind is array.array:
-        return x.tobytes
+        return x.tobytes  # type: ignore[no-any-return]
     if isinstance(x, BaseException):
         return lambda: list(x.args)
     if hasattr(x, "cache_info"):
