@@ -250,7 +250,8 @@ def _step_only(eos: int | None) -> Iterator[SmallModel]:
     """Yield instances for rules that draft themselves.
 
     A block that is compared to its end, with residuals of two tokens: drafts are nearly all
-    certain, so that its paths stay few. Outputs that follow a long prompt. A generation whose
+    certain, so that its paths stay few. Outputs that follow a prompt: a long one, one shorter
+    than a block, one of odd length that begins high and falls. A generation whose
     first draft is the end of sequence, often accepted with a rejection behind it: greedy block
     then still owes something, which the next generation does not.
     """
@@ -265,9 +266,10 @@ def _step_only(eos: int | None) -> Iterator[SmallModel]:
         (3, 1, ((5, 1, 6), (6, 3, 3), (4, 2, 6)), ((6, 2, 4), (5, 6, 1), (2, 9, 1))),
     ):
         usual = [token for token in range(vocab) if token != eos]
-        prompt = tuple(itertools.islice(itertools.cycle(usual), _PROMPT))
-        name = f"after a prompt of {_PROMPT}, V={vocab}, gamma={gamma}"
-        yield SmallModel(name, gamma, targets, drafts, prompt=prompt)
+        for length, tokens in ((_PROMPT, usual), (1 if gamma > 1 else 5, usual[::-1])):
+            prompt = tuple(itertools.islice(itertools.cycle(tokens), length))
+            name = f"after a prompt of {length}, V={vocab}, gamma={gamma}"
+            yield SmallModel(name, gamma, targets, drafts, prompt=prompt)
     end = 1 if eos is None else eos
     rows = ((1, 1), (2, 3), (9, 1)), ((0, 1), (3, 2), (1, 9))
     if end < 2:

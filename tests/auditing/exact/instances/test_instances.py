@@ -198,6 +198,31 @@ def forgetful(prefix, target, draft, gamma, rng):
     return [int(rng.choice(len(target(prefix)), p=row(prefix)))]
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda prompt, gamma: len(prompt) % gamma > 0,
+        lambda prompt, gamma: 0 < len(prompt) < gamma,
+        lambda prompt, gamma: prompt and prompt[0] > 0,
+        lambda prompt, gamma: prompt and prompt[-1] < prompt[0],
+    ],
+)
+def test_code_that_a_kind_of_prompt_puts_wrong_is_caught(wrong):
+    class Rule:
+        def __init__(self):
+            self.prompt = None
+
+        def step(self, prefix, target, draft, gamma, rng):
+            self.prompt = prefix if self.prompt is None else self.prompt
+            row = draft if wrong(self.prompt, gamma) else target
+            return [int(rng.choice(len(row(prefix)), p=row(prefix)))]
+
+    models = instances_for("step", 2, 3, 0)
+    tier = examine(Subject("mine", Rule, None), "step", models, tolerance=1e-9, searching=False)
+    assert tier.failure is not None
+    assert tier.failure.model.prompt
+
+
 @pytest.mark.parametrize("kept", [1, 2, 3])
 def test_a_window_of_the_context_is_too_little(kept):
     """Not all that comes before the window is zeros."""
