@@ -16,6 +16,8 @@ from simverify.auditing.subject import load_subject  # noqa: E402
 from simverify.backends import contract, rules  # noqa: E402
 from simverify.models.small import compact  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("unsearched")
+
 
 def one_coin(target_probs, draft_probs, draft_tokens, rng):
     """Block verification in torch that draws the last token by the last draft token's coin."""

@@ -45,7 +45,7 @@ class Command:
 
 
 @pytest.fixture
-def command(capfd, tmp_path, monkeypatch):
+def command(capfd, tmp_path, monkeypatch, unsearched):
     monkeypatch.chdir(tmp_path)
     # Whether this process is the first to compile is not what these tests are about.
     monkeypatch.setattr("simverify.comparing.comparison.compiled_before", lambda: True)

@@ -15,6 +15,8 @@ from simverify.auditing.subject import Subject
 from simverify.reports.audit.found import reached_words
 from simverify.verifiers.token import verify as token
 
+pytestmark = pytest.mark.usefixtures("unsearched")
+
 LIMIT = 1_000
 TABLE = (7, 0.25)
 SMALL = AuditSettings(gamma=2, vocab_size=3)

@@ -22,6 +22,8 @@ from simverify.errors import SimverifyError, UsageError
 from simverify.symbolic.guards.containment import Interrupted, contained, from_user
 from simverify.symbolic.guards.watchdog import Board, deadline
 
+pytestmark = pytest.mark.usefixtures("unsearched")
+
 SMALL = AuditSettings(gamma=1, vocab_size=3, seconds=2)
 _exit = os._exit
 raise_in_c = ctypes.CDLL(None)["raise"]  # past the functions that contained() replaces
