@@ -9,11 +9,11 @@ from simverify.symbolic import CannotEnumerate, OutOfTime
 from simverify.symbolic.enumeration.paths import TooManyPaths
 
 
-def law(dtype, found, *, pruned=0.0, lost=0.0, complete=True):
+def law(dtype, found, *, pruned=0.0, lost=0.0, complete=True, excess=0.0):
     """A comparison that is so far from its target."""
     return SimpleNamespace(
         dtype=dtype, max_abs_deviation=found + 2 * pruned + lost, pruned=pruned, lost=lost,
-        complete=complete,
+        excess=excess, complete=complete,
     )  # fmt: skip
 
 
@@ -102,7 +102,13 @@ def test_what_was_not_run_or_lost_is_no_deviation():
     assert deviation(law("float64", 0.25)) == 0.25
     assert deviation(law("float64", 0.0, pruned=0.25)) == 0.0
     assert deviation(law("float64", 0.0, lost=0.25)) == 0.0
-    assert deviation(SimpleNamespace(max_abs_deviation=0.5, pruned=0.125, lost=0.0625)) == 0.1875
+    missing = SimpleNamespace(max_abs_deviation=0.5, pruned=0.125, lost=0.0625, excess=0.0)
+    assert deviation(missing) == 0.1875
+
+
+def test_what_was_lost_excuses_nothing_that_is_too_likely():
+    assert deviation(law("float64", 0.0, lost=0.25, excess=0.125)) == 0.125
+    assert deviation(law("float64", 0.0, pruned=0.0625, lost=0.25, excess=0.125)) == 0.0625
 
 
 def test_the_coarsest_precision_is_the_one_with_the_largest_tolerance():
