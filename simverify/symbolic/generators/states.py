@@ -42,7 +42,7 @@ def seed_of(source: Source, value: Any, constant: Callable[[Any], Seed]) -> Seed
         if value is number or (type(value) is type(number) is int and value == number):
             return seed
     parts = _parts(value)
-    draws = [x for x in parts if type(x) is Mixed or isinstance(x, Draw)]
+    draws = [x for x in parts if isinstance(x, Draw | Mixed)]
     if not draws:
         return constant(value)
     count = number_of_seeds(source, draws)
@@ -87,7 +87,7 @@ def _parts(value: Any) -> list[Any]:
 
 
 def _name_of(part: Any) -> Hashable:
-    if type(part) is Mixed:
+    if isinstance(part, Mixed):
         return part.name
     return (id(part.atom), part.form) if isinstance(part, Draw) else repr(part)
 
