@@ -71,8 +71,14 @@ _CARRIES = _MOVES | _COPIES | _PLAIN | {
 """What leaves the winners of races unread."""
 
 
-def _is_tensor(x: Any) -> bool:
-    return isinstance(x, torch.Tensor | Draw)
+def _is_factor(name: str, place: int, x: Any) -> bool:
+    """Whether an operand meets 16 bits as it is; all others are rounded to 16 bits first."""
+    if not isinstance(x, torch.Tensor):
+        return name == "multiply" or (name in _DIVISIONS and place == 1)
+    return x.dim() == 0 and place == 1 and name in ("multiply", *_DIVISIONS)
+
+
+_DIVISIONS = ("divide", "floor_divide")
 
 
 def _look(x: Any) -> tuple[Any, ...] | None:
@@ -181,15 +187,24 @@ class TorchOps(TorchSpecial):
             if name == "divide" and not isinstance(inputs[0], torch.Tensor):
                 # torch multiplies by a reciprocal that it has rounded, on some processors.
                 self._refuse("number divided by 16 bits")
-            if name not in ("multiply", "divide"):
-                # Numbers are rounded first; factors are not.
-                inputs = tuple(x if _is_tensor(x) else float(element_of(x, kind)) for x in inputs)
+            inputs = tuple(
+                x if _is_factor(name, place, x) else self._of_type(self.shadows.numbers(x), kind)
+                for place, x in enumerate(inputs)
+            )
             kind = torch.float32
         elif of_result.is_floating_point and not kind.is_floating_point:
             kind = torch.get_default_dtype()
         numbers = [self._of_type(self.shadows.numbers(x), kind) for x in inputs]
-        values = map_elements(UFUNCS[getattr(np, name)], numbers)
+        if (rule := UFUNCS.get(getattr(np, name))) is None:
+            self._refuse(name)
+        values = map_elements(rule, numbers)
         return self.shadows.tensor(values, of_result, like.device)
+
+    def _in_common_type(self, *inputs: Any) -> list[Any]:
+        """Return tensors as arrays of objects, all of the type that torch makes of theirs."""
+        kind = _common_type([self._blank_copy(x) for x in inputs])
+        self.source.meet(kind)
+        return [self._of_type(self.shadows.numbers(x), kind) for x in inputs]
 
     def _types(
         self, func: Any, args: Any, name: str, inputs: tuple[Any, ...]

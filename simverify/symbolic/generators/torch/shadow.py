@@ -108,6 +108,9 @@ class Shadows:
 
     def write(self, tensor: torch.Tensor, values: Any) -> None:
         """Put elements, numbers or draws, into a tensor in place."""
+        if 0 in tensor.stride() and np.ndim(values):
+            # Where several elements are one number, torch takes one number for all or raises.
+            tensor.detach().copy_(tensor.detach().clone())
         if not may_hold_winners(tensor.dtype):
             values = decided(values)
         elements = self.elements(tensor)

@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import torch
 
+from simverify.symbolic.draws.attributes import boxed
 from simverify.symbolic.draws.in_arrays.arrays import common_type, settle
 from simverify.symbolic.draws.in_arrays.elementwise import map_elements
+from simverify.symbolic.draws.in_arrays.functions import places
 from simverify.symbolic.draws.in_arrays.ufuncs import UFUNCS
 from simverify.symbolic.draws.scalars import Draw
 from simverify.symbolic.draws.several.winners import decided
@@ -31,6 +33,9 @@ class TorchSpecial:
             """See TorchOps."""
 
         def _wrap(self, values: Any, inputs: Any, dtype: torch.dtype | None = None) -> torch.Tensor:
+            """See TorchOps."""
+
+        def _in_common_type(self, *inputs: Any) -> list[Any]:
             """See TorchOps."""
 
         def _elementwise(self, func: Any, args: Any, name: str, inputs: tuple[Any, ...]) -> Any:
@@ -141,9 +146,8 @@ class TorchSpecial:
         if self.shadows.is_symbolic(sorted_sequence) or sorted_sequence.dim() != 1:
             self._refuse("searchsorted in rows or in random rows")
         side = kwargs.get("side") or ("right" if kwargs.get("right") else "left")
-        cells = np.asarray(self.shadows.numbers(sorted_sequence), dtype=object)
-        found = cells.searchsorted(self._elements(values), side=side)  # type: ignore[arg-type]
-        return torch.as_tensor(np.asarray(found))
+        cells, keys = self._in_common_type(sorted_sequence, values)
+        return torch.as_tensor(np.asarray(places(cells, keys, side)))
 
     def _on_bucketize(self, values: Any, boundaries: Any, *, right: bool = False) -> Any:
         return self._on_searchsorted(boundaries, values, right=right)
@@ -212,6 +216,12 @@ class TorchSpecial:
     def _on_zero_(self, tensor: torch.Tensor) -> torch.Tensor:
         return self._on_fill_(tensor, 0.0)
 
+    def _on_equal(self, tensor: Any, other: Any) -> bool:
+        torch.equal(*(torch.empty_like(x) for x in (tensor, other)))  # for what it raises
+        if tensor.shape != other.shape:
+            return False
+        return bool(self._elementwise(torch.eq, (tensor, other), "equal", (tensor, other)).all())
+
     def _on_data_ptr(self, tensor: torch.Tensor) -> Any:
         self._refuse("data_ptr")
 
@@ -226,7 +236,7 @@ def _objects(data: Any) -> Any:
         scalar = np.empty((), dtype=object)
         scalar[()] = data
         return scalar
-    return np.array(data, dtype=object)
+    return boxed(data)
 
 
 def _python(x: Any) -> Any:
