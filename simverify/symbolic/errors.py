@@ -58,6 +58,10 @@ class FloatOfDraw(CannotEnumerate):
     """A float was asked for; a stand-in for what makes floats may let the draw be one."""
 
 
+class ArrayOfDraws(CannotEnumerate):
+    """numpy itself made an array of draws: its elements would not take the array's type."""
+
+
 class OnSymbolsAlone(CannotEnumerate):
     """The code raised on a symbol what it does not raise on numbers."""
 

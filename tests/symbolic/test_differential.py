@@ -49,6 +49,39 @@ SAME = {
     "a list and a logarithm": "a = np.log(np.array([rng.random(), 0.4]) + 2); return a.argmax()",
     "appended": "return int((np.log(np.append(rng.random(2), 0.3) + 2) < 0.9).sum())",
     "clipped": "return int(rng.random(1).astype(np.float32)[0].clip(0.2, 0.6) > 0.5)",
+    "divided in place, twice": "a = rng.random(2); a //= 1; a //= 1; return int((a < 0.5).sum())",
+    # What numpy makes of lists and scalars has a type of its own.
+    "16 bits in an array of doubles": "x = np.float16(rng.random())\n"
+    "    return int((np.array([x, 1e-3]) < 0.4).sum())",
+    "a byte in an array of integers": "x = rng.integers(0, 200, dtype=np.uint8)\n"
+    "    return int((np.array([x, 300]) + 100).sum()) % 27",
+    "an array full of one draw": "return int(~(np.full(2, rng.random())[0] < 0.3) + 2)",
+    "lists joined": "return int(~(np.concatenate([[rng.random()], [1]])[0] < 0.3) + 2)",
+    "where, of scalars": "x = np.where(rng.random() < 0.4, 0.2, rng.random())\n"
+    "    return 2 * int(isinstance(x, float)) + int(math.sqrt(x) < 0.6)",
+    "searched among 16 bits": "return int(np.searchsorted(np.float16([0.2, 0.5]), rng.random()))",
+    "searched, several": "return int(np.searchsorted([0.2, 0.5], rng.random(2)).sum())",
+    # Most types of numpy's have no __trunc__.
+    "trunc of 16 bits": "return math.trunc(rng.random(1).astype(np.float16)[0] * -3) + 3",
+    "trunc of float32": "return math.trunc(rng.random(2, dtype=np.float32)[1] * 100) % 27",
+    "summed as doubles": "x = math.fsum([np.float16(rng.random()), 0.25]); return int(x > 0.3)",
+    "summed without rounding": "x = math.fsum([rng.random(), 1e17, -1e17]); return int(x < 0.3)",
+    "a logarithm cast": "return int(np.log(rng.random(1))[0].astype(np.int32)) % 3",
+    # Where a type ends.
+    "beyond 16 bits": "return int(np.isinf(np.float16(rng.random() * 1e5)))",
+    "beyond 16 bits, less infinity": "x = np.float16(rng.random() * 1e5) - np.float16(np.inf)\n"
+    "    return int(np.isnan(x))",
+    "beyond 16 bits, on both sides": "x = np.float16(rng.uniform(-1, 1) * 1e5)\n"
+    "    return int(np.isfinite(x)) + 2 * int(x > 0)",
+    "beyond float32": "return int(np.isinf(np.float32(rng.random()) * 1e38 * 10))",
+    "beyond doubles": "x = np.exp(rng.random() * 1000)\n"
+    "    return int(x > 1e300) + 2 * int(np.isinf(x))",
+    "exp that raises": "return int(math.exp(rng.random() * 1000) > 1e300)",
+    "the logarithm of what is rounded to 0": "x = np.log(np.float16(rng.random() * 1e-7))\n"
+    "    return int(np.isinf(x)) + 2 * int(x < -15)",
+    "nothing divided by nothing": "return int(np.isnan(rng.integers(0, 40) / np.int64(0)))",
+    "the sign of what is rounded to 0": "return int(np.signbit(-np.float16(rng.random() * 1e-8)))",
+    "~ of a predicate": "return int(~np.isfinite(rng.random()) + 2)",
 }  # fmt: skip
 
 
@@ -66,6 +99,11 @@ TORCH = {
     "half is 0": "return int(torch.rand(1, dtype=torch.float16)[0] <= 0)",
     "uint8": "return int((torch.randint(0, 200, (1,), dtype=torch.uint8) * 2)[0]) // 64",
     "scalars are float32": "return int(torch.rand(1)[0] < 0.1)",
+    "half divided down": "return int(((torch.rand(1) - 0.5).half() // 0.3)[0]) + 3",
+    "half and a tensor of no dimension": "a = torch.rand(1).half()\n"
+    "    return int((a % torch.tensor(0.1))[0] < 0.05) + 2 * int((torch.tensor(0.3) * a)[0] < 0.1)",
+    "half times integers": "a = torch.randint(2000, 2060, (1,)) * torch.tensor([0.3]).half()\n"
+    "    return int(a[0]) % 27",
     # A tensor without draws that takes them in by what is done to it in place.
     "times in place": "p = torch.tensor([0.5, 0.3]); p.mul_(torch.rand(2) + 1)\n"
     "    return int(p[0] < 0.6) + 2 * int(p[1] < 0.4)",
@@ -90,6 +128,11 @@ TORCH = {
     "    return 2 * int(u[0] > 1 - 2e-8) + int(u[0] < 0.25)",
     "below the first one above 0": "u = 1 - torch.rand(1)\n"
     "    return 2 * int(u[0] < 2.0**-24) + int(u[0] <= 2.0**-24)",
+    "searched in the type of both": "return int(torch.bucketize(torch.rand(1).half()[0], "
+    "torch.tensor([0.2, 0.6])))",
+    "written where elements are one": "a = torch.rand(1).expand(2); a.sign_(); return int(a[0])",
+    "equal as a whole": "u = torch.rand(2)\n"
+    "    return int(torch.equal(u, u)) + 2 * int(torch.equal(u, u[:1]))",
     # Types that are the same for one value and not for another.
     "an integer that overflows": "x = torch.randint(0, 3, (1,), dtype=torch.int8)\n"
     "    return int((x + 100)[0]) - 100 + int((x * 100)[0] < 0)",

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from simverify.symbolic.draws.operators import Operators
-from simverify.symbolic.errors import FloatOfDraw
+from simverify.symbolic.errors import ArrayOfDraws, FloatOfDraw
 
 _OF_THE_TYPE = {
     "base", "device", "dtype", "flags", "itemsize", "nbytes", "ndim", "shape", "size", "strides",
@@ -19,6 +19,19 @@ _OF_THE_TYPE = {
 
 OBJECT_LOOPS: dict[str, Callable[[Any], Any]] = {}
 """What numpy calls by name on the elements of an array of objects, filled by :mod:`.ufuncs`."""
+
+
+_BOXING: list[bool] = []
+"""Holds something while this package makes an array of objects itself."""
+
+
+def boxed(data: Any) -> "np.ndarray[Any, Any]":
+    """Return nested lists as an array of objects, which keep the types that they have."""
+    _BOXING.append(True)
+    try:
+        return np.array(data, dtype=object)
+    finally:
+        _BOXING.pop()
 
 
 class Attributes(Operators):
@@ -29,6 +42,8 @@ class Attributes(Operators):
     def __getattr__(self, name: str) -> Any:
         # numpy asks for protocols, by which an array of draws would become numbers.
         if name.startswith("__"):
+            if name == "__array_struct__" and self.source.refuses_arrays and not _BOXING:
+                self.refuse("an array that numpy makes of draws", ArrayOfDraws)
             raise AttributeError(f"a draw has no attribute {name!r}")
         if name in OBJECT_LOOPS:
             return lambda: OBJECT_LOOPS[name](self)
@@ -98,7 +113,8 @@ class Attributes(Operators):
         scale = 10.0**digits
         form = self.form
         step = self.map(lambda: form.affine(scale, 0.5).floor().affine(1 / scale, 0.0), op, digits)
-        step.machine.blur = float("inf")
+        if isinstance(step, Attributes):
+            step.machine.blur = float("inf")
         return step
 
     def as_type(self, dtype: Any) -> Any:

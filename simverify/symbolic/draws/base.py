@@ -12,13 +12,17 @@ from simverify.symbolic.draws.forms import Form, NotMonotone
 from simverify.symbolic.draws.machine import (
     DOUBLE,
     NOTHING,
+    OVERFLOWS,
     PYTHON,
+    RACES,
     SINGLE_POINTS,
     SMOOTH,
     SWAMPED,
     BFloat16,
     Machine,
     boundary,
+    finite_part,
+    may_overflow,
     to_bfloat16,
 )
 from simverify.symbolic.errors import CannotEnumerate
@@ -31,11 +35,14 @@ _TINY_SLACK = 1e-11
 
 _MANY_POINTS = 2**20
 
+_LARGEST_UNIT = 2.0**-22
+"""The probability that a blur of 1 moves, at most."""
+
+_SINGLE_BLUR = 1e-3
+"""Less is the rounding of doubles: what it moves is not followed anyway."""
+
 _FEW = 16
 """Points of a grid: a bound that cuts off fewer is found among them."""
-
-_AT_AN_END = (ValueError, ZeroDivisionError, OverflowError)
-"""What functions of Python floats raise at u = 0, where numpy's give infinities."""
 
 
 class Base:
@@ -84,6 +91,10 @@ class Base:
 
         ``closed``: below or at the bound, which differs where single values have a probability.
         """
+        t, increasing = self._threshold(bound, closed)
+        return self._at_a_cut(t), increasing
+
+    def _threshold(self, bound: Any, closed: bool) -> tuple[float, bool]:
         sample = self.machine.sample
         coarse = type(bound) is np.float16 and type(sample) is float
         if coarse or self.is_exact():
@@ -95,6 +106,20 @@ class Base:
         t, increasing = self.form.threshold(float(bound))
         # A ratio one ulp below 1 leaves no float32 above it, whatever a real number would do.
         return self._solved(bound, closed) if self._leaves_few(t) else (t, increasing)
+
+    def _at_a_cut(self, t: float) -> float:
+        """Return the end of what is left that a bound on the uniform is, but for rounding.
+
+        Two bounds that round to one number of the machine leave nothing between them.
+        """
+        atom = self.atom
+        if not (_SINGLE_BLUR <= self.machine.blur <= RACES and atom.low < t < atom.high):
+            return t
+        end = atom.low if t - atom.low < atom.high - t else atom.high
+        if end in (0.0, 1.0) or abs(t - end) > self.machine.blur * _LARGEST_UNIT:
+            return t
+        self.source.slack += abs(t - end) / (atom.high - atom.low)
+        return end
 
     def _leaves_few(self, t: float) -> bool:
         """Whether a bound on the uniform leaves a few points of a coarse grid on one side.
@@ -137,9 +162,7 @@ class Base:
         """
         if not self.atom.single or not (inside or self.is_exact()):
             return self.form.range(self.atom.low, self.atom.high)
-        first, last = self.atom.span()
-        if inside and last - first > _MANY_POINTS:
-            first, last = first + 1, last - 1
+        first, last = self.inner_span() if inside else self.atom.span()
         value = self.machine.values()
         x, y = (value(k) for k in _where_defined(value, first, last))
         return (x, y) if x <= y else (y, x)
@@ -165,28 +188,50 @@ class Base:
             form = make()
         except NotMonotone as error:
             self.refuse(str(error))
-        machine = self.machine.then(form, op, other, reverse)
-        if self.has_steps() and self.atom.single:
-            self._raise_at_ends(machine)
-        return self.kind(self.atom, form, machine)
+        try:
+            machine = self.machine.then(form, op, other, reverse)
+        except OVERFLOWS:
+            # Perhaps only where the sample is.
+            machine = Machine(self.machine, op, math.inf, self.machine.blur, other, reverse)
+        return self.made(form, machine)
 
-    def _raise_at_ends(self, machine: Machine) -> None:
-        """Fork on an end at which an operation raises, where that end has a probability."""
-        value, points = machine.values(), self.atom.points
+    def made(self, form: Form, machine: Machine) -> Any:
+        """Return a draw, which is finite: where its type ends the path forks.
 
-        def is_defined(point: int) -> bool:
-            try:
-                value(point)
-            except _AT_AN_END:
-                return False
-            return True
+        Beyond it is an infinity, a number like any other, or raises what the machine raises.
+        """
+        # Where rounding counts, a logarithm meets zeros that the form does not have.
+        if not (machine.blur > SMOOTH or may_overflow(form, machine.sample)):
+            return self.kind(self.atom, form, machine)
+        if not isinstance(machine.sample, float | np.floating):
+            return self.kind(self.atom, form, machine)
+        atom = self.atom
+        if not atom.single:
+            self.refuse("a product or sum of draws that may overflow")
+        first, last = self.inner_span()
+        value, points = machine.values(), atom.points
+        finite = finite_part(value, first, last)
+        if finite is None:
+            return self._infinite(value, first, last)
+        low, high = finite
+        ends = [low / points] * (low > first) + [(high + 1) / points] * (high < last)
+        if ends:
+            cell = atom.locate(ends) + (low == first)
+            if cell != 1:
+                return value(first if cell == 0 else last)
+        if not math.isfinite(machine.sample):
+            machine.sample = value((low + high) // 2)
+        return self.kind(atom, form, machine)
 
-        for at in (0, 1):
-            first, last = self.atom.span()
-            if not is_defined((first, last)[at]):
-                point, _ = boundary(is_defined, first, last)
-                if point > last or self.atom.locate([point / points]) == at:
-                    value((first, last)[at])
+    def _infinite(self, value: Callable[[int], Any], first: int, last: int) -> Any:
+        """Return the one value of what is infinite at both ends, or raise what the machine does."""
+        x, y = value(first), value(last)
+        return x if x == y or x != x else self.refuse("a draw that is hardly ever finite")
+
+    def inner_span(self) -> tuple[int, int]:
+        """First and last point left, without the ends of a fine grid."""
+        first, last = self.atom.span()
+        return (first + 1, last - 1) if last - first > _MANY_POINTS else (first, last)
 
     def cast(self, dtype: Any) -> Any:
         """Return the draw as a number of a numpy or torch type of floats, or a Python float."""
@@ -217,7 +262,7 @@ def _where_defined(value: Callable[[int], Any], first: int, last: int) -> tuple[
         if first < last:
             try:
                 value(point)
-            except _AT_AN_END:
+            except OVERFLOWS:
                 first, last = (first + 1, last) if step == 1 else (first, last - 1)
     return first, last
 

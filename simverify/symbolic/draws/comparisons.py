@@ -81,7 +81,7 @@ class Pairs(Integers):
         x, y = self.machine.values(), other.machine.values()
         blur = self.machine.blur + other.machine.blur
         machine = Machine(None, lambda k: op(x(k), y(k)), sample, blur)
-        return self.kind(self.atom, form(), machine)
+        return self.made(form(), machine)
 
     def _chained(self, other: "Pairs", op: Op, form: Form) -> Any:
         """Return a product, or a sum of logarithms, of independent draws."""

@@ -95,17 +95,14 @@ class Integers(Base):
         if not others:
             return self._floored(op)
         step = self.map(self.form.floor, op, *others)
-        return step if step.has_many_cells() else step.settle()
+        return step if not isinstance(step, Integers) or step.has_many_cells() else step.settle()
 
     def toward_zero(self, op: Callable[..., Any]) -> Any:
         """Return the integer part as ``op`` computes it: ``int``, ``np.trunc``, a cast."""
         low, high = self.range()
         if self.holds_integers() or low >= 0:
             return self._kept(op)
-        if high > 0 and self.is_below(0):
-            return self.toward_zero(op)
-        if high > 0:
-            # Found not to be below.
+        if high > 0 and not self.is_below(0):
             return self._kept(op)
         return self._stepped(lambda: self.form.affine(-1, 0).floor().affine(-1, 0), op)
 
@@ -113,7 +110,8 @@ class Integers(Base):
         if not (self.holds_integers() or self.form.is_whole()):
             return self._floored(op)
         kept = self.map(lambda: self.form, op)
-        return kept.within(self, op) if kept.holds_integers() else kept
+        whole = isinstance(kept, Integers) and kept.holds_integers()
+        return kept.within(self, op) if whole else kept
 
     def _floored(self, op: Callable[..., Any]) -> Any:
         """Return ``op`` where it is the floor: the cells of a smooth draw are those of its form."""
@@ -131,7 +129,7 @@ class Integers(Base):
 
     def _stepped(self, make: Callable[[], Any], op: Callable[..., Any], *others: Any) -> Any:
         step = self.map(make, op, *others)
-        if step.holds_integers():
+        if isinstance(step, Integers) and step.holds_integers():
             step = step.within(self, op)
         return step if not isinstance(step, Integers) or step.has_many_cells() else step.settle()
 
@@ -158,6 +156,9 @@ class Integers(Base):
             return self
         low, size = int(np.iinfo(kind).min), 1 << 8 * kind().itemsize
         value, first, last = before.grid()
+        if not before.holds_integers():
+            # At the ends of a fine grid there may be infinities.
+            first, last = before.inner_span()
 
         def wraps(point: int) -> int:
             return (_exactly(op, value(point), *others) - low) // size

@@ -8,6 +8,7 @@ which points of the grid does a comparison hold: found by bisection, with the op
 again at each point. All of them are monotone in the machine's arithmetic.
 """
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,9 @@ import numpy as np
 
 if TYPE_CHECKING:
     from simverify.symbolic.draws.forms import Form
+
+OVERFLOWS = (ValueError, ZeroDivisionError, OverflowError)
+"""What functions of Python floats raise where numpy's give infinities, as at u = 0."""
 
 NOTHING: Any = object()
 """Stands for the other number of an operation that has one argument."""
@@ -91,7 +95,7 @@ class Machine:
     ) -> "Machine":
         """Return the machine after ``op(x)``, ``op(x, other)`` or, reversed, ``op(other, x)``.
 
-        ``form`` is what the result was meant to be. Raises what the operation raises.
+        ``form`` is what the result was meant to be. Raises what the operation raises of the sample.
         """
         if other is NOTHING:
             sample = op(self.sample)
@@ -193,6 +197,62 @@ def coarse_uniform(
         return kind(low) if k < wrapped else rounded(k - wrapped)
 
     return _root(value, points, float("inf"))
+
+
+def finite_part(value: Callable[[int], Any], first: int, last: int) -> "tuple[int, int] | None":
+    """Return the points between which a monotone value is finite, both ends among them.
+
+    None if no finite one was found. What raises where it overflows is not finite.
+    """
+
+    def is_finite(point: int) -> bool:
+        try:
+            return bool(np.isfinite(value(point)))
+        except OVERFLOWS:
+            return False
+
+    middle = (first + last) // 2
+    inside = next((point for point in (first, last, middle) if is_finite(point)), None)
+    if inside is None:
+        return None
+    low, _ = boundary(is_finite, first, inside)
+    high, _ = boundary(is_finite, inside, last)
+    return first if low > inside else low, high - 1
+
+
+_LARGEST = {np.float16: 65504.0, np.float32: 3.4e38, BFloat16: 3.3e38}
+_LONGEST = 40.0
+"""No exponential, nor the logarithm of one, is further from 0: no uniform is below 2^-54."""
+
+
+def may_overflow(form: "Form", sample: Any) -> bool:
+    """Whether a form may be infinite somewhere in the type of ``sample``, but for its ends."""
+    if not isinstance(sample, float | np.floating):
+        return False
+    try:
+        return _reach(form) > _LARGEST.get(type(sample), 1.7e308)  # type: ignore[arg-type]
+    except OverflowError:
+        return True
+
+
+def _reach(form: "Form") -> float:
+    """Return a number that no value is beyond, but at the ends."""
+    a, b = abs(form.a), abs(form.b)
+    if form.inner is None:
+        if form.kind == "u":
+            return a + b
+        if form.kind in ("ea", "le"):
+            return a * _LONGEST + b
+        largest = _LONGEST if form.kind == "ep" else 1.0
+        return a * (2.0 ** (54 * b) if form.b < 0 else max(1.0, largest**b))
+    reach = _reach(form.inner)
+    if form.op == "affine":
+        return a * reach + b
+    if form.op == "exp":
+        return math.exp(reach)
+    if form.op == "power":
+        return reach**a if form.a > 0 else math.inf
+    return max(reach, 750.0) + 1
 
 
 def changes(

@@ -25,14 +25,13 @@ class Operators(Comparisons):
     def affine(self, scale: float, shift: float, op: Op, *args: Any, reverse: bool = False) -> Any:
         """Return ``scale * draw + shift``, which the machine computes as ``op``."""
         if scale == 0 or not (math.isfinite(shift) and math.isfinite(scale)):
-            low, high = self.range()
-            # Where single values have a probability, one of them may be the 0 at an end.
-            if math.isinf(scale) and (low <= 0 <= high if self.has_steps() else low < 0 < high):
-                self.refuse("inf times a draw")
-            # The same for all values.
-            return op(*args, self.machine.sample) if reverse else op(self.machine.sample, *args)
+            value = self.machine.sample
+            if math.isinf(scale):
+                # The same for all values of one sign.
+                value = type(value)(-1 if self.is_below(0) else 0 if self.is_at(0) else 1)
+            return op(*args, value) if reverse else op(value, *args)
         result = self.map(lambda: self.form.affine(scale, shift), op, *args, reverse=reverse)
-        if not isinstance(result.machine.sample, np.integer):
+        if not (isinstance(result, Operators) and isinstance(result.machine.sample, np.integer)):
             return result
         return result.within(self, _reversed(op) if reverse else op, *args)
 
@@ -133,7 +132,7 @@ class Operators(Comparisons):
     def floor_of(self, scale: float, op: Op, *args: Any) -> Any:
         """Return the floor of ``scale * draw``, which the machine computes as ``op``."""
         step = self.map(lambda: self.form.affine(scale, 0.0).floor(), op, *args)
-        return step if step.has_many_cells() else step.settle()
+        return step if not isinstance(step, Operators) or step.has_many_cells() else step.settle()
 
     def __rfloordiv__(self, other: Any) -> Any:
         if (x := self.number(other)) is not None and x > 0 and not self.holds_integers():
@@ -151,6 +150,8 @@ class Operators(Comparisons):
             return self.on_values(operator.mod, other, name="a remainder")
         if x > 0 and math.isfinite(x):
             cells = self.map(lambda: self.form.affine(1 / x, 0.0).floor(), operator.floordiv, other)
+            if not isinstance(cells, Operators):
+                self.refuse("a remainder by next to nothing")
             first, last = cells.cells()
             if not (self.settles() and first < last):
                 if first < last:

@@ -34,6 +34,7 @@ class DrawnPath(Protocol):
     postponed: bool
     sites: Sites
     refuses_many: bool
+    refuses_arrays: bool
     widest: tuple[int, str]
     products: list[Any]
 

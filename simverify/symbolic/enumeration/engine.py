@@ -24,6 +24,7 @@ from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.enumeration.trails import Trail, plans_of
 from simverify.symbolic.errors import (
     UNTRACKED,
+    ArrayOfDraws,
     CannotEnumerate,
     FloatOfDraw,
     IntOfDraw,
@@ -78,7 +79,7 @@ class Enumeration:
         self._stack = ExitStack()
         self.leaves = leaves
         self._lift = lift
-        self._shadow_float = self._shadow_int = False
+        self._shadow_float = self._shadow_int = self._shadow_arrays = False
         self.interceptions = 0
         self._as_draws: tuple[CannotEnumerate, int] | None = None
         self.release()
@@ -110,6 +111,7 @@ class Enumeration:
                     self._code,
                     shadow_float=self._shadow_float,
                     shadow_int=self._shadow_int,
+                    shadow_arrays=self._shadow_arrays,
                     lift=self._lift,
                 )
             )()
@@ -168,24 +170,21 @@ class Enumeration:
         Told apart from the first try, because what only looks like a float or an integer may
         itself stop code that never needed it.
         """
-        # Draws in a plain array of objects, as np.array([u, 0.3]) is one where its name is numpy's
-        # own, are draws that nobody told that they are doubles by now.
-        if isinstance(error, FloatOfDraw | OnSymbolsAlone | Untracked) and not self._shadow_float:
-            self.release()
+        # Draws in np.array([u, 0.3]) are doubles from then on, which numpy does not tell them.
+        if isinstance(error, ArrayOfDraws):
+            self._shadow_arrays, self.source.refuses_arrays = True, False
+        elif isinstance(error, FloatOfDraw | OnSymbolsAlone | Untracked) and not self._shadow_float:
             self._shadow_float = True
-            return True
-        if isinstance(error, IntOfDraw) and not self._shadow_int:
-            self.release()
-            self._shadow_int = True
-            self.source.refuses_many = False
-            return True
-        if self.source.postponed and not self.source.at_once and not isinstance(error, TooLarge):
-            self.release()
+        elif isinstance(error, IntOfDraw) and not self._shadow_int:
+            self._shadow_int, self.source.refuses_many = True, False
+        elif self.source.postponed and not self.source.at_once and not isinstance(error, TooLarge):
             self._shadow_int = self.source.refuses_many = False
             self.source.at_once = True
             self._as_draws = error, len(self.source.draws)
-            return True
-        return False
+        else:
+            return False
+        self.release()
+        return True
 
     def _furthest(self, error: CannotEnumerate) -> CannotEnumerate:
         """Return what stopped the try that got further, the last one or the one before it.

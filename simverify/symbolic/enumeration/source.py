@@ -45,8 +45,9 @@ class Source:
     step rule may seed itself when it is built). ``at_once``: winners of races and integers out of
     many are decided at once, and not when they are read or compared; ``postponed``: some were
     not; ``sites``: where they wait. ``refuses_many``: ``int`` of a draw with many values is
-    refused, not forked. ``beyond``: where the draws after the last of a plan come from; None: a
-    plan has to be long enough.
+    refused, not forked; ``refuses_arrays``: so is an array that numpy itself makes of draws.
+    ``beyond``: where the draws after the last of a plan come from; None: a plan has to be long
+    enough.
     ``widest``: the most values of an integer that was followed value by value, and where.
     """
 
@@ -64,7 +65,7 @@ class Source:
         self.on_begin: list[Callable[[], None]] = []
         self.at_once = self.postponed = False
         self.sites = Sites()
-        self.refuses_many = True
+        self.refuses_many = self.refuses_arrays = True
         self.widest = 0, ""
         self.beyond: np.random.Generator | None = None
         self.builtins = Builtins()

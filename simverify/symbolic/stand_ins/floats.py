@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simverify.symbolic.draws.in_arrays.arrays import DrawArray, draw_array, is_symbolic
-from simverify.symbolic.draws.in_arrays.ufuncs import OF_ONE, UFUNCS
+from simverify.symbolic.draws.in_arrays.arrays import DrawArray, is_symbolic
+from simverify.symbolic.draws.in_arrays.ufuncs import OF_ONE
 from simverify.symbolic.draws.mixed import Mixed
 from simverify.symbolic.draws.scalars import Draw
 from simverify.symbolic.whose import namespaces
@@ -25,8 +25,7 @@ from simverify.symbolic.whose import namespaces
 if TYPE_CHECKING:
     from contextlib import ExitStack
 
-_fabs, _pow, _real_modf, _real_fsum = math.fabs, math.pow, math.modf, math.fsum
-_real_floor, _trunc = math.floor, math.trunc
+_trunc, _real_fsum = math.trunc, math.fsum
 _REAL_FRACTION: Any = Fraction.__new__
 _MATH = ("log", "log2", "log10", "log1p", "exp", "expm1", "sqrt")
 
@@ -35,33 +34,51 @@ def swap_functions(
     swap: Callable[[Any, str, Any], None], patches: list[tuple[Any, str, Any]]
 ) -> None:
     """Replace the functions of Python's library that take floats, and would refuse draws."""
-    for name in _MATH:
-        swap(math, name, _of_draw_or_number(getattr(np, name), getattr(math, name)))
-    swap(math, "fabs", lambda x: abs(_floating(x)) if isinstance(x, Draw) else _fabs(x))
-    swap(math, "pow", lambda x, y: _floating(x) ** y if isinstance(x, Draw) else _pow(x, y))
-    swap(math, "floor", _floor)
-    swap(math, "trunc", lambda x: x.whole() if isinstance(x, Draw) else _trunc(x))
-    swap(math, "modf", _modf)
+    rules: dict[str, Callable[..., Any]] = {
+        **{name: _rule_of(getattr(np, name), getattr(math, name)) for name in _MATH},
+        "fabs": lambda x: abs(_floating(x)),
+        "pow": lambda x, y: _floating(x) ** y,
+        "floor": lambda x: x.__floor__(),
+        "trunc": _truncated,
+        "modf": _modf,
+        "isnan": lambda x: False,
+        "isinf": lambda x: False,
+        "isfinite": lambda x: True,
+    }
+    for name, rule in rules.items():
+        swap(math, name, _of_draw_or_number(rule, getattr(math, name)))
     swap(math, "fsum", _fsum)
     # From Python 3.12 on Fraction asks the draw itself.
     patches.append((Fraction, "__new__", staticmethod(_fraction)))
-    for name in ("isnan", "isinf", "isfinite"):
-        swap(math, name, _as_numpy_says(UFUNCS[getattr(np, name)], getattr(math, name)))
 
 
-def _of_draw_or_number(ufunc: Any, original: Any) -> Callable[..., Any]:
-    def function(x: Any, *base: Any) -> Any:
-        if not isinstance(x, Draw):
-            return original(x, *base)
+def _of_draw_or_number(rule: Callable[..., Any], original: Any) -> Callable[..., Any]:
+    def function(x: Any, *others: Any) -> Any:
+        if type(x) is DrawArray and x.shape == () and original is not _trunc:
+            # What np.where gives of scalars; math takes its element.
+            x = x[()]
+        return rule(x, *others) if isinstance(x, Draw) else original(x, *others)
+
+    return function
+
+
+def _rule_of(ufunc: Any, original: Any) -> Callable[..., Any]:
+    def rule(x: Draw, *base: Any) -> Any:
         value = OF_ONE[ufunc](_floating(x), original)
         return value / original(*base) if base else value
 
-    return function
+    return rule
 
 
 def _floating(x: Draw) -> Any:
     """Return a draw as a Python float, as the functions of math take it."""
     return x.cast(float)
+
+
+def _truncated(x: Draw) -> Any:
+    # Most of numpy's types have no __trunc__: the real function says so.
+    _trunc(type(x.machine.sample)(0))
+    return x.whole()
 
 
 def _fraction(cls: type[Fraction], *parts: Any, **kwargs: Any) -> Fraction:
@@ -71,9 +88,7 @@ def _fraction(cls: type[Fraction], *parts: Any, **kwargs: Any) -> Fraction:
     return _REAL_FRACTION(cls, *parts, **kwargs)  # type: ignore[no-any-return]
 
 
-def _modf(x: Any) -> Any:
-    if not isinstance(x, Draw):
-        return _real_modf(x)
+def _modf(x: Draw) -> Any:
     whole = _floating(x).toward_zero(_float_trunc)
     return _floating(x) - whole, whole
 
@@ -82,17 +97,18 @@ def _float_trunc(x: float) -> float:
     return float(_trunc(x))
 
 
-def _floor(x: Any) -> Any:
-    return x.__floor__() if isinstance(x, Draw) else _real_floor(x)
-
-
 def _fsum(terms: Iterable[Any]) -> Any:
     terms = list(terms)
-    return sum(terms, 0.0) if any(isinstance(x, Draw) for x in terms) else _real_fsum(terms)
-
-
-def _as_numpy_says(rule: Any, original: Any) -> Callable[[Any], Any]:
-    return lambda x: bool(rule(x)) if isinstance(x, Draw) else original(x)
+    draws = [_floating(x) for x in terms if isinstance(x, Draw)]
+    if not draws:
+        return _real_fsum(terms)
+    numbers = [x for x in terms if not isinstance(x, Draw)]
+    total, rest = sum(draws[1:], draws[0]), _real_fsum(numbers)
+    return (
+        total.map(lambda: total.form.affine(1.0, rest), lambda x: _real_fsum([x, *numbers]))
+        if isinstance(total, Draw)
+        else _real_fsum([total, *numbers])
+    )
 
 
 class _LikeFloat(type):
@@ -141,6 +157,23 @@ class Float16(float, metaclass=_LikeFloat):
 
     makes = np.float16
     dtype = np.dtype(np.float16)
+
+
+class _LikeInteger(_LikeFloat):
+    def __call__(cls, x: Any = 0) -> Any:
+        if isinstance(x, Draw):
+            return x.as_type(cls.makes)
+        return super().__call__(x) if is_symbolic(x) else cls.makes(x)
+
+
+def _integer_twins() -> dict[str, Any]:
+    """Return the same for numpy's integers, which would be made of Python's."""
+    names = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "intp")
+    kinds = {name: getattr(np, name) for name in names}
+    return {
+        name: _LikeInteger(name, (int,), {"makes": kind, "dtype": np.dtype(kind)})
+        for name, kind in kinds.items()
+    }
 
 
 class _LikeInt(type):
@@ -215,10 +248,9 @@ def numpy_twins() -> dict[str, Any]:
     filled = {
         name: _filled(getattr(np, name), like=name.endswith("_like"))
         for name in (
-            "empty", "zeros", "ones", "full", "empty_like", "zeros_like", "ones_like", "full_like",
+            "empty", "zeros", "ones", "empty_like", "zeros_like", "ones_like",
         )
     }  # fmt: skip
-    made = {name: _made(getattr(np, name)) for name in ("array", "asarray", "asanyarray")}
     return {
         "float64": Float64,
         "double": Float64,
@@ -226,9 +258,8 @@ def numpy_twins() -> dict[str, Any]:
         "single": Float32,
         "float16": Float16,
         "half": Float16,
-        "fromiter": _made(np.fromiter),
+        **_integer_twins(),
         **filled,
-        **made,
     }
 
 
@@ -248,22 +279,3 @@ def _able_to_hold_draws(plain: Any) -> Any:
     # What np.empty leaves in an array is no number to follow.
     holder[...] = np.nan_to_num(plain)
     return holder
-
-
-def _made(original: Callable[..., Any]) -> Callable[..., Any]:
-    def make(data: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if isinstance(data, Iterator):
-            data = list(data)
-        if not _holds_draw(data):
-            return original(data, dtype, *args, **kwargs)
-        objects = np.array(data, dtype=object)
-        made = draw_array(objects.ravel().tolist(), objects.shape)
-        return made if dtype is None else made.astype(dtype)
-
-    return make
-
-
-def _holds_draw(data: Any) -> bool:
-    if isinstance(data, list | tuple):
-        return any(map(_holds_draw, data))
-    return is_symbolic(data)

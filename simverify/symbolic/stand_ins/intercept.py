@@ -25,6 +25,7 @@ from simverify.symbolic.generators.python_rng import (
     patched_secrets,
 )
 from simverify.symbolic.generators.states import forget_pickled
+from simverify.symbolic.stand_ins.arrays import array_twins
 from simverify.symbolic.stand_ins.bindings import replace_names
 from simverify.symbolic.stand_ins.floats import Float, Int, Twin, numpy_twins, swap_functions
 from simverify.symbolic.stand_ins.lift import Lift, lift_strings, lifted_names, lifted_value
@@ -40,14 +41,16 @@ def intercepted(
     *,
     shadow_float: bool,
     shadow_int: bool = False,
+    shadow_arrays: bool = False,
     lift: Lift | None = None,
     plain: bool = False,
 ) -> Iterator[type[SymbolicGenerator]]:
     """Yield the Generator class to hand to the code; everything is put back on leaving.
 
     ``shadow_float`` and ``shadow_int`` replace the names ``float`` and ``int`` in the code's
-    modules, ``lift`` those of coarser types (:mod:`.lift`). ``plain``: ``source`` hands out
-    numbers, which come in the libraries' own types, and what works on draws is left alone.
+    modules, ``shadow_arrays`` what makes arrays of draws, ``lift`` coarser types (:mod:`.lift`).
+    ``plain``: ``source`` hands out numbers, which come in the libraries' own types, and what works
+    on draws is left alone.
     """
     numpy = Numpy(source, plain=plain)
     swaps: dict[int, tuple[Any, Any]] = {}
@@ -85,6 +88,8 @@ def intercepted(
         swaps[id(module)] = (module, Twin(module, twins))
 
     twins: dict[str, Any] = numpy_twins() if shadow_float else {}
+    if shadow_arrays or shadow_float:
+        twins = array_twins() | twins
     if lift:
         twins |= lifted_names(np, twins.get("float64", np.float64), lift)
     if twins:

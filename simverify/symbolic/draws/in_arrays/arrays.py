@@ -6,10 +6,12 @@ Sorting, ``argmax`` and ``searchsorted`` work through the comparisons of the ele
 elements are of the type that the real array's have, and its ``dtype`` is that type.
 """
 
+import operator
 from typing import Any
 
 import numpy as np
 
+from simverify.symbolic.draws.attributes import boxed
 from simverify.symbolic.draws.scalars import ARRAYS, Draw
 from simverify.symbolic.draws.several.sites import this_site
 from simverify.symbolic.draws.several.winners import Winner, decided, winner
@@ -53,7 +55,7 @@ class DrawArray(np.ndarray[Any, Any]):
     def conform(self, value: Any) -> Any:
         """Return what is stored where a value is assigned: it takes the array's type."""
         if not isinstance(value, Draw):
-            value = np.asarray(value) if isinstance(value, list | tuple) else value
+            value = as_objects(value) if isinstance(value, list | tuple) else value
             if not is_symbolic(value):
                 value = np.asarray(decided(value), dtype=self.dtype)
                 if not value.ndim:
@@ -67,6 +69,11 @@ class DrawArray(np.ndarray[Any, Any]):
 
     def _typed(self, x: Any) -> Any:
         return x if isinstance(x, Draw) or type(x) is Winner else self.dtype.type(x)
+
+    def __index__(self) -> int:
+        if self.ndim or self.dtype.kind not in "iu":
+            raise TypeError("only integer scalar arrays can be converted to a scalar index")
+        return operator.index(self[()])
 
     def __iter__(self) -> Any:
         return (self[i] for i in range(len(self)))
@@ -209,7 +216,7 @@ def as_objects(x: Any) -> Elements:
     if isinstance(x, np.ndarray):
         return x.view(np.ndarray)
     if isinstance(x, list | tuple):
-        return np.asarray(x).view(np.ndarray)
+        return boxed(x) if first_draw(x) is not None else np.asarray(x).view(np.ndarray)
     array = np.empty((), dtype=object)
     array[()] = x
     return array

@@ -30,7 +30,13 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
     out = kwargs.pop("out", None)
     if draw is None:
         plain = [_plain(x) for x in inputs]
-        return getattr(ufunc, method)(*plain, **kwargs, **({"out": out} if out else {}))
+        if out is None or not any(holds_objects(x) for x in out):
+            return getattr(ufunc, method)(*plain, **kwargs, **({"out": out} if out else {}))
+        # An array that held draws, and holds numbers by now.
+        if len(out) != 1 or kwargs.get("where", True) is not True:
+            raise TypeError(f"np.{ufunc.__name__} into parts of an array that held draws")
+        out[0][...] = getattr(ufunc, method)(*plain, **kwargs)
+        return out[0]
     meet(draw, inputs)
     if function is None or method not in ("__call__", "reduce", "accumulate", "outer"):
         name = f"np.{ufunc.__name__}{'' if method == '__call__' else '.' + method}"

@@ -13,6 +13,7 @@ from simverify.symbolic.draws.in_arrays.arrays import (
     DrawArray,
     as_objects,
     common_type,
+    converted,
     draw_array,
     first_draw,
     holds_objects,
@@ -51,7 +52,9 @@ def _where(condition: Any, *values: Any) -> Any:
     kind = np.result_type(*map(_kind, values))
     if isinstance(chosen, np.ndarray):
         return chosen.astype(kind)
-    return chosen.as_type(kind) if isinstance(chosen, Draw) else kind.type(chosen)
+    # Of scalars numpy makes an array of shape (), which is no scalar where its type is asked for.
+    typed = chosen.as_type(kind) if isinstance(chosen, Draw) else kind.type(chosen)
+    return ARRAYS.holding(typed) if isinstance(typed, Draw) else np.asarray(typed)
 
 
 def _kind(x: Any) -> Any:
@@ -86,11 +89,32 @@ def _searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any
         meet(draw, (a,))
     if sorter is not None:
         a = np.asarray(a)[sorter]
-    cells = as_objects(a)
-    if cells.dtype != object:
-        # Elements keep their type, in which they are compared.
-        cells = of_objects(list(cells))
-    return cells.searchsorted(as_objects(v), side="right" if side == "right" else "left")
+    # Both become one type, in which they are compared.
+    kind = np.result_type(_strong_kind(a), _strong_kind(v))
+    cells, values = _as_typed(a, kind), _as_typed(v, kind)
+    return places(cells, values, "right" if side == "right" else "left")
+
+
+def places(cells: Any, values: Any, side: Any) -> Any:
+    """Return where each of some values lies among sorted cells, arrays of objects both.
+
+    One at a time: numpy would compare the values with each other too, to search less.
+    """
+    found = [cells.searchsorted(of_objects([x]), side=side)[0] for x in values.ravel().tolist()]
+    return np.array(found, dtype=np.intp).reshape(values.shape)[()]
+
+
+def _strong_kind(x: Any) -> np.dtype[Any]:
+    """Return the type of an array of this, which numbers of Python's have as well."""
+    array = as_objects(x)
+    return common_type(array.ravel().tolist()) if array.dtype == object else array.dtype
+
+
+def _as_typed(x: Any, kind: np.dtype[Any]) -> Any:
+    """Return an array of objects of one type."""
+    array = as_objects(x)
+    flat = array.ravel().tolist() if array.dtype == object else list(array.ravel())
+    return of_objects([converted(y, kind) for y in flat]).reshape(array.shape)
 
 
 def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:

@@ -49,11 +49,13 @@ def log_of(x: Any) -> Any:
     return math.log(x) if type(x) is float else np.log(x)
 
 
-def _fits(x: Draw) -> bool:
-    """Whether a draw is a finite number; at an end that has no probability that is not asked."""
-    if not np.isfinite(x.machine.sample):
-        return False
-    return not (x.is_at(np.inf) or x.is_at(-np.inf))
+def _signbit(x: Draw) -> Any:
+    """Whether a draw is negative, or the negative zero."""
+    if x.is_below(0) or not x.is_at(0):
+        return np.bool_(x.is_below(0))
+    value, first, last = x.grid()
+    signs = np.signbit(value(first)), np.signbit(value(last))
+    return signs[0] if signs[0] == signs[1] else x.refuse("the sign of a zero")
 
 
 def _functions() -> dict[Any, Callable[..., Any]]:
@@ -123,15 +125,15 @@ UFUNCS: dict[Any, Callable[..., Any]] = {
             (np.fmax, True),
         )
     },
-    np.isfinite: _unary(_fits, np.isfinite),
-    np.isnan: _unary(lambda x: False, np.isnan),
-    np.isinf: _unary(lambda x: not _fits(x), np.isinf),
-    np.logical_not: lambda x: not x,
-    np.logical_and: lambda x, y: bool(x) and bool(y),
-    np.logical_or: lambda x, y: bool(x) or bool(y),
-    np.logical_xor: lambda x, y: bool(x) != bool(y),
+    np.isfinite: _unary(lambda x: np.True_, np.isfinite),
+    np.isnan: _unary(lambda x: np.False_, np.isnan),
+    np.isinf: _unary(lambda x: np.False_, np.isinf),
+    np.logical_not: lambda x: np.bool_(not x),
+    np.logical_and: lambda x, y: np.bool_(bool(x) and bool(y)),
+    np.logical_or: lambda x, y: np.bool_(bool(x) or bool(y)),
+    np.logical_xor: lambda x, y: np.bool_(bool(x) != bool(y)),
     np.sign: _unary(sign, np.sign),
-    np.signbit: _unary(lambda x: x.is_below(0), np.signbit),
+    np.signbit: _unary(_signbit, np.signbit),
     np.rint: _unary(lambda x: x.nearest(np.rint), np.rint),
     np.floor: _unary(lambda x: x.floor(np.floor), np.floor),
     np.ceil: _unary(lambda x: x.ceiling(np.ceil), np.ceil),

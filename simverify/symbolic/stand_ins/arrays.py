@@ -1,0 +1,98 @@
+"""Stand-ins for the functions of numpy that make arrays of lists of draws.
+
+numpy would make arrays of objects, in which every draw keeps the type that it had: a float16
+beside a double is no double then. Where code was stopped by that, these names are replaced in its
+modules.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from simverify.symbolic.draws.attributes import boxed
+from simverify.symbolic.draws.in_arrays.arrays import DrawArray, draw_array, is_symbolic
+from simverify.symbolic.draws.in_arrays.functions import FUNCTIONS, MOVES
+
+_OF_SEVERAL = {
+    "block", "column_stack", "concatenate", "dstack", "hstack", "stack", "vstack",
+}  # fmt: skip
+"""What is given a list of arrays; elsewhere a list is one array."""
+
+
+def array_twins() -> dict[str, Any]:
+    """Return what stands in for numpy's functions that are given lists of draws."""
+    functions = {*MOVES, *FUNCTIONS}
+    listed = {
+        name: _of_lists(function, several=name in _OF_SEVERAL)
+        for name, function in vars(np).items()
+        if callable(function) and not isinstance(function, type) and _is_among(function, functions)
+    }
+    made = {name: _made(getattr(np, name)) for name in ("array", "asarray", "asanyarray")}
+    return {
+        **listed,
+        **made,
+        "fromiter": _made(np.fromiter),
+        "full": _full,
+        "full_like": _full_like,
+    }
+
+
+def _is_among(function: Any, functions: set[Any]) -> bool:
+    try:
+        return function in functions
+    except TypeError:
+        return False
+
+
+def _made(original: Callable[..., Any]) -> Callable[..., Any]:
+    def make(data: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(data, Iterator):
+            data = list(data)
+        if isinstance(data, DrawArray) and original is not np.array and not args and not kwargs:
+            same = dtype is None or np.dtype(dtype) == data.dtype
+            return data if same else data.astype(dtype)
+        if not _holds_draw(data):
+            return original(data, dtype, *args, **kwargs)
+        objects = boxed(data)
+        made = draw_array(objects.ravel().tolist(), objects.shape)
+        return made if dtype is None else made.astype(dtype)
+
+    return make
+
+
+def _of_lists(original: Callable[..., Any], *, several: bool) -> Callable[..., Any]:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        if args and isinstance(args[0], list | tuple) and _holds_draw(args[0]):
+            first = args[0]
+            arrays = list(map(_listed, first)) if several else _listed(first)
+            args = (arrays, *args[1:])
+        return original(*args, **kwargs)
+
+    return function
+
+
+def _listed(x: Any) -> Any:
+    """Return a list with draws as an array of them."""
+    if not (isinstance(x, list | tuple) and _holds_draw(x)):
+        return x
+    objects = boxed(x)
+    return draw_array(objects.ravel().tolist(), objects.shape)
+
+
+def _full(shape: Any, fill_value: Any, dtype: Any = None, **kwargs: Any) -> Any:
+    if not _holds_draw(fill_value):
+        return np.full(shape, fill_value, dtype, **kwargs)
+    wide = np.broadcast_to(np.atleast_1d(_listed(fill_value)).view(np.ndarray), shape)
+    made = draw_array(wide.ravel().tolist(), wide.shape)
+    return made if dtype is None else made.astype(dtype)
+
+
+def _full_like(prototype: Any, fill_value: Any, dtype: Any = None, **kwargs: Any) -> Any:
+    return _full(np.shape(prototype), fill_value, dtype or prototype.dtype, **kwargs)
+
+
+def _holds_draw(data: Any) -> bool:
+    if isinstance(data, list | tuple):
+        return any(map(_holds_draw, data))
+    return is_symbolic(data)
