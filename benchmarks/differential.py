@@ -45,12 +45,17 @@ def main() -> None:
             return
         seen.add(text)
         told["programs"] += 1
-        result = run_twice(text, seed=options.seed * 1_000_003 + told["programs"])
+        try:
+            result = run_twice(text, seed=options.seed * 1_000_003 + told["programs"])
+        except Exception as error:
+            result = Finding(text, f"the tool itself raised {error!r}")
         if isinstance(result, Finding):
             found.append(result)
             print(result.program, result.what, sep="", end="\n\n", flush=True)
         else:
             told[re.sub(r"[-\d.e+]{2,}", "#", result)] += 1
+        if told["programs"] % 250 == 0:
+            print(f"{told['programs']} programs, {len(found)} differ", file=sys.stderr, flush=True)
 
     one()
     count = told.pop("programs")
