@@ -38,9 +38,6 @@ _MANY_POINTS = 2**20
 _LARGEST_UNIT = 2.0**-22
 """The probability that a blur of 1 moves, at most."""
 
-_SINGLE_BLUR = 1e-3
-"""Less is the rounding of doubles: what it moves is not followed anyway."""
-
 _FEW = 16
 """Points of a grid: a bound that cuts off fewer is found among them."""
 
@@ -113,7 +110,8 @@ class Base:
         Two bounds that round to one number of the machine leave nothing between them.
         """
         atom = self.atom
-        if not (_SINGLE_BLUR <= self.machine.blur <= RACES and atom.low < t < atom.high):
+        single = type(self.machine.sample) is np.float32 and self.machine.blur <= RACES
+        if not (single and atom.low < t < atom.high):
             return t
         end = atom.low if t - atom.low < atom.high - t else atom.high
         if end in (0.0, 1.0) or abs(t - end) > self.machine.blur * _LARGEST_UNIT:
