@@ -49,6 +49,9 @@ SAME = {
     "a list and a logarithm": "a = np.log(np.array([rng.random(), 0.4]) + 2); return a.argmax()",
     "appended": "return int((np.log(np.append(rng.random(2), 0.3) + 2) < 0.9).sum())",
     "clipped": "return int(rng.random(1).astype(np.float32)[0].clip(0.2, 0.6) > 0.5)",
+    "an integer that no byte holds": "return int((STATE.tomaxint() + np.uint8(200)) % 3)",
+    "an integer that a byte may hold": "x = random.randrange(200, 300)\n"
+    "    return int(x + np.uint8(100)) % 27",
     "divided in place, twice": "a = rng.random(2); a //= 1; a //= 1; return int((a < 0.5).sum())",
     # What numpy makes of lists and scalars has a type of its own.
     "16 bits in an array of doubles": "x = np.float16(rng.random())\n"

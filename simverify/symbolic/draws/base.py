@@ -191,18 +191,23 @@ class Base:
         except OVERFLOWS:
             # Perhaps only where the sample is.
             machine = Machine(self.machine, op, math.inf, self.machine.blur, other, reverse)
+            return self._finite(form, machine)
+        if type(self.machine.sample) is int and isinstance(machine.sample, np.integer):
+            # An integer of Python's raises where the type that it meets cannot hold it.
+            return self._finite(form, machine)
         return self.made(form, machine)
 
     def made(self, form: Form, machine: Machine) -> Any:
-        """Return a draw, which is finite: where its type ends the path forks.
-
-        Beyond it is an infinity, a number like any other, or raises what the machine raises.
-        """
+        """Return a draw, which is finite: where its type ends the path forks."""
         # Where rounding counts, a logarithm meets zeros that the form does not have.
         if not (machine.blur > SMOOTH or may_overflow(form, machine.sample)):
             return self.kind(self.atom, form, machine)
         if not isinstance(machine.sample, float | np.floating):
             return self.kind(self.atom, form, machine)
+        return self._finite(form, machine)
+
+    def _finite(self, form: Form, machine: Machine) -> Any:
+        """Fork where a type ends: beyond is an infinity, a number like any other, or a raise."""
         atom = self.atom
         if not atom.single:
             self.refuse("a product or sum of draws that may overflow")

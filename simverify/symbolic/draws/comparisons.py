@@ -228,6 +228,9 @@ class Comparisons(Pairs):
 
     def clip_at(self, bound: Any, *, low: bool, op: Callable[..., Any]) -> Any:
         """Return the larger (``low``) or smaller of the draw and a number, which is ``op``."""
+        if type(self.machine.sample) is int and isinstance(bound, np.integer):
+            # What the bound's type cannot hold raises.
+            return self.on_values(op, bound, name=op.__name__)
         same = op(self.machine.sample, bound)
         atom, form = self.atom, self.form
         if bound != bound:

@@ -207,9 +207,10 @@ def finite_part(value: Callable[[int], Any], first: int, last: int) -> "tuple[in
 
     def is_finite(point: int) -> bool:
         try:
-            return bool(np.isfinite(value(point)))
+            x = value(point)
         except OVERFLOWS:
             return False
+        return isinstance(x, int) or bool(np.isfinite(x))
 
     middle = (first + last) // 2
     inside = next((point for point in (first, last, middle) if is_finite(point)), None)
