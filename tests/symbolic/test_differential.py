@@ -52,6 +52,8 @@ SAME = {
     "an integer that no byte holds": "return int((STATE.tomaxint() + np.uint8(200)) % 3)",
     "an integer that a byte may hold": "x = random.randrange(200, 300)\n"
     "    return int(x + np.uint8(100)) % 27",
+    "an integer that is infinite in 16 bits": "x = STATE.tomaxint()\n"
+    "    return int(x == np.float16(x))",
     "divided in place, twice": "a = rng.random(2); a //= 1; a //= 1; return int((a < 0.5).sum())",
     # What numpy makes of lists and scalars has a type of its own.
     "16 bits in an array of doubles": "x = np.float16(rng.random())\n"

@@ -93,7 +93,7 @@ class Base:
 
     def _threshold(self, bound: Any, closed: bool) -> tuple[float, bool]:
         sample = self.machine.sample
-        coarse = type(bound) is np.float16 and type(sample) is float
+        coarse = type(bound) is np.float16 and type(sample) in (float, int)
         if coarse or self.is_exact():
             return self._solved(bound, closed)
         if type(sample) is np.float32 and type(bound) is float:

@@ -131,8 +131,13 @@ class Pairs(Integers):
 
     def _less_of_one_atom(self, other: "Pairs") -> bool:
         x, y = self.form, other.form
-        if x == y and not (self.has_steps() or other.has_steps()):
-            return False
+        plain = x.inner is None and y.inner is None and (x.kind, x.flip) == (y.kind, y.flip)
+        alike = plain and math.isclose(x.a, y.a) and math.isclose(x.b, y.b)
+        if (alike or x == y) and not (self.has_steps() or other.has_steps()):
+            # Rounding alone tells them apart, where they were computed in two ways.
+            if self.machine.does_as(other.machine):
+                return False
+            return self.refuse("a comparison of one draw computed in two ways")
         if x.kind == y.kind and x.flip == y.flip and x.kind in ("u", "ea"):
             difference = self.minus(other, _minus)
             return bool(difference < 0.0)
@@ -178,7 +183,9 @@ class Comparisons(Pairs):
     def is_at(self, x: Any) -> bool:
         """Whether it is this number: where it has no steps that has probability zero."""
         if not self.has_values():
-            return False
+            # An integer that 16 bits cannot hold is infinite beside them.
+            whole = self.holds_integers() and math.isinf(x)
+            return whole and bool(self.machine.sample == x)
         return self.is_below(x, closed=True) and not self.is_below(x)
 
     def has_values(self) -> bool:
@@ -266,7 +273,11 @@ class Comparisons(Pairs):
         if self is other:
             return True
         if not (self.has_values() or other.has_values()):
-            return self.atom is other.atom and self.form == other.form
+            if self.atom is not other.atom or self.form != other.form:
+                return False
+            return self.machine.does_as(other.machine) or self.refuse(
+                "whether one draw computed in two ways is equal"
+            )
         (x_low, x_high), (y_low, y_high) = self.range(inside=True), other.range(inside=True)
         if x_high < y_low or y_high < x_low:
             return False

@@ -105,6 +105,18 @@ class Machine:
         blur = self.blur + ulps * form.spread() if ulps else self.blur
         return Machine(self, op, sample, blur, other, reverse)
 
+    def does_as(self, other: "Machine") -> bool:
+        """Whether the same operations are done, on the same numbers."""
+        x, y = self, other
+        while x is not y:
+            if x.before is None or y.before is None:
+                return False
+            alike = x.op is y.op and x.reverse == y.reverse
+            if not (alike and (x.other is y.other or bool(np.all(x.other == y.other)))):
+                return False
+            x, y = x.before, y.before
+        return True
+
     def apply(self, x: Any) -> Any:
         """Do this operation on a number."""
         if self.other is NOTHING:
