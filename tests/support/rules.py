@@ -24,3 +24,19 @@ def scaled(factor):
         return [*x.tolist(), int(rng.choice(p.shape[1], p=p[-1]))]
 
     return verify
+
+
+def norm(p, q):
+    """Return the row that a rejection draws from: p where p = q."""
+    rest = np.maximum(p - q, 0)
+    return rest / rest.sum() if rest.sum() > 0 else p
+
+
+def strict(p, q, x, draw, pick):
+    """The token rule from a uniform and a categorical draw of any origin."""
+    for i, y in enumerate(x):
+        if not (q[i][y] > 0 and draw() < p[i][y] / q[i][y]):
+            rest = np.maximum(p[i] - q[i], 0)
+            row = rest if rest.sum() > 0 else p[i]
+            return [*map(int, x[:i]), int(pick(row / row.sum()))]
+    return [*map(int, x), int(pick(p[-1]))]

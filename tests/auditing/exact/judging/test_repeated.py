@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 import pytest
+from support.rules import norm
 
 from simverify.auditing.exact.instances.made import instances_for
 from simverify.auditing.exact.tier import ExactTier, examine
@@ -16,11 +17,6 @@ from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.generators.numpy.rng import SymbolicGenerator
 
 
-def residual(p, q):
-    rest = np.maximum(p - q, 0)
-    return rest / rest.sum() if rest.sum() > 0 else p
-
-
 def verifier(uniform, lenience=1.0):
     """Return token verification on ``uniform(rng)``; right if that is uniform on [0, 1)."""
 
@@ -28,7 +24,7 @@ def verifier(uniform, lenience=1.0):
         for i, token in enumerate(draft_tokens):
             p, q = target_probs[i], draft_probs[i]
             if uniform(rng) * q[token] * lenience >= p[token]:
-                return [*draft_tokens[:i], rng.choice(len(p), p=residual(p, q))]
+                return [*draft_tokens[:i], rng.choice(len(p), p=norm(p, q))]
         return [*draft_tokens, rng.choice(len(p), p=target_probs[-1])]
 
     return verify
