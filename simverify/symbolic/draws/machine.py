@@ -243,7 +243,7 @@ def may_overflow(form: "Form", sample: Any) -> bool:
     if not isinstance(sample, float | np.floating):
         return False
     try:
-        return _reach(form) > _LARGEST.get(type(sample), 1.7e308)  # type: ignore[arg-type]
+        return _reach(form) > _LARGEST.get(type(sample), 1.7e308)
     except OverflowError:
         return True
 
@@ -257,7 +257,7 @@ def _reach(form: "Form") -> float:
         if form.kind in ("ea", "le"):
             return a * _LONGEST + b
         largest = _LONGEST if form.kind == "ep" else 1.0
-        return a * (2.0 ** (54 * b) if form.b < 0 else max(1.0, largest**b))
+        return float(a * (2.0 ** (54 * b) if form.b < 0 else max(1.0, largest**b)))
     reach = _reach(form.inner)
     if form.op == "affine":
         return a * reach + b
