@@ -3,8 +3,6 @@
 import functools
 import math
 import random
-import threading
-import time
 
 import numpy as np
 import pytest
@@ -141,108 +139,6 @@ def test_draws_that_cannot_be_forced_are_not_run_with_the_reason():
     for name in ("u = 0", "repeated calls"):
         assert found[name].outcome == "ok"
     assert by_name(constant)["u = 0"].outcome == "not run"
-
-
-def with_table(change):
-    """The token rule behind a change to its inputs."""
-
-    def rule(p, q, x, rng):
-        change(p, q, x)
-        return TOKEN(p, q, x, rng)
-
-    return rule
-
-
-def sharpen(p, q, x):
-    p *= 1.0  # writes the same bytes
-
-
-def clear(p, q, x):
-    q[-1] = 0.0
-
-
-@pytest.mark.parametrize("change", [sharpen, clear])
-def test_changed_inputs_are_a_violation(change):
-    found = by_name(with_table(change))["inputs"]
-    assert found.outcome == "violation"
-    assert "changes its inputs" in found.message
-
-
-def test_asking_for_writable_inputs_is_a_warning():
-    def rule(p, q, x, rng):
-        if not p.flags.writeable:
-            raise ValueError("buffer source array is read-only")
-        return TOKEN(p, q, x, rng)
-
-    assert by_name(rule)["inputs"].outcome == "warning"
-
-
-BROKEN = {
-    "raises": (lambda p, q, x, rng: 1 / 0, "ZeroDivisionError"),
-    "exits": (lambda p, q, x, rng: exec("raise SystemExit(3)"), "SystemExit"),
-    "none": (lambda p, q, x, rng: None, "returned None"),
-    "empty": (lambda p, q, x, rng: [], "no tokens"),
-    "too many": (lambda p, q, x, rng: [*x, *TOKEN(p, q, x, rng), 0], "tokens, gamma + 1"),
-    "out of range": (lambda p, q, x, rng: [len(p[0])], "vocabulary 0.."),
-    "padded": (lambda p, q, x, rng: [-1], "token -1"),
-    "floats": (lambda p, q, x, rng: [0.0], "float"),
-    "booleans": (lambda p, q, x, rng: [True], "bool"),
-    "nested": (lambda p, q, x, rng: [TOKEN(p, q, x, rng)], "nested"),
-    "scalar": (lambda p, q, x, rng: 1, "returned an int, expected a list"),
-    "no prefix": (lambda p, q, x, rng: [(x[0] + 1) % 3, 0], "no prefix"),
-    "elsewhere": (lambda p, q, x, rng: torch.zeros(1, dtype=int, device="meta"), "device meta"),
-}
-
-
-@pytest.mark.parametrize("name", BROKEN)
-def test_broken_output_is_a_violation_that_says_so(name):
-    rule, text = BROKEN[name]
-    found = by_name(rule)
-    assert found["output"].outcome == "violation"
-    assert text in found["output"].message
-    assert "Traceback" not in found["output"].message
-    assert found["u = 0"].outcome != "ok"
-
-
-@pytest.mark.parametrize(
-    "loop", [lambda: [None for _ in iter(int, 1)], lambda: time.sleep(60)], ids=["busy", "asleep"]
-)
-def test_a_hang_is_a_violation_and_ends_the_probes(loop):
-    began = time.monotonic()
-    found = by_name(lambda p, q, x, rng: loop(), seconds=0.1)
-    assert time.monotonic() - began < 5
-    assert found["output"].outcome == "violation"
-    assert "did not return" in found["output"].message
-    assert {p.outcome for n, p in found.items() if n != "output"} == {"not run"}
-
-
-def test_slow_code_is_no_hang():
-    def rule(p, q, x, rng):
-        time.sleep(0.02)  # hardly any of it is the processor's, so the wall clock counts
-        return TOKEN(p, q, x, rng)
-
-    found = run_probes(rule, "verify", seconds=0.45)
-    assert {p.outcome for p in found} <= {"ok", "not run"}
-    assert "in the calls that time allowed" in found[1].message
-
-
-def test_a_call_as_slow_as_the_others_is_no_hang():
-    def rule(p, q, x, rng):
-        time.sleep(0.3)
-        return TOKEN(p, q, x, rng)
-
-    found = by_name(rule, seconds=0.4)
-    assert not any(probe.hung for probe in found.values())
-    assert found["NaN rows"].outcome == "not run"
-    assert "no call ended within" in found["NaN rows"].message
-
-
-def test_probes_run_outside_the_main_thread():
-    found = []
-    thread = threading.Thread(target=lambda: found.append(by_name(TOKEN)))
-    thread.start()
-    thread.join(30)
-    assert found[0]["output"].outcome == "ok"
 
 
 def leak(p, q, x, rng):
