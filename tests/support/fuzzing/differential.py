@@ -176,7 +176,8 @@ def _at_end(
     if points < MANY and points != 2**24:
         first, last = math.ceil(low * points - 1e-6), math.ceil(high * points - 1e-6) - 1
         return ((last if end else first) + 0.5) / points
-    inside = apart * max(2.0**-21 if points == 2**24 else 0.0, margin)
+    # Integers of very many values are read as uniforms.
+    inside = apart * max(2.0**-21 if points == 2**24 else 4 / points, margin)
     if high - low <= 2 * inside:
         return (low + high) / 2
     return min(low + inside, high) if end == 0 else max(high - inside, low)
