@@ -29,6 +29,7 @@ CORE = (
     "ties, V=3, gamma=1",
     "disjoint, V=2, gamma=2, after end of sequence 1",
     "q zero, V=2, gamma=2",
+    "two tokens, V=2, gamma=2",
     "plain, V=3, gamma=2",
 )
 """Instances of the fast level: few and small, and nearly every fault shows on one of them."""
