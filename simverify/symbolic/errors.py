@@ -32,6 +32,10 @@ def keep_gravest(findings: dict[str, Finding], new: Finding) -> None:
         findings[new.kind] = new
 
 
+class StandInsChanged(Exception):
+    """Other stand-ins are needed, whose choices are not those that a run was to go on from."""
+
+
 class CannotEnumerate(Exception):
     """The code does something with a draw that the exact tier cannot follow.
 

@@ -251,6 +251,8 @@ class Comparisons(Pairs):
                 form = form.off_by(outside)
             elif self.is_below(bound) == low:
                 return type(same)(bound)
+        elif type(same) is type(self.machine.sample):
+            return self
         return self.map(lambda: form, op, bound)
 
     def _with_another(self, other: Any, ufunc: Any) -> Any:

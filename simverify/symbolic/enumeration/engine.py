@@ -30,6 +30,7 @@ from simverify.symbolic.errors import (
     IntOfDraw,
     OnSymbolsAlone,
     OutOfTime,
+    StandInsChanged,
     TooLarge,
     TooManyValues,
     Untracked,
@@ -149,10 +150,9 @@ class Enumeration:
         asked at the end of each path that emitted tokens. ``enough``: the mass that may be left
         out, heaviest paths first, of code whose paths have no end. ``call`` raises
         :class:`BadTokens` for an unusable result. Raises :class:`CannotEnumerate`,
-        :class:`OutOfTime` or ``TooManyPaths``.
+        :class:`StandInsChanged` (``since`` alone), :class:`OutOfTime` or ``TooManyPaths``.
         """
-        watch, left = Stopwatch(), seconds
-        kept = len(self.trails or ())
+        watch, left, kept = Stopwatch(), seconds, len(self.trails or ())
         while True:
             try:
                 return self._run(call, max_paths, left, since, mark, enough)
@@ -161,6 +161,8 @@ class Enumeration:
                 if not self._another_way(error):
                     raise naming_kernels(self._code, self._furthest(error)) from None
                 del (self.trails or [])[kept:]
+                if since:
+                    raise StandInsChanged from None
             if seconds is not None:
                 left = max(0.01, seconds - watch.seconds())
 

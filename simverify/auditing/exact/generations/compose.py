@@ -33,7 +33,7 @@ from simverify.auditing.exact.generations.enumerate import StepEnumeration
 from simverify.symbolic import ExactLaw, OutOfTime
 from simverify.symbolic.enumeration.endings import Tokens
 from simverify.symbolic.enumeration.paths import TooManyPaths
-from simverify.symbolic.errors import UNTRACKED, Untracked
+from simverify.symbolic.errors import UNTRACKED, StandInsChanged, Untracked
 from simverify.symbolic.guards.watchdog import Stopwatch
 from simverify.symbolic.state.kept import Kept, Unlike
 
@@ -87,7 +87,10 @@ def compose(
         run = _Composition(
             enumeration, rule, generation, max_paths, left, merges, every_way, enough
         )
-        law = run.law()
+        try:
+            law = run.law()
+        except StandInsChanged:
+            continue
         # Other stand-ins are other objects, whose images cannot be compared with the first's.
         if not run.is_mixed:
             return law

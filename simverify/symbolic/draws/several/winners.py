@@ -40,8 +40,7 @@ def _index(lane: "list[Any]", *, largest: bool) -> int:
     index = first_of(lane, largest=largest)
     if index is not None:
         return index
-    array = np.empty(len(lane), dtype=object)
-    array[:] = lane
+    array = np.fromiter(lane, dtype=object, count=len(lane))
     return int((array.argmax if largest else array.argmin)())
 
 

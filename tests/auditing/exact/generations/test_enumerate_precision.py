@@ -328,7 +328,7 @@ def test_only_the_reported_deviation_passes(monkeypatch, observed, pruned, devia
     """Branches that were not run may lie anywhere: between both bounds there is no verdict."""
     rule = RULES["numpy float16"][0]
     comparison = judge(rule, INSTANCES[0]).comparison
-    given = replace(comparison, max_abs_deviation=observed + pruned, pruned=pruned)
+    given = replace(comparison, max_abs_deviation=observed + pruned, pruned=pruned, excess=observed)
     monkeypatch.setattr(Examiner, "compare", lambda *_: given)
     judged = judge(rule, INSTANCES[0], tolerance=1e-9)
     assert (judged.deviates, judged.undecided) == (deviates, undecided)

@@ -59,7 +59,10 @@ def emits_drafts_at_a_limit(prefix, target, draft, gamma, rng):
 )
 def test_beyond_its_longest_context_code_may_raise_and_not_emit_wrong_tokens(rule, fails):
     plain = next(m for m in battery(2, 2) if m.name == "plain, V=2, gamma=2")
-    long = replace(plain, name="around 20", prompt=(0, 1) * 9 + (0,))
+    # The draft has 0 far oftener than the target: what comes of it is too much, whatever is lost.
+    long = replace(
+        plain, name="around 20", prompt=(0, 1) * 9 + (0,), targets=((1, 9),), drafts=((9, 1),)
+    )
     subject = Subject(rule.__name__, rule, "step")
     tier = examine(subject, "step", [plain, long], tolerance=None, searching=False)
     if fails:
