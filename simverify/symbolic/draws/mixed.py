@@ -21,14 +21,20 @@ _AFFINE = (operator.add, operator.sub, operator.mul, operator.lshift, operator.n
 
 
 class Mixed:
-    """An integer mixed from ``atom``: one of ``values``; equal ``name``, equal number."""
+    """An integer mixed from ``atom``: one of ``values``; equal ``name``, equal number.
+
+    ``wraps``: it has a type of so many bits, in which an even multiple is one of fewer values.
+    """
 
     __array_ufunc__ = None
 
-    def __init__(self, atom: "Atom", name: tuple[Hashable, ...], values: int) -> None:
+    def __init__(
+        self, atom: "Atom", name: tuple[Hashable, ...], values: int, *, wraps: bool
+    ) -> None:
         self.atom = atom
         self.name = name
         self.values = values
+        self.wraps = wraps
 
     # Code may ask for its type.
     __class__ = property(lambda self: int)
@@ -37,7 +43,7 @@ class Mixed:
         return self
 
     def _one_to_one(self, *step: Hashable) -> "Mixed":
-        return Mixed(self.atom, (*self.name, *step), self.values)
+        return Mixed(self.atom, (*self.name, *step), self.values, wraps=self.wraps)
 
     def _refuse(self, *_: Any) -> NoReturn:
         self.atom.source.refuse("a random integer mixed with % & or ^, used for more than a seed")
@@ -45,8 +51,11 @@ class Mixed:
 
 def _kept(name: str) -> Callable[..., Mixed]:
     def forward(self: Mixed, *other: Any) -> Mixed:
-        whole = all(type(x) is int or isinstance(x, np.integer) for x in other)
-        if not whole or (name in ("mul", "rmul") and other[0] == 0):
+        if not all(type(x) is int or isinstance(x, np.integer) for x in other):
+            self._refuse()
+        if name in ("mul", "rmul") and (other[0] == 0 or (self.wraps and other[0] % 2 == 0)):
+            self._refuse()
+        if name == "lshift" and self.wraps:
             self._refuse()
         return self._one_to_one(name, *map(int, other))
 
@@ -73,7 +82,8 @@ def remainder(draw: "Base", modulus: int) -> Mixed | None:
         return None
     a, b, count = affine
     values = min(count, modulus // math.gcd(a, modulus))
-    return Mixed(draw.atom, (id(draw.atom), a % modulus, b % modulus, modulus), values)
+    name = id(draw.atom), a % modulus, b % modulus, modulus
+    return Mixed(draw.atom, name, values, wraps=_wraps(draw))
 
 
 def exclusive_or(draw: "Base", bits: int) -> Mixed | None:
@@ -82,7 +92,7 @@ def exclusive_or(draw: "Base", bits: int) -> Mixed | None:
     if affine is None:
         return None
     a, b, count = affine
-    return Mixed(draw.atom, (id(draw.atom), a, b, "xor", bits), count)
+    return Mixed(draw.atom, (id(draw.atom), a, b, "xor", bits), count, wraps=_wraps(draw))
 
 
 def _affine(draw: "Base") -> tuple[int, int, int] | None:
@@ -120,6 +130,10 @@ def _affine(draw: "Base") -> tuple[int, int, int] | None:
     if a == 0 or wraps:
         return None
     return a, b, math.floor(count * (atom.high - atom.low))
+
+
+def _wraps(draw: "Base") -> bool:
+    return isinstance(draw.machine.sample, np.integer)
 
 
 def _passes(op: Any) -> bool:

@@ -50,7 +50,8 @@ def test_as_many_values_as_there_are_about_equally_likely(seed):
 def test_what_is_one_to_one_leaves_as_many():
     assert counted(lambda x: x ^ 12345) == N
     assert counted(lambda x: (3 * (x ^ 7) - 1) ^ 2) == N
-    assert counted(lambda x: -((x * 3) % 500) << 3) == 500
+    assert counted(lambda x: -((int(x) * 3) % 500) << 3) == 500
+    assert counted(lambda x: -((x * 3) % 500) * 7) == 500
 
 
 def test_more_integers_than_points_of_the_grid_are_all_counted():
@@ -84,3 +85,18 @@ def test_it_is_a_seed_and_nothing_else(use):
 def test_what_is_not_known_exactly_is_refused_as_before():
     with pytest.raises(CannotEnumerate, match="many periods"):
         laws_of(lambda rng: [int((rng.integers(10**7) // 3) % 100 == 1)])
+
+
+@pytest.mark.parametrize(
+    "lost", [lambda x: x * 2**60, lambda x: np.uint64(2**60) * x, lambda x: x << np.uint64(60)]
+)
+def test_what_wraps_around_is_of_fewer_values_and_refused(lost):
+    """In 64 bits sixteen values are left, and in Python's integers as many as there were."""
+
+    def code(rng):
+        lost(rng.integers(2**63, dtype=np.uint64) ^ np.uint64(5))
+        return [0]
+
+    with pytest.raises(CannotEnumerate, match="used for more than a seed"):
+        laws_of(code)
+    assert counted(lambda x: (int(x) ^ 5) * 2**60) == N

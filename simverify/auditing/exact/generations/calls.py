@@ -15,6 +15,7 @@ from simverify.symbolic import ExactLaw, Finding
 from simverify.symbolic.enumeration.endings import Tokens
 from simverify.symbolic.enumeration.engine import RARE
 from simverify.symbolic.enumeration.paths import Choice
+from simverify.symbolic.errors import keep_gravest
 
 if TYPE_CHECKING:
     from simverify.symbolic.errors import Severity
@@ -179,7 +180,7 @@ def composed(
         for kind, share in node.law.lost_by:
             lost_by[kind] = lost_by.get(kind, 0.0) + here * share
         for finding in node.law.findings:
-            findings.setdefault(finding.kind, finding)
+            keep_gravest(findings, finding)
     for kind, share in lost_by.items():
         grave: Severity = "violation" if share > RARE else "warning"
         findings[kind] = replace(findings[kind], severity=grave)

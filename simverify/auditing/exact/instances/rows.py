@@ -104,13 +104,13 @@ def sweep() -> Iterator[Pair]:
 
 _ONE_DRAFT = {"plain, V=2, gamma=1", "plain, V=3, gamma=1", "wide residual, V=3, gamma=1"}
 
-MANY_CALLS = frozenset(
+EVERY_WAY = frozenset(
     {*_ONE_DRAFT, "plain, V=2, gamma=2", "plain, V=3, gamma=2", "plain, V=3, gamma=3"}
 )
 """Names of instances on which calls are made after each way in which earlier ones can end."""
 
 CORE = {
-    "verify": MANY_CALLS,
+    "verify": EVERY_WAY,
     # A call may run several rounds, whose paths multiply: two tokens are all that is random.
     "step": frozenset({*_ONE_DRAFT, "two tokens, V=2, gamma=2", "two tokens, V=3, gamma=2"}),
 }

@@ -15,7 +15,7 @@ from simverify.auditing.exact.generations.enumerate import (
 from simverify.auditing.exact.generations.generation import ending
 from simverify.auditing.exact.generations.laws import law_of_generation
 from simverify.auditing.exact.instances.made import SmallModel
-from simverify.auditing.exact.instances.rows import MANY_CALLS
+from simverify.auditing.exact.instances.rows import EVERY_WAY
 from simverify.auditing.exact.judging.comparison import Comparison, Held, deviation, hold
 from simverify.auditing.exact.judging.law import compare_blocks, compare_tokens
 from simverify.auditing.subject import Contract, Subject
@@ -134,7 +134,7 @@ class Examiner:
             ),
             max_paths=min(self.max_paths, STEP_PATHS),
             seconds=seconds,
-            every_way=model.core or model.name in MANY_CALLS,
+            every_way=model.core or model.name in EVERY_WAY,
             enough=self.enough,
         )  # fmt: skip
         return compare_tokens(

@@ -202,16 +202,18 @@ class SymbolicTorch(TorchFunctionMode):
                 self.source.refuse("torch.multinomial with fewer outcomes than samples")
         stream = self._stream(generator, probs)
         kind = (*_kind("multinomial", probs), num_samples, replacement)
-        drawn = [self._outcomes(row, num_samples, replacement, stream, kind) for row in rows]
+        if num_samples == 1:
+            site = this_site()
+            drawn = [[self.source.pick_later(row, stream, kind, site)] for row in rows]
+        else:
+            drawn = [self._outcomes(row, num_samples, replacement, stream, kind) for row in rows]
         shape = (*probs.shape[:-1], num_samples)
         values = draw_array([x for outcomes in drawn for x in outcomes], shape)
         return self.shadows.tensor(values, torch.int64, probs.device)
 
     def _outcomes(
         self, row: list[float], count: int, replacement: bool, stream: Stream, kind: Hashable
-    ) -> list[Any]:
-        if count == 1:
-            return [self.source.pick_later(row, stream, kind, this_site())]
+    ) -> list[int]:
         row, drawn = list(row), []
         for _ in range(count):
             drawn.append(self.source.pick(row, stream, kind))
