@@ -96,7 +96,7 @@ def core(contract):
     return [m for m in instances_for(contract, 2, 3, 0) if m.name in CORE]
 
 
-def exact_outcome(style):
+def exact_outcome(style, seconds=SECONDS):
     """What the exact tier alone says on the core: followed, refused or caught; and why."""
     shared = Shared()
     modules = set(sys.modules)
@@ -108,7 +108,7 @@ def exact_outcome(style):
                 core(style.contract),
                 tolerance=None,
                 max_paths=MOST_PATHS,
-                seconds=SECONDS,
+                seconds=seconds,
                 searching=False,
             )
     finally:
