@@ -1,0 +1,17 @@
+"""Draft trees: the value that rules, simulators, audits and reports share, and how it is drawn."""
+
+from simverify.trees.draft_tree import DraftTree, draw_tree, law_of_trees
+from simverify.trees.schemes import SCHEMES, Scheme, get_scheme
+from simverify.trees.shapes import ROOT, TreeShape, shape_of_levels
+
+__all__ = [
+    "ROOT",
+    "SCHEMES",
+    "DraftTree",
+    "Scheme",
+    "TreeShape",
+    "draw_tree",
+    "get_scheme",
+    "law_of_trees",
+    "shape_of_levels",
+]

@@ -1,0 +1,132 @@
+"""A drafted tree: tokens on a shape, and the scheme by which its siblings were drawn."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+from simverify.errors import UsageError
+from simverify.symbolic.enumeration.paths import Coins, explore
+from simverify.trees.schemes import Array, Scheme, Siblings
+from simverify.trees.shapes import ROOT, TreeShape
+
+RowAfter = Callable[[Siblings], Array]
+"""Gives the row (V,) of a model after some tokens."""
+
+
+@dataclass(frozen=True)
+class DraftTree:
+    """A token on each node of ``shape``, the siblings drafted by ``scheme``.
+
+    Raises ``UsageError`` for another number of tokens than of nodes, a token that is no
+    integer from 0 up, or siblings of one token where the scheme draws no token twice.
+    :meth:`checked` looks at the rows too.
+    """
+
+    shape: TreeShape
+    tokens: tuple[int, ...]
+    scheme: Scheme
+
+    def __post_init__(self) -> None:
+        if len(self.tokens) != len(self.shape):
+            raise UsageError(
+                f"{len(self.tokens)} tokens on a tree of {len(self.shape)} nodes: expected one each"
+            )
+        for node, token in enumerate(self.tokens):
+            if isinstance(token, bool) or not isinstance(token, SupportsIndex) or token < 0:
+                raise UsageError(f"token of node {node} is {token!r}: expected an integer from 0")
+        if self.scheme.replaced:
+            return
+        for parent, siblings in self.siblings.items():
+            if len(set(siblings)) < len(siblings):
+                raise UsageError(
+                    f"the children of {_named(parent)} are {list(siblings)}: {self.scheme.name} "
+                    "drafts no token twice; name the scheme iid if it may"
+                )
+
+    @cached_property
+    def siblings(self) -> dict[int, Siblings]:
+        """The tokens of each node's children, of nodes (and ``ROOT``) that have some."""
+        found = self.shape.children.items()
+        return {at: tuple(self.tokens[x] for x in nodes) for at, nodes in found if nodes}
+
+    def text(self, node: int) -> Siblings:
+        """Return the tokens from the first level down to ``node``; none at ``ROOT``."""
+        return tuple(self.tokens[x] for x in self.shape.way(node))
+
+    def rows(self, row: RowAfter, prefix: Siblings = ()) -> Array:
+        """Return a model's rows (n+1, V): row 0 after ``prefix``, row i+1 after node i too."""
+        return np.array([row(prefix + self.text(node)) for node in range(ROOT, len(self.tokens))])
+
+    def checked(
+        self, draft_probs: npt.ArrayLike, *, vocab_size: int, gamma: int | None = None
+    ) -> "DraftTree":
+        """Return the tree, if ``draft_probs`` (n+1, V) can have drafted it by its scheme.
+
+        Raises ``UsageError`` for rows of another shape, a token outside the vocabulary, a
+        depth above ``gamma``, or siblings that the scheme cannot have drawn.
+        """
+        rows = np.asarray(draft_probs)
+        expected = (len(self.tokens) + 1, vocab_size)
+        if rows.shape != expected:
+            raise UsageError(f"draft_probs has shape {rows.shape}: expected {expected}")
+        if gamma is not None and self.shape.depth > gamma:
+            raise UsageError(
+                f"the tree has a depth of {self.shape.depth}, above gamma {gamma}: cut it, or "
+                "raise gamma"
+            )
+        for node, token in enumerate(self.tokens):
+            if token >= vocab_size:
+                raise UsageError(f"token of node {node} is {token}: expected 0..{vocab_size - 1}")
+        for parent, siblings in self.siblings.items():
+            why = self.scheme.forbids(rows[parent + 1], siblings)
+            if why is not None:
+                raise UsageError(
+                    f"the children of {_named(parent)}, {list(siblings)}, are not drafted by "
+                    f"{self.scheme.name}: the row {why}"
+                )
+        return self
+
+
+def _named(node: int) -> str:
+    return "the root" if node == ROOT else f"node {node}"
+
+
+def draw_tree(
+    shape: TreeShape, scheme: Scheme, draft: RowAfter, rng: Any, prefix: Siblings = ()
+) -> DraftTree:
+    """Draw tokens for ``shape`` from the rows of ``draft`` after ``prefix``.
+
+    A group of siblings is one draw of ``scheme``. Where a row has too few tokens the nodes
+    that are left over are missing, with all below them; the others move up in number.
+    """
+    drawn: dict[int, int] = {}
+    text: dict[int, Siblings] = {ROOT: prefix}
+    for parent, children in shape.children.items():
+        if not children or parent not in text:
+            continue
+        tokens = scheme.draw(draft(text[parent]), len(children), rng)
+        for child, token in zip(children, tokens, strict=False):
+            drawn[child] = token
+            text[child] = (*text[parent], token)
+    kept = sorted(drawn)
+    number = {ROOT: ROOT, **{node: i for i, node in enumerate(kept)}}
+    parents = tuple(number[shape.parents[node]] for node in kept)
+    return DraftTree(TreeShape(parents), tuple(drawn[node] for node in kept), scheme)
+
+
+def law_of_trees(
+    shape: TreeShape, scheme: Scheme, draft: RowAfter, prefix: Siblings = (),
+    *, max_trees: int | None = None,
+) -> Sequence[tuple[DraftTree, Any]]:  # fmt: skip
+    """Return every tree that can be drafted with its probability; exact for fractions.
+
+    Raises :class:`~simverify.symbolic.enumeration.paths.TooManyPaths` above ``max_trees``.
+    """
+    runs = explore(
+        lambda path: draw_tree(shape, scheme, draft, Coins(path), prefix), max_paths=max_trees
+    )
+    return list(runs)

@@ -1,0 +1,94 @@
+"""How the children of a node are drafted: five schemes, each with a draw and its exact law.
+
+A scheme is part of the claim: a rule that is lossless for independent siblings is lossy for
+siblings without replacement, and the other way round. Rows may be floats or fractions.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+from simverify.checks import pick
+from simverify.symbolic.enumeration.paths import Coins, explore
+
+Array = npt.NDArray[Any]
+"""Float64, or object arrays of fractions."""
+
+Siblings = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """How up to k siblings are drafted from the row q (V,) after their parent.
+
+    ``certain(k)``: how many of k are certain, the likeliest of q; they come first. ``replaced``:
+    whether the others are independent samples of q; if not, each is sampled from q off all
+    before it. Where too few tokens have a probability there are fewer siblings.
+    """
+
+    name: str
+    summary: str
+    certain: Callable[[int], int]
+    replaced: bool = False
+
+    def fixed(self, q: Array, k: int) -> Siblings:
+        """Return the tokens of q (V,) that are drafted for certain: the likeliest, ties by id."""
+        count = min(self.certain(k), len(q))
+        return tuple(sorted(range(len(q)), key=lambda x: (-q[x], x))[:count])
+
+    def next_row(self, q: Array, before: Siblings) -> Array | None:
+        """Return the law (V,) of the next sampled sibling after ``before``; None: there is none."""
+        if self.replaced:
+            return q
+        left = q.copy()
+        left[list(before)] = 0
+        total = left.sum()
+        return left / total if total > 0 else None
+
+    def draw(self, q: Array, k: int, rng: Any) -> Siblings:
+        """Draw the siblings: ``rng.choice(V, p=row)`` for each that is sampled."""
+        siblings = self.fixed(q, k)
+        while len(siblings) < k:
+            row = self.next_row(q, siblings)
+            if row is None:
+                break
+            siblings = (*siblings, int(rng.choice(len(q), p=row)))
+        return siblings
+
+    def law(self, q: Array, k: int) -> dict[Siblings, Any]:
+        """Return the probability of every tuple of siblings; exact for fractions."""
+        law: dict[Siblings, Any] = {}
+        for siblings, mass in explore(lambda path: self.draw(q, k, Coins(path))):
+            law[siblings] = law.get(siblings, 0) + mass
+        return law
+
+    def forbids(self, q: Array, siblings: Siblings) -> str | None:
+        """Say why these siblings cannot have been drafted from q (V,) by this scheme, or None."""
+        fixed = self.fixed(q, len(siblings))
+        if siblings[: len(fixed)] != fixed:
+            return f"begins with {siblings[: len(fixed)]}, and the likeliest of q are {fixed}"
+        if not self.replaced and len(set(siblings)) < len(siblings):
+            return "has a token twice"
+        absent = [x for x in siblings[len(fixed) :] if not q[x] > 0]
+        if absent:
+            return f"has token {absent[0]}, of which q is 0"
+        return None
+
+
+SCHEMES = {
+    scheme.name: scheme
+    for scheme in (
+        Scheme("iid", "independent samples of q", lambda k: 0, replaced=True),
+        Scheme("without-replacement", "samples of q, each off those before", lambda k: 0),
+        Scheme("top-k", "the k likeliest tokens of q", lambda k: k),
+        Scheme("argmax-first", "the likeliest token, then samples off those before", lambda k: 1),
+        Scheme("last-sampled", "the k-1 likeliest, then one sample off them", lambda k: k - 1),
+    )
+}
+
+
+def get_scheme(name: str) -> Scheme:
+    """Return the scheme called ``name``; ``UsageError`` with the nearest name if there is none."""
+    return SCHEMES[pick(name, SCHEMES, "scheme")]

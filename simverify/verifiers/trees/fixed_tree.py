@@ -1,0 +1,44 @@
+"""The walk on a fixed tree: one coin for all children of a node, laid along their p.
+
+References
+----------
+.. [1] Li et al., "EAGLE-2", 2024, and target-only kernels for tree sampling: drafts are
+       certain given the prefix, so q plays no part. Optimal among all rules for such trees.
+"""
+
+from typing import Any
+
+from simverify.trees import SCHEMES
+from simverify.verifiers.base import Array, draw
+from simverify.verifiers.trees.base import TreeVerifier, walking
+
+
+def one_step(p: Array, q: Array | None, siblings: list[int], rng: Any) -> int:
+    """Accept child j if the coin is below the p of the children up to j; else p off them."""
+    coin, below = rng.random(), 0
+    rest = p.copy()
+    for x in siblings:
+        below = below + p[x]
+        if coin < below:
+            return x
+        rest[x] = 0
+    return draw(rest, p, rng)
+
+
+def hits(p: Array, q: Array, k: int) -> Array:
+    """Return p on the k likeliest of q."""
+    found = 0 * p
+    children = sorted(range(len(q)), key=lambda x: (-q[x], x))[:k]
+    found[children] = p[children]
+    return found
+
+
+FIXED_TREE = TreeVerifier(
+    name="fixed-tree",
+    rule=walking(one_step),
+    schemes=tuple(name for name, scheme in SCHEMES.items() if not scheme.replaced),
+    summary="one coin along the children's p; optimal where drafts are certain",
+    citation="Li et al. 2024 (EAGLE-2)",
+    one_step=one_step,
+    hits={"top-k": hits},
+)
