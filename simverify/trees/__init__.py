@@ -1,6 +1,6 @@
 """Draft trees: the value that rules, simulators, audits and reports share, and how it is drawn."""
 
-from simverify.trees.draft_tree import DraftTree, draw_tree, law_of_trees
+from simverify.trees.draft_tree import DraftTree, RowAfter, draw_tree, law_of_trees
 from simverify.trees.schemes import SCHEMES, Scheme, get_scheme
 from simverify.trees.shapes import ROOT, TreeShape, shape_of_levels
 
@@ -8,6 +8,7 @@ __all__ = [
     "ROOT",
     "SCHEMES",
     "DraftTree",
+    "RowAfter",
     "Scheme",
     "TreeShape",
     "draw_tree",

@@ -40,8 +40,7 @@ def one_step(p: Array, q: Array, siblings: list[int], rng: Any) -> int:
 def hits(p: Array, q: Array, k: int) -> Array:
     """Return p on the k-1 likeliest of q, and min(p, q~) off them."""
     certain = sorted(range(len(q)), key=lambda x: (-q[x], x))[: k - 1]
-    last, left = _parts(p, q, certain)
-    found = p - left
+    found = p - _parts(p, q, certain)[1]
     found[certain] = p[certain]
     return found
 

@@ -27,12 +27,8 @@ def one_step(p: Array, q: Array, siblings: list[int], rng: Any) -> int:
     x = siblings[1]
     share = off(q, [hub])
     if q[x] > 0:
-        second = share[x] - q[x]
-        if rng.random() < q[hub]:
-            accepted = excess(p, q)[x] / second
-        else:
-            accepted = p[x] / q[x]
-        if rng.random() < accepted:
+        as_second = excess(p, q)[x] / (share[x] - q[x])
+        if rng.random() < (as_second if rng.random() < q[hub] else p[x] / q[x]):
             return x
     left = excess(p, share)
     left[hub] = p[hub]

@@ -1,13 +1,26 @@
-"""The linear programs against the closed forms of block, greedy and token."""
+"""The linear programs: against closed forms of block, greedy and token on chains, and on trees."""
 
 import itertools
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from support.oracles.linear_program import coupling_optimum, plain_loop_optimum
+from support.oracles.oracle_laws import expected_accepted as mean_of
+from support.oracles.tree_laws import tree_law
 
+from simverify.errors import UsageError
 from simverify.models.small import compact, toy
+from simverify.simulators.exact.tree_optimum import coupling_bound, memoryless_optimum
+from simverify.trees import SCHEMES, shape_of_levels
+from simverify.verifiers.trees import TREE_VERIFIERS
+
+
+def plain_loop_optimum(target, draft, gamma):
+    return memoryless_optimum(shape_of_levels([1] * gamma), SCHEMES["iid"], target, draft)
+
+
+def coupling_optimum(target, draft, gamma):
+    return coupling_bound(shape_of_levels([1] * gamma), SCHEMES["iid"], target, draft)
 
 
 def random_instance(seed, size, gamma):
@@ -112,10 +125,54 @@ def test_rows_with_zeros():
     assert optimum.upper == pytest.approx(3 / 8, abs=1e-12)
 
 
-@pytest.mark.parametrize("solve", [plain_loop_optimum, coupling_optimum])
-def test_bad_input(solve):
+@pytest.mark.parametrize(
+    ("solve", "levels"), [(memoryless_optimum, [10]), (coupling_bound, [1] * 12)]
+)
+def test_too_large(solve, levels):
     model = compact()
-    with pytest.raises(ValueError, match="gamma is 0"):
-        solve(model.target, model.draft, 0)
-    with pytest.raises(ValueError, match="shrink V or gamma"):
-        solve(model.target, model.draft, 12)
+    with pytest.raises(UsageError, match="take a smaller vocabulary or tree for its optimum"):
+        solve(shape_of_levels(levels), SCHEMES["iid"], model.target, model.draft)
+
+
+@pytest.mark.parametrize(
+    ("levels", "memoryless", "coupling"),
+    [
+        ([2], 8 / 9, 8 / 9),
+        ([3], 1, 1),
+        ([1, 2], 35 / 27, 4 / 3),
+        ([2, 2], 1271 / 729, 16 / 9),
+    ],
+)
+def test_trees_on_the_toy(levels, memoryless, coupling):
+    shape, model = shape_of_levels(levels), toy()
+    best = memoryless_optimum(shape, SCHEMES["iid"], model.target, model.draft)
+    bound = coupling_bound(shape, SCHEMES["iid"], model.target, model.draft)
+    assert best.value == pytest.approx(memoryless, abs=1e-9)
+    assert best.upper == pytest.approx(memoryless, abs=1e-9)
+    assert bound.value == pytest.approx(coupling, abs=1e-9)
+    assert bound.upper == pytest.approx(coupling, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["traversal", "naive", "recursive", "gbv", "tournament"])
+@pytest.mark.parametrize("levels", [[2], [2, 1]])
+def test_no_rule_is_above_the_optimum_of_its_drafts(name, levels):
+    shape, model = shape_of_levels(levels), compact()
+    mean = float(mean_of(tree_law(TREE_VERIFIERS[name].rule, model, shape, "iid")))
+    best = memoryless_optimum(shape, SCHEMES["iid"], model.target, model.draft)
+    assert mean <= best.upper + 1e-12
+    # The control: one of the tree's first level alone has less.
+    assert (
+        mean
+        > memoryless_optimum(shape_of_levels([1]), SCHEMES["iid"], model.target, model.draft).upper
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "scheme"), [("fixed-tree", "top-k"), ("spechub", "argmax-first"),
+                         ("greedy-draft", "last-sampled")],
+)  # fmt: skip
+def test_rules_that_are_optimal_on_their_drafts(name, scheme):
+    shape, model = shape_of_levels([2]), compact()
+    mean = float(mean_of(tree_law(TREE_VERIFIERS[name].rule, model, shape, scheme)))
+    best = memoryless_optimum(shape, SCHEMES[scheme], model.target, model.draft)
+    assert best.value == pytest.approx(mean, abs=1e-9)
