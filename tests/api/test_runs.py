@@ -13,6 +13,8 @@ from simverify.cli.app import app
 from simverify.faults import get_fault
 from simverify.results.reading.document import document_text
 
+pytestmark = pytest.mark.usefixtures("unsearched_module")
+
 SMALL = {"gamma": 1, "vocab": 3}
 
 
@@ -21,12 +23,12 @@ def reused(target_probs, draft_probs, draft_tokens, rng):
 
 
 @pytest.fixture(scope="module")
-def failed():
+def failed(unsearched_module):
     return simverify.audit(reused, **SMALL)
 
 
 @pytest.fixture(scope="module")
-def passed():
+def passed(unsearched_module):
     return simverify.audit("token", **SMALL)
 
 

@@ -8,8 +8,9 @@ from simverify.auditing.settings import AuditSettings
 from simverify.faults import CONTROLS, FAULTS
 from simverify.results import Tried
 
-SMALLER = AuditSettings(gamma=2)
-"""Two drafts at most: every fault shows on them. The slow test is of the default, four."""
+SMALLER = AuditSettings(gamma=2, vocab_size=3)
+"""Two drafts and three tokens at most: every fault shows on them. The slow test is of the defaults,
+four and four."""
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Whole audits, the search for a smaller counterexample included."""
 
+from functools import cache
+
 import msgspec
 import pytest
 from support.rules import scaled
@@ -11,15 +13,28 @@ from simverify.models import get_model
 from simverify.verifiers import VERIFIERS
 
 
+@cache
+def whole(name):
+    """The audit of a built-in rule with the settings it has when none are given."""
+    return audit(load_subject(name))
+
+
 @pytest.mark.parametrize("name", ["token", "block", "match"])
 def test_the_projects_rules_pass_on_the_whole_battery(name):
-    result = audit(load_subject(name))
+    result = whole(name)
     assert (result.verdict, result.tier, result.findings) == ("PASS", "exact", ())
     assert not any(probe.outcome in ("warning", "violation") for probe in result.probes)
 
 
-def test_greedy_passes_under_the_step_contract():
-    result = audit(load_subject("greedy"))
+@pytest.mark.parametrize(
+    "settings",
+    [
+        AuditSettings(gamma=2, vocab_size=3),
+        pytest.param(AuditSettings(), marks=pytest.mark.slow, id="as it comes"),
+    ],
+)
+def test_greedy_passes_under_the_step_contract(settings):
+    result = audit(load_subject("greedy"), settings=settings)
     assert (result.contract, result.verdict, result.tier) == ("step", "PASS", "exact")
 
 
@@ -42,6 +57,7 @@ def test_a_fault_is_named_shown_and_placed():
     assert shown.probability_emitted != pytest.approx(due, abs=1e-6)
 
 
+@pytest.mark.usefixtures("unsearched")
 def test_the_first_counterexample_comes_at_once():
     # Paths, not seconds: the machine is not ours to time on.
     result = audit(load_subject("naive-block-stealth"))
@@ -57,7 +73,7 @@ def test_the_same_seed_gives_the_same_document():
 
 
 def test_counts_of_accepted_tokens_are_the_rules_own():
-    result = audit(load_subject("block"))
+    result = whole("block")
     tree = {i.name: i.expected_accepted for i in result.instances}
     assert tree["equal, V=2, one row"] == pytest.approx(1.0)
     assert VERIFIERS["block"].rule is load_subject("block").rule

@@ -18,6 +18,9 @@ from simverify.errors import UsageError
 from simverify.verifiers import VERIFIERS
 from simverify.verifiers.greedy import GreedyBlock
 
+# What the tests ask of whole audits here is their verdict and their instances.
+pytestmark = pytest.mark.usefixtures("unsearched")
+
 EOS = 1
 KNOWN = AuditSettings(gamma=2, vocab_size=2, eos=EOS)
 
