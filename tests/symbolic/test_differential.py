@@ -62,6 +62,8 @@ SAME = {
     "    return int((np.array([x, 300]) + 100).sum()) % 27",
     "an array full of one draw": "return int(~(np.full(2, rng.random())[0] < 0.3) + 2)",
     "lists joined": "return int(~(np.concatenate([[rng.random()], [1]])[0] < 0.3) + 2)",
+    "where, of scalars, in a list": "x = np.float16(rng.random()); x = np.where(x < 1, x, 0.5)\n"
+    "    return int(np.argmin(np.array([x, 0.3, 1.0])))",
     "where, of scalars": "x = np.where(rng.random() < 0.4, 0.2, rng.random())\n"
     "    return 2 * int(isinstance(x, float)) + int(math.sqrt(x) < 0.6)",
     "searched among 16 bits": "return int(np.searchsorted(np.float16([0.2, 0.5]), rng.random()))",
@@ -86,6 +88,32 @@ SAME = {
     "    return int(np.isinf(x)) + 2 * int(x < -15)",
     "nothing divided by nothing": "return int(np.isnan(rng.integers(0, 40) / np.int64(0)))",
     "the sign of what is rounded to 0": "return int(np.signbit(-np.float16(rng.random() * 1e-8)))",
+    # What wraps around, falls where it rose, or has a sign at zero.
+    "a square that turns": "x = 3 - random.getrandbits(40); return int(x * x < 2.0**78)",
+    "the ends of integers": "x = STATE.randint(0, 2**31 - 1)\n"
+    "    return int(x == -x) if x < 2 else 2",
+    "a float beside an infinity of 16 bits": "x = rng.uniform(1e-3, 1e3) * 2.0**60\n"
+    "    return int(x == np.float16(x))",
+    "a negative zero among others": "x = -math.log(-math.log(random.random()))\n"
+    "    return int(np.signbit(np.floor_divide(x, 2)))",
+    "a remainder in float32's tail": "x = rng.standard_exponential(2, dtype=np.float32)[1]\n"
+    "    return int(x % 0.25 < 0.2)",
+    # What numpy adds up in a wider type.
+    "a sum of bytes": "return int(rng.integers(0, 200, 1, np.uint8).repeat(2).sum() < 2)",
+    "a sum of 16 bits": "x = np.float16(rng.random())\n"
+    "    return int(np.array([x, 2000, 0.3, 0.3, 0.3], dtype=np.float16).sum() < 2001.5)",
+    # What is asked of the type, by code that does not ask isinstance.
+    "type()": "x = rng.random(); return (type(x) is float) + 2 * (type(3) is int)",
+    "type() of numpy's": "x = rng.integers(0, 99)\n"
+    "    return (type(x) is np.int64) + 2 * (type(W[0]) is np.float64)",
+    "type() by name": "return int(type(rng.random()).__name__ == 'float')",
+    "a class of classes": "M = type('M', (type,), {}); A = M('A', (), {'y': 4})\n"
+    "    return A.y + (type(A) is M) + (type(rng.random()) is float)",
+    "no index": "return int(hasattr(rng.random(), '__index__'))",
+    "an index that is asked for": "return rng.integers(0, 99).__index__() % 7",
+    "a list indexed by a float": "return [3, 4][rng.random()]",
+    "__floor__": "x = rng.random() * 9; return x.__floor__() + x.__ceil__() + x.__trunc__()",
+    "no __floor__": "return hasattr(np.float32(rng.random()), '__floor__')",
     "~ of a predicate": "return int(~np.isfinite(rng.random()) + 2)",
 }  # fmt: skip
 
@@ -138,6 +166,12 @@ TORCH = {
     "written where elements are one": "a = torch.rand(1).expand(2); a.sign_(); return int(a[0])",
     "equal as a whole": "u = torch.rand(2)\n"
     "    return int(torch.equal(u, u)) + 2 * int(torch.equal(u, u[:1]))",
+    "the first of equal ones": "u = torch.rand(1).repeat(2)\n"
+    "    return int(u.argmax()) + 2 * int(u.sort(descending=True).indices[0])",
+    "a sum of bytes": "x = torch.randint(0, 200, (1,), dtype=torch.uint8).repeat(2)\n"
+    "    return int(x.sum() < 2)",
+    "a sum of 16 bits": "x = torch.cat([torch.rand(1).half(), torch.full((3,), 600.3).half()])\n"
+    "    return int(x.sum() < 1801.5)",
     # Types that are the same for one value and not for another.
     "an integer that overflows": "x = torch.randint(0, 3, (1,), dtype=torch.int8)\n"
     "    return int((x + 100)[0]) - 100 + int((x * 100)[0] < 0)",
@@ -150,6 +184,23 @@ TORCH = {
 def test_what_was_found_in_tensors_stays_mended(what):
     pytest.importorskip("torch")
     assert run_twice(f"def program(rng):\n    {TORCH[what]}\n", seed=13) == "same"
+
+
+REFUSED = {
+    "an overflow of uint32": "x = rng.integers(2**32, dtype=np.uint32); return int(x * x >> 3 > 0)",
+    # Which of equal elements comes first is not torch's to say.
+    "topk": "return int(torch.cat([torch.rand(1).expand(3)] * 2).topk(1).indices)",
+    "more than a seed": "return int(np.abs(rng.integers(2**64, dtype=np.uint64) ^ 5) % 3)",
+    "np.hypot of draws": "return int(np.hypot(torch.rand(1)[0], torch.rand(1)[0]) < 0.3)",
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_nobody_can_follow_is_refused_by_name(what):
+    pytest.importorskip("torch")
+    found = run_twice(f"def program(rng):\n    {REFUSED[what]}\n", seed=13)
+    assert isinstance(found, str)
+    assert what in found
 
 
 @given(programs())

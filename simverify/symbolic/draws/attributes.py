@@ -17,6 +17,9 @@ _OF_THE_TYPE = {
     "base", "device", "dtype", "flags", "itemsize", "nbytes", "ndim", "shape", "size", "strides",
 }  # fmt: skip
 
+_ROUNDED = {"__floor__": "floored", "__ceil__": "ceiled", "__trunc__": "__int__"}
+"""What only some types have, so that no draw has it of its own: what answers for those."""
+
 OBJECT_LOOPS: dict[str, Callable[[Any], Any]] = {}
 """What numpy calls by name on the elements of an array of objects, filled by :mod:`.ufuncs`."""
 
@@ -40,6 +43,8 @@ class Attributes(Operators):
     __slots__ = ()
 
     def __getattr__(self, name: str) -> Any:
+        if name in _ROUNDED and hasattr(self.machine.sample, name):
+            return getattr(self, _ROUNDED[name])
         # numpy asks for protocols, by which an array of draws would become numbers.
         if name.startswith("__"):
             if name == "__array_struct__" and self.source.refuses_arrays and not _BOXING:
@@ -47,6 +52,8 @@ class Attributes(Operators):
             raise AttributeError(f"a draw has no attribute {name!r}")
         if name in OBJECT_LOOPS:
             return lambda: OBJECT_LOOPS[name](self)
+        if isinstance(vars(np).get(name), np.ufunc) and not hasattr(self.machine.sample, name):
+            self.refuse(f"np.{name} of draws")
         answer = getattr(self.machine.sample, name)
         if name in _OF_THE_TYPE:
             return answer
@@ -93,10 +100,12 @@ class Attributes(Operators):
 
     # -- rounding --
 
-    def __floor__(self) -> Any:
+    def floored(self) -> Any:
+        """Return what ``math.floor`` gives."""
         return self.floor(int) if self.range()[0] >= 0 else self.floor(_floor)
 
-    def __ceil__(self) -> Any:
+    def ceiled(self) -> Any:
+        """Return what ``math.ceil`` gives."""
         return self.ceiling(_ceil)
 
     def __round__(self, digits: int | None = None) -> Any:

@@ -16,6 +16,7 @@ from simverify.symbolic.draws.machine import (
     PYTHON,
     RACES,
     SINGLE_POINTS,
+    SINGLES_MOVE,
     SMOOTH,
     SWAMPED,
     BFloat16,
@@ -35,8 +36,9 @@ _TINY_SLACK = 1e-11
 
 _MANY_POINTS = 2**20
 
-_LARGEST_UNIT = 2.0**-22
-"""The probability that a blur of 1 moves, at most."""
+_LARGEST_SHARE = 2.0**-10
+"""The part of what is left of a uniform that may be taken for rounding. In the tail of a draw an
+interval may be as narrow as what rounding moves elsewhere, and there moves far less."""
 
 _FEW = 16
 """Points of a grid: a bound that cuts off fewer is found among them."""
@@ -50,8 +52,8 @@ class Base:
     atom: "Atom"
     form: Form
     machine: Machine
-    kind: ClassVar[type["Base"]]
-    """The class of what is computed: ``Draw``."""
+    kind: ClassVar[Callable[["Atom", Form, Machine], Any]]
+    """Makes what is computed: a ``Draw``."""
 
     def __init__(self, atom: "Atom", form: Form, machine: Machine) -> None:
         self.atom = atom
@@ -83,6 +85,10 @@ class Base:
         """Whether it is of a type of integers."""
         return isinstance(self.machine.sample, int | np.integer | np.bool_)
 
+    def is_weak_beside(self, other: Any) -> bool:
+        """Whether a number of Python's, which becomes one of 16 bits where it meets one."""
+        return type(other) is np.float16 and type(self.machine.sample) in (float, int)
+
     def threshold(self, bound: Any, *, closed: bool = False) -> tuple[float, bool]:
         """Return ``(t, increasing)``: it is below ``bound`` iff u < t (increasing) or u >= t.
 
@@ -93,8 +99,7 @@ class Base:
 
     def _threshold(self, bound: Any, closed: bool) -> tuple[float, bool]:
         sample = self.machine.sample
-        coarse = type(bound) is np.float16 and type(sample) in (float, int)
-        if coarse or self.is_exact():
+        if self.is_weak_beside(bound) or self.is_exact():
             return self._solved(bound, closed)
         if type(sample) is np.float32 and type(bound) is float:
             # The machine compares in float32.
@@ -114,9 +119,11 @@ class Base:
         if not (single and atom.low < t < atom.high):
             return t
         end = atom.low if t - atom.low < atom.high - t else atom.high
-        if end in (0.0, 1.0) or abs(t - end) > self.machine.blur * _LARGEST_UNIT:
+        share = abs(t - end) / (atom.high - atom.low)
+        near = abs(t - end) <= self.machine.blur * SINGLES_MOVE and share < _LARGEST_SHARE
+        if end in (0.0, 1.0) or not near:
             return t
-        self.source.slack += abs(t - end) / (atom.high - atom.low)
+        self.source.slack += share
         return end
 
     def _leaves_few(self, t: float) -> bool:
@@ -232,9 +239,10 @@ class Base:
         return x if x == y or x != x else self.refuse("a draw that is hardly ever finite")
 
     def inner_span(self) -> tuple[int, int]:
-        """First and last point left, without the ends of a fine grid."""
+        """First and last point left, without the ends of a fine grid of floats."""
         first, last = self.atom.span()
-        return (first + 1, last - 1) if last - first > _MANY_POINTS else (first, last)
+        fine = last - first > _MANY_POINTS and not self.machine.counts()
+        return (first + 1, last - 1) if fine else (first, last)
 
     def cast(self, dtype: Any) -> Any:
         """Return the draw as a number of a numpy or torch type of floats, or a Python float."""

@@ -55,6 +55,10 @@ class Pairs(Integers):
             y = y.power(-1)
         if x.kind == y.kind and x.kind in ("up", "ep"):
             if self.atom is other.atom and x.flip == y.flip:
+                # Below zero the product of integers falls where it rose.
+                for draw in (self, other):
+                    if draw.holds_integers():
+                        draw.is_below(0)
                 form = Form(x.kind, x.a * y.a, x.b + y.b, x.flip)
                 return self._of_one_atom(other, op, x.b + y.b, form.plain)
             if x.kind == "up" and x.b == y.b and not (x.flip or y.flip):
@@ -63,7 +67,7 @@ class Pairs(Integers):
 
     def _with_one_known(self, other: "Pairs", op: Op) -> Any:
         """Settle one of the two, if that is needed and possible."""
-        if not (self.has_steps() or other.has_steps()):
+        if not (self.has_steps() or other.has_steps() or self._are_few_integers(other)):
             return NotImplemented
         if self.atom is other.atom and not self.settles() and other.settles():
             return op(self, other.settle())
@@ -73,12 +77,23 @@ class Pairs(Integers):
             return op(self, other.settle())
         return self.refuse(f"{op.__name__} of a draw that was rounded and another draw")
 
+    def _are_few_integers(self, other: "Pairs") -> bool:
+        """Whether one of the two is an integer, of many before and of few by now."""
+        return (self.holds_integers() and self.settles()) or (
+            other.holds_integers() and other.settles()
+        )
+
     def _of_one_atom(self, other: "Pairs", op: Op, slope: float, form: Callable[[], Form]) -> Any:
         """Return ``op`` of two functions of one uniform; a number where it is constant."""
         sample = op(self.machine.sample, other.machine.sample)
         if slope == 0:
             return sample
         x, y = self.machine.values(), other.machine.values()
+        if isinstance(sample, int | np.integer):
+            # Of integers the form is no guide where they wrap around.
+            exact = (int(op(int(x(k)), int(y(k)))) == op(x(k), y(k)) for k in self.atom.span())
+            if not all(exact):
+                self.refuse(f"an overflow of {type(sample).__name__} in draws with many values")
         blur = self.machine.blur + other.machine.blur
         machine = Machine(None, lambda k: op(x(k), y(k)), sample, blur)
         return self.made(form(), machine)
@@ -159,9 +174,6 @@ def _minus(x: Any, y: Any) -> Any:
     return x - y
 
 
-NEGLIGIBLE = 2e-7
-"""Clipping a draw on less than this probability is no step for the races it enters."""
-
 _PYTHON = (float, int, bool)
 
 
@@ -182,10 +194,8 @@ class Comparisons(Pairs):
 
     def is_at(self, x: Any) -> bool:
         """Whether it is this number: where it has no steps that has probability zero."""
-        if not self.has_values():
-            # An integer that 16 bits cannot hold is infinite beside them.
-            whole = self.holds_integers() and math.isinf(x)
-            return whole and bool(self.machine.sample == x)
+        if not (self.has_values() or self.is_weak_beside(x)):
+            return False
         return self.is_below(x, closed=True) and not self.is_below(x)
 
     def has_values(self) -> bool:
@@ -233,30 +243,13 @@ class Comparisons(Pairs):
     def __bool__(self) -> bool:
         return not self.is_at(0)
 
-    def clip_at(self, bound: Any, *, low: bool, op: Callable[..., Any]) -> Any:
-        """Return the larger (``low``) or smaller of the draw and a number, which is ``op``."""
-        if type(self.machine.sample) is int and isinstance(bound, np.integer):
-            # What the bound's type cannot hold raises.
-            return self.on_values(op, bound, name=op.__name__)
-        same = op(self.machine.sample, bound)
-        atom, form = self.atom, self.form
-        if bound != bound:
-            # Some functions pass over what is no number, others give it back.
-            return same if same != same else self.map(lambda: form, op, bound)
-        t, increasing = self.threshold(bound)
-        outside = t - atom.low if increasing == low else atom.high - t
-        if outside > 0:
-            few = outside <= NEGLIGIBLE * (atom.high - atom.low)
-            if few and atom.single and atom.owner is None:
-                form = form.off_by(outside)
-            elif self.is_below(bound) == low:
-                return type(same)(bound)
-        elif type(same) is type(self.machine.sample):
-            return self
-        return self.map(lambda: form, op, bound)
-
     def _with_another(self, other: Any, ufunc: Any) -> Any:
-        if not isinstance(other, Comparisons):
+        if isinstance(other, Comparisons):
+            if self.is_weak_beside(other.machine.sample):
+                return ufunc(self.cast(np.float16), other)
+            if other.is_weak_beside(self.machine.sample):
+                return ufunc(self, other.cast(np.float16))
+        else:
             array = isinstance(other, np.ndarray)
             if ufunc in (np.equal, np.not_equal) and not array:
                 return NotImplemented

@@ -5,7 +5,6 @@ path forks once for each value, and the real library computes with a real number
 """
 
 import math
-import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,6 @@ import numpy as np
 
 from simverify.symbolic.draws.base import Base
 from simverify.symbolic.draws.forms import NotMonotone
-from simverify.symbolic.draws.machine import changes
 from simverify.symbolic.errors import IntOfDraw, TooManyValues
 from simverify.symbolic.whose import users_line
 
@@ -186,15 +184,34 @@ class Integers(Base):
         whole = self.whole(int)
         return whole.settle() if isinstance(whole, Integers) else whole
 
-    __trunc__ = __int__
-
-    def __index__(self) -> Any:
-        operator.index(self.machine.sample)
-        return operator.index(self.settle())
-
 
 def _exactly(op: Callable[..., Any], x: Any, *others: Any) -> int:
     """Return what an operation gives where nothing wraps around."""
     if isinstance(op, type):
         return int(x)
     return int(op(int(x), *(int(y) for y in others)))
+
+
+def changes(
+    value: Callable[[int], Any], first: int, last: int, most: int
+) -> "list[tuple[int, Any]] | None":
+    """Return ``(point, value)`` for each run of equal values; None if more than ``most``.
+
+    A negative zero is another value than zero: it has another sign, and another inverse.
+    """
+    low = value(first)
+    runs, left = [(first, low)], [(first, low, last, value(last))]
+    while left:
+        low_point, low, high_point, high = left.pop()
+        if low == high and (low or math.copysign(1, low) == math.copysign(1, high)):
+            continue
+        if high_point - low_point == 1:
+            runs.append((high_point, high))
+            if len(runs) > most:
+                return None
+            continue
+        middle = (low_point + high_point) // 2
+        between = value(middle)
+        left.append((middle, between, high_point, high))
+        left.append((low_point, low, middle, between))
+    return runs

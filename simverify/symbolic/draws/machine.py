@@ -42,10 +42,13 @@ def to_bfloat16(x: Any) -> BFloat16:
     return BFloat16(np.uint32(bits).view(np.float32))
 
 
+DOUBLES_MOVE, SINGLES_MOVE = 2.0**-36, 2.0**-22
+"""The probability that rounding may move where a comparison is that of real numbers."""
+
 _ROUNDING = {
-    float: 2.0**-53 / 2.0**-36,
-    np.float64: 2.0**-53 / 2.0**-36,
-    np.float32: 2.0**-24 / 2.0**-22,
+    float: 2.0**-53 / DOUBLES_MOVE,
+    np.float64: 2.0**-53 / DOUBLES_MOVE,
+    np.float32: 2.0**-24 / SINGLES_MOVE,
     np.float16: float("inf"),
     BFloat16: float("inf"),
 }
@@ -104,6 +107,13 @@ class Machine:
         ulps = _ROUNDING.get(type(sample), 0.0)
         blur = self.blur + ulps * form.spread() if ulps else self.blur
         return Machine(self, op, sample, blur, other, reverse)
+
+    def counts(self) -> bool:
+        """Whether what was drawn is an integer."""
+        root = self
+        while root.before is not None:
+            root = root.before
+        return isinstance(root.sample, int | np.integer)
 
     def does_as(self, other: "Machine") -> bool:
         """Whether the same operations are done, on the same numbers."""
@@ -266,25 +276,3 @@ def _reach(form: "Form") -> float:
     if form.op == "power":
         return reach**a if form.a > 0 else math.inf
     return max(reach, 750.0) + 1
-
-
-def changes(
-    value: Callable[[int], Any], first: int, last: int, most: int
-) -> "list[tuple[int, Any]] | None":
-    """Return ``(point, value)`` for each run of equal values; None if more than ``most``."""
-    low = value(first)
-    runs, left = [(first, low)], [(first, low, last, value(last))]
-    while left:
-        low_point, low, high_point, high = left.pop()
-        if low == high:
-            continue
-        if high_point - low_point == 1:
-            runs.append((high_point, high))
-            if len(runs) > most:
-                return None
-            continue
-        middle = (low_point + high_point) // 2
-        between = value(middle)
-        left.append((middle, between, high_point, high))
-        left.append((low_point, low, middle, between))
-    return runs

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from simverify.symbolic.draws.base import Base
     from simverify.symbolic.draws.path import Atom
 
+_UFUNCS = {
+    np.add: "add", np.subtract: "sub", np.multiply: "mul", np.bitwise_xor: "xor",
+    np.left_shift: "lshift", np.negative: "neg", np.invert: "invert", np.positive: "pos",
+}  # fmt: skip
 _AFFINE = (operator.add, operator.sub, operator.mul, operator.lshift, operator.neg, operator.pos)
 
 
@@ -25,8 +29,6 @@ class Mixed:
 
     ``wraps``: it has a type of so many bits, in which an even multiple is one of fewer values.
     """
-
-    __array_ufunc__ = None
 
     def __init__(
         self, atom: "Atom", name: tuple[Hashable, ...], values: int, *, wraps: bool
@@ -41,6 +43,14 @@ class Mixed:
 
     def __pos__(self) -> "Mixed":
         return self
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        name = _UFUNCS.get(ufunc)
+        if name is None or method != "__call__" or kwargs:
+            self._refuse()
+        forward = inputs[0] is self
+        operation = getattr(self, f"__{name}__" if forward else f"__r{name}__")
+        return operation(*(inputs[1:] if forward else inputs[:1]))
 
     def _one_to_one(self, *step: Hashable) -> "Mixed":
         return Mixed(self.atom, (*self.name, *step), self.values, wraps=self.wraps)
@@ -71,6 +81,7 @@ for _name in (
     "format", "iter", "len", "getitem", "contains", "abs", "round", "floor", "ceil", "trunc",
     "mod", "rmod", "divmod", "rdivmod", "floordiv", "rfloordiv", "truediv", "rtruediv", "pow",
     "rpow", "and", "rand", "or", "ror", "rshift", "rrshift", "rlshift", "array", "reduce_ex",
+    "array_function",
 ):  # fmt: skip
     setattr(Mixed, f"__{_name}__", Mixed._refuse)
 

@@ -14,6 +14,9 @@ from simverify.symbolic.draws.mixed import Mixed, exclusive_or, remainder
 MANY = 2**31
 """Integers below a range this large are read as a continuous uniform (error 1 / range)."""
 
+NEGLIGIBLE = 2e-7
+"""Clipping a draw on less than this probability is no step for the races it enters."""
+
 Op = Callable[..., Any]
 
 
@@ -34,6 +37,28 @@ class Operators(Comparisons):
         if not (isinstance(result, Operators) and isinstance(result.machine.sample, np.integer)):
             return result
         return result.within(self, _reversed(op) if reverse else op, *args)
+
+    def clip_at(self, bound: Any, *, low: bool, op: Callable[..., Any]) -> Any:
+        """Return the larger (``low``) or smaller of the draw and a number, which is ``op``."""
+        if type(self.machine.sample) is int and isinstance(bound, np.integer):
+            # What the bound's type cannot hold raises.
+            return self.on_values(op, bound, name=op.__name__)
+        same = op(self.machine.sample, bound)
+        atom, form = self.atom, self.form
+        if bound != bound:
+            # Some functions pass over what is no number, others give it back.
+            return same if same != same else self.map(lambda: form, op, bound)
+        t, increasing = self.threshold(bound)
+        outside = t - atom.low if increasing == low else atom.high - t
+        if outside > 0:
+            few = outside <= NEGLIGIBLE * (atom.high - atom.low)
+            if few and atom.single and atom.owner is None:
+                form = form.off_by(outside)
+            elif self.is_below(bound) == low:
+                return type(same)(bound)
+        elif type(same) is type(self.machine.sample):
+            return self
+        return self.map(lambda: form, op, bound)
 
     def power(self, k: float, op: Op, *args: Any) -> Any:
         """Return ``draw ** k``, which the machine computes as ``op``."""

@@ -7,6 +7,7 @@ A draw is put together from :mod:`.base` (form and machine), :mod:`.integers`, :
 """
 
 import math
+import operator
 from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -58,7 +59,21 @@ class Draw(Attributes):
         raise TypeError(f"{func.__name__} of a draw")  # the mode that follows torch comes first
 
 
-Base.kind = Draw
+class WholeDraw(Draw):
+    """A draw of a type of integers: others have no ``__index__``, and code may ask."""
+
+    __slots__ = ()
+
+    def __index__(self) -> Any:
+        return operator.index(self.settle())
+
+
+def _of_its_kind(atom: Any, form: Form, machine: Machine) -> Draw:
+    whole = isinstance(machine.sample, int | np.integer)
+    return (WholeDraw if whole else Draw)(atom, form, machine)
+
+
+Base.kind = staticmethod(_of_its_kind)
 
 
 class Uniform(Draw):
@@ -153,7 +168,7 @@ def on_grid(u: Any, machine: Machine, points: int, form: Form = IDENTITY) -> Any
     if not isinstance(u, Uniform):
         return machine.op(min(int(u * points), points - 1))
     u.points = points
-    return Draw(u, form, machine)
+    return Base.kind(u, form, machine)
 
 
 def exponential_of(u: Uniform) -> Any:

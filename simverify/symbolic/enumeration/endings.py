@@ -138,6 +138,18 @@ def attempt(source: Source, call: Call) -> Outcome:
     return outcome
 
 
+def confirmed(
+    source: Source, call: Call, outcome: Outcome, rng: np.random.Generator, leaf: int
+) -> bool:
+    """Run the ``leaf``-th path of an enumeration again, if it is its turn.
+
+    Returns false where it does not repeat and may be of rounding alone: what it emits is not known.
+    """
+    if not source.path.choices and not source.draws:
+        repeat(source, call, outcome)
+    return all(replay(source, call, outcome, rng) for _ in range(replays(leaf, outcome)))
+
+
 def repeat(source: Source, call: Call, outcome: Outcome) -> None:
     """Run code that drew nothing again: it may draw from something not intercepted."""
     for _ in range(_REPEATS):
@@ -145,33 +157,41 @@ def repeat(source: Source, call: Call, outcome: Outcome) -> None:
             source.refuse(f"{UNTRACKED}: the result changed", Untracked)
 
 
-def replay(source: Source, call: Call, outcome: Outcome, rng: np.random.Generator) -> None:
-    """Run the path again on plain numbers; it must end the same way."""
-    kept = source.snapshot()
+def replay(source: Source, call: Call, outcome: Outcome, rng: np.random.Generator) -> bool:
+    """Run the path again on plain numbers; it must end the same way.
+
+    Returns false where it does not, and may be a path that rounding made.
+    """
+    kept, may_fail = source.snapshot(), source.is_of_rounding()
     plan = source.plan_like_this_path(rng)
     if plan is None:
         if outcome.tokens is None:
             source.refuse(f"code that {outcome.message}, where no numbers confirm it")
-        return
+        return True
     source.begin(Path(), plan)
     try:
         with source.builtins.plain():
             again = attempt(source, call)
     except CannotEnumerate:
+        if may_fail:
+            source.failure = None
+            source.restore(kept)
+            return False
         if outcome.kind == "raises":
             source.failure = None
             source.refuse(f"code that {outcome.message} on a symbolic draw", OnSymbolsAlone)
         raise
     source.restore(kept)
-    if _same(again, outcome):
-        return
-    if outcome.tokens is None:
-        source.refuse(f"code that {outcome.message} on a symbolic draw", OnSymbolsAlone)
-    source.refuse(
-        f"{UNTRACKED}: a repeated path emitted "
-        f"{again.tokens or again.kind} instead of {outcome.tokens or outcome.kind}",
-        Untracked,
-    )
+    same = _same(again, outcome)
+    if not (same or may_fail):
+        if outcome.tokens is None:
+            source.refuse(f"code that {outcome.message} on a symbolic draw", OnSymbolsAlone)
+        source.refuse(
+            f"{UNTRACKED}: a repeated path emitted "
+            f"{again.tokens or again.kind} instead of {outcome.tokens or outcome.kind}",
+            Untracked,
+        )
+    return same
 
 
 def _same(again: Outcome, outcome: Outcome) -> bool:

@@ -15,9 +15,7 @@ from simverify.symbolic.enumeration.endings import (
     Outcome,
     Tokens,
     attempt,
-    repeat,
-    replay,
-    replays,
+    confirmed,
 )
 from simverify.symbolic.enumeration.paths import Choice, Heaviest, Path, explore
 from simverify.symbolic.enumeration.source import Source
@@ -225,14 +223,14 @@ class Enumeration:
             self._longest = max(self._longest, now() - path_started)
             if self.trails is not None and outcome.kind != "cut":
                 self.trails.append(self._trail(call, path, outcome))
-            if outcome.tokens is not None:
-                key = outcome.tokens, mark()
-                ends.setdefault(key, End(*key)).add(path)
-            if not path.choices and not source.draws:
-                repeat(source, call, outcome)
+            marked = None if outcome.tokens is None else mark()
             self.leaves += 1
-            for _ in range(replays(self.leaves, outcome)):
-                replay(source, call, outcome, self._replay_rng)
+            if not confirmed(source, call, outcome, self._replay_rng, self.leaves):
+                del (self.trails or [])[-1:]
+                return Outcome(None, "cut")
+            if outcome.tokens is not None:
+                key = outcome.tokens, marked
+                ends.setdefault(key, End(*key)).add(path)
             return outcome
 
         by_kind: dict[str, float] = {}

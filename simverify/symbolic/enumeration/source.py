@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from simverify.symbolic.draws.machine import DOUBLES_MOVE, SINGLES_MOVE
 from simverify.symbolic.draws.path import Atom, Decided
 from simverify.symbolic.draws.scalars import Uniform, exponential_of
 from simverify.symbolic.draws.several.chains import Chain
@@ -21,7 +22,7 @@ from simverify.symbolic.errors import (
     Untracked,
     keep_gravest,
 )
-from simverify.symbolic.stand_ins.floats import Builtins
+from simverify.symbolic.stand_ins.names import Builtins
 from simverify.symbolic.streams import Sequences, Stream
 from simverify.symbolic.whose import users_line
 
@@ -197,6 +198,17 @@ class Source:
     def ways(self) -> int | None:
         """Of how many equally likely ways the path is some; None if a draw is not of that kind."""
         return self._ways if self._counted == self._drawn else None
+
+    def is_of_rounding(self) -> bool:
+        """Whether so little is left of a draw that rounding may have made the path.
+
+        Bounds on smooth draws are those of real numbers, and the machine's lie a little off. Two
+        that are one number of the machine's may leave a path between them that no numbers take,
+        as wide as both are off together. No other path is of rounding, however little it weighs.
+        """
+        off = 2 * (SINGLES_MOVE if self.dtypes else DOUBLES_MOVE)
+        left = [x for x in self.draws if isinstance(x, Uniform)] + [x for x, *_ in self.products]
+        return any(x.high - x.low <= off for x in left)
 
     def find(self, kind: str, severity: Severity, message: str) -> None:
         """Record a finding; the first of a kind is kept, or the first violation of it."""

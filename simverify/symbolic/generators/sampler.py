@@ -57,7 +57,7 @@ class Sampler:
     def _into(self, size: Any, out: Any, one: Callable[[], Any]) -> Any:
         if out is None:
             return each(size, one)
-        if not isinstance(out, DrawArray):
+        if not isinstance(out, DrawArray) and self.source.plan is None:
             self.source.refuse("out= of a random draw", FloatOfDraw)
         out[...] = each(out.shape, one)
         return out
@@ -259,7 +259,7 @@ def integer_below(n: int, u: Any, low: int = 0, kind: Any = int) -> Any:
     path.sequences.values[id(u)] = n
     drawn = on_grid(u, integers_from(low, n, kind), min(n, DOUBLE_POINTS))
     form = IDENTITY.affine(n, low)
-    drawn = Draw(drawn.atom, form if n >= MANY else form.floor(), drawn.machine)
+    drawn = Draw.kind(drawn.atom, form if n >= MANY else form.floor(), drawn.machine)
     return drawn if drawn.has_many_cells() else drawn.settle()
 
 

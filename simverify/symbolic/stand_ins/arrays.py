@@ -54,8 +54,7 @@ def _made(original: Callable[..., Any]) -> Callable[..., Any]:
             return data if same else data.astype(dtype)
         if not _holds_draw(data):
             return original(data, dtype, *args, **kwargs)
-        objects = boxed(data)
-        made = draw_array(objects.ravel().tolist(), objects.shape)
+        made = _typed(data)
         return made if dtype is None else made.astype(dtype)
 
     return make
@@ -76,8 +75,15 @@ def _listed(x: Any) -> Any:
     """Return a list with draws as an array of them."""
     if not (isinstance(x, list | tuple) and _holds_draw(x)):
         return x
-    objects = boxed(x)
-    return draw_array(objects.ravel().tolist(), objects.shape)
+    return _typed(x)
+
+
+def _typed(data: Any) -> Any:
+    """Return an array of draws and numbers, all of one type."""
+    objects = boxed(data)
+    # Arrays of shape () are taken for elements.
+    flat = [x[()] if type(x) is DrawArray else x for x in objects.ravel().tolist()]
+    return draw_array(flat, objects.shape)
 
 
 def _full(shape: Any, fill_value: Any, dtype: Any = None, **kwargs: Any) -> Any:

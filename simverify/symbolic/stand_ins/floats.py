@@ -8,11 +8,10 @@ take floats, as those of ``math``, would refuse draws, and are replaced througho
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+import random
+from collections.abc import Callable, Iterable
 from fractions import Fraction
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,10 +19,6 @@ from simverify.symbolic.draws.in_arrays.arrays import DrawArray, is_symbolic
 from simverify.symbolic.draws.in_arrays.ufuncs import OF_ONE
 from simverify.symbolic.draws.mixed import Mixed
 from simverify.symbolic.draws.scalars import Draw
-from simverify.symbolic.whose import namespaces
-
-if TYPE_CHECKING:
-    from contextlib import ExitStack
 
 _trunc, _real_fsum = math.trunc, math.fsum
 _REAL_FRACTION: Any = Fraction.__new__
@@ -38,7 +33,8 @@ def swap_functions(
         **{name: _rule_of(getattr(np, name), getattr(math, name)) for name in _MATH},
         "fabs": lambda x: abs(_floating(x)),
         "pow": lambda x, y: _floating(x) ** y,
-        "floor": lambda x: x.__floor__(),
+        "floor": lambda x: x.floored(),
+        "ceil": lambda x: x.ceiled(),
         "trunc": _truncated,
         "modf": _modf,
         "isnan": lambda x: False,
@@ -46,7 +42,10 @@ def swap_functions(
         "isfinite": lambda x: True,
     }
     for name, rule in rules.items():
-        swap(math, name, _of_draw_or_number(rule, getattr(math, name)))
+        original = getattr(math, name)
+        swap(math, name, followed := _of_draw_or_number(rule, original))
+        # Python's random has names of its own for them, as for the floor of a uniform.
+        patches += [(random, own, followed) for own, x in vars(random).items() if x is original]
     swap(math, "fsum", _fsum)
     # From Python 3.12 on Fraction asks the draw itself.
     patches.append((Fraction, "__new__", staticmethod(_fraction)))
@@ -114,11 +113,17 @@ def _fsum(terms: Iterable[Any]) -> Any:
 class _LikeFloat(type):
     makes: type
 
+    def __init__(cls, *parts: Any) -> None:
+        super().__init__(*parts)
+        cls.__name__ = cls.makes.__name__
+
     def __call__(cls, x: Any = 0.0) -> Any:
         if isinstance(x, Draw):
             return x.cast(cls.makes)
+        if cls.makes is not float and hasattr(x, "numpy"):
+            x = x.numpy()  # which a tensor of bfloat16 has not
         if isinstance(x, np.ndarray) and is_symbolic(x):
-            return x.item().cast(float) if cls.makes is float else x.astype(cls.makes)
+            return x.item().cast(float) if cls.makes is float else x.astype(cls.makes)[()]
         item = None if isinstance(x, np.ndarray) else getattr(x, "item", None)
         if item is not None and isinstance(value := item(), Draw):
             return value.cast(cls.makes)
@@ -170,13 +175,16 @@ def _integer_twins() -> dict[str, Any]:
     """Return the same for numpy's integers, which would be made of Python's."""
     names = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "intp")
     kinds = {name: getattr(np, name) for name in names}
-    return {
-        name: _LikeInteger(name, (int,), {"makes": kind, "dtype": np.dtype(kind)})
+    made = {
+        kind: _LikeInteger(name, (int,), {"makes": kind, "dtype": np.dtype(kind)})
         for name, kind in kinds.items()
     }
+    return {name: made[kind] for name, kind in kinds.items()}
 
 
 class _LikeInt(type):
+    makes = int
+
     def __call__(cls, x: Any = 0, *base: Any) -> Any:
         if isinstance(x, Draw):
             return x.whole()
@@ -198,49 +206,6 @@ class Int(int, metaclass=_LikeInt):
     """The same for ``int``, of draws with more values than can be run one by one."""
 
     dtype = np.dtype(np.int64)
-
-
-class Builtins:
-    """The builtins that are shadowed in the modules of the code."""
-
-    def __init__(self) -> None:
-        self._shadowed: list[tuple[dict[str, Any], str, type]] = []
-
-    def replace(self, code: Any, name: str, twin: type, stack: "ExitStack") -> None:
-        """Shadow one until ``stack`` closes."""
-        for namespace in namespaces(code):
-            if name not in namespace:
-                namespace[name] = twin
-                self._shadowed.append((namespace, name, twin))
-        stack.callback(self._put_back)
-
-    def _put_back(self) -> None:
-        for namespace, name, _ in self._shadowed:
-            namespace.pop(name, None)
-        self._shadowed.clear()
-
-    @contextmanager
-    def plain(self) -> Iterator[None]:
-        """Give the code Python's own inside: a stand-in is not ``type(1) is int``."""
-        for namespace, name, _ in self._shadowed:
-            namespace.pop(name, None)
-        try:
-            yield
-        finally:
-            for namespace, name, twin in self._shadowed:
-                namespace[name] = twin
-
-
-class Twin(ModuleType):
-    """A module as the code sees it: some names are others, the rest are the module's own."""
-
-    def __init__(self, module: ModuleType, names: dict[str, Any]) -> None:
-        super().__init__(module.__name__, module.__doc__)
-        self.__dict__.update(names)
-        self._module = module
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._module, name)
 
 
 def numpy_twins() -> dict[str, Any]:

@@ -27,8 +27,9 @@ from simverify.symbolic.generators.python_rng import (
 from simverify.symbolic.generators.states import forget_pickled
 from simverify.symbolic.stand_ins.arrays import array_twins
 from simverify.symbolic.stand_ins.bindings import replace_names
-from simverify.symbolic.stand_ins.floats import Float, Int, Twin, numpy_twins, swap_functions
+from simverify.symbolic.stand_ins.floats import Float, Int, numpy_twins, swap_functions
 from simverify.symbolic.stand_ins.lift import Lift, lift_strings, lifted_names, lifted_value
+from simverify.symbolic.stand_ins.names import Twin, type_twin
 
 _LEGACY: Any = np.random.mtrand._rand
 _PYTHON_STATE: Any = random.Random.__mro__[1].getstate  # type: ignore[attr-defined]
@@ -90,8 +91,9 @@ def intercepted(
     twins: dict[str, Any] = numpy_twins() if shadow_float else {}
     if shadow_arrays or shadow_float:
         twins = array_twins() | twins
-    if lift:
-        twins |= lifted_names(np, twins.get("float64", np.float64), lift)
+    lifted = lifted_names(np, twins.get("float64", np.float64), lift) if lift else {}
+    of_draws = {name: twin for name, twin in twins.items() if name not in lifted}
+    twins |= lifted
     if twins:
         replace(np, twins)
     patches += [(owner, name, new) for owner, name, new in patched_methods(source)]
@@ -119,8 +121,13 @@ def intercepted(
                 torch = sys.modules["torch"]
                 replace(torch, lifted_names(torch, torch.float64, lift))
         replace_names(code, kept, stack, like=(frozenset(swaps), lift))
+        if of_draws:
+            source.builtins.replace_in(swaps[id(np)][1], of_draws, stack)
         if shadow_float:
             source.builtins.replace(code, "float", Float, stack)
+            kinds = [Float, *twins.values(), *[Int] * shadow_int]
+            of_types = {x.makes: x for x in kinds if hasattr(x, "makes")}
+            source.builtins.replace(code, "type", type_twin(of_types), stack)
         if shadow_int:
             source.builtins.replace(code, "int", Int, stack)
         if lift:

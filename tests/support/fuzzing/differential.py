@@ -49,8 +49,8 @@ def run_twice(text: str, *, seed: int, few: int = 1000, many: int = 100_000) -> 
     """Return how the symbolic law of a program differs from real runs, or "same", or why not.
 
     ``few`` runs first, and ``many`` where they look suspect, judged at 1e-9. A path that does not
-    repeat is none of the law where it has less than what counts as rounding in a verdict, 1e-9 or,
-    where float32 is computed with, 1e-6: there thresholds are those of real numbers.
+    repeat is a difference; what rounding may have made the enumeration itself leaves out of the
+    law, and counts (:meth:`.Source.is_of_rounding`).
     """
     program = compiled(text)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -64,12 +64,8 @@ def run_twice(text: str, *, seed: int, few: int = 1000, many: int = 100_000) -> 
                 law = enumeration.run(call, max_paths=MAX_PATHS, seconds=4)
                 misplaced = _corners(enumeration, call, law)
             except CannotEnumerate as error:
-                if isinstance(error, Untracked | OnSymbolsAlone):
-                    source = enumeration.source
-                    if float(source.path.weight) < (1e-6 if source.dtypes else 1e-9):
-                        return "a path of rounding alone"
-                    return Finding(text, error.call)
-                return error.call
+                alone = isinstance(error, Untracked | OnSymbolsAlone)
+                return Finding(text, error.call) if alone else error.call
             except (TooManyPaths, OutOfTime) as error:
                 return type(error).__name__
         if misplaced:
@@ -158,7 +154,7 @@ def _corners(enumeration: Any, call: Any, law: Any) -> str:
         for end in (0, 1):
             # Not at the same number all: two draws are hardly ever equal.
             numbers = [
-                x[0] if len(x) == 1 else _at_end(*x, end, margin, apart=1 + i / 8)
+                x[0] if len(x) == 1 else _at_end(*x, end, margin, apart=1 + 0.37 * i)
                 for i, x in enumerate(box)
             ]
             source.begin(Path(), numbers)

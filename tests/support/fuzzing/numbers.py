@@ -108,7 +108,8 @@ OF_FLOATS = (
     "np.maximum({x}, 0) - np.minimum({x}, 0)", "int({x} * 1000) / 1000", "-(-{x} // 0.25)",
     "np.add({x}, {big}) - {big}", "np.sum([{x}, {x}])", "np.array([{x}, 0.6]).mean()",
     "np.array({x})", "np.array([{x}, 2], dtype={f})[0]", "np.round({x} * 20) / 20",
-    "np.floor({x} * 2.0**24) / 2.0**24", "pow({x}, 3)",
+    "np.floor({x} * 2.0**24) / 2.0**24", "pow({x}, 3)", "{x}.__floor__()", "{x}.__trunc__()",
+    "{x}.__ceil__()", "{x}.__index__()", "type({x})({x} * 2)", "type({x})(0.5) + {x}",
 )  # fmt: skip
 OF_NUMPY_FLOATS = (
     "{x}.astype({f})", "{x}.item()", "{x}.round(1)", "{x}.clip(0.2, 0.6)", "{x}.real",
@@ -138,7 +139,8 @@ OF_INTEGERS = (
     "np.arange(40)[{x}]", "W[{x} % 4]", "np.array([{x}, {x}]).sum()", "{x} * 2**40",
     "np.array([{x}] * 3, dtype=np.uint8).sum()", "(~{x}) & 7", "-{x} // 4", "{x} ** 3",
     "np.isin({x}, [1, 2])", "float({x}) / 2.0**53", "({x} > {c}) + ({x} > 1)", "{c} ** ({x} % 3)",
-    "{x} / 7 * 7", "np.log(abs({x}) + 1)", "np.sqrt(abs({x}))",
+    "{x} / 7 * 7", "np.log(abs({x}) + 1)", "np.sqrt(abs({x}))", "{x}.__index__()",
+    "{x}.__floor__()", "type({x})({x} + 1)",
 )  # fmt: skip
 OF_NUMPY_INTEGERS = (
     "{x}.item()", "{x}.astype(np.float32)", "{x}.astype(np.uint8)", "{x}.tobytes()[0]",
@@ -166,6 +168,8 @@ CONDITIONS = (
     "min((0.2, 'a'), ({x}, 'b'))[1] == 'a'", "max([{x}, 0.3]) == 0.3", "{x} == -{x}",
     "next((i for i, c in enumerate((0.2, 0.5)) if {x} < c), 2)", "np.greater_equal({x}, {c})",
     "int({x} < {t}) ^ 1", "np.array([0.1, 0.4, 0.9])[{x} > 0.3].size",
+    "type({x}) is float", "type({x}) in (int, np.int64, np.float32)", "type({x}).__name__ > 'g'",
+    "hasattr({x}, '__index__')", "hasattr({x}, '__trunc__')", "{x}.__class__ is np.float64",
     "isinstance({x}, np.floating)", "math.isfinite({x})", "np.isnan({x})", "{x} is None",
     "np.where(np.array([0.1, 0.4]) < {x})[0].size", "any(c > {x} for c in (0.1, 0.2))",
 )  # fmt: skip

@@ -9,6 +9,7 @@ from simverify.symbolic.draws.in_arrays.arrays import (
     DrawArray,
     as_objects,
     common_type,
+    converted,
     draw_array,
     first_draw,
     holds_objects,
@@ -46,6 +47,11 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
     if method == "__call__":
         result = map_elements(function, list(inputs), where=kwargs.get("where", True), out=out)
     else:
+        kind = _reduced_in(ufunc, method, inputs[0])
+        if kind is not None and kind != inputs[0].dtype:
+            wide = getattr(ufunc, method)(inputs[0].astype(kind), *inputs[1:], **kwargs)
+            kind = inputs[0].dtype if kind == np.float32 else kind
+            return wide.astype(kind) if isinstance(wide, np.ndarray) else converted(wide, kind)
         plain = [x.view(np.ndarray) if isinstance(x, DrawArray) else x for x in inputs]
         kept = {k: v for k, v in kwargs.items() if k != "dtype" and v is not np._NoValue}
         result = getattr(np.frompyfunc(function, 2, 1), method)(*plain, **kept)
@@ -55,6 +61,21 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
         out[0][...] = result
         return out[0]
     return result
+
+
+def _reduced_in(ufunc: Any, method: str, array: Any) -> "np.dtype[Any] | None":
+    """Return the type in which elements are added up: of short integers a long one.
+
+    Those of 16 bits are added in float32, and their sum is rounded.
+    """
+    if method not in ("reduce", "accumulate") or ufunc not in (np.add, np.multiply):
+        return None
+    if not isinstance(array, DrawArray):
+        return None
+    if array.dtype == np.float16 and method == "reduce":
+        return np.dtype(np.float32)
+    kind: np.dtype[Any] = getattr(ufunc, method)(np.ones(1, array.dtype)).dtype
+    return kind
 
 
 _KNOWN = {"where", "axis", "keepdims", "dtype", "initial", "out"}

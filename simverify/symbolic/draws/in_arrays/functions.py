@@ -23,6 +23,7 @@ from simverify.symbolic.draws.in_arrays.arrays import (
 )
 from simverify.symbolic.draws.in_arrays.elementwise import map_elements, meet, on_values
 from simverify.symbolic.draws.scalars import ARRAYS, Draw
+from simverify.symbolic.errors import ArrayOfDraws
 
 MOVES = {
     getattr(np, name)
@@ -54,7 +55,12 @@ def _where(condition: Any, *values: Any) -> Any:
         return chosen.astype(kind)
     # Of scalars numpy makes an array of shape (), which is no scalar where its type is asked for.
     typed = chosen.as_type(kind) if isinstance(chosen, Draw) else kind.type(chosen)
-    return ARRAYS.holding(typed) if isinstance(typed, Draw) else np.asarray(typed)
+    if not isinstance(typed, Draw):
+        return np.asarray(typed)
+    if typed.source.refuses_arrays:
+        # In a list numpy would take its element out, and leave it the type that it has.
+        typed.refuse("an array of shape () of a draw", ArrayOfDraws)
+    return ARRAYS.holding(typed)
 
 
 def _kind(x: Any) -> Any:

@@ -1,12 +1,14 @@
 """Functions of torch that have rules of their own; the name after ``_on_`` is torch's."""
 
+from collections.abc import Callable
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import torch
 
 from simverify.symbolic.draws.attributes import boxed
-from simverify.symbolic.draws.in_arrays.arrays import common_type, settle
+from simverify.symbolic.draws.in_arrays.arrays import common_type, of_objects, settle
 from simverify.symbolic.draws.in_arrays.elementwise import map_elements
 from simverify.symbolic.draws.in_arrays.functions import places
 from simverify.symbolic.draws.in_arrays.ufuncs import UFUNCS
@@ -68,8 +70,9 @@ class TorchSpecial:
     def _on_clamp_max(self, tensor: torch.Tensor, max: Any) -> Any:  # noqa: A002
         return self._on_clamp(tensor, None, max)
 
-    def _along(self, tensor: Any, dim: Any, keepdim: bool, what: str) -> Any:
-        array = as_draws(self._elements(tensor))
+    def _along(self, tensor: Any, dim: Any, keepdim: bool, what: str, kind: Any = None) -> Any:
+        elements = self._elements(tensor) if kind is None else self._elements_as(tensor, kind)
+        array = as_draws(elements)
         if dim is None:
             return getattr(np, what)(array)
         return getattr(np, what)(array, axis=dim, keepdims=keepdim)
@@ -79,20 +82,31 @@ class TorchSpecial:
         assert elements is not None
         return elements
 
+    def _elements_as(self, tensor: torch.Tensor, kind: torch.dtype) -> Any:
+        elements = self._elements(tensor)
+        flat = [element_of(x, kind) for x in elements.ravel().tolist()]
+        return of_objects(flat).reshape(elements.shape)
+
     def _on_sum(self, tensor: Any, dim: Any = None, keepdim: bool = False) -> Any:
-        return self._wrap(self._along(tensor, dim, keepdim, "sum"), (tensor,), _summed(tensor))
+        return self._added(tensor, dim, keepdim, "sum")
 
     def _on_prod(self, tensor: Any, dim: Any = None, keepdim: bool = False) -> Any:
-        return self._wrap(self._along(tensor, dim, keepdim, "prod"), (tensor,), _summed(tensor))
+        return self._added(tensor, dim, keepdim, "prod")
+
+    def _added(self, tensor: Any, dim: Any, keepdim: bool, what: str) -> Any:
+        inside, kind = _adds_in(tensor)
+        return self._wrap(self._along(tensor, dim, keepdim, what, inside), (tensor,), kind)
 
     def _on_cumsum(self, tensor: Any, dim: int) -> Any:
-        return self._wrap(
-            np.cumsum(as_draws(self._elements(tensor)), axis=dim), (tensor,), _summed(tensor)
-        )
+        return self._running(tensor, dim, np.cumsum)
 
     def _on_cumprod(self, tensor: Any, dim: int) -> Any:
+        return self._running(tensor, dim, np.cumprod)
+
+    def _running(self, tensor: Any, dim: int, what: Callable[..., Any]) -> Any:
+        inside, kind = _adds_in(tensor)
         return self._wrap(
-            np.cumprod(as_draws(self._elements(tensor)), axis=dim), (tensor,), _summed(tensor)
+            what(as_draws(self._elements_as(tensor, inside)), axis=dim), (tensor,), kind
         )
 
     def _on_argmax(self, tensor: Any, dim: Any = None, keepdim: bool = False) -> Any:
@@ -127,15 +141,24 @@ class TorchSpecial:
 
     def _on_argsort(self, tensor: Any, dim: int = -1, descending: bool = False) -> Any:
         array = as_draws(self._elements(tensor))
-        order = np.argsort(array, axis=dim, kind="stable")
-        return torch.as_tensor(np.flip(order, axis=dim).copy() if descending else order)
+        if not descending:
+            return torch.as_tensor(np.argsort(array, axis=dim, kind="stable"))
+        # Of equal elements the first comes first.
+        order = np.argsort(np.flip(array, axis=dim), axis=dim, kind="stable")
+        return torch.as_tensor(np.asarray(array.shape[dim] - 1 - np.flip(order, axis=dim)).copy())
 
     def _on_sort(self, tensor: Any, dim: int = -1, descending: bool = False) -> Any:
         order = self._on_argsort(tensor, dim, descending)
         return torch.return_types.sort((self._taken(tensor, order, dim), order))
 
     def _on_topk(self, tensor: Any, k: int, dim: int = -1, largest: bool = True) -> Any:
-        order = self._on_argsort(tensor, dim, largest).narrow(dim, 0, k)
+        order = self._on_argsort(tensor, dim, largest)
+        sorted_ = np.take_along_axis(self._elements(tensor), order.numpy(), axis=dim)
+        lanes = np.moveaxis(sorted_, dim, -1)
+        if any(x == y for lane in lanes.reshape(-1, lanes.shape[-1]).tolist()
+               for x, y in pairwise(lane[: k + 1])):  # fmt: skip
+            self._refuse("topk of equal elements, whose order it leaves open,")
+        order = order.narrow(dim, 0, k)
         return torch.return_types.topk((self._taken(tensor, order, dim), order))
 
     def _taken(self, tensor: Any, index: torch.Tensor, dim: int) -> torch.Tensor:
@@ -226,8 +249,12 @@ class TorchSpecial:
         self._refuse("data_ptr")
 
 
-def _summed(tensor: torch.Tensor) -> torch.dtype:
-    return tensor.dtype if tensor.dtype.is_floating_point else torch.int64
+def _adds_in(tensor: torch.Tensor) -> tuple[torch.dtype, torch.dtype]:
+    """Return the types in which torch adds up, and that of what it gives."""
+    if not tensor.dtype.is_floating_point:
+        return torch.int64, torch.int64
+    coarse = tensor.dtype in (torch.float16, torch.bfloat16)
+    return (torch.float32 if coarse else tensor.dtype), tensor.dtype
 
 
 def _objects(data: Any) -> Any:

@@ -163,8 +163,8 @@ CANNOT = {
     "format": lambda rng: f"{rng.random():.2f}" < "0.5",
     "hash": lambda rng: hash(rng.random()) % 2,
     "raw bits": lambda rng: rng.bit_generator.random_raw() % 2,
-    "the very type": lambda rng: [].index(0) if type(rng.random()) is not float else 1,
-    "wrong branch": lambda rng: type(rng.random()) is float,
+    "raised on symbols": lambda rng: [].index(0) if hasattr(rng.random(), "__iter__") else 1,
+    "wrong branch": lambda rng: hasattr(rng.random(), "__iter__"),
     "untracked generator": lambda rng: REAL[0].integers(2),
     "untracked after a draw": lambda rng: rng.random() < 0.5 and REAL[0].random() < 0.5,
     "the system": lambda rng: os.urandom(1)[0] % 2,
@@ -191,6 +191,7 @@ def test_a_refusal_that_the_code_swallows_still_counts():
 
 
 FOLLOWED = {
+    "the very type": (lambda rng: int(type(rng.random()) is float), [0, 1, 0]),
     "floor": (lambda rng: math.floor(rng.random() * 3), [1 / 3, 1 / 3, 1 / 3]),
     "int": (lambda rng: int(3 * (1 - rng.random())), [1 / 3, 1 / 3, 1 / 3]),
     "integers": (lambda rng: rng.integers(0, 2, endpoint=True), [1 / 3, 1 / 3, 1 / 3]),
