@@ -10,6 +10,8 @@ from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
 from simverify.verifiers import VERIFIERS
 
+pytestmark = pytest.mark.usefixtures("unsearched")
+
 SMALL = AuditSettings(gamma=2, vocab_size=3)
 
 

@@ -8,7 +8,8 @@ from scipy import stats
 
 from simverify import exact_law
 
-TRIALS = 40_000
+TRIALS = 4_000
+"""The control has a p-value of 0 in double precision, with half as many 4e-292."""
 SIZES = [(3, 2), (3, 3), (4, 1), (4, 3), (5, 2)]
 
 

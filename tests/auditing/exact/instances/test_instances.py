@@ -187,9 +187,8 @@ def first_failure(rule, max_vocab, contract="verify"):
     ],
 )
 def test_faults_of_larger_vocabularies_and_rare_tokens_are_caught(rule, contract, vocab):
+    # The first in the order of size: up to 5 tokens these rules are the token rule, and pass.
     assert first_failure(rule, 12, contract) == vocab
-    if vocab > 5:
-        assert first_failure(rule, 5, contract) is None
 
 
 def forgetful(prefix, target, draft, gamma, rng):
