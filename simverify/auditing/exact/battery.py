@@ -1,6 +1,7 @@
 """The battery of the exact tier: which instances are judged, in which order, within what."""
 
 import itertools
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
@@ -21,6 +22,13 @@ _ENDLESS = 3
 ENOUGH = 2e-7
 """Mass that may be left out of a law whose paths have no end. What lies there is not known, so a
 probability is known up to it: one that is off by less neither fails nor is seen."""
+
+EFFORT = 8.0
+"""What a battery may take for each path of its budget: runs of the code, of which ten calls of
+torch count as one. A path through a whole model is dear, and of such there are fewer."""
+
+PART = 4
+"""An instance beyond the core may take this part of the effort that is left, and no more."""
 
 LARGEST = 8
 """An instance beyond the core may take this part of the paths of all, and no more."""
@@ -110,7 +118,10 @@ def run_battery(
 
 @dataclass
 class _Run:
-    """Judges instances in turn. ``found``: the failure that counts so far, as ``confirmed``."""
+    """Judges instances in turn. ``found``: the failure that counts so far, as ``confirmed``.
+
+    ``begun``: how many runs there had been at the start, and how much effort.
+    """
 
     tier: ExactTier
     examiner_for: Callable[[int], Examiner]
@@ -122,6 +133,7 @@ class _Run:
     loops: bool = False
     endless: int = 0
     wasted: int = 0
+    begun: tuple[int, float] | None = None
     watch: Stopwatch = field(default_factory=Stopwatch)
 
     def through(self, models: Iterable[SmallModel]) -> None:
@@ -140,6 +152,12 @@ class _Run:
                 tier.skipped.append(model)
                 return False
         examiner = self.examiner_for(rest)
+        affordable = self._affordable(examiner)
+        if not model.core:
+            if affordable <= 0:
+                tier.skipped.append(model)
+                return False
+            examiner = replace(examiner, max_paths=min(rest, affordable))
         fair = _fair_paths(examiner, model)
         fits = examiner.max_paths >= fair
         examiner = replace(examiner, max_paths=min(examiner.max_paths, fair))
@@ -168,6 +186,16 @@ class _Run:
             return False
         self.found, self.confirmed = judged, confirmed
         return True
+
+    def _affordable(self, examiner: Examiner) -> int:
+        """Return the paths that one more instance may take, if they are as dear as those before."""
+        if examiner.enumeration is None:
+            return examiner.max_paths
+        source = examiner.enumeration.source
+        self.begun = self.begun or (source.epoch, source.effort)
+        runs, effort = source.epoch - self.begun[0], source.effort - self.begun[1]
+        left = EFFORT * self.max_paths - effort
+        return math.ceil(left / PART * max(runs, 1) / max(effort, 1))
 
     def _judged(self, examiner: Examiner, model: SmallModel, *, fits: bool) -> Judged | None:
         """Judge one instance; None if it has too many paths, or cannot be followed."""

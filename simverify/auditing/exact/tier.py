@@ -10,6 +10,7 @@ from typing import Any
 
 from simverify.auditing.coins.coins import NotMonotone, TooManyCalls
 from simverify.auditing.exact.battery import LARGEST, ExactTier, note_failure, run_battery
+from simverify.auditing.exact.generations.calls import NOWHERE
 from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
 from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.instances.rows import Weights
@@ -34,9 +35,9 @@ SEARCH_EXAMPLES = 60
 SEARCH_PATHS = 600
 """Paths of one instance in the search: larger ones are not asked, unless one failed."""
 
-SEARCH_BUDGET = 3_000
-"""Paths of the whole search, after which instances that are new to it count as right: a third
-in torch, and three times as many to shrink a failure."""
+SEARCH_BUDGET = 4_000
+"""Effort of the whole search, after which instances that are new to it count as right; three
+times as much to shrink a failure."""
 
 
 def examine(
@@ -68,17 +69,10 @@ def examine(
             max_paths,
             seconds,
         )
-    # A broken contract needs no smaller instance, and broken code may be slow to search with.
-    broken = tier.failure is not None and not tier.failure.deviates
-    if searching and not broken and tier.not_enumerable is None and tier.aborted is None:
-        # Not in the battery's enumeration: Hypothesis draws random numbers of its own.
-        leaves = 0 if enumeration is None else enumeration.leaves
-        _search(
-            tier,
-            lambda paths: Examiner(subject, contract, tolerance, paths, leaves=leaves),
-            contract,
-            seed,
-        )
+        # A broken contract needs no smaller instance, and broken code may be slow to search with.
+        broken = tier.failure is not None and not tier.failure.deviates
+        if searching and not broken and tier.not_enumerable is None and tier.aborted is None:
+            _search(tier, Examiner(subject, contract, tolerance, 0, enumeration), contract, seed)
     if searching and tier.failure is not None and tier.failure.comparison.complete:
         doing("the rows that a failure needs")
         with enumeration_of(subject, contract, _SEEN) as enumeration:
@@ -103,32 +97,37 @@ def partly(examiner: Examiner, seconds: float) -> Callable[[list[SmallModel], bo
     return run
 
 
-def _search(
-    tier: ExactTier, examiner_for: Callable[[int], Examiner], contract: Contract, seed: int
-) -> None:
+def _search(tier: ExactTier, examiner: Examiner, contract: Contract, seed: int) -> None:
     if not tier.judged:
         return
-    failure = tier.failure
+    failure, enumeration = tier.failure, examiner.enumeration
     paths = 2 * failure.comparison.paths if failure else 0
-    examiner = examiner_for(max(SEARCH_PATHS, paths))
+    # What the code hides was looked for on the battery: what is new here are rows.
+    beyond = None if failure else NOWHERE
+    examiner = replace(examiner, max_paths=max(SEARCH_PATHS, paths), beyond=beyond)
     doing("the search for a counterexample")
-    budget = SEARCH_BUDGET // 3 if uses_torch(examiner.subject.rule) else SEARCH_BUDGET
-    budget *= 3 if failure else 1
+    if enumeration is not None:
+        enumeration.release()
+    budget = SEARCH_BUDGET * (3 if failure else 1)
+    spent = 0.0
     # Hypothesis asks for what it has found again; the answer must not depend on the budget.
     known: dict[SmallModel, bool] = {}
 
     def fails(model: SmallModel) -> bool:
-        nonlocal budget
-        if model in known or budget <= 0:
+        nonlocal spent
+        if model in known or spent >= budget:
             return known.get(model, False)
+        begun = enumeration.source.effort if enumeration else 0.0
+        paths = examiner.max_paths
         try:
             judged = examiner.judge(model)
+            known[model], paths = judged.failed, judged.comparison.paths
         except (CannotEnumerate, NotMonotone, OutOfTime, TooManyCalls, TooManyPaths):
-            budget -= examiner.max_paths
             known[model] = False
-        else:
-            budget -= judged.comparison.paths
-            known[model] = judged.failed
+        if enumeration is not None:
+            # Hypothesis draws random numbers of its own.
+            enumeration.release()
+        spent += enumeration.source.effort - begun if enumeration else paths
         return known[model]
 
     found = search(

@@ -30,6 +30,9 @@ VANISHING = 1e-18
 """Paths of less weight than this end here; their mass is counted as pruned."""
 
 
+TORCH_CALLS = 10
+"""So many calls of torch take about as long as a run of a rule without torch."""
+
 _COARSER = ("float32", "float16", "bfloat16")
 """Precisions below float64."""
 
@@ -49,6 +52,7 @@ class Source:
     refused, not forked; ``refuses_arrays``: so is an array that numpy itself makes of draws.
     ``beyond``: where the draws after the last of a plan come from; None: a plan has to be long
     enough.
+    ``epoch`` counts the runs, ``torch_calls`` the calls of torch in them.
     ``widest``: the most values of an integer that was followed value by value, and where.
     """
 
@@ -58,7 +62,7 @@ class Source:
         self.findings: dict[str, Finding] = {}
         self.dtypes: set[str] = set()
         self.seed_once = seed_once
-        self.epoch = 0
+        self.epoch = self.torch_calls = 0
         self.failure: CannotEnumerate | None = None
         self.cut = False
         self.python_streams: Any = None
@@ -90,6 +94,11 @@ class Source:
         self._chains: dict[tuple[int, int], Chain] = {}
         for restart in self.on_begin:
             restart()
+
+    @property
+    def effort(self) -> float:
+        """What was run so far, in runs of code without torch: a count, alike on any machine."""
+        return self.epoch + self.torch_calls / TORCH_CALLS
 
     def remembers(self) -> bool:
         """Whether draws of this path may come again: a place in a sequence has a name."""

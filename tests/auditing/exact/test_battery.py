@@ -192,6 +192,39 @@ def test_a_large_instance_takes_an_eighth_and_leaves_one():
     assert [(name, paths) for name, paths, *_ in given] == [("A", 800), ("large", 50), ("B", 140)]
 
 
+@dataclass(frozen=True)
+class Dear(Told):
+    """An examiner whose paths take seven times the effort of others, as torch's in a model do."""
+
+    def judge(self, model, seconds):
+        judged = super().judge(model, seconds)
+        self.enumeration.source.epoch += judged.comparison.paths
+        self.enumeration.source.effort += 7 * judged.comparison.paths
+        return judged
+
+
+def test_beyond_the_core_dear_paths_are_fewer(monkeypatch):
+    """An instance takes a fourth of the effort that is left at most; the core takes what it needs.
+
+    What an enumeration had run before the battery began is not charged to it.
+    """
+    monkeypatch.setattr(module, "EFFORT", 4.0)
+    core = replace(A, name="core", core=True)
+    enumeration = SimpleNamespace(source=SimpleNamespace(epoch=5_000, effort=9_000.0))
+    tier, given = ExactTier(), []
+    come = {core: seen(core, paths=100), B: seen(B, paths=30), C: seen(C, paths=41)}
+    run_battery(
+        tier,
+        lambda paths: Dear(come, given, paths, enumeration=enumeration),
+        [core, B, C, *[D] * 9],
+        200,
+        60.0,
+    )
+    # 800 of effort, of which the core takes 700: 100 are left, and a fourth of them is 4 paths.
+    assert [(name, paths) for name, paths, *_ in given] == [("core", 200), ("B", 4)]
+    assert names(tier.skipped) == ["C", *"D" * 9]
+
+
 def test_no_instance_takes_more_than_is_fair():
     for contract, coin_bits, model, fair in (
         ("verify", None, A, FAIR),

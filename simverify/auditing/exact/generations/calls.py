@@ -108,6 +108,25 @@ class Run:
             watched(reset)
 
 
+@dataclass(frozen=True)
+class Beyond:
+    """Calls made beyond the first tokens of an output, to look for what the code hides.
+
+    Code that keeps what it kept at the start needs no others. ``every_way``: after each way in
+    which the calls before them can end; else one, after the most tokens. They are made while
+    the instance takes up to ``within`` paths; where ``due``, one is made in any case. If none
+    are, nor is a call made once more after another history.
+    """
+
+    every_way: bool = True
+    within: int = 1_000
+    due: bool = True
+
+
+EVERYWHERE = Beyond()
+NOWHERE = Beyond(every_way=False, within=0, due=False)
+
+
 class Way(NamedTuple):
     """A history: ``calls`` with these ``choices``, from ``begin``, where the rule is built."""
 

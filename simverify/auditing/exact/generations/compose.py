@@ -10,9 +10,9 @@ Which nodes are run: those that begin within the first tokens of the output; aft
 of tokens that the first call can emit a second call, and after each number that this one can
 emit a third; as many as are affordable. Of code that keeps what it kept at the start these
 calls look for something hidden, which no instance shows better than the core: elsewhere one
-call after the longest is made. Beyond them a node in which the code keeps what it
-kept at the start is completed with the target's law, as the call of a rule without state is
-(Sun et al. 2025, Lemma 2); of any other one only that it is reached is known.
+call after the longest is made, if it takes few paths. Beyond them a node in which the code
+keeps what it kept at the start is completed with the target's law, as the call of a rule without
+state is (Sun et al. 2025, Lemma 2); of any other one only that it is reached is known.
 """
 
 from collections.abc import Callable, Hashable, Iterator
@@ -21,6 +21,8 @@ from functools import partial
 from typing import Any
 
 from simverify.auditing.exact.generations.calls import (
+    EVERYWHERE,
+    Beyond,
     Composed,
     Generation,
     Node,
@@ -38,8 +40,7 @@ from simverify.symbolic.guards.watchdog import Stopwatch
 from simverify.symbolic.state.kept import Kept, Unlike
 
 WITHIN = 1_000
-"""Paths of an instance that calls in the state of the start are run within; of those after the
-first call one at least is run."""
+"""Paths of an instance that calls in the state of the start are run within."""
 
 WITHIN_APART = 3_000
 """The same where each history is followed for itself."""
@@ -69,24 +70,21 @@ def compose(
     max_paths: int,
     seconds: float | None,
     merges: bool = True,
-    every_way: bool = True,
+    beyond: Beyond = EVERYWHERE,
     enough: float | None = None,
 ) -> Composed:
     """Return the law of a generation by ``rule``, of ``generation.length`` tokens or more.
 
     ``merges``: whether calls that begin alike are run once; else each history is followed for
-    itself. ``every_way``: whether calls are made after each way in which earlier ones can end,
-    or after one alone where nothing is kept that could differ. ``enough``: see
-    :meth:`.Enumeration.run`. Raises as the exact tier does, and :class:`NotComposable` where
-    what the code keeps is not the same at the start of each path, or two histories with one
-    image have two laws.
+    itself. ``beyond``: which calls are made beyond the first tokens where nothing is kept that
+    could differ. ``enough``: see :meth:`.Enumeration.run`. Raises as the exact tier does, and
+    :class:`NotComposable` where what the code keeps is not the same at the start of each path,
+    or two histories with one image have two laws.
     """
     watch = Stopwatch()
     while True:
         left = None if seconds is None else max(0.01, seconds - watch.seconds())
-        run = _Composition(
-            enumeration, rule, generation, max_paths, left, merges, every_way, enough
-        )
+        run = _Composition(enumeration, rule, generation, max_paths, left, merges, beyond, enough)
         try:
             law = run.law()
         except StandInsChanged:
@@ -104,7 +102,7 @@ class _Composition:
     max_paths: int
     seconds: float | None
     merges: bool
-    every_way: bool
+    beyond: Beyond
     enough: float | None
     nodes: dict[tuple[Place, Hashable], Node] = field(default_factory=dict)
     paths: int = 0
@@ -126,10 +124,11 @@ class _Composition:
         root.image = self._start
         self.nodes[root.place, root.image] = root
         self._run_all(lambda node: self._is_first(node) and node.image != self._start)
-        seconds = list(self._after(root, self.within, at_least=1))
+        seconds = list(self._after(root, self.within, due=self.beyond.due, wanted=True))
         self._run_all(lambda node: self._is_first(node) and self._fits(self.within), anew=True)
         for second in seconds:
-            for _ in self._after(second, THIRD_WITHIN, at_least=0):
+            more = self.beyond.every_way
+            for _ in self._after(second, THIRD_WITHIN, due=False, wanted=more):
                 pass
         self._check_history()
         law = composed(self.nodes, self.generation, self._start)
@@ -165,11 +164,12 @@ class _Composition:
         most = max(n.law.paths for n in self.nodes.values() if n.law is not None)
         return self.paths + most <= within
 
-    def _after(self, node: Node, within: int, *, at_least: int) -> Iterator[Node]:
+    def _after(self, node: Node, within: int, *, due: bool, wanted: bool) -> Iterator[Node]:
         """Run the likeliest call after each number of tokens that the one of ``node`` emits.
 
         The most tokens first, then the fewest. Where the code keeps other things than at the
         start, what one call owes the next may pay: all are run that emit the same tokens.
+        ``due``: one is run in any case. ``wanted``: so are more, if they fit.
         """
         best: dict[int, Any] = {}
         for end in node.law.ends if node.law is not None else ():
@@ -184,8 +184,8 @@ class _Composition:
                 continue
             if after.image != self._start:
                 self._run_all(partial(self._continues, after.place.tokens, within))
-            elif at_least > 0 or (self.every_way and self._fits(within)):
-                at_least -= 1
+            elif due or (wanted and self._fits(min(within, self.beyond.within))):
+                due, wanted = False, self.beyond.every_way
                 self._run(after)
                 yield after
 
@@ -282,7 +282,7 @@ class _Composition:
             for way in node.ways
             if node.law is not None and node.law.paths <= _MOST_CHECKED and way != node.run
         ]
-        if not checked or self.is_mixed or not self.complete:
+        if not checked or not self.beyond.within or self.is_mixed or not self.complete:
             return
         # The longest histories have had most to hide.
         node, way = max(checked, key=lambda pair: (pair[1].calls, pair[0].place.tokens))

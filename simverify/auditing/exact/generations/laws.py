@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from simverify.auditing.exact.generations.calls import Composed, Generation
+from simverify.auditing.exact.generations.calls import EVERYWHERE, Beyond, Composed, Generation
 from simverify.auditing.exact.generations.compose import ROUNDING, NotComposable, compose
 from simverify.auditing.exact.generations.enumerate import StepEnumeration, law_of_tokens
 from simverify.symbolic import ExactLaw
@@ -24,14 +24,14 @@ def law_of_generation(
     *,
     max_paths: int,
     seconds: float | None,
-    every_way: bool = True,
+    beyond: Beyond = EVERYWHERE,
     enough: float | None = None,
 ) -> Composed:
     """Return the law of a generation; calls that begin alike are run once where that is safe.
 
     On the first instances that are small enough the calls are also made one after the other,
     on every path: code that keeps something out of sight gives another law then, and from
-    there on each history is followed for itself. ``every_way``: see :func:`.compose`;
+    there on each history is followed for itself. ``beyond``: see :func:`.compose`;
     ``enough``: see :meth:`.Enumeration.run`. Raises as the exact tier does.
     """
     watch = Stopwatch()
@@ -43,7 +43,7 @@ def law_of_generation(
         try:
             law = compose(
                 enumeration, rule, generation, max_paths=max_paths, seconds=seconds,
-                every_way=every_way, enough=enough,
+                beyond=beyond, enough=enough,
             )  # fmt: skip
             if enough is None and _is_tiny(generation) and enumeration.checked < _CHECKED_PATHS:
                 _check_plainly(enumeration, rule, generation, max_paths, left())

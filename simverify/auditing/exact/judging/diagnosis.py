@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from simverify.auditing.exact.generations.calls import NOWHERE, Beyond
 from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
 from simverify.auditing.exact.instances.made import SmallModel, battery
 from simverify.auditing.exact.judging.comparison import Comparison
@@ -102,20 +103,33 @@ def refuted(
     first = [(3, 2)] if contract == "verify" else [(2, 2), (3, 1)]
     by_size = {(m.vocab_size, m.gamma): m for m in reversed(rich)}
     telling = [*(by_size[size] for size in first if size in by_size), *rich[:2]]
+    # Few faults need the calls that look for what is hidden; only these get them.
+    calls: tuple[Beyond | None, ...] = (NOWHERE, None) if contract == "step" else (None,)
     return tuple(
         name
         for name, fault in FAULTS.items()
-        if any(_deviates(fault, contract, model, tolerance) for model in telling)
+        if any(
+            _deviates(fault, contract, model, tolerance, beyond)
+            for beyond in calls
+            for model in telling
+        )
     )
 
 
 # Both are remembered: they depend on nothing but the catalogue.
 @lru_cache(maxsize=1024)
-def _deviates(fault: Fault, contract: Contract, model: SmallModel, tolerance: float | None) -> bool:
+def _deviates(
+    fault: Fault,
+    contract: Contract,
+    model: SmallModel,
+    tolerance: float | None,
+    beyond: Beyond | None,
+) -> bool:
     subject = _subject(fault, contract)
-    return subject is not None and Examiner(subject, contract, tolerance, leaves=_TRUSTED).fails(
-        model
-    )
+    if subject is None:
+        return False
+    examiner = Examiner(subject, contract, tolerance, leaves=_TRUSTED, beyond=beyond)
+    return examiner.fails(model)
 
 
 @lru_cache(maxsize=1024)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from simverify.auditing.coins.coin_blocks import compare_coins
 from simverify.auditing.coins.coins import NotMonotone, TooManyCalls
-from simverify.auditing.exact.generations.calls import Generation
+from simverify.auditing.exact.generations.calls import Beyond, Generation
 from simverify.auditing.exact.generations.enumerate import (
     CannotEnumerate,
     OutOfTime,
@@ -59,7 +59,8 @@ class Examiner:
     ``enumeration``: one that is already set up for the rule; without it each instance pays
     for its own. ``leaves``: how many such a one has seen, which need not be
     looked at again for untracked randomness. ``enough``: the mass that may be left out of a law
-    whose paths have no end.
+    whose paths have no end. ``beyond``: which calls are made beyond the first tokens; None: on
+    the core, and on instances like it, those after each way in which earlier ones can end.
     """
 
     subject: Subject
@@ -69,6 +70,7 @@ class Examiner:
     enumeration: Enumeration | None = None
     leaves: int = 0
     enough: float | None = None
+    beyond: Beyond | None = None
 
     def judge(self, model: SmallModel, seconds: float | None = SECONDS) -> Judged:
         """Exact law on one instance. Raises as :mod:`~.exact.generations.enumerate` does."""
@@ -134,7 +136,7 @@ class Examiner:
             ),
             max_paths=min(self.max_paths, STEP_PATHS),
             seconds=seconds,
-            every_way=model.core or model.name in EVERY_WAY,
+            beyond=self.beyond or _beyond(model),
             enough=self.enough,
         )  # fmt: skip
         return compare_tokens(
@@ -147,6 +149,10 @@ class Examiner:
             return self.judge(model).failed
         except (CannotEnumerate, NotMonotone, OutOfTime, TooManyCalls, TooManyPaths):
             return False
+
+
+def _beyond(model: SmallModel) -> Beyond:
+    return Beyond(every_way=model.core or model.name in EVERY_WAY, due=model.core)
 
 
 def enumeration_of(

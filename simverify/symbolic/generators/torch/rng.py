@@ -68,6 +68,7 @@ class SymbolicTorch(TorchFunctionMode):
         kwargs = kwargs or {}
         if self.closed:
             return func(*args, **kwargs)
+        self.source.torch_calls += 1
         if self._coarse:
             args = tuple(map(self._lifted, args))
             kwargs = {key: self._lifted(x) for key, x in kwargs.items()}

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 import simverify.auditing.exact.judging.examiner as module
-from simverify.auditing.exact.generations.calls import Generation
+from simverify.auditing.exact.generations.calls import NOWHERE, Beyond, Generation
 from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.judging.examiner import Examiner, enumeration_of
 from simverify.auditing.subject import load_subject
@@ -92,16 +92,28 @@ def test_code_that_is_given_its_coins_is_not_followed(asked):
 
 
 @pytest.mark.parametrize(("max_paths", "most"), [(99, 99), (60_000, 4_000)])
-@pytest.mark.parametrize(("name", "core"), [("mine", False), ("plain, V=2, gamma=1", True)])
-def test_of_a_step_rule_the_output_is_compared(monkeypatch, asked, max_paths, most, name, core):
-    """After each way in which a call can end on the core alone, where it takes few paths."""
+@pytest.mark.parametrize(
+    ("name", "core", "beyond"),
+    [
+        ("mine", False, Beyond(every_way=False, due=False)),
+        ("mine", True, Beyond(every_way=True, due=True)),
+        ("plain, V=2, gamma=2", False, Beyond(every_way=True, due=False)),
+    ],
+)
+@pytest.mark.parametrize("wanted", [None, NOWHERE])
+def test_of_a_step_rule_the_output_is_compared(
+    monkeypatch, asked, max_paths, most, name, core, beyond, wanted
+):
+    """After each way in which a call can end on the core; elsewhere where that takes few paths."""
     monkeypatch.setattr(module, "StepEnumeration", Following)
-    known, model = Following(), replace(MODEL, name=name)
-    assert examiner(SUBJECT, "step", max_paths, known).compare(model, 3.0) == "tokens"
+    known, model = Following(), replace(MODEL, name=name, core=core)
+    asking = replace(examiner(SUBJECT, "step", max_paths, known), beyond=wanted)
+    beyond = wanted or beyond
+    assert asking.compare(model, 3.0) == "tokens"
     (name, (following, rule, generation), limits), (compared, (law, target), named) = asked
     assert (name, following, rule) == ("law_of_generation", known, SUBJECT.rule)
     assert generation == Generation(model.target, model.draft, 3, 2, (0, 0), 1, 1)
-    assert limits == {"max_paths": most, "seconds": 3.0, "every_way": core, "enough": 2e-7}
+    assert limits == {"max_paths": most, "seconds": 3.0, "beyond": beyond, "enough": 2e-7}
     assert (compared, law, named) == ("compare_tokens", "law", {"tolerance": 1e-7})
     # After the prompt, and filled up with the token that ends it.
     assert target((0,)).tolist() == model.target((0, 0, 0)).tolist()
