@@ -172,6 +172,8 @@ TORCH = {
     "    return int(x.sum() < 2)",
     "a sum of 16 bits": "x = torch.cat([torch.rand(1).half(), torch.full((3,), 600.3).half()])\n"
     "    return int(x.sum() < 1801.5)",
+    "what torch does not take": "a = torch.rand(2); a[0] = np.float32(0.3)\n"
+    "    return int(a[1] < 0.4)",
     # Types that are the same for one value and not for another.
     "an integer that overflows": "x = torch.randint(0, 3, (1,), dtype=torch.int8)\n"
     "    return int((x + 100)[0]) - 100 + int((x * 100)[0] < 0)",
@@ -191,6 +193,8 @@ REFUSED = {
     # Which of equal elements comes first is not torch's to say.
     "topk": "return int(torch.cat([torch.rand(1).expand(3)] * 2).topk(1).indices)",
     "more than a seed": "return int(np.abs(rng.integers(2**64, dtype=np.uint64) ^ 5) % 3)",
+    "np.arctan2 of draws": "a = torch.rand(2); a[0] = 0.3\n"
+    "    return int(np.arctan2(a[0], a[1]) < 0.3)",
     "np.hypot of draws": "return int(np.hypot(torch.rand(1)[0], torch.rand(1)[0]) < 0.3)",
 }
 

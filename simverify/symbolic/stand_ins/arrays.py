@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from simverify.symbolic.draws.attributes import boxed
-from simverify.symbolic.draws.in_arrays.arrays import DrawArray, draw_array, is_symbolic
+from simverify.symbolic.draws.in_arrays.arrays import DrawArray, draw_array, is_symbolic, refuse
 from simverify.symbolic.draws.in_arrays.functions import FUNCTIONS, MOVES
+from simverify.symbolic.draws.in_arrays.ufuncs import UFUNCS
 
 _OF_SEVERAL = {
     "block", "column_stack", "concatenate", "dstack", "hstack", "stack", "vstack",
@@ -29,13 +30,35 @@ def array_twins() -> dict[str, Any]:
         if callable(function) and not isinstance(function, type) and _is_among(function, functions)
     }
     made = {name: _made(getattr(np, name)) for name in ("array", "asarray", "asanyarray")}
+    unfollowed = {
+        name: _Unfollowed(ufunc)
+        for name, ufunc in vars(np).items()
+        if isinstance(ufunc, np.ufunc) and ufunc not in UFUNCS
+    }
     return {
+        **unfollowed,
         **listed,
         **made,
         "fromiter": _made(np.fromiter),
         "full": _full,
         "full_like": _full_like,
     }
+
+
+class _Unfollowed:
+    """A ufunc without a rule, which would ask the numbers beside the draws of a tensor for one."""
+
+    def __init__(self, ufunc: Any) -> None:
+        self._ufunc = ufunc
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        arrays = [x.numpy() for x in args if hasattr(x, "numpy")]
+        if any(map(is_symbolic, arrays)):
+            refuse(arrays, f"np.{self._ufunc.__name__} of draws")
+        return self._ufunc(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ufunc, name)
 
 
 def _is_among(function: Any, functions: set[Any]) -> bool:

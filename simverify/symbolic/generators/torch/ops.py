@@ -130,6 +130,9 @@ class TorchOps(TorchSpecial):
             if not self.shadows.among((*args, *kwargs.values())):
                 return self._of_numbers(func, given, args, kwargs)
         if bare in self._special:
+            if any(isinstance(x, np.generic) for x in args):
+                # torch takes some of numpy's scalars, and some not.
+                func(*map(self._blank_copy, args), **kwargs)
             return self._special[bare](*args, **kwargs)
         if bare in _PLAIN:
             return func(*args, **kwargs)
