@@ -4,7 +4,7 @@ import math
 import numbers
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -52,8 +52,11 @@ class Base:
     atom: "Atom"
     form: Form
     machine: Machine
-    kind: ClassVar[Callable[["Atom", Form, Machine], Any]]
-    """Makes what is computed: a ``Draw``."""
+    if TYPE_CHECKING:
+
+        @staticmethod
+        def kind(atom: "Atom", form: Form, machine: Machine) -> Any:
+            """See Draw."""
 
     def __init__(self, atom: "Atom", form: Form, machine: Machine) -> None:
         self.atom = atom

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simverify.symbolic.draws.attributes import Attributes
-from simverify.symbolic.draws.base import Base
 from simverify.symbolic.draws.forms import IDENTITY, Form
 from simverify.symbolic.draws.machine import DOUBLE_POINTS, PYTHON, SINGLE_POINTS, Machine
 from simverify.symbolic.draws.path import Decided
@@ -42,6 +41,12 @@ class Draw(Attributes):
 
     __slots__ = ()
 
+    @staticmethod
+    def kind(atom: Any, form: Form, machine: Machine) -> "Draw":
+        """Return what is computed: a draw, of a class of its own if it is an integer."""
+        whole = isinstance(machine.sample, int | np.integer)
+        return (WholeDraw if whole else Draw)(atom, form, machine)
+
     def __getitem__(self, index: Any) -> Any:
         """Index as a numpy scalar is: ``u[..., None]`` is an array of one."""
         if not isinstance(self.machine.sample, np.generic):
@@ -66,14 +71,6 @@ class WholeDraw(Draw):
 
     def __index__(self) -> Any:
         return operator.index(self.settle())
-
-
-def _of_its_kind(atom: Any, form: Form, machine: Machine) -> Draw:
-    whole = isinstance(machine.sample, int | np.integer)
-    return (WholeDraw if whole else Draw)(atom, form, machine)
-
-
-Base.kind = staticmethod(_of_its_kind)
 
 
 class Uniform(Draw):
@@ -168,7 +165,7 @@ def on_grid(u: Any, machine: Machine, points: int, form: Form = IDENTITY) -> Any
     if not isinstance(u, Uniform):
         return machine.op(min(int(u * points), points - 1))
     u.points = points
-    return Base.kind(u, form, machine)
+    return Draw.kind(u, form, machine)
 
 
 def exponential_of(u: Uniform) -> Any:
