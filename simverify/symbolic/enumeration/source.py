@@ -6,7 +6,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from simverify.symbolic.draws.machine import DOUBLES_MOVE, SINGLES_MOVE
+from simverify.symbolic.draws.machine import (
+    DOUBLE_POINTS,
+    DOUBLES_MOVE,
+    SINGLE_POINTS,
+    SINGLES_MOVE,
+)
 from simverify.symbolic.draws.path import Atom, Decided
 from simverify.symbolic.draws.scalars import Uniform, exponential_of
 from simverify.symbolic.draws.several.chains import Chain
@@ -32,6 +37,9 @@ VANISHING = 1e-18
 
 TORCH_CALLS = 10
 """So many calls of torch take about as long as a run of a rule without torch."""
+
+_NOT_INTEGERS = (0, SINGLE_POINTS, DOUBLE_POINTS)
+"""Of how many points uniforms are that are read as real numbers, and their products (0)."""
 
 _COARSER = ("float32", "float16", "bfloat16")
 """Precisions below float64."""
@@ -213,11 +221,12 @@ class Source:
 
         Bounds on smooth draws are those of real numbers, and the machine's lie a little off. Two
         that are one number of the machine's may leave a path between them that no numbers take,
-        as wide as both are off together. No other path is of rounding, however little it weighs.
+        as wide as both are off together. No other path is of rounding, however little it weighs,
+        nor is one that a random integer leads to: integers are compared as they are.
         """
         off = 2 * (SINGLES_MOVE if self.dtypes else DOUBLES_MOVE)
         left = [x for x in self.draws if isinstance(x, Uniform)] + [x for x, *_ in self.products]
-        return any(x.high - x.low <= off for x in left)
+        return any(x.high - x.low <= off and x.points in _NOT_INTEGERS for x in left)
 
     def find(self, kind: str, severity: Severity, message: str) -> None:
         """Record a finding; the first of a kind is kept, or the first violation of it."""
