@@ -36,10 +36,6 @@ _TINY_SLACK = 1e-11
 
 _MANY_POINTS = 2**20
 
-_LARGEST_SHARE = 2.0**-10
-"""The part of what is left of a uniform that may be taken for rounding. In the tail of a draw an
-interval may be as narrow as what rounding moves elsewhere, and there moves far less."""
-
 _FEW = 16
 """Points of a grid: a bound that cuts off fewer is found among them."""
 
@@ -122,11 +118,13 @@ class Base:
         if not (single and atom.low < t < atom.high):
             return t
         end = atom.low if t - atom.low < atom.high - t else atom.high
-        share = abs(t - end) / (atom.high - atom.low)
-        near = abs(t - end) <= self.machine.blur * SINGLES_MOVE and share < _LARGEST_SHARE
-        if end in (0.0, 1.0) or not near:
+        most = self.machine.blur * SINGLES_MOVE
+        if end in (0.0, 1.0) or abs(t - end) > most:
             return t
-        self.source.slack += share
+        # Of that the part which rounding moves here: in the tail of a draw it is far less.
+        if abs(t - end) > most * min(1.0, self.form.spread_at(t) / self.form.spread()):
+            return t
+        self.source.slack += abs(t - end) / (atom.high - atom.low)
         return end
 
     def _leaves_few(self, t: float) -> bool:

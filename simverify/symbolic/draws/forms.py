@@ -164,9 +164,10 @@ class Form:
             return 0.37 * (1 + abs(b / a))
         if self.kind in ("up", "ep"):
             return 1 / abs(b)
-        return max(map(self._spread_at, _POINTS))
+        return max(map(self.spread_at, _POINTS))
 
-    def _spread_at(self, u: float) -> float:
+    def spread_at(self, u: float) -> float:
+        """Return the same for a change where the uniform is ``u``."""
         low, high = self.value(u), self.value(u + _APART if u < 0.5 else u - _APART)
         if not (math.isfinite(low) and math.isfinite(high)):
             return 0.0
