@@ -13,6 +13,7 @@ from simverify.auditing.exact.judging.comparison import Held
 from simverify.auditing.exact.judging.examiner import STEP_PATHS, Examiner, Judged
 from simverify.auditing.exact.judging.repeated import Confirmed, confirm, confirm_findings
 from simverify.auditing.exact.judging.rows import FailingRows
+from simverify.symbolic.enumeration.effort import effort_of
 from simverify.symbolic.errors import TooLarge
 from simverify.symbolic.guards.watchdog import Stopwatch, doing
 
@@ -23,9 +24,9 @@ ENOUGH = 2e-7
 """Mass that may be left out of a law whose paths have no end. What lies there is not known, so a
 probability is known up to it: one that is off by less neither fails nor is seen."""
 
-EFFORT = 8.0
-"""What a battery may take for each path of its budget: runs of the code, of which ten calls of
-torch count as one. A path through a whole model is dear, and of such there are fewer."""
+EFFORT = 5.0
+"""What a battery may take for each path of its budget: runs of the code, or 40 calls of torch in
+the place of one. A path through a whole model is dear, and of such there are fewer."""
 
 PART = 4
 """An instance beyond the core may take this part of the effort that is left, and no more."""
@@ -192,8 +193,8 @@ class _Run:
         if examiner.enumeration is None:
             return examiner.max_paths
         source = examiner.enumeration.source
-        self.begun = self.begun or (source.epoch, source.effort)
-        runs, effort = source.epoch - self.begun[0], source.effort - self.begun[1]
+        self.begun = self.begun or (source.epoch, effort_of(source))
+        runs, effort = source.epoch - self.begun[0], effort_of(source) - self.begun[1]
         left = EFFORT * self.max_paths - effort
         return math.ceil(left / PART * max(runs, 1) / max(effort, 1))
 

@@ -23,6 +23,7 @@ from simverify.auditing.exact.judging.examiner import (
 from simverify.auditing.exact.judging.repeated import confirm
 from simverify.auditing.exact.judging.rows import Part, failing_rows
 from simverify.auditing.subject import Contract, Subject
+from simverify.symbolic.enumeration.effort import effort_of
 from simverify.symbolic.guards.watchdog import doing
 
 TORCH_PATHS = 8_000
@@ -35,7 +36,7 @@ SEARCH_EXAMPLES = 60
 SEARCH_PATHS = 600
 """Paths of one instance in the search: larger ones are not asked, unless one failed."""
 
-SEARCH_BUDGET = 4_000
+SEARCH_BUDGET = 3_000
 """Effort of the whole search, after which instances that are new to it count as right; three
 times as much to shrink a failure."""
 
@@ -117,7 +118,7 @@ def _search(tier: ExactTier, examiner: Examiner, contract: Contract, seed: int) 
         nonlocal spent
         if model in known or spent >= budget:
             return known.get(model, False)
-        begun = enumeration.source.effort if enumeration else 0.0
+        begun = effort_of(enumeration.source) if enumeration else 0.0
         paths = examiner.max_paths
         try:
             judged = examiner.judge(model)
@@ -127,7 +128,7 @@ def _search(tier: ExactTier, examiner: Examiner, contract: Contract, seed: int) 
         if enumeration is not None:
             # Hypothesis draws random numbers of its own.
             enumeration.release()
-        spent += enumeration.source.effort - begun if enumeration else paths
+        spent += effort_of(enumeration.source) - begun if enumeration else paths
         return known[model]
 
     found = search(

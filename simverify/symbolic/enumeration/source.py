@@ -35,9 +35,6 @@ VANISHING = 1e-18
 """Paths of less weight than this end here; their mass is counted as pruned."""
 
 
-TORCH_CALLS = 10
-"""So many calls of torch take about as long as a run of a rule without torch."""
-
 _NOT_INTEGERS = (0, SINGLE_POINTS, DOUBLE_POINTS)
 """Of how many points uniforms are that are read as real numbers, and their products (0)."""
 
@@ -60,7 +57,7 @@ class Source:
     refused, not forked; ``refuses_arrays``: so is an array that numpy itself makes of draws.
     ``beyond``: where the draws after the last of a plan come from; None: a plan has to be long
     enough.
-    ``epoch`` counts the runs, ``torch_calls`` the calls of torch in them.
+    ``epoch`` counts the runs, ``torch_calls`` the calls of torch in them (:mod:`.effort`).
     ``widest``: the most values of an integer that was followed value by value, and where.
     """
 
@@ -102,11 +99,6 @@ class Source:
         self._chains: dict[tuple[int, int], Chain] = {}
         for restart in self.on_begin:
             restart()
-
-    @property
-    def effort(self) -> float:
-        """What was run so far, in runs of code without torch: a count, alike on any machine."""
-        return self.epoch + self.torch_calls / TORCH_CALLS
 
     def remembers(self) -> bool:
         """Whether draws of this path may come again: a place in a sequence has a name."""

@@ -199,7 +199,7 @@ class Dear(Told):
     def judge(self, model, seconds):
         judged = super().judge(model, seconds)
         self.enumeration.source.epoch += judged.comparison.paths
-        self.enumeration.source.effort += 7 * judged.comparison.paths
+        self.enumeration.source.torch_calls += 6 * 40 * judged.comparison.paths
         return judged
 
 
@@ -210,7 +210,7 @@ def test_beyond_the_core_dear_paths_are_fewer(monkeypatch):
     """
     monkeypatch.setattr(module, "EFFORT", 4.0)
     core = replace(A, name="core", core=True)
-    enumeration = SimpleNamespace(source=SimpleNamespace(epoch=5_000, effort=9_000.0))
+    enumeration = SimpleNamespace(source=SimpleNamespace(epoch=5_000, torch_calls=9_000))
     tier, given = ExactTier(), []
     come = {core: seen(core, paths=100), B: seen(B, paths=30), C: seen(C, paths=41)}
     run_battery(

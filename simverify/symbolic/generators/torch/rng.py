@@ -16,6 +16,7 @@ from simverify.symbolic.draws.forms import IDENTITY
 from simverify.symbolic.draws.in_arrays.arrays import draw_array
 from simverify.symbolic.draws.scalars import Uniform, on_grid
 from simverify.symbolic.draws.several.sites import this_site
+from simverify.symbolic.enumeration.effort import FOLLOWED_CALLS
 from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.generators.sampler import integer_below
 from simverify.symbolic.generators.torch.grids import COARSE, grid_of
@@ -48,6 +49,8 @@ class SymbolicTorch(TorchFunctionMode):
         self._casts = LIFTED[lift] if lift else ()
         self._coarse = {getattr(torch, x) for x in self._casts if hasattr(torch, x)}
         self.ops = TorchOps(source, self.shadows)
+        # Names that need not be looked at again where nothing else is given: most calls are such.
+        self._tame: set[str] = set()
         self._random: dict[str, Callable[..., Any]] = {
             "rand": self._rand,
             "rand_like": self._rand_like,
@@ -68,20 +71,23 @@ class SymbolicTorch(TorchFunctionMode):
         kwargs = kwargs or {}
         if self.closed:
             return func(*args, **kwargs)
-        self.source.torch_calls += 1
         if self._coarse:
             args = tuple(map(self._lifted, args))
             kwargs = {key: self._lifted(x) for key, x in kwargs.items()}
         name = getattr(func, "__name__", "")
         random = self._random.get(name)
         if random is not None:
+            self.source.torch_calls += FOLLOWED_CALLS
             return self.drawing(random, args, kwargs)
-        self.must_not_draw(name, args, kwargs)
+        if kwargs or self.streams.has_states or name not in self._tame:
+            self.must_not_draw(name, args, kwargs)
         if name in self._casts:
             func, name = torch.Tensor.double, "double"
         among = self.shadows.among
         if among(args) or (kwargs and among(kwargs.values())):
+            self.source.torch_calls += FOLLOWED_CALLS
             return self.ops.run(func, name, args, kwargs)
+        self.source.torch_calls += 1
         if name in _LEAVES_TORCH:
             self.source.meet(args[0].dtype)
         return func(*args, **kwargs)
@@ -103,6 +109,8 @@ class SymbolicTorch(TorchFunctionMode):
             self.source.refuse(f"torch.{name}")
         if self.streams.reads_a_state(name, args):
             self.source.refuse("the inside of a torch generator's state (put it back whole)")
+        if "dropout" not in name:
+            self._tame.add(name)
 
     def _lifted(self, x: Any) -> Any:
         return torch.float64 if type(x) is torch.dtype and x in self._coarse else x

@@ -73,8 +73,13 @@ class Shadows:
 
     def among(self, values: Any) -> bool:
         """Whether one of some arguments is symbolic; a loop, because every call asks it."""
-        for x in values:  # noqa: SIM110
-            if self.is_symbolic(x):
+        of = self._of
+        for x in values:
+            kind = type(x)
+            if kind is torch.Tensor:
+                if of and x.layout is torch.strided and x.untyped_storage().data_ptr() in of:
+                    return True
+            elif kind not in _PLAIN and self.is_symbolic(x):
                 return True
         return False
 

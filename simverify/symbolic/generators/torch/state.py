@@ -133,9 +133,14 @@ class Streams:
             self.source.refuse("a generator's state that an earlier call kept")
         self.source.sequences.put(stream, state)
 
+    @property
+    def has_states(self) -> bool:
+        """Whether a state has been read, which the code may look into."""
+        return bool(self._places)
+
     def reads_a_state(self, name: str, args: Any) -> bool:
         """Whether a torch function would read the inside of a state."""
-        return bool(self._places) and name not in _CARRY and any(map(_is_state, args))
+        return self.has_states and name not in _CARRY and any(map(_is_state, args))
 
 
 class SymbolicTorchGenerator(torch.Generator):

@@ -1,0 +1,43 @@
+"""What an enumeration has run is a count: of runs, and of torch's calls in them."""
+
+import numpy as np
+import pytest
+
+from simverify.symbolic import Enumeration
+from simverify.symbolic.enumeration.effort import FOLLOWED_CALLS, TORCH_CALLS, effort_of
+
+
+def spent(code, calls):
+    """Effort of ``code`` run over all its paths, and its paths."""
+    with Enumeration(code) as enumeration:
+        begun = effort_of(enumeration.source)
+        law = enumeration.run(lambda: (code(enumeration.rng, calls),), max_paths=None, seconds=None)
+        return effort_of(enumeration.source) - begun, law.paths, enumeration.source.epoch - 1
+
+
+def test_runs_count_one_each_replays_too():
+    effort, paths, runs = spent(lambda rng, _: int(rng.random() < 0.5), 0)
+    assert effort == runs > paths == 2
+
+
+def test_calls_of_torch_are_added():
+    """As many more for each run; ten times as many where a draw passes through them."""
+    torch = pytest.importorskip("torch")
+
+    def plain(rng, calls):
+        for _ in range(calls):
+            torch.zeros(3).sum()
+        return int(rng.random() < 0.5)
+
+    def followed(rng, calls):
+        u = torch.tensor(np.array(0.0)).uniform_()
+        for _ in range(calls):
+            u = u + 0.0
+        return int(u < 0.5)
+
+    for code, each in ((plain, 2), (followed, FOLLOWED_CALLS)):
+        less, more = spent(code, 10), spent(code, 20)
+        assert more[1:] == less[1:]
+        symbolic = (more[0] - less[0]) * TORCH_CALLS / (10 * each)
+        # The paths, and those of the runs before and after them in which torch is followed.
+        assert less[1] <= symbolic <= less[2]
