@@ -4,7 +4,8 @@ A page is a story: its blocks run from top to bottom in one empty folder.
 
 - ``<!-- file: NAME -->`` above a block: the block is that file.
 - ``console``: after ``$ `` a command, below it what it prints (on standard error if there is
-  nothing on standard output).
+  nothing on standard output). A simverify command by itself, or with ``| head -N`` or
+  ``| tail -N``, runs in a fork of this process, all others in a shell.
 - ``python``: run here; a ``text`` block right below it is what it prints.
 - ``sh``: too long, or in need of a network: read, not run. Its simverify commands must parse.
 
@@ -15,12 +16,16 @@ import contextlib
 import io
 import os
 import re
+import shlex
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
+
+from simverify.cli import main
 
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -31,6 +36,9 @@ _BLOCK = re.compile(
     r"(?:^<!-- file: (?P<file>\S+) -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$",
     re.DOTALL | re.MULTILINE,
 )
+_ALONE = re.compile(r"simverify (?P<words>[^|;&<>$`]*?)(?: \| (?P<end>head|tail) -(?P<n>\d+))?")
+"""A command that asks nothing of a shell."""
+
 _TIMINGS = (
     (r"(?m)(?<=x) +\d+(\.\d+)? *$", " SPEED"),  # the last column of a comparison
     (r"\bin \d+\.\d+s\b", "in TIME"),  # pytest's summary
@@ -118,6 +126,16 @@ def _shell(folder: Path, tools: Path) -> Callable[[str], str]:
 
     def run(command: str) -> str:
         nonlocal code
+        if alone := _ALONE.fullmatch(command):
+            code, said, complaint = _forked(shlex.split(alone["words"]), folder, environment)
+            if alone["end"]:
+                ends = (
+                    slice(int(alone["n"]))
+                    if alone["end"] == "head"
+                    else slice(-int(alone["n"]), None)
+                )
+                code, said = 0, "".join(said.splitlines(keepends=True)[ends])
+            return (said or complaint).replace(str(folder), HOME)
         done = subprocess.run(
             ["bash", "-c", f"(exit {code}); {command}"],
             cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False,
@@ -126,6 +144,43 @@ def _shell(folder: Path, tools: Path) -> Callable[[str], str]:
         return (done.stdout or done.stderr).replace(str(folder), HOME)
 
     return run
+
+
+def _forked(
+    arguments: list[str], folder: Path, environment: dict[str, str]
+) -> tuple[int, str, str]:
+    """Run the command line in a fork of this process; its exit code and both streams.
+
+    It is what ``simverify`` runs, but for the imports, half of what a short audit takes.
+    """
+    with TemporaryFile() as out, TemporaryFile() as err:
+        child = os.fork()
+        if child == 0:
+            code = 70
+            try:
+                os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+                os.dup2(out.fileno(), 1)
+                os.dup2(err.fileno(), 2)
+                sys.stdout = sys.__stdout__ = io.TextIOWrapper(os.fdopen(1, "wb"))
+                sys.stderr = sys.__stderr__ = io.TextIOWrapper(os.fdopen(2, "wb"))
+                warnings.resetwarnings()
+                warnings.simplefilter("ignore")
+                os.chdir(folder)
+                os.environ.clear()
+                os.environ.update(environment)
+                sys.argv = ["simverify", *arguments]
+                main()
+            except SystemExit as end:
+                code = end.code if isinstance(end.code, int) else 70
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(code)
+        _, status = os.waitpid(child, 0)
+        out.seek(0)
+        err.seek(0)
+        said, complaint = (file.read().decode() for file in (out, err))
+        return os.waitstatus_to_exitcode(status), said, complaint
 
 
 def _console(text: str, run: Callable[[str], str]) -> str:

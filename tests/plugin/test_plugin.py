@@ -67,6 +67,14 @@ def test_unknown_spec(simverify_audit):
 """
 
 
+UNSEARCHED = """
+from simverify.auditing.exact import tier
+
+tier.search = lambda *_, **__: None
+"""
+"""What the fixture ``unsearched`` does, for audits in a process of their own."""
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Return a project with rules in one file and their audits in another."""
@@ -74,6 +82,7 @@ def folder(tmp_path_factory):
     (folder / "rules.py").write_text(RULES)
     (folder / "test_audits.py").write_text(AUDITS)
     (folder / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers --strict-config\n")
+    (folder / "conftest.py").write_text(UNSEARCHED)
     return folder
 
 
