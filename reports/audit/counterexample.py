@@ -16,7 +16,7 @@ def counterexample_blocks(run: AuditRun, found: Counterexample) -> Iterator[Bloc
     instance = found.instance
     before = say.before(instance)
     yield Prose(
-        f"V = {instance.vocab_size}, gamma = {instance.gamma}. {before} An output that begins "
+        f"{say.size(instance)}. {before} An output that begins "
         f"{say.tokens(found.sequence)} has probability "
         f"{say.probability(found.probability_emitted)}; "
         f"it should have {say.probability(found.probability_expected)}."
@@ -36,13 +36,7 @@ def counterexample_blocks(run: AuditRun, found: Counterexample) -> Iterator[Bloc
 def breach_blocks(found: Breach) -> Iterator[Block]:
     """Yield the call that broke its contract, by its drafted block and its instance."""
     instance = found.instance
-    drafted = ""
-    if found.draft_tokens is not None:
-        drafted = f", draft tokens {say.tokens(found.draft_tokens)}"
-    yield Prose(
-        f"V = {instance.vocab_size}, gamma = {instance.gamma}{drafted}. {say.before(instance)} "
-        f"{found.message}"
-    )
+    yield Prose(f"{say.size(instance)}{say.drafted(found)}. {say.before(instance)} {found.message}")
     yield _rows(instance)
 
 

@@ -8,6 +8,7 @@ from simverify.reports.audit.found import (
     after,
     before,
     count,
+    drafted,
     fatal,
     findings,
     place_words,
@@ -17,6 +18,7 @@ from simverify.reports.audit.found import (
     resemblance,
     row_pairs,
     scope,
+    size,
     stopped_words,
     tokens,
     what_is_wrong,
@@ -145,10 +147,8 @@ def _refuted(run: AuditRun, *, verbose: bool) -> str:
 
 def _breach(found: Breach) -> list[str]:
     instance = found.instance
-    drafted = "" if found.draft_tokens is None else f", draft tokens {tokens(found.draft_tokens)}"
     return [
-        *_wrap(f"It broke its contract at V = {instance.vocab_size}, gamma = {instance.gamma}"
-               f"{drafted}:"),
+        *_wrap(f"It broke its contract at {size(instance)}{drafted(found)}:"),
         *_wrap(found.message, "  "),
         *_rows(instance),
         *_wrap(before(instance), "  "),
@@ -158,7 +158,7 @@ def _breach(found: Breach) -> list[str]:
 def _counterexample(found: Counterexample, place: Localisation | None) -> list[str]:
     instance = found.instance
     lines = [
-        f"Smallest counterexample: V = {instance.vocab_size}, gamma = {instance.gamma}",
+        *_wrap(f"Smallest counterexample: {size(instance)}"),
         *_rows(instance),
         *_wrap(before(instance), "  "),
         *_wrap(

@@ -6,6 +6,7 @@ from fractions import Fraction
 from simverify.reports.words import certified, first, shortened
 from simverify.results import (
     AuditRun,
+    Breach,
     Certificate,
     Coverage,
     Instance,
@@ -15,6 +16,7 @@ from simverify.results import (
     SampledModel,
     SampledTier,
 )
+from simverify.trees import TreeShape, draw_on
 
 _LARGEST_DENOMINATOR = 10_000
 _STAGES = {
@@ -42,6 +44,25 @@ def probability(value: float) -> str:
     # A number that is no such fraction comes this close to one once in a million.
     exact = abs(float(near) - value) < 1e-14 and near != 0
     return f"{near} = {value:.4g}" if exact else f"{value:.4g}"
+
+
+def size(instance: Instance) -> str:
+    """Return the size of an instance in words, and how its draft trees are drafted."""
+    words = f"V = {instance.vocab_size}, gamma = {instance.gamma}"
+    if instance.parents is None:
+        return words
+    shape = TreeShape(instance.parents)
+    return f"{words}, draft trees of {shape.words()}, scheme {instance.scheme}"
+
+
+def drafted(found: Breach) -> str:
+    """Return what was drafted for the call, as the end of a clause; "" if it drafts itself."""
+    if found.draft_tokens is None:
+        return ""
+    if found.parents is None:
+        return f", draft tokens {tokens(found.draft_tokens)}"
+    drawn = draw_on(TreeShape(found.parents), found.draft_tokens)
+    return f", draft tree {drawn} (children in brackets)"
 
 
 def before(instance: Instance) -> str:

@@ -22,7 +22,7 @@ from scipy import optimize, sparse
 from simverify.arrays import Floats
 from simverify.errors import UsageError
 from simverify.symbolic.enumeration.paths import TooManyPaths
-from simverify.trees import RowAfter, Scheme, TreeShape, law_of_trees
+from simverify.trees import Drafting, RowAfter, law_of_trees
 
 Text = tuple[int, ...]
 Columns = Sequence[tuple[int, float, float, Iterable[int]]]
@@ -45,15 +45,13 @@ class TreeOptimum:
     upper: float
 
 
-def memoryless_optimum(
-    shape: TreeShape, scheme: Scheme, target: RowAfter, draft: RowAfter
-) -> TreeOptimum:
+def memoryless_optimum(drafting: Drafting, target: RowAfter, draft: RowAfter) -> TreeOptimum:
     """Largest E[tau] of any lossless rule without carried state, on trees so drafted.
 
     Parameters
     ----------
-    shape, scheme
-        The tree, and how siblings are drafted.
+    drafting
+        The shape of the tree, and the scheme of its siblings.
     target, draft
         ``target(text)`` and ``draft(text)`` give float64 rows (V,) that sum to 1, for any
         tuple of token ids; the methods of a model fit. Entries of .02 and more keep the two
@@ -67,8 +65,8 @@ def memoryless_optimum(
         HiGHS did not reach an optimum.
     """
     size = len(target(()))
-    drafts = _drafts(shape, scheme, draft)
-    depth = shape.depth
+    drafts = _drafts(drafting, draft)
+    depth = drafting.shape.depth
     # Pr(o^n) of every beginning, to divide by: an emitted o^(t+1) is continued by the target.
     emitted = {o: w for n in range(1, depth + 2) for o, w in _law(target, size, n).items()}
     outputs = [o for o in emitted if len(o) == depth + 1]
@@ -87,16 +85,14 @@ def memoryless_optimum(
     return _solve(np.array(list(drafts.values())), columns, len(outputs))
 
 
-def coupling_bound(
-    shape: TreeShape, scheme: Scheme, target: RowAfter, draft: RowAfter
-) -> TreeOptimum:
+def coupling_bound(drafting: Drafting, target: RowAfter, draft: RowAfter) -> TreeOptimum:
     """Largest mean number of tokens that the tree and the target's own text can share.
 
     Over all couplings of the two; parameters, result and errors as in :func:`memoryless_optimum`.
     """
     size = len(target(()))
-    drafts = _drafts(shape, scheme, draft)
-    outputs = _law(target, size, shape.depth)
+    drafts = _drafts(drafting, draft)
+    outputs = _law(target, size, drafting.shape.depth)
     if len(drafts) * len(outputs) > MAX_VARIABLES:
         raise _too_large(len(drafts) * len(outputs))
     columns = [
@@ -107,13 +103,13 @@ def coupling_bound(
     return _solve(np.array(list(drafts.values())), columns, len(outputs))
 
 
-def _drafts(shape: TreeShape, scheme: Scheme, draft: RowAfter) -> dict[frozenset[Text], float]:
+def _drafts(drafting: Drafting, draft: RowAfter) -> dict[frozenset[Text], float]:
     """Probability of every set of ways from the root, the empty one among them.
 
     The order of siblings, and how often one came, are chance that helps no rule.
     """
     try:
-        law = law_of_trees(shape, scheme, draft, max_trees=MAX_DRAFTS)
+        law = law_of_trees(drafting, draft, max_trees=MAX_DRAFTS)
     except TooManyPaths:
         raise UsageError(
             f"more than {MAX_DRAFTS:,} trees can be drafted: take a smaller vocabulary or tree "

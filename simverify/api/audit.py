@@ -22,7 +22,9 @@ _COARSER = (0.02, 0.03, 0.05)
 def audit(
     rule: Callable[..., Any] | str,
     *,
-    contract: Literal["verify", "step"] | None = None,
+    contract: Literal["verify", "step", "tree"] | None = None,
+    scheme: str | None = None,
+    tree: str | None = None,
     gamma: int | None = None,
     vocab: int | None = None,
     strict_probes: bool = False,
@@ -59,7 +61,12 @@ def audit(
         line takes it (a built-in name, ``module:attr``, ``path/file.py:attr``, an engine).
     contract
         "verify", ``verify(target_probs, draft_probs, draft_tokens, rng) -> tokens``, the
-        default; or "step", code that drafts by itself.
+        default; "step", code that drafts by itself; or "tree",
+        ``tree(target_probs, draft_probs, tokens, parents, rng) -> tokens``.
+    scheme, tree
+        How siblings of draft trees are drafted ("iid", "without-replacement", "top-k",
+        "argmax-first", "last-sampled"), and children per level of the one tree that the code
+        takes, such as "3,2,1".
     gamma, vocab
         Largest draft length (1 to 4) and vocabulary (2 to 12) of the instances. On real models
         ``gamma`` is the draft length, 1 to 64.
@@ -106,9 +113,10 @@ def audit(
         Code that fails to load.
     """
     options = AuditOptions(
-        contract=contract, gamma=gamma, vocab=vocab, strict_probes=strict_probes,
-        strict_coverage=strict_coverage, batch=batch, eos=eos, tolerance=tolerance,
-        max_paths=max_paths, max_samples=max_samples, seconds=seconds, alpha=alpha, detect=detect,
+        contract=contract, scheme=scheme, tree=tree, gamma=gamma, vocab=vocab,
+        strict_probes=strict_probes, strict_coverage=strict_coverage, batch=batch, eos=eos,
+        tolerance=tolerance, max_paths=max_paths, max_samples=max_samples, seconds=seconds,
+        alpha=alpha, detect=detect,
         seed=seed,
         engine_path=None if engine_path is None else Path(engine_path),
         trace=None if trace is None else Path(trace),
@@ -225,4 +233,6 @@ def _settings(options: AuditOptions, way: Way) -> AuditSettings:
         strict_coverage=options.strict_coverage,
         batch=options.batch,
         eos=options.eos,
+        scheme=options.scheme,
+        tree=options.tree,
     )

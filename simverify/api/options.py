@@ -28,7 +28,13 @@ class AuditOptions(_OfRealModels):
     Attributes
     ----------
     contract
-        verify (a drafted block is given; the default) or step (the code drafts itself).
+        verify (a drafted block is given; the default), step (the code drafts itself) or tree
+        (a draft tree is given).
+    scheme
+        How the siblings of draft trees are drafted: iid, without-replacement, top-k,
+        argmax-first or last-sampled.
+    tree
+        Children per level of the one tree that the code takes, such as 3,2,1; many if not given.
     gamma
         Largest draft length of the instances, 1 to 4; 4 if not given. Of real models the draft
         length, 1 to 64.
@@ -110,7 +116,9 @@ class AuditOptions(_OfRealModels):
         Threads of torch; with SPEC one by default.
     """
 
-    contract: Literal["verify", "step"] | None = None
+    contract: Literal["verify", "step", "tree"] | None = None
+    scheme: str | None = None
+    tree: str | None = None
     gamma: int | None = None
     vocab: int | None = None
     self_test: bool = False

@@ -13,7 +13,7 @@ models; tokens that another engine emitted.
 """
 
 _SIZES = ("gamma", "vocab", "seconds", "max_paths", "max_samples")
-_CODE = ("batch", "eos", "tolerance")
+_CODE = ("batch", "eos", "tolerance", "scheme", "tree")
 _MODELS = (
     "target", "draft", "prompts", "tokens", "temperature", "top_k", "top_p", "device", "dtype",
     "threads",
@@ -67,6 +67,8 @@ def chosen_way(spec: object, options: AuditOptions) -> Way:
         raise UsageError("name what to audit, such as my_sampler.py:verify; see audit --help")
     if way == "trace" and options.contract == "step":
         raise OptionError("{trace} takes no {contract} step: its blocks are drafted already")
+    if way in ("trace", "live") and options.contract == "tree":
+        raise OptionError("{contract} tree is for small instances: leave {trace} and {target} out")
     return way
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import msgspec
 
 from simverify import results as doc
+from simverify.auditing.calling import Calling, calling_of, instances_of, scheme_of
 from simverify.auditing.coverage.places import coverage_of, where
 from simverify.auditing.coverage.watch import Watch, reach_of, watching
 from simverify.auditing.exact.battery import ExactTier
@@ -18,7 +19,6 @@ from simverify.auditing.exact.documents import (
 )
 from simverify.auditing.exact.generations.enumerate import takes_step_arguments
 from simverify.auditing.exact.instances.hinted import Hints
-from simverify.auditing.exact.instances.made import instances_for
 from simverify.auditing.exact.judging.comparison import TOLERANCE
 from simverify.auditing.exact.judging.diagnosis import refuted, resemble
 from simverify.auditing.exact.tier import examine
@@ -63,7 +63,9 @@ def audit(
     chosen = contract_iv(subject, contract, settings.batch)
     stamp, shared = stamped(), Shared()
     reach = reach_of(subject.rule)
-    hints = Hints.among(reach.numbers, chosen, settings.gamma, settings.vocab_size)
+    hints = Hints()  # instances of draft trees do not go by the code's numbers
+    if chosen != "tree":
+        hints = Hints.among(reach.numbers, chosen, settings.gamma, settings.vocab_size)
     watch = Watch(reach.codes, always=settings.strict_coverage)
     with contained() as noise, watching(watch):
         try:
@@ -144,14 +146,15 @@ def _audit(
     if settings.eos is not None and chosen == "verify" and subject.coin_bits is None:
         subject = subject.ended_by(settings.eos)
     stamp = stamped()
+    scheme = scheme_of(subject, chosen, settings.scheme)
+    calling = calling_of(whole, subject, chosen, settings)
     say("edge probes")
-    probes = probes_of(whole, subject, chosen, settings)
+    probes = probes_of(calling.whole, calling.one, calling.contract, settings)
     say("exact tier")
     tolerance = settings.tolerance
     if tolerance is None:
         tolerance = subject.tolerance  # None: by the precision that is met
-    models = instances_for(chosen, settings.gamma, settings.vocab_size, settings.seed, settings.eos)
-    models += hints.models(chosen, settings.eos)
+    models = instances_of(chosen, scheme, settings, hints)
     hung = any(probe.hung for probe in probes)
     tier = ExactTier()
     if not hung:  # more of it would only hang again
@@ -168,7 +171,7 @@ def _audit(
     findings = findings_of(tier, probes)
     if needs_sampling(findings, tier, settings.batch):
         say(f"sampled tier: {'whole batches' if is_whole(tier) else reason(tier)}")
-        sampled = _sample(whole, chosen, settings, say)
+        sampled = _sample(calling, settings, say)
         findings += sampled.tier.findings
     verdict = verdict_of(findings, tier, sampled)
     failure = tier.failure
@@ -215,20 +218,21 @@ def _audit(
         rows=rows_document(tier.rows) if tier.rows else None,
         engine_path=settings.engine_path,
         stopped=stopped(tier),
+        scheme=None if scheme is None else scheme.name,
+        tree=settings.tree,
     )
 
 
-def _sample(
-    subject: Subject, contract: Contract, settings: AuditSettings, say: Callable[[str], None]
-) -> SampledAudit:
+def _sample(calling: Calling, settings: AuditSettings, say: Callable[[str], None]) -> SampledAudit:
+    subject = calling.whole
     return sample_callable(
         subject.generator_rule(),
-        contract,
+        calling.contract,
         instances=default_instances(
             settings.gamma,
             settings.vocab_size,
             eos=settings.eos,
-            resets=contract == "step" and not takes_step_arguments(subject.rule),
+            resets=calling.contract == "step" and not takes_step_arguments(subject.rule),
         ),
         seed=settings.seed,
         alpha=settings.alpha,

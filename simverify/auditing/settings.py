@@ -8,6 +8,8 @@ from simverify.auditing.exact.tier import TORCH_PATHS, uses_torch
 from simverify.auditing.sampled.tier import MAX_SAMPLES
 from simverify.auditing.subject import Contract, Subject
 from simverify.checks import MAX_SECONDS, MIN_ALPHA, MIN_DETECT, ranges_iv
+from simverify.errors import UsageError
+from simverify.trees import TreeShape, shape_of_levels
 
 _FLAGS = {
     "gamma": "--gamma",
@@ -21,7 +23,12 @@ _FLAGS = {
     "detect": "--detect",
     "batch": "--batch",
     "eos": "--eos",
+    "scheme": "--scheme",
+    "tree": "--tree",
 }
+
+_TREES = 3
+"""So many times the paths are for draft trees, of which there are more than of blocks."""
 
 MAX_GAMMA = 4
 MAX_VOCAB = 12
@@ -38,9 +45,10 @@ class AuditSettings:
     exact tier, the wall clock in the sampled one. ``batch``: blocks per call of batched code,
     which is enumerated a block at a time and sampled in whole batches, whose rows must not
     depend on each other. ``coarser``: what ``detect`` becomes where the code is too slow for it.
-    ``eos``: the id that the code takes for end of sequence, where it
-    knows one: what a call emits after it is dropped. ``strict_coverage``: lines of the code that
-    were not reached fail the audit, and every call is watched for that.
+    ``scheme``: how the siblings of draft trees are drafted. ``tree``: children per level, "2,1",
+    of the one shape that the code takes. ``eos``: the id that the code takes for end of sequence,
+    where it knows one: what a call emits after it is dropped. ``strict_coverage``: lines of the
+    code that were not reached fail the audit, and every call is watched for that.
     """
 
     gamma: int = 4
@@ -58,6 +66,8 @@ class AuditSettings:
     strict_coverage: bool = False
     batch: int | None = None
     eos: int | None = None
+    scheme: str | None = None
+    tree: str | None = None
 
     def __post_init__(self) -> None:
         rules = (
@@ -84,7 +94,20 @@ class AuditSettings:
         """Budget of the exact tier; by default less for torch, whose paths are slow."""
         if self.max_paths is not None:
             return self.max_paths
-        return TORCH_PATHS if uses_torch(subject.rule) else MAX_PATHS
+        most = TORCH_PATHS if uses_torch(subject.rule) else MAX_PATHS
+        return most if self.scheme is None and subject.scheme is None else _TREES * most
+
+    @property
+    def shape(self) -> TreeShape | None:
+        """The one shape of draft trees, if it was named; ``UsageError`` if it is none."""
+        if self.tree is None:
+            return None
+        try:
+            return shape_of_levels([int(count) for count in self.tree.split(",")])
+        except ValueError:
+            raise UsageError(
+                f"tree {self.tree!r}: expected children per level, such as 3,2,1"
+            ) from None
 
     def for_subject(self, subject: Subject) -> "AuditSettings":
         """Return the settings with the batch of a subject that is known to take one."""

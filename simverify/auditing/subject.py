@@ -9,25 +9,29 @@ from pathlib import Path
 from typing import Any, Literal
 
 from simverify.auditing.exact.generations.generation import until
+from simverify.auditing.exact.generations.trees import tree_as_step
 from simverify.auditing.probes.calls import read
 from simverify.checks import pick
 from simverify.errors import SimverifyError, UsageError
 from simverify.symbolic.guards.containment import contained, from_user
 from simverify.symbolic.guards.watchdog import Expired, deadline
 from simverify.symbolic.whose import user_line
+from simverify.trees import Drafting
 from simverify.verifiers import VERIFIERS
+from simverify.verifiers.trees import TREE_VERIFIERS
 
-Contract = Literal["verify", "step"]
+Contract = Literal["verify", "step", "tree"]
 
 
 @dataclass(frozen=True)
 class Subject:
     """Code under audit. ``contract`` is None where only the caller can say it.
 
-    ``rule`` is a ``verify`` or ``step`` function, or a class or factory of step rules;
+    ``rule`` is a ``verify``, ``step`` or ``tree`` function, or a class or factory of step rules;
     one that takes its uniforms in the place of a generator has ``coin_bits``, those of each.
     ``tolerance``: what its own arithmetic explains, where that is known. ``batch``: blocks per
-    call of code that is known to take a batch axis.
+    call of code that is known to take a batch axis. ``scheme``: how the siblings are drafted that
+    a rule for draft trees is known to judge.
     """
 
     name: str
@@ -36,6 +40,7 @@ class Subject:
     tolerance: float | None = None
     coin_bits: int | None = None
     batch: int | None = None
+    scheme: str | None = None
 
     def one_row(self) -> "Subject":
         """Return batched code as a ``verify`` rule on one block.
@@ -65,6 +70,10 @@ class Subject:
         verify.__wrapped__ = rule  # type: ignore[attr-defined]
         return replace(self, rule=verify)
 
+    def drafting_itself(self, drafting: Drafting) -> "Subject":
+        """Return a rule for draft trees as a step rule that drafts them by ``drafting``."""
+        return replace(self, rule=tree_as_step(self.rule, drafting), contract="step")
+
     def generator_rule(self) -> Callable[..., Any]:
         """Return the rule as one that takes a numpy generator, and draws its coins from it."""
         if self.coin_bits is None:
@@ -83,8 +92,8 @@ def contract_iv(subject: Subject, contract: Contract | None, batch: int | None) 
 
     "verify" where neither the code nor the caller says one.
     """
-    if batch and "step" in (subject.contract, contract):
-        raise UsageError("--batch is for the verify contract: code that drafts itself has none")
+    if batch and {"step", "tree"} & {subject.contract, contract}:
+        raise UsageError("--batch is for the verify contract: code of the others has none")
     if subject.contract is None:
         return contract or "verify"
     if contract not in (None, subject.contract):
@@ -141,6 +150,9 @@ def _loaded(spec: str, engine_path: str | None) -> Subject:
 def _named(spec: str, engine_path: str | None) -> Subject:
     if spec in VERIFIERS and engine_path is None:
         return Subject(spec, VERIFIERS[spec].rule, VERIFIERS[spec].contract)
+    if spec in TREE_VERIFIERS and engine_path is None:
+        rule = TREE_VERIFIERS[spec]
+        return Subject(spec, rule.rule, "tree", scheme=rule.schemes[0])
     from simverify.engines import ENGINES, engine_names, get_engine
     from simverify.faults import CONTROLS, FAULTS, get_fault
 
@@ -163,7 +175,8 @@ def _named(spec: str, engine_path: str | None) -> Subject:
         return Subject(spec, fault.rule, fault.contract, batch=fault.batch)
     if spec.endswith(".py"):
         raise UsageError(f"{spec}: name the function too, as {spec}:verify")
-    pick(spec, [*VERIFIERS, *ENGINES, *FAULTS, *CONTROLS], "verifier, engine or fault")
+    known = [*VERIFIERS, *TREE_VERIFIERS, *ENGINES, *FAULTS, *CONTROLS]
+    pick(spec, known, "verifier, engine or fault")
     raise AssertionError("pick raises for unknown names")
 
 

@@ -21,7 +21,9 @@ class Instance(Struct, frozen=True):
     Rows are lists of numbers, or of fractions as strings where they are rational.
     ``earlier_calls``: calls of another generation, then a reset, before the output begins.
     ``eos``: the token that ends a generation; null where none does.
-    ``prompt``: tokens that come before all prefixes.
+    ``prompt``: tokens that come before all prefixes. ``parents``: the shape of the draft trees,
+    each node's parent, -1 for the root, and ``scheme`` how siblings are drafted; null where a
+    single block is drafted.
     """
 
     name: str
@@ -32,6 +34,8 @@ class Instance(Struct, frozen=True):
     earlier_calls: int = 0
     eos: int | None = None
     prompt: tuple[int, ...] = ()
+    parents: tuple[int, ...] | None = None
+    scheme: str | None = None
 
 
 class Branch(Struct, frozen=True):
@@ -62,11 +66,13 @@ class Breach(Struct, frozen=True):
     """The first instance on which a call of the code broke its contract, in ``message``.
 
     ``draft_tokens``: the drafted block of that call; null where the code drafts itself.
+    ``parents``: where a tree is drafted, the parent of each token, -1 for the root.
     """
 
     instance: Instance
     draft_tokens: tuple[int, ...] | None
     message: str
+    parents: tuple[int, ...] | None = None
 
 
 class FailingRows(Struct, frozen=True):
@@ -247,12 +253,14 @@ class AuditRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="audi
     of the exact tier needs, where that was found out. ``engine_path``: the checkout that an engine
     was loaded from, if one was named. ``coverage``: which of its lines ran; null where the code is
     not written in Python. ``stopped``: where the exact tier was stopped by the clock; null where
-    counted budgets decided, so that its verdict is the same on any machine.
+    counted budgets decided, so that its verdict is the same on any machine. ``scheme``: how the
+    siblings of draft trees are drafted; null where blocks are. ``tree``: children per level of the
+    one tree that the code takes.
     """
 
     schema_version: Literal[1]
     spec: str
-    contract: Literal["verify", "step"]
+    contract: Literal["verify", "step", "tree"]
     seed: int
     gamma: int
     vocab_size: int
@@ -281,3 +289,5 @@ class AuditRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="audi
     engine_path: str | None = None
     coverage: Coverage | None = None
     stopped: ClockStop | None = None
+    scheme: str | None = None
+    tree: str | None = None

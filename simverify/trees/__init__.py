@@ -1,16 +1,18 @@
 """Draft trees: the value that rules, simulators, audits and reports share, and how it is drawn."""
 
-from simverify.trees.draft_tree import DraftTree, RowAfter, draw_tree, law_of_trees
+from simverify.trees.draft_tree import Drafting, DraftTree, RowAfter, draw_tree, law_of_trees
 from simverify.trees.schemes import SCHEMES, Scheme, get_scheme
-from simverify.trees.shapes import ROOT, TreeShape, shape_of_levels
+from simverify.trees.shapes import ROOT, TreeShape, draw_on, shape_of_levels
 
 __all__ = [
     "ROOT",
     "SCHEMES",
     "DraftTree",
+    "Drafting",
     "RowAfter",
     "Scheme",
     "TreeShape",
+    "draw_on",
     "draw_tree",
     "get_scheme",
     "law_of_trees",

@@ -11,10 +11,18 @@ import numpy.typing as npt
 from simverify.errors import UsageError
 from simverify.symbolic.enumeration.paths import Coins, explore
 from simverify.trees.schemes import Array, Scheme, Siblings
-from simverify.trees.shapes import ROOT, TreeShape
+from simverify.trees.shapes import ROOT, TreeShape, draw_on
 
 RowAfter = Callable[[Siblings], Array]
 """Gives the row (V,) of a model after some tokens."""
+
+
+@dataclass(frozen=True)
+class Drafting:
+    """How trees are drafted: ``shape``, and the ``scheme`` of its siblings."""
+
+    shape: TreeShape
+    scheme: Scheme
 
 
 @dataclass(frozen=True)
@@ -57,6 +65,10 @@ class DraftTree:
         """Return the tokens from the first level down to ``node``; none at ``ROOT``."""
         return tuple(self.tokens[x] for x in self.shape.way(node))
 
+    def drawn(self) -> str:
+        """Return the tokens on one line, as :func:`~.shapes.draw_on` does."""
+        return draw_on(self.shape, self.tokens)
+
     def rows(self, row: RowAfter, prefix: Siblings = ()) -> Array:
         """Return a model's rows (n+1, V): row 0 after ``prefix``, row i+1 after node i too."""
         return np.array([row(prefix + self.text(node)) for node in range(ROOT, len(self.tokens))])
@@ -95,14 +107,13 @@ def _named(node: int) -> str:
     return "the root" if node == ROOT else f"node {node}"
 
 
-def draw_tree(
-    shape: TreeShape, scheme: Scheme, draft: RowAfter, rng: Any, prefix: Siblings = ()
-) -> DraftTree:
-    """Draw tokens for ``shape`` from the rows of ``draft`` after ``prefix``.
+def draw_tree(drafting: Drafting, draft: RowAfter, rng: Any, prefix: Siblings = ()) -> DraftTree:
+    """Draw the tokens of a tree from the rows of ``draft`` after ``prefix``.
 
     A group of siblings is one draw of ``scheme``. Where a row has too few tokens the nodes
     that are left over are missing, with all below them; the others move up in number.
     """
+    shape, scheme = drafting.shape, drafting.scheme
     drawn: dict[int, int] = {}
     text: dict[int, Siblings] = {ROOT: prefix}
     for parent, children in shape.children.items():
@@ -119,14 +130,12 @@ def draw_tree(
 
 
 def law_of_trees(
-    shape: TreeShape, scheme: Scheme, draft: RowAfter, prefix: Siblings = (),
-    *, max_trees: int | None = None,
-) -> Sequence[tuple[DraftTree, Any]]:  # fmt: skip
+    drafting: Drafting, draft: RowAfter, prefix: Siblings = (), *, max_trees: int | None = None
+) -> Sequence[tuple[DraftTree, Any]]:
     """Return every tree that can be drafted with its probability; exact for fractions.
 
     Raises :class:`~simverify.symbolic.enumeration.paths.TooManyPaths` above ``max_trees``.
     """
-    runs = explore(
-        lambda path: draw_tree(shape, scheme, draft, Coins(path), prefix), max_paths=max_trees
+    return list(
+        explore(lambda path: draw_tree(drafting, draft, Coins(path), prefix), max_paths=max_trees)
     )
-    return list(runs)

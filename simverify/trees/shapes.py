@@ -74,6 +74,17 @@ class TreeShape:
         """Whether every node follows the one before: a single draft."""
         return all(parent == node - 1 for node, parent in enumerate(self.parents))
 
+    def words(self) -> str:
+        """Return the shape in words: children per level where that says it, or each parent."""
+        per_level: list[int] = []
+        level: tuple[int, ...] = (ROOT,)
+        while any(self.children[node] for node in level):
+            per_level.append(len(self.children[level[0]]))
+            level = tuple(child for node in level for child in self.children[node])
+        if 0 not in per_level and shape_of_levels(per_level) == self:
+            return f"{','.join(map(str, per_level))} children per level"
+        return f"parents {', '.join(map(str, self.parents))}"
+
     def way(self, node: int) -> tuple[int, ...]:
         """Return the nodes from the first level down to ``node``, which is the last of them."""
         way = []
@@ -100,3 +111,16 @@ def shape_of_levels(children: Sequence[int]) -> TreeShape:
         parents += [parent for parent in level for _ in range(count)]
         level = list(range(first, len(parents)))
     return TreeShape(tuple(parents))
+
+
+def draw_on(shape: TreeShape, tokens: Sequence[int]) -> str:
+    """Return the tokens on one line, children in brackets behind their parent: 0(1 2(0)) 2."""
+
+    def below(node: int) -> str:
+        parts = []
+        for child in shape.children[node]:
+            inner = below(child)
+            parts.append(f"{tokens[child]}({inner})" if inner else f"{tokens[child]}")
+        return " ".join(parts)
+
+    return below(ROOT)

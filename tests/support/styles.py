@@ -1,6 +1,7 @@
 """The corpus of styles: verifiers as strangers write them, right and wrong ones, a file each.
 
-``tests/auditing/styles/right`` and ``wrong``, by what they draw with. A file says its CONTRACT;
+``tests/auditing/styles/right`` and ``wrong``, by what they draw with. A file says its CONTRACT,
+and under that of draft trees the SCHEME of the siblings;
 a fault that shows only beyond what the battery reaches (V, gamma, the length of a prefix, the
 number of calls) says so in BEYOND; its docstring says how far off it is.
 """
@@ -12,10 +13,12 @@ from functools import cached_property
 from pathlib import Path
 
 from simverify.auditing.exact.instances.made import instances_for
+from simverify.auditing.exact.instances.trees import tree_instances
 from simverify.auditing.exact.tier import examine
 from simverify.auditing.subject import load_subject
 from simverify.auditing.verdict import is_whole
 from simverify.symbolic.guards.containment import Shared, contained
+from simverify.trees import SCHEMES
 
 FOLDER = Path(__file__).parents[1] / "auditing" / "styles"
 
@@ -71,8 +74,13 @@ class Style:
 
     @property
     def contract(self):
-        """verify or step."""
+        """verify, step or tree."""
         return self._said["CONTRACT"]
+
+    @property
+    def scheme(self):
+        """How siblings are drafted; None but for draft trees."""
+        return self._said.get("SCHEME")
 
     @property
     def beyond(self):
@@ -91,9 +99,20 @@ def styles():
     return [Style(path) for path in sorted(FOLDER.rglob("*.py"))]
 
 
-def core(contract):
+TREE_CORE = (
+    "plain, V=2, tree 1", "equal, V=2, tree 2", "q zero, V=2, tree 2,1", "p zero, V=3, tree 2",
+    "disjoint, V=3, tree 2", "one-hot draft, V=3, tree 2", "random 1, V=4, tree 2",
+    "random 2, V=4, tree 2", "wide residual, V=3, tree 1,2", "plain, V=3, tree 2,1",
+    "plain, V=2, a leaf first", "plain, V=2, numbered by depth",
+)  # fmt: skip
+
+
+def core(style):
     """The instances of the fast level."""
-    return [m for m in instances_for(contract, 2, 3, 0) if m.name in CORE]
+    if style.scheme is not None:
+        models = tree_instances(SCHEMES[style.scheme], 3, 4, 0)
+        return [m for m in models if m.name in TREE_CORE]
+    return [m for m in instances_for(style.contract, 2, 3, 0) if m.name in CORE]
 
 
 def exact_outcome(style, seconds=SECONDS):
@@ -105,9 +124,9 @@ def exact_outcome(style, seconds=SECONDS):
             tier = examine(
                 load_subject(style.spec),
                 style.contract,
-                core(style.contract),
+                core(style),
                 tolerance=None,
-                max_paths=MOST_PATHS,
+                max_paths=MOST_PATHS if style.scheme is None else 2 * MOST_PATHS,
                 seconds=seconds,
                 searching=False,
             )

@@ -12,6 +12,7 @@ from simverify.symbolic.enumeration.paths import TooManyPaths
 from simverify.trees import (
     ROOT,
     SCHEMES,
+    Drafting,
     DraftTree,
     TreeShape,
     draw_tree,
@@ -141,7 +142,7 @@ def test_too_few_tokens_are_fewer_siblings():
 def test_law_of_trees(scheme):
     _, draft = fraction_rows(compact())
     shape = shape_of_levels([2, 1])
-    law = law_of_trees(shape, scheme, draft)
+    law = law_of_trees(Drafting(shape, scheme), draft)
     assert sum(mass for _, mass in law) == 1
     for tree, mass in law:
         rows = tree.rows(draft)
@@ -155,7 +156,7 @@ def test_law_of_trees(scheme):
 def test_missing_siblings_take_what_is_below_them_along():
     rows = {(): [0.0, 1.0], (1,): [0.5, 0.5]}
     tree = draw_tree(
-        shape_of_levels([2, 1]), SCHEMES["without-replacement"],
+        Drafting(shape_of_levels([2, 1]), SCHEMES["without-replacement"]),
         lambda text: np.array(rows[text]), np.random.default_rng(0),
     )  # fmt: skip
     assert tree.shape.parents == (-1, 0)
@@ -164,6 +165,7 @@ def test_missing_siblings_take_what_is_below_them_along():
 
 def test_a_budget_of_trees():
     _, draft = fraction_rows(compact())
+    drafting = Drafting(shape_of_levels([3]), SCHEMES["iid"])
     with pytest.raises(TooManyPaths):
-        law_of_trees(shape_of_levels([3]), SCHEMES["iid"], draft, max_trees=26)
-    assert len(law_of_trees(shape_of_levels([3]), SCHEMES["iid"], draft, max_trees=27)) == 27
+        law_of_trees(drafting, draft, max_trees=26)
+    assert len(law_of_trees(drafting, draft, max_trees=27)) == 27

@@ -9,6 +9,7 @@ from simverify.auditing.coins.coins import NotMonotone, TooManyCalls
 from simverify.auditing.coverage.watch import look_closely
 from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
 from simverify.auditing.exact.instances.made import SmallModel
+from simverify.auditing.exact.instances.trees import most_trees
 from simverify.auditing.exact.judging.comparison import Held
 from simverify.auditing.exact.judging.examiner import STEP_PATHS, Examiner, Judged
 from simverify.auditing.exact.judging.repeated import Confirmed, confirm, confirm_findings
@@ -289,4 +290,6 @@ def _fair_paths(examiner: Examiner, model: SmallModel) -> int:
         return examiner.max_paths + 1
     if examiner.contract == "step":
         return STEP_PATHS
+    if model.drafting is not None:
+        return 1_000 + 40 * most_trees(model)
     return 1_000 + 30 * int((2 * model.vocab_size) ** model.gamma) * model.vocab_size

@@ -32,9 +32,16 @@ def instance_document(judged: Judged) -> results.ExactInstance:
         max_abs_deviation=comparison.max_abs_deviation,
         tv=comparison.tv,
         expected_accepted=comparison.expected_accepted,
-        optimum=None if comparison.expected_accepted is None else optimum(judged.model),
+        optimum=_optimum(judged),
         failed=judged.failed,
     )
+
+
+def _optimum(judged: Judged) -> float | None:
+    """E[tau] of the best rule, where the code's own is known and a closed form says it."""
+    if judged.comparison.expected_accepted is None or judged.model.drafting is not None:
+        return None
+    return optimum(judged.model)
 
 
 def counterexample(judged: Judged, contract: Contract) -> results.Counterexample:
@@ -67,6 +74,7 @@ def breach(judged: Judged, contract: Contract) -> results.Breach | None:
     return results.Breach(
         instance=model.document(_depth(model, length, contract)),
         draft_tokens=comparison.broken,
+        parents=comparison.broken_parents,
         message=message,
     )
 
@@ -86,7 +94,7 @@ def rows_document(found: FailingRows) -> results.FailingRows:
 
 def _depth(model: SmallModel, length: int, contract: Contract) -> int:
     """Length of the longest prefix whose rows the code may ask for."""
-    if contract == "verify":
+    if contract != "step":
         return length - 1
     # The last call of an earlier generation may begin deeper than that of the output.
     earlier = (model.earlier_calls - 1) * (model.gamma + 1)
@@ -151,7 +159,7 @@ def optimality_notes(judged: Sequence[Judged], tolerance: float) -> list[str]:
     position a call weighs, and a rule that weighs two may well accept more than block does.
     """
     rounding = max(_ROUNDING, tolerance)
-    found = {x.model: x.comparison.expected_accepted for x in judged}
+    found = {x.model: x.comparison.expected_accepted for x in judged if not x.model.drafting}
     accepted = {model: tau for model, tau in found.items() if tau is not None}
     below = {m: tau for m, tau in accepted.items() if tau < optimum(m) - rounding * m.gamma}
     if not below:

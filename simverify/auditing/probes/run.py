@@ -10,11 +10,11 @@ import numpy as np
 from msgspec.structs import replace
 
 from simverify.auditing.probes import cases, plain
-from simverify.auditing.probes.calls import Line, Rule, caller, probe
+from simverify.auditing.probes.calls import Contract, Line, Rule, caller, probe
 from simverify.auditing.probes.edges import Forced, edge_uniforms, forced, repeated_calls
 from simverify.auditing.probes.plain import Plain, batch_rows
 from simverify.auditing.settings import AuditSettings
-from simverify.auditing.subject import Contract, Subject
+from simverify.auditing.subject import Subject
 from simverify.errors import UsageError
 from simverify.results import Finding, Probe
 from simverify.symbolic.guards.watchdog import doing

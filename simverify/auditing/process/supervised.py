@@ -4,11 +4,13 @@ import sys
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from simverify import results
+from simverify.auditing.calling import calling_of
 from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
 from simverify.auditing.probes.run import try_out
 from simverify.auditing.process.child import Died, in_child
@@ -143,9 +145,13 @@ def supervised_trial(load: Callable[[], Subject], run: results.AuditRun) -> str:
 
     def work(_: Callable[[str], None]) -> str:
         subject = load()
+        settings = AuditSettings(scheme=run.scheme, tree=run.tree)
+        if run.contract == "tree":
+            settings = replace(settings, gamma=run.gamma)
+        calling = calling_of(subject, subject, run.contract, settings)
         with contained():
-            rule = subject.generator_rule()
-            return replay_trial(rule, run.contract, found, seed=run.seed, batch=run.batch)
+            rule = calling.whole.generator_rule()
+            return replay_trial(rule, calling.contract, found, seed=run.seed, batch=run.batch)
 
     text: str = _in_child(work, run.spec)
     return text
@@ -173,7 +179,9 @@ def crash(subject: Subject, contract: Contract, settings: AuditSettings) -> resu
         doing("a first call")
         # What an exception says is the audit's to find out.
         with contained(), deadline(_TRIAL_SECONDS), suppress(Expired, Exception):
-            try_out(subject.one_row().rule if settings.batch else subject.rule, contract)
+            one = subject.one_row() if settings.batch else subject
+            calling = calling_of(subject, one, contract, settings)
+            try_out(calling.one.rule, calling.contract)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Python 3.12 warns of threads, which the calls leave alone

@@ -78,10 +78,10 @@ def recorded_command(spec: str, folder: Path, settings: AuditSettings) -> str:
 
 
 def _subject_iv(subject: Subject, settings: AuditSettings) -> None:
-    if subject.contract == "step":
+    if subject.contract not in (None, "verify"):
         raise UsageError(
-            f"{subject.name} has the step contract, and a trace holds blocks that are drafted "
-            f"already: let it draft, simverify audit SPEC --target DIR"
+            f"{subject.name} has the {subject.contract} contract, and a trace holds blocks that "
+            "are drafted already: audit it without --trace"
         )
     if settings.batch or subject.batch:
         raise UsageError(f"{subject.name} takes whole batches: a trace is replayed block by block")

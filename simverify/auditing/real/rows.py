@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from simverify import results as doc
 from simverify.auditing.coverage.watch import Watch, reach_of, watching
@@ -14,7 +15,7 @@ from simverify.auditing.run import covered
 from simverify.auditing.sampled.documents import tests_findings
 from simverify.auditing.sampled.emissions import Misuse
 from simverify.auditing.settings import AuditSettings
-from simverify.auditing.subject import Contract, Subject
+from simverify.auditing.subject import Subject
 from simverify.battery.by_position import certify_output, judge_output
 from simverify.battery.judgement import (
     Judgement,
@@ -52,7 +53,7 @@ class Ground:
 def audit_on(
     ground: Ground,
     subject: Subject,
-    contract: Contract,
+    contract: Literal["verify", "step"],
     settings: AuditSettings,
     kept: Kept,
     call: Callable[[], None],
@@ -91,7 +92,7 @@ def repeated(words: Sequence[str], settings: AuditSettings) -> str:
 def _document(
     ground: Ground,
     subject: Subject,
-    contract: Contract,
+    contract: Literal["verify", "step"],
     settings: AuditSettings,
     probes: tuple[doc.Probe, ...],
     kept: Kept,

@@ -8,14 +8,17 @@ import numpy as np
 
 from simverify.auditing.exact.generations.enumerate import MAX_PATHS, SECONDS, check_ids
 from simverify.auditing.exact.generations.generation import decode
-from simverify.auditing.probes.calls import Contract, Outcome, Rule, attempt, built, caller, read
+from simverify.auditing.exact.generations.trees import arguments_of
+from simverify.auditing.probes.calls import Outcome, Rule, attempt, built, caller, read
 from simverify.auditing.probes.cases import Case
-from simverify.auditing.replay.paths import InstanceRows
+from simverify.auditing.replay.instance_rows import InstanceRows, drafting_of
 from simverify.auditing.replay.text import branch_line
+from simverify.auditing.subject import Contract
 from simverify.results import Breach
 from simverify.symbolic import Enumeration
 from simverify.symbolic.enumeration.endings import BadTokens, Tokens
 from simverify.symbolic.enumeration.recorder import Leaf, Recorder
+from simverify.trees import ROOT, DraftTree, TreeShape
 
 
 def replay_breach(rule: Rule, contract: Contract, found: Breach) -> tuple[str, ...]:
@@ -36,7 +39,7 @@ def replay_breach(rule: Rule, contract: Contract, found: Breach) -> tuple[str, .
 def _lengths(contract: Contract, found: Breach) -> list[int]:
     """Return how many tokens are generated, at first and then."""
     gamma = found.instance.gamma
-    if contract == "verify":
+    if contract != "step":
         return [gamma + 1]
     # The last call asks for the rows after gamma drafts more.
     deepest = max(len(prefix.split(",")) for prefix in found.instance.target_probs)
@@ -48,7 +51,10 @@ def _broken(rule: Rule, contract: Contract, found: Breach, length: int) -> list[
     enumeration = Enumeration(rule, seed_once=contract == "step")
     source = Recorder(enumeration.source.prune, seed_once=contract == "step")
     enumeration.source = source
-    one = _block(rule, found) if contract == "verify" else _generation(rule, found, length)
+    if contract == "step":
+        one = _generation(rule, found, length)
+    else:
+        one = _block(rule, found) if contract == "verify" else _tree(rule, found)
 
     def call() -> Tokens:
         source.handing(enumeration.rng)
@@ -71,6 +77,29 @@ def _block(rule: Rule, found: Breach) -> Callable[[Any], Outcome]:
     case = Case(found.instance.name, found.instance.gamma, targets, np.vstack([drafts, drafts[:1]]))
     call = caller(rule, "verify")
     return lambda rng: call(case, rng, drafted)
+
+
+def _tree(rule: Rule, found: Breach) -> Callable[[Any], Outcome]:
+    tree, model = _tree_of(found), InstanceRows(found.instance)
+    ways = {tree.text(node) for node in range(ROOT, len(tree.tokens))}
+    arguments = arguments_of(tree, model.target, model.draft)
+
+    def run(rng: Any) -> tuple[Tokens, str]:
+        tokens = read(rule(*(x.copy() for x in arguments.values()), rng))
+        if len(tokens) > found.instance.gamma + 1:
+            raise BadTokens("too-many", f"returned {len(tokens)} tokens")
+        check_ids(tokens, model.vocab_size)
+        return tokens, f"returned {tokens}: no way from the root" * (tokens[:-1] not in ways)
+
+    return lambda rng: attempt(lambda: run(rng))
+
+
+def _tree_of(found: Breach) -> DraftTree:
+    drafting = drafting_of(found.instance)
+    assert drafting is not None, "a breach of the tree contract says how trees are drafted"
+    assert found.parents is not None, "and has the tree's shape"
+    assert found.draft_tokens is not None, "and its tokens"
+    return DraftTree(TreeShape(found.parents), found.draft_tokens, drafting.scheme)
 
 
 def _generation(rule: Rule, found: Breach, length: int) -> Callable[[Any], Outcome]:
@@ -123,6 +152,8 @@ def _head(found: Breach) -> list[str]:
     lines = [f"{found.instance.name}: {found.message}"]
     if found.draft_tokens is None:
         return lines
+    if found.parents is not None:
+        return [*lines, f"draft tree {_tree_of(found).drawn()}"]
     targets, drafts = _rows(found)
     lines.append(f"draft tokens {', '.join(map(str, found.draft_tokens))}")
     for i, p in enumerate(targets):

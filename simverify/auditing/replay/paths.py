@@ -2,8 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from fractions import Fraction
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,10 @@ from simverify.auditing.exact.generations.enumerate import (
     law_of_block,
 )
 from simverify.auditing.exact.generations.generation import decode, until
-from simverify.auditing.probes.calls import Contract, Rule, built, read
+from simverify.auditing.exact.generations.trees import law_of_tree
+from simverify.auditing.probes.calls import Rule, built, read
+from simverify.auditing.replay.instance_rows import InstanceRows
+from simverify.auditing.subject import Contract
 from simverify.results import Instance
 from simverify.symbolic import Enumeration
 from simverify.symbolic.enumeration.endings import Tokens
@@ -24,6 +26,7 @@ from simverify.symbolic.enumeration.paths import TooManyPaths
 from simverify.symbolic.enumeration.recorder import Branch, Recorder
 from simverify.symbolic.errors import OutOfTime
 from simverify.symbolic.guards.watchdog import now
+from simverify.trees import law_of_trees
 
 
 @dataclass(frozen=True)
@@ -31,8 +34,8 @@ class Trail:
     """One path that leads to the output.
 
     ``drafted`` is the given block and ``draft_probability`` that of drafting it (None and 1
-    under the step contract). ``weight`` is the path's own; ``completion`` the target's
-    probability of the tokens of the output that the call left out.
+    under the step contract); ``tree`` draws it where it is one. ``weight`` is the path's own;
+    ``completion`` the target's probability of the tokens of the output that the call left out.
     """
 
     drafted: Tokens | None
@@ -42,6 +45,7 @@ class Trail:
     completion: float
     draws: int
     branches: tuple[Branch, ...]
+    tree: str = ""
 
     @property
     def contribution(self) -> float:
@@ -102,8 +106,7 @@ def explain(
     """
     model = InstanceRows(instance)
     tokens = _explain_iv(instance, contract, sequence)
-    find = _verify_trails if contract == "verify" else _step_trails
-    found = find(rule, model, instance.gamma, tokens, _Budget(max_paths, seconds))
+    found = _FIND[contract](rule, model, instance.gamma, tokens, _Budget(max_paths, seconds))
     trails = sorted(found, key=lambda trail: trail.contribution, reverse=True)
     positions = []
     for i, token in enumerate(tokens):
@@ -116,45 +119,6 @@ def explain(
         instance.name, tokens, sum(t.contribution for t in trails),
         _probability(model, model.target, tokens), tuple(positions), tuple(trails),
     )  # fmt: skip
-
-
-class InstanceRows:
-    """The rows of a result file's :class:`Instance`: ``target(prefix)``, ``draft(prefix)``.
-
-    Prefixes begin with the instance's prompt.
-    """
-
-    def __init__(self, instance: Instance) -> None:
-        self.name, self.vocab_size = instance.name, instance.vocab_size
-        self.earlier_calls = instance.earlier_calls
-        self.eos = instance.eos
-        self.prompt = instance.prompt
-        self.missing = ""
-        self._targets, self._drafts = (
-            {
-                prefix: np.array([float(Fraction(x)) for x in row], dtype=np.float64)
-                for prefix, row in rows.items()
-            }
-            for rows in (instance.target_probs, instance.draft_probs)
-        )
-
-    def target(self, prefix: Sequence[int]) -> Row:
-        """Fresh row (V,) of the target after ``prefix``."""
-        return self._row(self._targets, "target", prefix)
-
-    def draft(self, prefix: Sequence[int]) -> Row:
-        """Fresh row (V,) of the draft after ``prefix``."""
-        return self._row(self._drafts, "draft", prefix)
-
-    def _row(self, rows: dict[str, Row], side: str, prefix: Sequence[int]) -> Row:
-        start = len(self.prompt)
-        key = ",".join(map(str, prefix[start:]))
-        if key not in rows or tuple(prefix[:start]) != self.prompt:
-            self.missing = self.missing or (
-                f"instance {self.name!r} has no {side} row after {key!r}: record deeper prefixes"
-            )
-            raise ValueError(self.missing)
-        return rows[key].copy()
 
 
 @dataclass
@@ -207,6 +171,30 @@ def _verify_trails(
             yield from _trails(source, model, sequence, drafted, mass)
 
 
+def _tree_trails(
+    rule: Rule, model: InstanceRows, gamma: int, sequence: Tokens, budget: _Budget
+) -> Iterator[Trail]:
+    drafting = model.drafting
+    assert drafting is not None, "an instance of the tree contract says how trees are drafted"
+    enumeration, source = _recording(rule, seed_once=False)
+
+    def recorded(*call: Any) -> Any:
+        source.handing(call[-1])
+        result = rule(*call)
+        source.end(read(result))
+        return result
+
+    with enumeration:
+        for tree, mass in law_of_trees(drafting, model.draft, max_trees=budget.max_paths):
+            law = law_of_tree(
+                enumeration, recorded, tree, model.target, model.draft,
+                max_paths=budget.paths_left(), seconds=budget.seconds_left(),
+            )  # fmt: skip
+            budget.paths += law.paths
+            for trail in _trails(source, model, sequence, tree.tokens, float(mass)):
+                yield replace(trail, tree=tree.drawn())
+
+
 def _step_trails(
     rule: Rule, model: InstanceRows, gamma: int, sequence: Tokens, budget: _Budget
 ) -> Iterator[Trail]:
@@ -239,6 +227,9 @@ def _step_trails(
     yield from _trails(source, model, sequence, None, 1.0)
 
 
+_FIND = {"verify": _verify_trails, "tree": _tree_trails, "step": _step_trails}
+
+
 def _recording(rule: Rule, *, seed_once: bool) -> tuple[Enumeration, Recorder]:
     enumeration = Enumeration(rule, seed_once=seed_once)
     source = Recorder(enumeration.source.prune, seed_once=seed_once)
@@ -269,11 +260,11 @@ def _probability(
 
 
 def _explain_iv(instance: Instance, contract: Contract, sequence: Sequence[int]) -> Tokens:
-    if contract not in ("verify", "step"):
-        raise ValueError(f"contract {contract!r}: pass 'verify' or 'step'")
+    if contract not in _FIND:
+        raise ValueError(f"contract {contract!r}: pass one of {', '.join(_FIND)}")
     tokens = tuple(int(x) for x in sequence)
     most = instance.gamma + 1
-    if not tokens or (contract == "verify" and len(tokens) > most):
+    if not tokens or (contract != "step" and len(tokens) > most):
         raise ValueError(f"sequence of {len(tokens)} tokens: pass 1 to gamma + 1 = {most}")
     if min(tokens) < 0 or max(tokens) >= instance.vocab_size:
         raise ValueError(f"sequence {list(tokens)}: pass ids in 0..{instance.vocab_size - 1}")

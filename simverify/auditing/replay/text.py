@@ -41,7 +41,8 @@ def render(explanation: Explanation, *, most: int = 10, only: int | None = None)
 def _trail_lines(number: int, trail: Trail) -> Iterator[str]:
     yield f"path {number}: {trail.contribution:.6g}, emits {_list(trail.emitted)}"
     if trail.drafted is not None:
-        yield f"  draft {_list(trail.drafted)}: {trail.draft_probability:.6g}"
+        drafted = f"tree {trail.tree}" if trail.tree else f"draft {_list(trail.drafted)}"
+        yield f"  {drafted}: {trail.draft_probability:.6g}"
     for branch in trail.branches:
         yield branch_line(branch)
     idle = set(range(1, trail.draws + 1)) - {branch.draw for branch in trail.branches}

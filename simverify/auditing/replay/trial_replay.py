@@ -11,7 +11,7 @@ import numpy as np
 
 from simverify.auditing.exact.generations.enumerate import takes_step_arguments
 from simverify.auditing.process.quiet import global_generators
-from simverify.auditing.replay.paths import InstanceRows
+from simverify.auditing.replay.instance_rows import InstanceRows
 from simverify.auditing.replay.trial_record import Event, RecordingGenerator, branches_noted, short
 from simverify.auditing.sampled.emissions import Misuse, TimeUp
 from simverify.auditing.sampled.run import Contract, Runner

@@ -105,6 +105,15 @@ def _audit(run: AuditRun) -> Iterator[str]:
         shown = getattr(run, part)
         if shown is not None:
             yield from _rows(shown.instance, f"{part}.instance")
+            yield from _shape(shown.instance, f"{part}.instance")
+    breach = run.breach
+    if breach is not None and breach.parents is not None:
+        yield from _parents(breach.parents, "breach.parents")
+        if len(breach.parents) != len(breach.draft_tokens or ()):
+            yield (
+                f"breach.parents has {len(breach.parents)} nodes: expected "
+                f"{len(breach.draft_tokens or ())}, as draft_tokens"
+            )
     found = run.counterexample
     if found is None:
         return
@@ -125,6 +134,23 @@ def _rows(instance: Instance, where: str) -> Iterator[str]:
             f"{where}.draft_probs has no row after {min(missing)!r}: expected one, as in "
             "target_probs"
         )
+
+
+def _shape(instance: Instance, where: str) -> Iterator[str]:
+    """The shape of draft trees and the scheme of their siblings come together."""
+    if (instance.parents is None) != (instance.scheme is None):
+        yield f"{where} has one of parents and scheme: expected both, or neither"
+    if instance.parents is not None:
+        yield from _parents(instance.parents, f"{where}.parents")
+
+
+def _parents(parents: tuple[int, ...], where: str) -> Iterator[str]:
+    if not parents:
+        yield f"{where} is empty: expected the parent of each node"
+    for node, parent in enumerate(parents):
+        if not -1 <= parent < node:
+            yield f"{where}[{node}] is {parent}: expected -1, or a node before it"
+            return
 
 
 def _tree(found: Counterexample) -> Iterator[str]:

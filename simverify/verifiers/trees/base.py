@@ -49,7 +49,8 @@ def walking(one_step: OneStep) -> Callable[..., list[int]]:
         target_probs: Array, draft_probs: Array | None, tokens: Any, parents: Any, rng: Any
     ) -> list[int]:
         children = TreeShape(tuple(map(int, parents))).children
-        node, emitted = ROOT, []
+        node = ROOT
+        emitted: list[int] = []
         while True:
             p = target_probs[node + 1]
             siblings = {int(tokens[child]): child for child in reversed(children[node])}

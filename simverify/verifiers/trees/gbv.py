@@ -51,7 +51,7 @@ def verify(
     way = ways[0]
     path = [int(tokens[node]) for node in way]
     target = target_probs[[node + 1 for node in (ROOT, *way)]]
-    return block.verify(target, np.array(rows), path, rng)
+    return block.verify(target, np.array(rows), np.array(path), rng)
 
 
 def _fits(shape: TreeShape) -> bool:

@@ -19,7 +19,8 @@ def one_step(p: Array, q: Array | None, siblings: list[int], rng: Any) -> int:
 
 def hits(p: Array, q: Array, k: int) -> Array:
     """Return p(y) times the probability that y is one of k independent samples."""
-    return p * (1 - (1 - q) ** k)
+    found: Array = p * (1 - (1 - q) ** k)
+    return found
 
 
 MATCH_TREE = TreeVerifier(

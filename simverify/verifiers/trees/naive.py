@@ -24,7 +24,8 @@ def one_step(p: Array, q: Array, siblings: list[int], rng: Any) -> int:
 def hits(p: Array, q: Array, k: int) -> Array:
     """Return min(p, q), and of (p - q)+ what one of the k-1 other samples is."""
     residual = excess(p, q)
-    return p - residual + residual * (1 - (1 - q) ** (k - 1))
+    found: Array = p - residual + residual * (1 - (1 - q) ** (k - 1))
+    return found
 
 
 NAIVE = TreeVerifier(

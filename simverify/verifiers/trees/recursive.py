@@ -41,10 +41,11 @@ def hits(p: Array, q: Array, k: int) -> Array:
     residual = excess(p, q)
     if k == 0:
         return 0 * p
+    found: Array = p - residual
     rejected = residual.sum()
-    if rejected == 0:
-        return p - residual
-    return p - residual + rejected * hits(residual / rejected, q, k - 1)
+    if rejected > 0:
+        found = found + rejected * hits(residual / rejected, q, k - 1)
+    return found
 
 
 def hits_without(p: Array, q: Array, k: int) -> Array:

@@ -10,7 +10,8 @@ import pytest
 from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.judging.diagnosis import as_step
 from simverify.auditing.process.supervised import supervised_explain
-from simverify.auditing.replay.paths import InstanceRows, explain
+from simverify.auditing.replay.instance_rows import InstanceRows
+from simverify.auditing.replay.paths import explain
 from simverify.auditing.replay.text import render
 from simverify.auditing.subject import Subject
 from simverify.errors import SimverifyError

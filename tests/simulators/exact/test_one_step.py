@@ -9,7 +9,7 @@ import pytest
 from simverify.errors import UsageError
 from simverify.simulators.exact.one_step import best_hit, hits_by_paths
 from simverify.simulators.exact.tree_optimum import memoryless_optimum
-from simverify.trees import SCHEMES, shape_of_levels
+from simverify.trees import SCHEMES, Drafting, shape_of_levels
 from simverify.verifiers.trees import TREE_VERIFIERS
 
 SIZES = list(itertools.product(range(2, 7), (1, 2, 3)))
@@ -56,7 +56,8 @@ def test_the_formula_is_the_linear_program(scheme):
         size, k = SIZES[(5 * seed) % len(SIZES)]
         p, q = (row.astype(float) for row in pair(seed, size))
         best = best_hit(p, q, k, scheme)
-        solved = memoryless_optimum(shape_of_levels([k]), scheme, lambda _: p, lambda _: q)  # noqa: B023
+        drafting = Drafting(shape_of_levels([k]), scheme)
+        solved = memoryless_optimum(drafting, *(lambda _, row=row: row for row in (p, q)))
         assert solved.value == pytest.approx(best, abs=1e-9), (seed, size, k)
 
 

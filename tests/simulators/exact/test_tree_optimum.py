@@ -11,16 +11,20 @@ from support.oracles.tree_laws import tree_law
 from simverify.errors import UsageError
 from simverify.models.small import compact, toy
 from simverify.simulators.exact.tree_optimum import coupling_bound, memoryless_optimum
-from simverify.trees import SCHEMES, shape_of_levels
+from simverify.trees import SCHEMES, Drafting, shape_of_levels
 from simverify.verifiers.trees import TREE_VERIFIERS
 
 
+def iid(levels):
+    return Drafting(shape_of_levels(levels), SCHEMES["iid"])
+
+
 def plain_loop_optimum(target, draft, gamma):
-    return memoryless_optimum(shape_of_levels([1] * gamma), SCHEMES["iid"], target, draft)
+    return memoryless_optimum(iid([1] * gamma), target, draft)
 
 
 def coupling_optimum(target, draft, gamma):
-    return coupling_bound(shape_of_levels([1] * gamma), SCHEMES["iid"], target, draft)
+    return coupling_bound(iid([1] * gamma), target, draft)
 
 
 def random_instance(seed, size, gamma):
@@ -131,7 +135,7 @@ def test_rows_with_zeros():
 def test_too_large(solve, levels):
     model = compact()
     with pytest.raises(UsageError, match="take a smaller vocabulary or tree for its optimum"):
-        solve(shape_of_levels(levels), SCHEMES["iid"], model.target, model.draft)
+        solve(iid(levels), model.target, model.draft)
 
 
 @pytest.mark.parametrize(
@@ -144,9 +148,9 @@ def test_too_large(solve, levels):
     ],
 )
 def test_trees_on_the_toy(levels, memoryless, coupling):
-    shape, model = shape_of_levels(levels), toy()
-    best = memoryless_optimum(shape, SCHEMES["iid"], model.target, model.draft)
-    bound = coupling_bound(shape, SCHEMES["iid"], model.target, model.draft)
+    model = toy()
+    best = memoryless_optimum(iid(levels), model.target, model.draft)
+    bound = coupling_bound(iid(levels), model.target, model.draft)
     assert best.value == pytest.approx(memoryless, abs=1e-9)
     assert best.upper == pytest.approx(memoryless, abs=1e-9)
     assert bound.value == pytest.approx(coupling, abs=1e-9)
@@ -158,13 +162,10 @@ def test_trees_on_the_toy(levels, memoryless, coupling):
 def test_no_rule_is_above_the_optimum_of_its_drafts(name, levels):
     shape, model = shape_of_levels(levels), compact()
     mean = float(mean_of(tree_law(TREE_VERIFIERS[name].rule, model, shape, "iid")))
-    best = memoryless_optimum(shape, SCHEMES["iid"], model.target, model.draft)
+    best = memoryless_optimum(iid(levels), model.target, model.draft)
     assert mean <= best.upper + 1e-12
     # The control: one of the tree's first level alone has less.
-    assert (
-        mean
-        > memoryless_optimum(shape_of_levels([1]), SCHEMES["iid"], model.target, model.draft).upper
-    )
+    assert mean > memoryless_optimum(iid([1]), model.target, model.draft).upper
 
 
 @pytest.mark.parametrize(
@@ -174,5 +175,5 @@ def test_no_rule_is_above_the_optimum_of_its_drafts(name, levels):
 def test_rules_that_are_optimal_on_their_drafts(name, scheme):
     shape, model = shape_of_levels([2]), compact()
     mean = float(mean_of(tree_law(TREE_VERIFIERS[name].rule, model, shape, scheme)))
-    best = memoryless_optimum(shape, SCHEMES[scheme], model.target, model.draft)
+    best = memoryless_optimum(Drafting(shape, SCHEMES[scheme]), model.target, model.draft)
     assert best.value == pytest.approx(mean, abs=1e-9)

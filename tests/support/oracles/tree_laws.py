@@ -9,7 +9,7 @@ from support.oracles.oracle_laws import Law, completed, distance, target_law
 
 from simverify.models.base import MarkovModel
 from simverify.symbolic.enumeration.paths import Coins, explore
-from simverify.trees import SCHEMES, TreeShape, law_of_trees
+from simverify.trees import SCHEMES, Drafting, TreeShape, law_of_trees
 
 
 @cache
@@ -31,7 +31,7 @@ def tree_law(rule: Callable[..., Any], model: MarkovModel, shape: TreeShape, sch
     """Law of the tokens of one call of ``rule`` after the empty prefix."""
     target, draft = fraction_rows(model)
     law: Law = {}
-    for tree, mass in law_of_trees(shape, SCHEMES[scheme], draft):
+    for tree, mass in law_of_trees(Drafting(shape, SCHEMES[scheme]), draft):
         p, q = tree.rows(target), tree.rows(draft)
         parents = tree.shape.parents
         for emitted, weight in explore(

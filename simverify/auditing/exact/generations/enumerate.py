@@ -82,34 +82,53 @@ def law_of_block(
 
     ``enough``: see :meth:`.Enumeration.run`.
     """
-    gamma, vocab = draft_probs.shape[0], target_probs.shape[1]
     drafted = tuple(int(x) for x in draft_tokens)
-    originals = (target_probs, draft_probs, draft_tokens)
-    given = [x.copy() for x in originals]
-    images = [x.tobytes() for x in originals]
+
+    def wrong(tokens: Tokens) -> str:
+        if tokens[:-1] == drafted[: len(tokens) - 1]:
+            return ""
+        return (
+            f"returned {tokens} for the draft {drafted}: all but the last token must be an "
+            "accepted prefix of the draft"
+        )
+
+    given = {"target_probs": target_probs, "draft_probs": draft_probs, "draft_tokens": draft_tokens}
+    call = checked_call(enumeration, verify, given, len(drafted), wrong)
+    return enumeration.run(call, max_paths=max_paths, seconds=seconds, enough=enough)
+
+
+def checked_call(
+    enumeration: Enumeration,
+    rule: Callable[..., Any],
+    arguments: dict[str, npt.NDArray[Any]],
+    gamma: int,
+    wrong: Callable[[Tokens], str],
+) -> Callable[[], Tokens]:
+    """Return what calls ``rule`` on copies of ``arguments`` and checks what it does and returns.
+
+    ``wrong(tokens)``: why what was accepted is no part of the draft, or "".
+    """
+    vocab = arguments["target_probs"].shape[1]
+    given = [x.copy() for x in arguments.values()]
+    images = [x.tobytes() for x in arguments.values()]
     find = enumeration.source.find
 
     def call() -> Tokens:
         try:
-            tokens = read_tokens(watched(verify, *given, enumeration.rng))
+            tokens = read_tokens(watched(rule, *given, enumeration.rng))
         finally:
-            for i, name in enumerate(("target_probs", "draft_probs", "draft_tokens")):
-                if given[i].shape != originals[i].shape or given[i].tobytes() != images[i]:
+            for i, (name, original) in enumerate(arguments.items()):
+                if given[i].shape != original.shape or given[i].tobytes() != images[i]:
                     find("inputs-modified", "violation", f"changes its argument {name} in place")
-                    given[i] = originals[i].copy()
+                    given[i] = original.copy()
         if len(tokens) > gamma + 1:
             raise BadTokens("too-many", f"returned {len(tokens)} tokens, gamma + 1 = {gamma + 1}")
         check_ids(tokens, vocab)
-        if tokens[:-1] != drafted[: len(tokens) - 1]:
-            find(
-                "not-a-prefix",
-                "violation",
-                f"returned {tokens} for the draft {drafted}: all but the last token must be an "
-                "accepted prefix of the draft",
-            )
+        if why := wrong(tokens):
+            find("not-a-prefix", "violation", why)
         return tokens
 
-    return enumeration.run(call, max_paths=max_paths, seconds=seconds, enough=enough)
+    return call
 
 
 class StepEnumeration(Enumeration):

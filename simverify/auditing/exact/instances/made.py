@@ -29,6 +29,7 @@ from simverify.auditing.exact.instances.rows import (
     sweep,
 )
 from simverify.results import Instance
+from simverify.trees import Drafting
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class SmallModel:
     needs it. ``earlier_calls``: calls of an earlier generation, at most, after which
     a rule with state is reset; it must owe nothing to it. ``prompt``: tokens that a rule which
     drafts itself goes on from. ``family``: of hand-made rows, what they have in common.
+    ``drafting``: how trees are drafted, for rules that judge them; gamma is then their depth.
     """
 
     name: str
@@ -56,6 +58,7 @@ class SmallModel:
     family: str = ""
     certain_after: int | None = None
     core: bool = False
+    drafting: Drafting | None = None
 
     @property
     def vocab_size(self) -> int:
@@ -109,6 +112,8 @@ class SmallModel:
             earlier_calls=self.earlier_calls,
             eos=self.eos,
             prompt=self.prompt,
+            parents=self.drafting.shape.parents if self.drafting else None,
+            scheme=self.drafting.scheme.name if self.drafting else None,
             target_probs=table(self.targets),
             draft_probs=table(self.drafts),
         )

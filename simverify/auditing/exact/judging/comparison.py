@@ -56,7 +56,8 @@ class Comparison:
     deviation. ``emitted``: the law itself, float64 (V,) * length or a tree. ``place`` is
     None where no position deviates by more than ``tolerance``, by default that of ``dtype``,
     the coarsest precision that met a draw. ``broken``: the first drafted block on which the
-    code broke its contract, if it did. ``excess``: by how much the likeliest of what is too likely
+    code broke its contract, if it did, and ``broken_parents`` its shape where it is a tree.
+    ``excess``: by how much the likeliest of what is too likely
     is so, over sequences of full length.
     """
 
@@ -74,6 +75,7 @@ class Comparison:
     emitted: Row | Tree
     dtype: str
     broken: Tokens | None = None
+    broken_parents: Tokens | None = None
     excess: float = 0.0
 
 

@@ -58,6 +58,8 @@ def resemble(
     be enumerated there. ``distance`` is the larger TV distance of the completed outputs;
     faults that cannot be enumerated are left out, and so are those whose law is right there.
     """
+    if contract == "tree":
+        return ()  # the catalogue has blocks and step rules
     laws = [(judged.model, judged.comparison)]
     rich = _rich(contract)
     if (comparison := _comparison(Examiner(subject, contract, 0.0), rich)) is not None:
@@ -97,6 +99,8 @@ def refuted(
     contract: Contract, models: list[SmallModel], tolerance: float | None
 ) -> tuple[str, ...]:
     """Return the catalogued faults that the passed instances ``models`` would have shown."""
+    if contract == "tree":
+        return ()
     # Most faults show on a plain one of two drafts, whose paths are few; some on rich ones alone.
     rich = sorted(models, key=lambda m: (m.vocab_size != 3, -m.gamma, m.family != "plain"))
     # Of a step rule, two drafts of three tokens have the most paths.

@@ -18,6 +18,7 @@ from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.instances.rows import EVERY_WAY
 from simverify.auditing.exact.judging.comparison import Comparison, Held, deviation, hold
 from simverify.auditing.exact.judging.law import compare_blocks, compare_tokens
+from simverify.auditing.exact.judging.trees import compare_trees
 from simverify.auditing.subject import Contract, Subject
 from simverify.symbolic import Enumeration, Lift
 
@@ -111,6 +112,11 @@ class Examiner:
             enumeration.source.sites.learn()
             if isinstance(enumeration, StepEnumeration):
                 return self._compare_tokens(enumeration, model, seconds)
+            if model.drafting is not None:
+                return compare_trees(
+                    enumeration, rule, model, tolerance=self.tolerance,
+                    max_paths=self.max_paths, seconds=seconds, enough=self.enough,
+                )  # fmt: skip
             return compare_blocks(
                 enumeration,
                 rule,

@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -123,6 +123,7 @@ class Free:
         plain = [m for m in battery(3, 3) if m.family == "plain" and len(m.targets) > 1]
         sizes = max(seen_on.vocab_size, 3), max(seen_on.gamma, 2)
         model = min(plain, key=lambda m: abs(m.vocab_size - sizes[0]) + abs(m.gamma - sizes[1]))
+        model = replace(model, drafting=seen_on.drafting)
         runner = self._runner(model)
         with suppress(KeptDraw, TimeUp), global_generators(0):
             try:
@@ -140,8 +141,12 @@ class Free:
         return False
 
     def _runner(self, model: SmallModel) -> Runner:
+        subject = self.subject
+        if model.drafting is not None:
+            subject = subject.drafting_itself(model.drafting)
+        contract = "step" if self.contract == "tree" else self.contract
         return Runner(
-            self.subject.generator_rule(), self.contract, SampledInstance(model, model.gamma),
+            subject.generator_rule(), contract, SampledInstance(model, model.gamma),
             seed=0, number=0, pilot=False, rows=None, ends=math.inf, seconds=_SECONDS,
         )  # fmt: skip
 
