@@ -9,11 +9,21 @@ from typing import Literal
 
 from simverify.auditing.exact.instances.hinted import Hints
 from simverify.auditing.exact.instances.made import SmallModel, instances_for
-from simverify.auditing.exact.instances.trees import tree_instances, usual_drafting
+from simverify.auditing.exact.instances.trees import tree_instances
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Contract, Subject
 from simverify.errors import UsageError
-from simverify.trees import SCHEMES, Scheme, get_scheme
+from simverify.trees import (
+    SCHEMES,
+    Drafting,
+    Scheme,
+    TreeShape,
+    get_scheme,
+    shape_of_levels,
+)
+
+_USUAL = ((2, 1), (2,), (1, 1))
+"""Children per level where no tree is named."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +43,18 @@ def calling_of(
         return Calling(whole, one, contract)
     scheme = scheme_of(one, contract, settings.scheme)
     assert scheme is not None, "the tree contract has a scheme"
-    drafting = usual_drafting(scheme, settings.gamma, settings.shape)
-    itself = one.drafting_itself(drafting)
+    shapes = [shape for shape in _shapes(settings) if one.fits(shape)]
+    if not shapes:
+        raise UsageError(f"{one.name} does not take the tree {settings.tree}: name another one")
+    itself = one.drafting_itself(Drafting(shapes[0], scheme))
     return Calling(itself, itself, "step")
+
+
+def _shapes(settings: AuditSettings) -> list[TreeShape]:
+    """Return the shapes of which one is drafted where code drafts itself, the best first."""
+    if settings.shape is not None:
+        return [settings.shape]
+    return [shape_of_levels(levels[: settings.gamma]) for levels in _USUAL]
 
 
 def scheme_of(subject: Subject, contract: Contract, scheme: str | None) -> Scheme | None:
@@ -56,12 +75,17 @@ def scheme_of(subject: Subject, contract: Contract, scheme: str | None) -> Schem
 
 
 def instances_of(
-    contract: Contract, scheme: Scheme | None, settings: AuditSettings, hints: Hints
+    subject: Subject,
+    contract: Contract,
+    scheme: Scheme | None,
+    settings: AuditSettings,
+    hints: Hints,
 ) -> list[SmallModel]:
     """Return the instances of the exact tier."""
     gamma, vocab, seed = settings.gamma, settings.vocab_size, settings.seed
     if scheme is not None:
-        return tree_instances(scheme, gamma, vocab, seed, settings.shape)
+        models = tree_instances(scheme, gamma, vocab, seed, settings.shape)
+        return [m for m in models if m.drafting is not None and subject.fits(m.drafting.shape)]
     assert contract != "tree", "the tree contract has a scheme"
     models = instances_for(contract, gamma, vocab, seed, settings.eos)
     return models + hints.models(contract, settings.eos)

@@ -154,7 +154,7 @@ def _audit(
     tolerance = settings.tolerance
     if tolerance is None:
         tolerance = subject.tolerance  # None: by the precision that is met
-    models = instances_of(chosen, scheme, settings, hints)
+    models = instances_of(subject, chosen, scheme, settings, hints)
     hung = any(probe.hung for probe in probes)
     tier = ExactTier()
     if not hung:  # more of it would only hang again

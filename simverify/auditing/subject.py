@@ -16,7 +16,7 @@ from simverify.errors import SimverifyError, UsageError
 from simverify.symbolic.guards.containment import contained, from_user
 from simverify.symbolic.guards.watchdog import Expired, deadline
 from simverify.symbolic.whose import user_line
-from simverify.trees import Drafting
+from simverify.trees import Drafting, TreeShape
 from simverify.verifiers import VERIFIERS
 from simverify.verifiers.trees import TREE_VERIFIERS
 
@@ -31,7 +31,7 @@ class Subject:
     one that takes its uniforms in the place of a generator has ``coin_bits``, those of each.
     ``tolerance``: what its own arithmetic explains, where that is known. ``batch``: blocks per
     call of code that is known to take a batch axis. ``scheme``: how the siblings are drafted that
-    a rule for draft trees is known to judge.
+    a rule for draft trees is known to judge, and ``fits`` which shapes it takes.
     """
 
     name: str
@@ -41,6 +41,7 @@ class Subject:
     coin_bits: int | None = None
     batch: int | None = None
     scheme: str | None = None
+    fits: Callable[[TreeShape], bool] = lambda shape: True
 
     def one_row(self) -> "Subject":
         """Return batched code as a ``verify`` rule on one block.
@@ -152,7 +153,7 @@ def _named(spec: str, engine_path: str | None) -> Subject:
         return Subject(spec, VERIFIERS[spec].rule, VERIFIERS[spec].contract)
     if spec in TREE_VERIFIERS and engine_path is None:
         rule = TREE_VERIFIERS[spec]
-        return Subject(spec, rule.rule, "tree", scheme=rule.schemes[0])
+        return Subject(spec, rule.rule, "tree", scheme=rule.schemes[0], fits=rule.fits)
     from simverify.engines import ENGINES, engine_names, get_engine
     from simverify.faults import CONTROLS, FAULTS, get_fault
 

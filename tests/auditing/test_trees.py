@@ -48,11 +48,11 @@ def run(rule, settings=SMALL):
 
 
 def test_a_right_rule_passes_exactly():
-    found = run(slipped(None))
+    found = run(slipped(None), AuditSettings(gamma=3, vocab_size=2, scheme="iid"))
     assert (found.verdict, found.tier) == ("PASS", "exact")
     assert (found.scheme, found.contract) == ("iid", "tree")
     assert max(i.max_abs_deviation for i in found.instances) < 1e-12
-    assert {"plain, V=3, tree 2,2", "plain, V=2, a leaf first"} <= {i.name for i in found.instances}
+    assert {"plain, V=2, tree 2,1,1", "plain, V=2, a leaf first"} <= {i.name for i in found.instances}
 
 
 @pytest.mark.parametrize("slip", ["bonus of the parent", "zero is padding", "not renormalised"])
@@ -67,16 +67,16 @@ def test_slips_fail_exactly(slip):
 
 
 def test_another_scheme_fails():
-    other = AuditSettings(gamma=2, vocab_size=4, scheme="without-replacement")
+    other = AuditSettings(gamma=1, vocab_size=4, scheme="without-replacement")
     assert run(slipped(None), other).verdict == "FAIL"
 
 
 def test_one_shape_alone():
-    only = AuditSettings(gamma=4, vocab_size=3, scheme="iid", tree="1,2")
+    only = AuditSettings(gamma=4, vocab_size=3, scheme="iid", tree="2")
     found = run(slipped(None), only)
     assert found.verdict == "PASS"
-    assert {i.gamma for i in found.instances} == {2}
-    assert "--tree 1,2" in found.reproduce
+    assert {i.gamma for i in found.instances} == {1}
+    assert "--tree 2" in found.reproduce
 
 
 def test_code_for_one_shape_fails_on_others():
@@ -122,12 +122,16 @@ def test_code_that_cannot_be_followed_is_sampled():
     assert (found.verdict, found.tier) == ("PASS", "sampled")
 
 
-@pytest.mark.parametrize("name", ["traversal", "recursive-without-replacement", "fixed-tree"])
-def test_a_built_in_rule_has_its_own_scheme(name):
-    small = AuditSettings(gamma=2, vocab_size=2)
-    found = audit(load_subject(name), None, small)
+@pytest.mark.parametrize("name", ["traversal", "gbv", "hierarchical", "spechub"])
+def test_a_built_in_rule_has_its_own_scheme_and_shapes(name):
+    found = audit(load_subject(name), None, AuditSettings(gamma=2, vocab_size=2))
     assert found.verdict == "PASS"
     assert found.scheme == TREE_VERIFIERS[name].schemes[0]
+
+
+def test_a_shape_that_a_built_in_rule_does_not_take():
+    with pytest.raises(UsageError, match="hierarchical does not take the tree 2"):
+        audit(load_subject("hierarchical"), None, AuditSettings(gamma=1, tree="2"))
 
 
 @pytest.mark.parametrize(

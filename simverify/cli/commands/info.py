@@ -7,11 +7,20 @@ from simverify.cli.streams import say_error
 
 
 def verifiers() -> int:
-    """List the built-in verifiers."""
+    """List the built-in verifiers, and the rules for draft trees."""
     from simverify.verifiers import VERIFIERS
+    from simverify.verifiers.trees import TREE_VERIFIERS
 
     print_entries(
         (f"{v.name} ({v.contract} contract)", (v.summary, v.citation)) for v in VERIFIERS.values()
+    )
+    print_entries(
+        (
+            f"{v.name} (tree contract, {v.needs})",
+            (v.summary, f"lossless on {', '.join(v.schemes)}", v.citation),
+        )
+        for v in TREE_VERIFIERS.values()
+        if v.name not in VERIFIERS
     )
     return 0
 

@@ -36,10 +36,6 @@ _CORE = {(3, (2,)), (3, (1, 2)), (3, (2, 1)), (2, (2, 1)), (4, (2,))}
 """Vocabulary and levels of the instances that a verdict needs, on rich rows."""
 
 
-_USUAL = (2, 1)
-"""Children per level where no tree is named."""
-
-
 def tree_instances(
     scheme: Scheme, max_gamma: int, max_vocab: int, seed: int, shape: TreeShape | None = None
 ) -> list[SmallModel]:
@@ -63,11 +59,6 @@ def tree_instances(
                     models.append(replace(model, core=needed and rich, family=family))
     fitting = [m for m in models if m.gamma <= max_gamma and m.vocab_size <= max_vocab]
     return sorted(fitting, key=lambda m: (most_trees(m), m.gamma, m.name))
-
-
-def usual_drafting(scheme: Scheme, max_gamma: int, shape: TreeShape | None = None) -> Drafting:
-    """Return how trees are drafted at the edges and in the sampled tier."""
-    return Drafting(shape or shape_of_levels(_USUAL[:max_gamma]), scheme)
 
 
 def most_trees(model: SmallModel) -> int:
