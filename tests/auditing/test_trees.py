@@ -52,7 +52,8 @@ def test_a_right_rule_passes_exactly():
     assert (found.verdict, found.tier) == ("PASS", "exact")
     assert (found.scheme, found.contract) == ("iid", "tree")
     assert max(i.max_abs_deviation for i in found.instances) < 1e-12
-    assert {"plain, V=2, tree 2,1,1", "plain, V=2, a leaf first"} <= {i.name for i in found.instances}
+    names = {instance.name for instance in found.instances}
+    assert {"plain, V=2, tree 2,1,1", "plain, V=2, a leaf first"} <= names
 
 
 @pytest.mark.parametrize("slip", ["bonus of the parent", "zero is padding", "not renormalised"])
