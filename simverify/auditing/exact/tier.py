@@ -1,9 +1,10 @@
 """The exact tier of an audit: the battery, the search, the smallest counterexample."""
 
+import math
 import random
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from types import ModuleType
 from typing import Any
@@ -125,7 +126,10 @@ def _search(tier: ExactTier, examiner: Examiner, contract: Contract, seed: int) 
         try:
             judged = examiner.judge(model)
             known[model], paths = judged.failed, judged.comparison.paths
-        except (CannotEnumerate, NotMonotone, OutOfTime, TooManyCalls, TooManyPaths):
+        except OutOfTime:
+            # Nor would the others end in time; a search that went on would take an hour.
+            known[model], spent = False, math.inf
+        except (CannotEnumerate, NotMonotone, TooManyCalls, TooManyPaths):
             known[model] = False
         if enumeration is not None:
             # Hypothesis draws random numbers of its own.
@@ -140,7 +144,9 @@ def _search(tier: ExactTier, examiner: Examiner, contract: Contract, seed: int) 
         examples=SEARCH_EXAMPLES,
         seed=seed,
     )
-    if found is not None:
+    if found is None:
+        return
+    with suppress(CannotEnumerate, OutOfTime, TooManyPaths):
         judged = examiner.judge(found)
         if judged.failed:
             # What fails on a replay too, and is no larger: the counterexample to show.

@@ -16,9 +16,8 @@ import numpy as np
 
 from simverify.arrays import Row
 from simverify.auditing.exact.judging.tree import Tree
-from simverify.symbolic import CannotEnumerate, Finding, Lift, OutOfTime
+from simverify.symbolic import CannotEnumerate, Finding, Lift
 from simverify.symbolic.enumeration.endings import Tokens
-from simverify.symbolic.enumeration.paths import TooManyPaths
 
 Stage = Literal["accepted", "residual", "bonus"]
 
@@ -182,10 +181,13 @@ def _rounds_to_single(compare: Callable[[Lift | None], Comparison], comparison: 
 
 
 def _lifted(compare: Callable[[Lift | None], Comparison], lift: Lift) -> Comparison | None:
-    """Return the comparison of the lifted code; None if it does not run or is not lifted."""
+    """Return the comparison of the lifted code; None if it does not run or is not lifted.
+
+    Where a budget ends first, that is passed on: nothing was found out, least of all a failure.
+    """
     try:
         lifted = compare(lift)
-    except (CannotEnumerate, OutOfTime, TooManyPaths):
+    except CannotEnumerate:
         return None
     whole = lifted.complete and lifted.lost == 0
     return lifted if whole and lifted.dtype not in COARSE else None

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+import simverify.auditing.exact.judging.freely as module
 from simverify.auditing.exact.generations.enumerate import StepEnumeration
 from simverify.auditing.exact.instances.made import instances_for
 from simverify.auditing.exact.judging.examiner import Examiner
-from simverify.auditing.exact.judging.freely import ERROR, Free, _joint
+from simverify.auditing.exact.judging.freely import CALLS, ERROR, Free, _joint
 from simverify.auditing.exact.judging.repeated import _array_of
 from simverify.auditing.subject import Subject
 
@@ -48,6 +49,23 @@ def test_a_law_that_is_not_the_codes_is_contradicted(name):
 def test_the_codes_own_law_is_not(rule, name):
     model = MODELS[name]
     assert Free(Subject("rule", rule, "step"), "step").contradict(model, law_of(rule, model)) == 0
+
+
+@pytest.mark.parametrize("name", ["plain, V=2, gamma=2, after a reset"])
+def test_calls_end_the_test_and_no_clock(monkeypatch, name):
+    """What neither law explains better takes all calls, however long they are together."""
+    calls = []
+
+    def slow(prefix, target, draft, gamma, rng):
+        calls.append(prefix)
+        return right(prefix, target, draft, gamma, rng)
+
+    monkeypatch.setattr(module, "_SECONDS", 0.05)
+    model = MODELS[name]
+    due = _joint(model, model.gamma + 1)
+    assert Free(Subject("rule", slow, "step"), "step").contradict(model, due) == 0
+    # A generation of three tokens, and a call of an earlier one.
+    assert len(calls) == 4 * CALLS
 
 
 @pytest.mark.parametrize("name", MODELS)
