@@ -96,6 +96,10 @@ SAME = {
     "    return int(x == np.float16(x))",
     "a negative zero among others": "x = -math.log(-math.log(random.random()))\n"
     "    return int(np.signbit(np.floor_divide(x, 2)))",
+    "a negative zero by a mask": "x = rng.uniform(-1, 2)\n"
+    "    return int(np.signbit((x > 1) * x))",
+    "a negative zero by a mask, and a float": "x = np.float64(rng.uniform(-1, 2))\n"
+    "    return int(np.signbit((x > 1) * x))",
     "a remainder in float32's tail": "x = rng.standard_exponential(2, dtype=np.float32)[1]\n"
     "    return int(x % 0.25 < 0.2)",
     # What numpy adds up in a wider type.
@@ -195,6 +199,8 @@ REFUSED = {
     "more than a seed": "return int(np.abs(rng.integers(2**64, dtype=np.uint64) ^ 5) % 3)",
     "np.arctan2 of draws": "a = torch.rand(2); a[0] = 0.3\n"
     "    return int(np.arctan2(a[0], a[1]) < 0.3)",
+    "numpy() of bfloat16": "a = torch.rand(2, dtype=torch.bfloat16)\n"
+    "    return int(np.argmin([a[0], 0.3]))",
     "np.hypot of draws": "return int(np.hypot(torch.rand(1)[0], torch.rand(1)[0]) < 0.3)",
 }
 

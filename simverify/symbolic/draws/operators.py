@@ -29,7 +29,7 @@ class Operators(Comparisons):
         """Return ``scale * draw + shift``, which the machine computes as ``op``."""
         if scale == 0 or not (math.isfinite(shift) and math.isfinite(scale)):
             value = self.machine.sample
-            if math.isinf(scale):
+            if math.isinf(scale) or (self.source.signs_zeros and not self.holds_integers()):
                 # The same for all values of one sign.
                 value = type(value)(-1 if self.is_below(0) else 0 if self.is_at(0) else 1)
             return op(*args, value) if reverse else op(value, *args)

@@ -25,6 +25,7 @@ class DrawnPath(Protocol):
     """Where draws are decided. ``products`` are the decided ones, with bound and side.
 
     ``sites``: where in the code results wait until they are read.
+    ``signs_zeros``: whether the path forks on the sign of a draw times 0.
     ``widest``: the most values of an integer that was followed value by value, and where.
     """
 
@@ -32,6 +33,7 @@ class DrawnPath(Protocol):
     slack: float
     at_once: bool
     postponed: bool
+    signs_zeros: bool
     sites: Sites
     refuses_many: bool
     refuses_arrays: bool

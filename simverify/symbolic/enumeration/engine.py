@@ -173,7 +173,9 @@ class Enumeration:
         # Draws in np.array([u, 0.3]) are doubles from then on, which numpy does not tell them.
         if isinstance(error, ArrayOfDraws):
             self._shadow_arrays, self.source.refuses_arrays = True, False
-        elif isinstance(error, FloatOfDraw | OnSymbolsAlone | Untracked) and not self._shadow_float:
+        elif isinstance(error, Untracked) and not self.source.signs_zeros:
+            self._shadow_float = self.source.signs_zeros = True
+        elif isinstance(error, FloatOfDraw | OnSymbolsAlone) and not self._shadow_float:
             self._shadow_float = True
         elif isinstance(error, IntOfDraw) and not self._shadow_int:
             self._shadow_int, self.source.refuses_many = True, False

@@ -57,6 +57,7 @@ class Source:
     refused, not forked; ``refuses_arrays``: so is an array that numpy itself makes of draws.
     ``beyond``: where the draws after the last of a plan come from; None: a plan has to be long
     enough.
+    ``signs_zeros``: a draw times 0 is decided by its sign, which a run on numbers showed to matter.
     ``epoch`` counts the runs, ``torch_calls`` the calls of torch in them (:mod:`.effort`).
     ``widest``: the most values of an integer that was followed value by value, and where.
     """
@@ -73,7 +74,7 @@ class Source:
         self.python_streams: Any = None
         self.sequences = Sequences(self)
         self.on_begin: list[Callable[[], None]] = []
-        self.at_once = self.postponed = False
+        self.at_once = self.postponed = self.signs_zeros = False
         self.sites = Sites()
         self.refuses_many = self.refuses_arrays = True
         self.widest = 0, ""

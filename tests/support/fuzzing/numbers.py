@@ -169,7 +169,7 @@ CONDITIONS = (
     "next((i for i, c in enumerate((0.2, 0.5)) if {x} < c), 2)", "np.greater_equal({x}, {c})",
     "int({x} < {t}) ^ 1", "np.array([0.1, 0.4, 0.9])[{x} > 0.3].size",
     "type({x}) is float", "type({x}) in (int, np.int64, np.float32)", "type({x}).__name__ > 'g'",
-    "hasattr({x}, '__index__')", "hasattr({x}, '__trunc__')", "{x}.__class__ is np.float64",
+    "hasattr({x}, '__index__')", "hasattr({x}, '__trunc__')", "{x}.__class__.__name__ < 'g'",
     "isinstance({x}, np.floating)", "math.isfinite({x})", "np.isnan({x})", "{x} is None",
     "np.where(np.array([0.1, 0.4]) < {x})[0].size", "any(c > {x} for c in (0.1, 0.2))",
 )  # fmt: skip

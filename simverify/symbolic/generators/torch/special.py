@@ -207,6 +207,7 @@ class TorchSpecial:
         return as_draws(self._elements(tensor))
 
     def _on_array(self, tensor: torch.Tensor, dtype: Any = None) -> Any:
+        tensor.dtype is torch.bfloat16 and self._refuse("numpy() of bfloat16")
         result = as_draws(self._elements(tensor))
         return result if dtype is None else result.astype(dtype)
 
