@@ -9,7 +9,7 @@ import numpy as np
 from simverify.faults.emission_laws import EmissionLaw
 from simverify.verifiers.base import Array, draw, excess
 
-Contract = Literal["verify", "step"]
+Contract = Literal["verify", "step", "tree"]
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,10 @@ class Fault:
     ----------
     name, summary : str
         The name in the catalogue and the faulty rule in one line.
-    contract : {"verify", "step"}
-        What ``rule`` is: ``verify(target_probs, draft_probs, draft_tokens, rng)``, or
-        ``step(prefix, target, draft, gamma, rng)`` or a class with ``reset`` and ``step``.
+    contract : {"verify", "step", "tree"}
+        What ``rule`` is: ``verify(target_probs, draft_probs, draft_tokens, rng)``,
+        ``step(prefix, target, draft, gamma, rng)`` or a class with ``reset`` and ``step``, or
+        ``tree(target_probs, draft_probs, tokens, parents, rng)``.
     seen_in : str
         Where it was seen; "synthetic" for a deviation that is only there to measure power.
     caught_by : {"exact", "sampled", "probe"}
@@ -36,6 +37,9 @@ class Fault:
         (:mod:`simverify.faults.emission_laws` says why).
     batch : int or None
         Blocks per call of a rule with a batch axis, as ``audit --batch`` takes it.
+    scheme : str or None
+        How the siblings are drafted that a rule for draft trees is judged on: there the rule
+        that it is a slip of is right.
     """
 
     name: str
@@ -47,6 +51,7 @@ class Fault:
     severity: Literal["violation", "warning"] = "violation"
     law: EmissionLaw | None = None
     batch: int | None = None
+    scheme: str | None = None
 
 
 @dataclass(frozen=True)

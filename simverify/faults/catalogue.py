@@ -23,6 +23,8 @@ from simverify.faults.families.rows import (
     draft_temperature,
     target_temperature,
 )
+from simverify.faults.families.siblings import SIBLING_FAULTS
+from simverify.faults.families.trees import TREE_FAULTS
 
 FAULTS = {
     fault.name: fault
@@ -35,6 +37,8 @@ FAULTS = {
         *BATCH_FAULTS,
         *DRAFT_FAULTS,
         *LOSSY_RULES,
+        *SIBLING_FAULTS,
+        *TREE_FAULTS,
     )
 }
 """The catalogue; a fault with a parameter is listed with the values named here."""
@@ -112,4 +116,4 @@ COMPACT_TV = {
 call's tokens completed with target samples (gamma+1 in all); for repeated-stream, which has
 state, of the first gamma+1 tokens from ``reset``. seeded-per-call and seeded-per-request are
 missing: their output depends on numpy's stream, and a rule without randomness is far off
-whatever the seed. So are the faults of whole batches."""
+whatever the seed. So are the faults of whole batches, and those of draft trees."""
