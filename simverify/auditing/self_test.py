@@ -1,19 +1,28 @@
 """The audit turned on the catalogue: every fault must be caught, every control must pass."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from simverify import results as doc
-from simverify.auditing.exact.instances.made import instances_for
+from simverify.auditing.calling import calling_of, instances_of, scheme_of
+from simverify.auditing.exact.instances.hinted import Hints
+from simverify.auditing.exact.instances.made import SmallModel
+from simverify.auditing.exact.instances.trees import most_trees
 from simverify.auditing.exact.tier import examine
 from simverify.auditing.probes.run import run_probes
 from simverify.auditing.sampled.tables import default_instances
 from simverify.auditing.sampled.tier import sample_callable
 from simverify.auditing.settings import AuditSettings
-from simverify.auditing.subject import Subject
+from simverify.auditing.subject import Contract, Subject
 from simverify.battery.judgement import stamped
 from simverify.faults import CONTROLS, FAULTS
+from simverify.trees import TreeShape
 from simverify.verifiers import VERIFIERS
+from simverify.verifiers.trees import TREE_VERIFIERS
+
+_MOST_TREES = 30
+"""Of the instances with draft trees, larger ones show no fault that these do not."""
 
 
 def self_test(
@@ -45,28 +54,49 @@ def try_all(
     temperature-0 is left out: it is lossy on purpose wherever the target is not one-hot.
     """
     say = progress or (lambda _line: None)
-    entries: list[tuple[Subject, Literal["fault", "control"]]] = [
-        *(
-            (Subject(name, v.rule, v.contract), "control")
-            for name, v in VERIFIERS.items()
-            if name != "temperature-0"
-        ),
-        *((Subject(name, c.rule, c.contract), "control") for name, c in CONTROLS.items()),
-        *((Subject(name, f.rule, f.contract), "fault") for name, f in FAULTS.items()),
-    ]
-    for subject, kind in entries:
-        say(subject.name)
-        assert subject.contract is not None
-        assert subject.contract != "tree", "the catalogue has blocks and step rules"
-        yield _try(subject, subject.contract, kind, settings)
+    for entry in _entries():
+        say(entry.subject.name)
+        yield _try(entry, settings)
 
 
-def _try(
-    subject: Subject,
-    contract: Literal["verify", "step"],
-    kind: Literal["fault", "control"],
-    settings: AuditSettings,
-) -> doc.Tried:
+@dataclass(frozen=True)
+class _Entry:
+    """``fits``: the shapes of draft trees that a rule for them can judge."""
+
+    subject: Subject
+    contract: Contract
+    kind: Literal["fault", "control"]
+    fits: Callable[[TreeShape], bool] = lambda shape: True
+
+    def instances(self, settings: AuditSettings) -> list[SmallModel]:
+        """Return the instances of its trial: where it judges draft trees, a few that tell most."""
+        scheme = scheme_of(self.subject, self.contract, None)
+        models = instances_of(self.contract, scheme, settings, Hints())
+        if scheme is None:
+            return models
+        fitting = [m for m in models if m.drafting is not None and self.fits(m.drafting.shape)]
+        core = [m for m in fitting if m.core and most_trees(m) <= _MOST_TREES]
+        return core or [m for m in fitting if m.family == "plain"]
+
+
+def _entries() -> Iterator[_Entry]:
+    for name, v in VERIFIERS.items():
+        if name != "temperature-0":
+            yield _Entry(Subject(name, v.rule, v.contract), v.contract, "control")
+    for name, t in TREE_VERIFIERS.items():
+        # Some have the name of a rule for chains.
+        subject = Subject(f"{name} (tree)", t.rule, "tree", scheme=t.schemes[0])
+        yield _Entry(subject, "tree", "control", t.fits)
+    for name, c in CONTROLS.items():
+        yield _Entry(Subject(name, c.rule, c.contract), c.contract, "control")
+    for name, f in FAULTS.items():
+        subject = Subject(name, f.rule, f.contract, batch=f.batch, scheme=f.scheme)
+        yield _Entry(subject, f.contract, "fault")
+
+
+def _try(entry: _Entry, settings: AuditSettings) -> doc.Tried:
+    subject, contract, kind = entry.subject, entry.contract, entry.kind
+
     def tried(
         tier: Literal["exact", "sampled", "probe"],
         caught: bool,
@@ -77,16 +107,18 @@ def _try(
             name=subject.name, kind=kind, caught=caught, tier=tier, effort=effort, tv=tv
         )
 
+    batch = subject.batch
+    one = subject.one_row() if batch else subject
+    calling = calling_of(subject, one, contract, replace(settings, scheme=subject.scheme))
     if kind == "fault" and FAULTS[subject.name].caught_by == "probe":
         # Their law is right but for an event at u = 0: a warning counts as caught.
-        probes = run_probes(subject.rule, contract)
+        probes = run_probes(calling.one.rule, calling.contract)
         caught = any(probe.outcome in ("warning", "violation") for probe in probes)
         return tried("probe", caught, len(probes))
-    batch = FAULTS[subject.name].batch if kind == "fault" else None
     tier = examine(
-        subject.one_row() if batch else subject,
+        one,
         contract,
-        instances_for(contract, settings.gamma, settings.vocab_size, settings.seed),
+        entry.instances(settings),
         tolerance=subject.tolerance,
         max_paths=settings.paths_for(subject),
         seconds=settings.seconds,
@@ -99,8 +131,8 @@ def _try(
         tv = None if tier.failure is None else tier.failure.comparison.tv
         return tried("exact", tier.failure is not None or violated, tier.paths, tv)
     sampled = sample_callable(
-        subject.rule,
-        contract,
+        calling.whole.rule,
+        calling.contract,
         instances=default_instances(settings.gamma, settings.vocab_size),
         seed=settings.seed,
         alpha=settings.alpha,

@@ -173,9 +173,7 @@ def _named(spec: str, engine_path: str | None) -> Subject:
         return Subject(spec, CONTROLS[spec].rule, CONTROLS[spec].contract)
     if spec.partition("(")[0] in {name.partition("(")[0] for name in FAULTS}:
         fault = get_fault(spec)
-        return Subject(
-            spec, fault.rule, fault.contract, batch=fault.batch, scheme=fault.scheme
-        )
+        return Subject(spec, fault.rule, fault.contract, batch=fault.batch, scheme=fault.scheme)
     if spec.endswith(".py"):
         raise UsageError(f"{spec}: name the function too, as {spec}:verify")
     known = [*VERIFIERS, *TREE_VERIFIERS, *ENGINES, *FAULTS, *CONTROLS]

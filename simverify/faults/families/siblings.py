@@ -100,8 +100,18 @@ def removed_too_early(p: Array, q: Array, siblings: list[int], rng: Any) -> int:
 
 
 def top_k_as_sampled(p: Array, q: Array, siblings: list[int], rng: Any) -> int:
-    """Judge the likeliest tokens of q, which are certain, as if they had been sampled from it."""
+    """Judge tokens that are certain, as the likeliest of q, as if they had been sampled from it."""
     return recursive.one_step_without(p, q, siblings, rng)
+
+
+def certain_as_sampled(p: Array, q: Array, siblings: list[int], rng: Any) -> int:
+    """Test the last sibling, the only one that is sampled, by q with the certain ones in it."""
+    x, certain = siblings[-1], siblings[:-1]
+    left = excess(p, q)
+    left[certain] = p[certain]
+    if q[x] > 0 and rng.random() < p[x] / q[x]:
+        return x
+    return draw(left, p, rng)
 
 
 SIBLING_FAULTS = tuple(
@@ -133,5 +143,10 @@ SIBLING_FAULTS = tuple(
         ("top-k-taken-as-sampled", top_k_as_sampled, "top-k",
          "certain siblings are judged by the softmax that they are the likeliest of",
          "apple/ml-recurrent-drafter #6; llama.cpp, examples/speculative/speculative.cpp"),
+        ("hub-taken-as-sampled", top_k_as_sampled, "argmax-first",
+         "the first sibling, the likeliest token of q, is judged as a sample of q", "synthetic"),
+        ("last-sibling-at-full-q", certain_as_sampled, "last-sampled",
+         "the last sibling is tested by q, not by q without the certain ones",
+         "synthetic; a slip of greedy draft sampling (Hu et al. 2025)"),
     )
 )  # fmt: skip

@@ -156,9 +156,7 @@ def _traversal(reweigh: Reweigh) -> Callable[..., list[int]]:
                 return [*_text(shape, tokens, node), draw(p_of[node], p[node + 1], rng)]
             child, x, node = node, int(tokens[node]), shape.parents[node]
             left[node].pop(0)
-            residual, weight[node] = reweigh(
-                p_of[node], q_of[node], weight[node], weight[child], x
-            )
+            residual, weight[node] = reweigh(p_of[node], q_of[node], weight[node], weight[child], x)
             p_of[node], q_of[node] = normalised(residual, p_of[node]), off(q_of[node], [x])
 
     return rule

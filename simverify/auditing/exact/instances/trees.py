@@ -27,7 +27,14 @@ _BENT = {
 }
 """Shapes that are no levels: parents, by name."""
 
-_NODES = {"plain": 7, "wide residual": 4}
+_OWN: dict[int, tuple[tuple[str, list[Pair]], ...]] = {
+    3: (("thin residual", [((6, 3, 3), (5, 6, 1)), ((2, 5, 3), (5, 4, 1)),
+                           ((3, 2, 5), (1, 5, 4))]),),
+}  # fmt: skip
+"""Rows for trees alone, by vocabulary: what a rejection leaves of p is below q at some token, so
+that a coin is taken for the second sibling too. On others it is accepted, or not, for certain."""
+
+_NODES = {"plain": 7, "wide residual": 4, "thin residual": 3}
 """Most nodes of a tree, by what its rows are for; others have three at most."""
 
 _FEW_NODES = 3
@@ -47,9 +54,10 @@ def tree_instances(
     rng = random.Random(seed)
     models = []
     for vocab, levels in _LEVELS.items():
-        families: Sequence[tuple[str, list[Pair]]] = ROWS.get(vocab) or [
-            (f"random {i + 1}", random_rows(rng, vocab, 5)) for i in range(4)
-        ]
+        families: Sequence[tuple[str, list[Pair]]] = (
+            *ROWS.get(vocab, ()),
+            *_OWN.get(vocab, ()),
+        ) or [(f"random {i + 1}", random_rows(rng, vocab, 5)) for i in range(4)]
         for name, tree, needed in _shapes(vocab, levels, shape):
             for family, pairs in families:
                 rich = family in _NODES or vocab not in ROWS

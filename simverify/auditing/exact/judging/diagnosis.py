@@ -9,6 +9,7 @@ import numpy as np
 from simverify.auditing.exact.generations.calls import NOWHERE, Beyond
 from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
 from simverify.auditing.exact.instances.made import SmallModel, battery
+from simverify.auditing.exact.instances.trees import most_trees, tree_instances
 from simverify.auditing.exact.judging.comparison import Comparison
 from simverify.auditing.exact.judging.examiner import Examiner, Judged
 from simverify.auditing.exact.judging.tree import distance
@@ -44,6 +45,9 @@ _SECONDS = 5.0
 _RIGHT = 1e-9
 """TV under which a fault's law is the target's."""
 
+_MOST_TREES = 30
+"""Of instances with draft trees, those of more are not asked whether they show a fault."""
+
 _TRUSTED = 10_000
 """As many leaves of a catalogued fault count as seen: nothing in it is untracked, and so few
 of its paths are run again."""
@@ -58,18 +62,18 @@ def resemble(
     be enumerated there. ``distance`` is the larger TV distance of the completed outputs;
     faults that cannot be enumerated are left out, and so are those whose law is right there.
     """
-    if contract == "tree":
-        return ()  # the catalogue has blocks and step rules
     laws = [(judged.model, judged.comparison)]
-    rich = _rich(contract)
-    if (comparison := _comparison(Examiner(subject, contract, 0.0), rich)) is not None:
+    rich = _rich(contract, judged.model)
+    comparison = _comparison(Examiner(subject, contract, 0.0), rich)
+    # A rule for draft trees may be made for one shape alone.
+    if comparison is not None and not (contract == "tree" and comparison.findings):
         laws.append((rich, comparison))
     # The cheaper instance first: what is far off there need not be run on the other.
-    (cheap, its_law), *others = sorted(laws, key=lambda x: x[0].vocab_size ** x[0].gamma)
+    (cheap, its_law), *others = sorted(laws, key=lambda x: _drafts(x[0]))
     bounds = []
-    for name, fault in FAULTS.items():
+    for fault in _candidates(cheap):
         if (law := _law(fault, contract, cheap)) is not None:
-            bounds.append((_distance(law, its_law), name, law))
+            bounds.append((_distance(law, its_law), fault.name, law))
     found: list[Diagnosis] = []
     for least, name, law in sorted(bounds, key=lambda bound: bound[:2]):
         if len(found) == most and least > found[-1].distance:
@@ -90,34 +94,59 @@ def _distance(one: Comparison, other: Comparison) -> float:
     return round(distance(one.emitted, other.emitted), 12)
 
 
-def _rich(contract: Contract) -> SmallModel:
-    name = "plain, V=3, gamma=2" if contract == "verify" else "plain, V=2, gamma=2"
-    return next(model for model in battery(3, 3) if model.name == name)
+def _drafts(model: SmallModel) -> int:
+    """Return how many blocks or trees can be drafted."""
+    return most_trees(model) if model.drafting else int(model.vocab_size**model.gamma)
+
+
+def _rich(contract: Contract, failing: SmallModel) -> SmallModel:
+    if failing.drafting is not None:
+        name = "plain, V=3, tree 2,1"
+        models = tree_instances(failing.drafting.scheme, max_gamma=2, max_vocab=3, seed=0)
+    else:
+        name = "plain, V=3, gamma=2" if contract == "verify" else "plain, V=2, gamma=2"
+        models = battery(3, 3)
+    return next(model for model in models if model.name == name)
 
 
 def refuted(
     contract: Contract, models: list[SmallModel], tolerance: float | None
 ) -> tuple[str, ...]:
     """Return the catalogued faults that the passed instances ``models`` would have shown."""
-    if contract == "tree":
-        return ()
-    # Most faults show on a plain one of two drafts, whose paths are few; some on rich ones alone.
-    rich = sorted(models, key=lambda m: (m.vocab_size != 3, -m.gamma, m.family != "plain"))
-    # Of a step rule, two drafts of three tokens have the most paths.
-    first = [(3, 2)] if contract == "verify" else [(2, 2), (3, 1)]
-    by_size = {(m.vocab_size, m.gamma): m for m in reversed(rich)}
-    telling = [*(by_size[size] for size in first if size in by_size), *rich[:2]]
+    telling = _telling(contract, models)
     # Few faults need the calls that look for what is hidden; only these get them.
     calls: tuple[Beyond | None, ...] = (NOWHERE, None) if contract == "step" else (None,)
     return tuple(
-        name
-        for name, fault in FAULTS.items()
+        fault.name
+        for fault in (_candidates(telling[0]) if telling else ())
         if any(
             _deviates(fault, contract, model, tolerance, beyond)
             for beyond in calls
             for model in telling
         )
     )
+
+
+def _candidates(model: SmallModel) -> list[Fault]:
+    """Return the faults of blocks and steps, or those of trees drafted as on ``model``.
+
+    On another scheme the rule that a fault is a slip of is lossy too, and tells nothing.
+    """
+    scheme = model.drafting.scheme.name if model.drafting else None
+    return [fault for fault in FAULTS.values() if fault.scheme == scheme]
+
+
+def _telling(contract: Contract, models: list[SmallModel]) -> list[SmallModel]:
+    """Return the few of ``models`` that are cheap and show most."""
+    if contract == "tree":
+        core = (m for m in models if m.core and most_trees(m) <= _MOST_TREES)
+        return sorted(core, key=most_trees)
+    # Most faults show on a plain one of two drafts, whose paths are few; some on rich ones alone.
+    rich = sorted(models, key=lambda m: (m.vocab_size != 3, -m.gamma, m.family != "plain"))
+    # Of a step rule, two drafts of three tokens have the most paths.
+    first = [(3, 2)] if contract == "verify" else [(2, 2), (3, 1)]
+    by_size = {(m.vocab_size, m.gamma): m for m in reversed(rich)}
+    return [*(by_size[size] for size in first if size in by_size), *rich[:2]]
 
 
 # Both are remembered: they depend on nothing but the catalogue.
@@ -160,4 +189,6 @@ def _subject(fault: Fault, contract: Contract) -> Subject | None:
         return None
     if fault.contract == contract:
         return Subject(fault.name, fault.rule, contract)
-    return Subject(fault.name, as_step(fault.rule), contract) if contract == "step" else None
+    if (fault.contract, contract) == ("verify", "step"):
+        return Subject(fault.name, as_step(fault.rule), contract)
+    return None
