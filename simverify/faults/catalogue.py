@@ -25,6 +25,7 @@ from simverify.faults.families.rows import (
 )
 from simverify.faults.families.siblings import SIBLING_FAULTS
 from simverify.faults.families.trees import TREE_FAULTS
+from simverify.faults.families.ways import WAY_FAULTS
 
 FAULTS = {
     fault.name: fault
@@ -39,6 +40,7 @@ FAULTS = {
         *LOSSY_RULES,
         *SIBLING_FAULTS,
         *TREE_FAULTS,
+        *WAY_FAULTS,
     )
 }
 """The catalogue; a fault with a parameter is listed with the values named here."""

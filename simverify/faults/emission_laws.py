@@ -19,7 +19,8 @@ the rows after every token. Faults whose ``law`` is None: their slots depend on 
 (count-all-accepts, naive-block, swapped-rows, next-row), on the prompt (one-sided-penalty), on
 earlier calls or other requests (greedy-no-state, repeated-stream, seeded-per-request,
 swapped-requests, ragged-offset), on the generator (seeded-per-call), on an integral
-(shared-noise), or are the target's own (zero-mass-accept, shared-request-uniforms).
+(shared-noise), or are the target's own (zero-mass-accept, shared-request-uniforms); those of
+draft trees, whose slots depend on all siblings.
 """
 
 from collections.abc import Callable, Sequence

@@ -49,6 +49,11 @@ def test_a_checkout_is_for_engines_alone(tmp_path):
             load_subject(spec, tmp_path)
 
 
+def test_a_fault_of_draft_trees_brings_its_scheme():
+    subject = load_subject("stale-sibling-q")
+    assert (subject.contract, subject.scheme) == ("tree", "without-replacement")
+
+
 def test_a_fault_of_whole_batches_brings_its_batch():
     subject = load_subject("ragged-offset")
     assert subject.batch == FAULTS["ragged-offset"].batch

@@ -6,6 +6,7 @@ import pytest
 
 from simverify.errors import UsageError
 from simverify.faults import COMPACT_TV, CONTROLS, FAULTS, get_control, get_fault
+from simverify.trees import SCHEMES
 
 SEEN = [
     "reused-uniform",
@@ -34,6 +35,14 @@ SEEN = [
     "repeated-stream",
     "shared-request-uniforms",
     "seeded-per-request",
+    "stale-sibling-q",
+    "top-k-taken-as-sampled",
+    "zero-id-as-padding",
+    "row-by-depth",
+    "rejected-row-residual",
+    "best-of-several-ways",
+    "traversal-ratio-weight",
+    "uncapped-hierarchical",
 ]
 
 
@@ -42,6 +51,7 @@ def test_every_fault_seen_in_an_engine_is_there_with_its_reference():
     assert all(FAULTS[name].seen_in not in ("", "synthetic") for name in SEEN)
     assert get_fault("argmax-draft-soft-q").contract == "step"
     assert get_fault("greedy-no-state").contract == "step"
+    assert get_fault("stale-sibling-q").contract == "tree"
 
 
 def test_keys_are_names_and_every_fixed_law_has_its_deviation():
@@ -49,7 +59,8 @@ def test_keys_are_names_and_every_fixed_law_has_its_deviation():
         assert all(entry.name == name for name, entry in entries.items())
     seeded = {"seeded-per-call", "seeded-per-request"}
     batched = {name for name, fault in FAULTS.items() if fault.batch}
-    assert set(COMPACT_TV) == set(FAULTS) - seeded - batched
+    trees = {name for name, fault in FAULTS.items() if fault.contract == "tree"}
+    assert set(COMPACT_TV) == set(FAULTS) - seeded - batched - trees
     assert not set(FAULTS) & set(CONTROLS)
 
 
@@ -62,6 +73,13 @@ def test_what_is_not_left_to_the_exact_tier():
         ("shared-request-uniforms", "sampled", "violation"),
     }
     assert {f.name for f in others if f.batch} == {f.name for f in FAULTS.values() if f.batch}
+
+
+def test_faults_of_trees_and_no_others_name_a_scheme():
+    for fault in FAULTS.values():
+        assert (fault.scheme in SCHEMES) == (fault.contract == "tree")
+        assert fault.scheme is None or (fault.caught_by, fault.batch) == ("exact", None)
+    assert {fault.scheme for fault in FAULTS.values()} == {None, *SCHEMES}
 
 
 def test_entries_are_frozen():

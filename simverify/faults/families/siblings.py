@@ -64,11 +64,6 @@ def sorted_by_target(p: Array, q: Array, siblings: list[int], rng: Any) -> int:
     return recursive.one_step(p, q, likeliest, rng)
 
 
-def zero_is_padding(p: Array, q: Array, siblings: list[int], rng: Any) -> int:
-    """Skip siblings with token 0 as if they were padding."""
-    return recursive.one_step(p, q, [x for x in siblings if x != 0], rng)
-
-
 def rho_one(p: Array, q: Array, siblings: list[int], rng: Any) -> int:
     """K-SEQ with rho = 1 whatever K: more is accepted of a token than p has of it [3]."""
     one = np.minimum(p, q)
@@ -129,8 +124,6 @@ SIBLING_FAULTS = tuple(
          "a token drafted twice gets min(1, p/q) again instead of its residual", "synthetic"),
         ("siblings-sorted-by-target", sorted_by_target, "iid",
          "siblings are judged from the target's likeliest on", "synthetic"),
-        ("zero-id-as-padding", zero_is_padding, "iid",
-         "siblings with token id 0 are skipped as padding", "vLLM #28689, in review"),
         ("k-seq-rho-one", rho_one, "iid",
          "K-SEQ with rho = 1: tokens are accepted more often than p has them",
          "synthetic; a slip of SpecTr's algorithm 2 (Sun et al. 2023)"),
