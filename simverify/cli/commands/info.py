@@ -51,8 +51,10 @@ def faults() -> int:
 
     print("Faults, each with where it was seen:\n")
     print_entries(
-        (f"{f.name} ({f.contract} contract)", (f.summary, f.seen_in)) for f in FAULTS.values()
-    )
+        (f"{f.name} ({f.contract} contract{f', {f.scheme}' if f.scheme else ''})",
+         (f.summary, f.seen_in))
+        for f in FAULTS.values()
+    )  # fmt: skip
     print("\nMust pass, each with why it is right:\n")
     print_entries(
         (f"{c.name} ({c.contract} contract)", (c.summary, c.why)) for c in CONTROLS.values()

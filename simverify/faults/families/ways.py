@@ -151,6 +151,6 @@ WAY_FAULTS = tuple(
          "hierarchical speculative decoding whose last test is against p/q uncapped", _HSD),
         ("shorter-cap-hierarchical", _hierarchical(last_is_capped=True), "iid",
          "hierarchical speculative decoding whose cap counts shorter prefixes alone",
-         "synthetic; Zhou et al. 2026, taken by the letter"),
+         "synthetic; a slip of Zhou et al. 2026"),
     )
 )  # fmt: skip
