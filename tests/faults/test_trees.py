@@ -1,6 +1,7 @@
 """Faults of draft trees: each is lossy where the rule that it is a slip of is right."""
 
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from simverify.auditing.exact.judging import diagnosis
 from simverify.auditing.exact.judging.diagnosis import refuted, resemble
 from simverify.auditing.exact.judging.examiner import Examiner
 from simverify.auditing.exact.tier import examine
+from simverify.auditing.run import audit
+from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject, load_subject
 from simverify.faults import FAULTS
 from simverify.models.small import compact
@@ -175,6 +178,36 @@ def test_a_fault_by_another_hand_is_named_first(name, rule):
     first, *others = resemble(subject, failure, "tree")
     assert (first.fault, first.distance < 1e-9) == (name, True)
     assert all(other.distance > 1e-3 for other in others)
+
+
+@pytest.mark.parametrize("slip", [None, "unnormalised-sibling-residual"])
+def test_code_for_one_shape_is_held_against_them_on_that_one(slip):
+    def pairs_alone(target_probs, draft_probs, tokens, parents, rng):
+        assert len(tokens) == 2, "made for two drafts"
+        return loop(slip)(target_probs, draft_probs, tokens, parents, rng)
+
+    pairs = AuditSettings(gamma=1, vocab_size=3, scheme="iid", tree="2")
+    run = audit(Subject("mine", pairs_alone, None), "tree", pairs)
+    if slip is None:
+        assert {"equal-sibling-at-q", "best-of-several-ways"} <= set(run.refuted)
+        assert set(run.refuted) <= {name for name, f in TREES.items() if f.scheme == "iid"}
+    else:
+        assert run.refuted == ()
+        assert run.diagnosis[0].fault == slip
+
+
+def test_a_failure_on_very_many_trees_takes_no_minutes():
+    large = tree_instances(SCHEMES["iid"], 3, 2, 0, shape_of_levels([3, 2]))[0]
+    assert most_trees(large) == 2**9
+    judged = SimpleNamespace(model=large, comparison=None)
+
+    def nine_alone(target_probs, draft_probs, tokens, parents, rng):
+        raise ValueError("made for another shape")
+
+    # It is compared on another shape if it can be, and if not on none.
+    assert resemble(Subject("mine", nine_alone, "tree"), judged, "tree") == ()
+    first, *_ = resemble(Subject("mine", TREES["row-by-depth"].rule, "tree"), judged, "tree")
+    assert (first.fault, first.distance) == ("row-by-depth", 0)
 
 
 def test_chains_and_trees_are_not_held_against_each_other():

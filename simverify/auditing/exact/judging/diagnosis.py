@@ -45,6 +45,9 @@ _SECONDS = 5.0
 _RIGHT = 1e-9
 """TV under which a fault's law is the target's."""
 
+_MOST_COMPARED = 300
+"""On instances with more draft trees the laws of all faults would take minutes."""
+
 _MOST_TREES = 30
 """Of instances with draft trees, those of more are not asked whether they show a fault."""
 
@@ -68,6 +71,9 @@ def resemble(
     # A rule for draft trees may be made for one shape alone.
     if comparison is not None and not (contract == "tree" and comparison.findings):
         laws.append((rich, comparison))
+    laws = [x for x in laws if x[0].drafting is None or most_trees(x[0]) <= _MOST_COMPARED]
+    if not laws:
+        return ()
     # The cheaper instance first: what is far off there need not be run on the other.
     (cheap, its_law), *others = sorted(laws, key=lambda x: _drafts(x[0]))
     bounds = []
@@ -101,12 +107,10 @@ def _drafts(model: SmallModel) -> int:
 
 def _rich(contract: Contract, failing: SmallModel) -> SmallModel:
     if failing.drafting is not None:
-        name = "plain, V=3, tree 2,1"
         models = tree_instances(failing.drafting.scheme, max_gamma=2, max_vocab=3, seed=0)
-    else:
-        name = "plain, V=3, gamma=2" if contract == "verify" else "plain, V=2, gamma=2"
-        models = battery(3, 3)
-    return next(model for model in models if model.name == name)
+        return next(model for model in models if model.name == "plain, V=3, tree 2,1")
+    name = "plain, V=3, gamma=2" if contract == "verify" else "plain, V=2, gamma=2"
+    return next(model for model in battery(3, 3) if model.name == name)
 
 
 def refuted(
