@@ -8,7 +8,7 @@ from simverify import results as doc
 from simverify.auditing.calling import calling_of, instances_of, scheme_of
 from simverify.auditing.exact.instances.hinted import Hints
 from simverify.auditing.exact.instances.made import SmallModel
-from simverify.auditing.exact.instances.trees import most_trees
+from simverify.auditing.exact.instances.trees import telling_trees
 from simverify.auditing.exact.tier import examine
 from simverify.auditing.probes.run import run_probes
 from simverify.auditing.sampled.tables import default_instances
@@ -17,12 +17,8 @@ from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Contract, Subject
 from simverify.battery.judgement import stamped
 from simverify.faults import CONTROLS, FAULTS
-from simverify.trees import TreeShape
 from simverify.verifiers import VERIFIERS
 from simverify.verifiers.trees import TREE_VERIFIERS
-
-_MOST_TREES = 30
-"""Of the instances with draft trees, larger ones show no fault that these do not."""
 
 
 def self_test(
@@ -61,22 +57,15 @@ def try_all(
 
 @dataclass(frozen=True)
 class _Entry:
-    """``fits``: the shapes of draft trees that a rule for them can judge."""
-
     subject: Subject
     contract: Contract
     kind: Literal["fault", "control"]
-    fits: Callable[[TreeShape], bool] = lambda shape: True
 
     def instances(self, settings: AuditSettings) -> list[SmallModel]:
         """Return the instances of its trial: where it judges draft trees, a few that tell most."""
         scheme = scheme_of(self.subject, self.contract, None)
-        models = instances_of(self.contract, scheme, settings, Hints())
-        if scheme is None:
-            return models
-        fitting = [m for m in models if m.drafting is not None and self.fits(m.drafting.shape)]
-        core = [m for m in fitting if m.core and most_trees(m) <= _MOST_TREES]
-        return core or [m for m in fitting if m.family == "plain"]
+        models = instances_of(self.subject, self.contract, scheme, settings, Hints())
+        return models if scheme is None else telling_trees(models)
 
 
 def _entries() -> Iterator[_Entry]:
@@ -85,8 +74,8 @@ def _entries() -> Iterator[_Entry]:
             yield _Entry(Subject(name, v.rule, v.contract), v.contract, "control")
     for name, t in TREE_VERIFIERS.items():
         # Some have the name of a rule for chains.
-        subject = Subject(f"{name} (tree)", t.rule, "tree", scheme=t.schemes[0])
-        yield _Entry(subject, "tree", "control", t.fits)
+        subject = Subject(f"{name} (tree)", t.rule, "tree", scheme=t.schemes[0], fits=t.fits)
+        yield _Entry(subject, "tree", "control")
     for name, c in CONTROLS.items():
         yield _Entry(Subject(name, c.rule, c.contract), c.contract, "control")
     for name, f in FAULTS.items():

@@ -10,7 +10,7 @@ from support.oracles.tree_laws import tree_deviation, tree_law
 from support.styles import FOLDER, Style
 
 from simverify.auditing.exact.instances.made import instances_for
-from simverify.auditing.exact.instances.trees import most_trees, tree_instances
+from simverify.auditing.exact.instances.trees import most_trees, telling_trees, tree_instances
 from simverify.auditing.exact.judging import diagnosis
 from simverify.auditing.exact.judging.diagnosis import refuted, resemble
 from simverify.auditing.exact.judging.examiner import Examiner
@@ -60,8 +60,9 @@ def right_rule(fault):
 
 def core(scheme, seed=0):
     """Instances that a verdict needs, but for the largest."""
-    models = tree_instances(SCHEMES[scheme], 4, 12, seed)
-    return [m for m in models if m.core and most_trees(m) <= 30]
+    found = telling_trees(tree_instances(SCHEMES[scheme], 4, 12, seed))
+    assert all(model.core for model in found)
+    return found
 
 
 @pytest.mark.parametrize("name", TREES)
@@ -108,6 +109,9 @@ def test_each_shows_on_the_core_and_is_refuted_by_a_law_that_is_right_there(seed
         of_it = {name for name, fault in TREES.items() if fault.scheme == scheme}
         assert set(refuted("tree", core(scheme, seed), None)) == of_it
     assert refuted("tree", [], None) == ()
+    # A rule for chains has none of the core.
+    chains = [m for m in tree_instances(SCHEMES["iid"], 2, 3, seed) if m.drafting.shape.is_chain]
+    assert "shorter-cap-hierarchical" in refuted("tree", chains, None)
 
 
 def test_the_right_rules_show_nothing_there():

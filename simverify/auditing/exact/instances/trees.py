@@ -39,6 +39,9 @@ _NODES = {"plain": 7, "wide residual": 4, "thin residual": 3}
 
 _FEW_NODES = 3
 
+_FEW_TREES = 30
+"""Drafted at most on the instances that named faults are tried on."""
+
 _CORE = {(3, (2,)), (3, (1, 2)), (3, (2, 1)), (2, (2, 1)), (4, (2,))}
 """Vocabulary and levels of the instances that a verdict needs, on rich rows."""
 
@@ -76,6 +79,15 @@ def most_trees(model: SmallModel) -> int:
     for siblings in model.drafting.shape.children.values():
         sampled -= min(len(siblings), model.drafting.scheme.certain(len(siblings)))
     return int(model.vocab_size**sampled)
+
+
+def telling_trees(models: Sequence[SmallModel]) -> list[SmallModel]:
+    """Return the few of ``models`` on which the catalogued faults of draft trees show.
+
+    Of the core, the smaller ones; where a rule takes no shape of the core, plain chains do.
+    """
+    small = [m for m in models if most_trees(m) <= _FEW_TREES]
+    return [m for m in small if m.core] or [m for m in small if m.family == "plain"]
 
 
 def _shapes(

@@ -9,7 +9,7 @@ import numpy as np
 from simverify.auditing.exact.generations.calls import NOWHERE, Beyond
 from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
 from simverify.auditing.exact.instances.made import SmallModel, battery
-from simverify.auditing.exact.instances.trees import most_trees, tree_instances
+from simverify.auditing.exact.instances.trees import most_trees, telling_trees, tree_instances
 from simverify.auditing.exact.judging.comparison import Comparison
 from simverify.auditing.exact.judging.examiner import Examiner, Judged
 from simverify.auditing.exact.judging.tree import distance
@@ -47,9 +47,6 @@ _RIGHT = 1e-9
 
 _MOST_COMPARED = 300
 """On instances with more draft trees the laws of all faults would take minutes."""
-
-_MOST_TREES = 30
-"""Of instances with draft trees, those of more are not asked whether they show a fault."""
 
 _TRUSTED = 10_000
 """As many leaves of a catalogued fault count as seen: nothing in it is untracked, and so few
@@ -143,8 +140,7 @@ def _candidates(model: SmallModel) -> list[Fault]:
 def _telling(contract: Contract, models: list[SmallModel]) -> list[SmallModel]:
     """Return the few of ``models`` that are cheap and show most."""
     if contract == "tree":
-        core = (m for m in models if m.core and most_trees(m) <= _MOST_TREES)
-        return sorted(core, key=most_trees)
+        return telling_trees(models)
     # Most faults show on a plain one of two drafts, whose paths are few; some on rich ones alone.
     rich = sorted(models, key=lambda m: (m.vocab_size != 3, -m.gamma, m.family != "plain"))
     # Of a step rule, two drafts of three tokens have the most paths.
