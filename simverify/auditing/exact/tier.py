@@ -64,9 +64,10 @@ def examine(
         enumeration = None
         if subject.coin_bits is None:
             enumeration = stack.enter_context(enumeration_of(subject, contract))
+        examiner = Examiner(subject, contract, tolerance, max_paths, enumeration)
         run_battery(
             tier,
-            lambda paths: Examiner(subject, contract, tolerance, paths, enumeration),
+            lambda paths: replace(examiner, max_paths=paths),
             models,
             max_paths,
             seconds,
@@ -76,7 +77,7 @@ def examine(
         # Of trees there are too many for a search of many rows.
         searched = searching and contract != "tree"
         if searched and not broken and tier.not_enumerable is None and tier.aborted is None:
-            _search(tier, Examiner(subject, contract, tolerance, 0, enumeration), contract, seed)
+            _search(tier, examiner, contract, seed)
     if searching and tier.failure is not None and tier.failure.comparison.complete:
         doing("the rows that a failure needs")
         with enumeration_of(subject, contract, _SEEN) as enumeration:

@@ -21,6 +21,7 @@ from simverify.auditing.exact.judging.law import compare_blocks, compare_tokens
 from simverify.auditing.exact.judging.trees import compare_trees
 from simverify.auditing.subject import Contract, Subject
 from simverify.symbolic import Enumeration, Lift
+from simverify.symbolic.enumeration.effort import charged_to
 
 MAX_PATHS = 60_000
 """Paths of the whole battery."""
@@ -106,8 +107,12 @@ class Examiner:
             enumeration = None if lift else self.enumeration
             if enumeration is None:
                 if self.enumeration is not None:
+                    # Before another is set up: that takes real generators.
                     self.enumeration.release()
                 enumeration = enumeration_of(self.subject, self.contract, self.leaves, lift)
+                if self.enumeration is not None:
+                    payer = self.enumeration.source
+                    stack.enter_context(charged_to(payer, enumeration.source))
                 stack.enter_context(enumeration)
             enumeration.source.sites.learn()
             if isinstance(enumeration, StepEnumeration):

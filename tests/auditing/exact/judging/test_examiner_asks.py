@@ -10,6 +10,7 @@ from simverify.auditing.exact.generations.calls import NOWHERE, Beyond, Generati
 from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.judging.examiner import Examiner, enumeration_of
 from simverify.auditing.subject import load_subject
+from simverify.symbolic.enumeration.effort import effort_of
 
 SUBJECT = load_subject("token")
 MODEL = SmallModel(
@@ -23,8 +24,9 @@ class Following:
     def __init__(self):
         self.said = []
         self.source = SimpleNamespace(
-            sites=SimpleNamespace(learn=lambda: self.said.append("learned"))
-        )
+            sites=SimpleNamespace(learn=lambda: self.said.append("learned")),
+            epoch=0, torch_calls=0,
+        )  # fmt: skip
 
     def __enter__(self):
         self.said.append("entered")
@@ -82,6 +84,21 @@ def test_what_is_not_set_up_is_followed_anew(asked, is_set_up, lift):
     assert (compared, tuple(given), named) == ("compare_blocks", BLOCKS, LIMITS)
     assert new.said == ["entered", "learned", "left"]
     assert known is None or known.said == ["released"]
+
+
+def test_what_lifted_code_runs_is_charged_to_what_it_is_lifted_from(asked, monkeypatch):
+    known = Following()
+
+    def compared(following, *given, **named):
+        following.source.epoch += 3
+        following.source.torch_calls += 40
+
+    monkeypatch.setattr(module, "compare_blocks", compared)
+    for lift in ("half", "single"):
+        examiner(known=known).compare(MODEL, 3.0, lift)
+    assert effort_of(known.source) == 2 * (3 + 1)
+    examiner(known=known).compare(MODEL, 3.0)
+    assert effort_of(known.source) == 2 * (3 + 1) + 3 + 1
 
 
 def test_code_that_is_given_its_coins_is_not_followed(asked):
