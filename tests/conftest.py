@@ -1,5 +1,4 @@
 import gc
-import os
 import signal
 
 import pytest
@@ -7,10 +6,6 @@ import pytest
 # A shell that starts the suite in the background has it ignore Ctrl-C, and so would every
 # process the tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-
-# What the tests start keeps the bytecode of the package's 400 files, whatever the shell says, or
-# every one of those processes compiles them again: a third of what importing the audit takes.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 DISTRIBUTION_TESTS = pytest.StashKey[int]()
 

@@ -29,6 +29,8 @@ def shell(tmp_path, arguments, redirection, **more):
 
 
 def limited():
+    # A module's bytecode would be cut off as well, and Python would read it from then on.
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))
 
 
