@@ -1,4 +1,4 @@
-"""The best that any rule can do with the drafts of one node, and what each rule does there.
+"""The best that any rule can do with the drafts of one node.
 
 References
 ----------
@@ -12,10 +12,8 @@ from typing import Any
 import numpy as np
 
 from simverify.errors import UsageError
-from simverify.symbolic.enumeration.paths import Coins, explore
 from simverify.trees import Scheme
 from simverify.verifiers.base import Array
-from simverify.verifiers.trees import TreeVerifier
 
 MAX_DRAWS = 1_000_000
 """Most ordered draws V^m without replacement that are listed."""
@@ -66,19 +64,3 @@ def _inside(
         last[max(rank[x] for x in siblings)] += mass
     inside: Array = np.cumsum(last)
     return inside
-
-
-def hits_by_paths(verifier: TreeVerifier, p: Array, q: Array, k: int, scheme: Scheme) -> Array:
-    """Return (V,) the probability that a token is emitted and is one of ``k`` siblings.
-
-    By every draft and every coin of the rule's step, so for small V and k; exact for fractions.
-    """
-    assert verifier.one_step is not None
-    step = verifier.one_step
-    found = 0 * p
-    for siblings, mass in scheme.law(q, k).items():
-        drafted = list(siblings)
-        for token, weight in explore(lambda path: step(p, q, drafted, Coins(path))):  # noqa: B023
-            if token in siblings:
-                found[token] += mass * weight
-    return found

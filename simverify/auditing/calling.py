@@ -28,26 +28,42 @@ _USUAL = ((2, 1), (2,), (1, 1))
 
 @dataclass(frozen=True)
 class Calling:
-    """``whole`` is the code with its batch axis, if it has one, and ``one`` takes one block."""
+    """``whole`` is the code with its batch axis, if it has one, and ``one`` takes one block.
+
+    ``scheme``: how the siblings of draft trees are drafted; None for all other code.
+    """
 
     whole: Subject
     one: Subject
     contract: Literal["verify", "step"]
+    scheme: Scheme | None = None
 
 
 def calling_of(
     whole: Subject, one: Subject, contract: Contract, settings: AuditSettings
 ) -> Calling:
-    """Return how code of ``contract`` is called; raises as :func:`scheme_of`."""
+    """Return how code of ``contract`` is called.
+
+    Raises ``UsageError`` where the tree contract has no scheme, or another one has one, and for
+    a tree that the code does not take.
+    """
     if contract != "tree":
+        if settings.scheme is not None:
+            raise UsageError(
+                f"--scheme {settings.scheme} is for draft trees: name --contract tree too"
+            )
         return Calling(whole, one, contract)
-    scheme = scheme_of(one, contract, settings.scheme)
-    assert scheme is not None, "the tree contract has a scheme"
+    name = settings.scheme or one.scheme
+    if name is None:
+        raise UsageError(
+            f"--contract tree needs --scheme, how siblings are drafted: {', '.join(SCHEMES)}"
+        )
+    scheme = get_scheme(name)
     shapes = [shape for shape in _shapes(settings) if one.fits(shape)]
     if not shapes:
         raise UsageError(f"{one.name} does not take the tree {settings.tree}: name another one")
     itself = one.drafting_itself(Drafting(shapes[0], scheme))
-    return Calling(itself, itself, "step")
+    return Calling(itself, itself, "step", scheme)
 
 
 def _shapes(settings: AuditSettings) -> list[TreeShape]:
@@ -55,23 +71,6 @@ def _shapes(settings: AuditSettings) -> list[TreeShape]:
     if settings.shape is not None:
         return [settings.shape]
     return [shape_of_levels(levels[: settings.gamma]) for levels in _USUAL]
-
-
-def scheme_of(subject: Subject, contract: Contract, scheme: str | None) -> Scheme | None:
-    """Return how siblings are drafted under the tree contract; None under the others.
-
-    Raises ``UsageError`` where the tree contract has no scheme, or another one has one.
-    """
-    if contract != "tree":
-        if scheme is not None:
-            raise UsageError(f"--scheme {scheme} is for draft trees: name --contract tree too")
-        return None
-    name = scheme or subject.scheme
-    if name is None:
-        raise UsageError(
-            f"--contract tree needs --scheme, how siblings are drafted: {', '.join(SCHEMES)}"
-        )
-    return get_scheme(name)
 
 
 def instances_of(

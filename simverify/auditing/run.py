@@ -6,7 +6,7 @@ from dataclasses import replace
 import msgspec
 
 from simverify import results as doc
-from simverify.auditing.calling import Calling, calling_of, instances_of, scheme_of
+from simverify.auditing.calling import Calling, calling_of, instances_of
 from simverify.auditing.coverage.places import coverage_of, where
 from simverify.auditing.coverage.watch import Watch, reach_of, watching
 from simverify.auditing.exact.battery import ExactTier
@@ -146,8 +146,8 @@ def _audit(
     if settings.eos is not None and chosen == "verify" and subject.coin_bits is None:
         subject = subject.ended_by(settings.eos)
     stamp = stamped()
-    scheme = scheme_of(subject, chosen, settings.scheme)
     calling = calling_of(whole, subject, chosen, settings)
+    scheme = calling.scheme
     say("edge probes")
     probes = probes_of(calling.whole, calling.one, calling.contract, settings)
     say("exact tier")

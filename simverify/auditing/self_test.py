@@ -1,11 +1,11 @@
 """The audit turned on the catalogue: every fault must be caught, every control must pass."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from simverify import results as doc
-from simverify.auditing.calling import calling_of, instances_of, scheme_of
+from simverify.auditing.calling import calling_of, instances_of
 from simverify.auditing.exact.instances.hinted import Hints
 from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.instances.trees import telling_trees
@@ -17,6 +17,7 @@ from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Contract, Subject
 from simverify.battery.judgement import stamped
 from simverify.faults import CONTROLS, FAULTS
+from simverify.trees import Scheme
 from simverify.verifiers import VERIFIERS
 from simverify.verifiers.trees import TREE_VERIFIERS
 
@@ -61,9 +62,8 @@ class _Entry:
     contract: Contract
     kind: Literal["fault", "control"]
 
-    def instances(self, settings: AuditSettings) -> list[SmallModel]:
+    def instances(self, scheme: Scheme | None, settings: AuditSettings) -> list[SmallModel]:
         """Return the instances of its trial: where it judges draft trees, a few that tell most."""
-        scheme = scheme_of(self.subject, self.contract, None)
         models = instances_of(self.subject, self.contract, scheme, settings, Hints())
         return models if scheme is None else telling_trees(models)
 
@@ -98,7 +98,7 @@ def _try(entry: _Entry, settings: AuditSettings) -> doc.Tried:
 
     batch = subject.batch
     one = subject.one_row() if batch else subject
-    calling = calling_of(subject, one, contract, replace(settings, scheme=subject.scheme))
+    calling = calling_of(subject, one, contract, settings)
     if kind == "fault" and FAULTS[subject.name].caught_by == "probe":
         # Their law is right but for an event at u = 0: a warning counts as caught.
         probes = run_probes(calling.one.rule, calling.contract)
@@ -107,7 +107,7 @@ def _try(entry: _Entry, settings: AuditSettings) -> doc.Tried:
     tier = examine(
         one,
         contract,
-        entry.instances(settings),
+        entry.instances(calling.scheme, settings),
         tolerance=subject.tolerance,
         max_paths=settings.paths_for(subject),
         seconds=settings.seconds,

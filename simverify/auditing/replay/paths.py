@@ -149,13 +149,7 @@ def _verify_trails(
 ) -> Iterator[Trail]:
     vocab = len(model.target(()))
     enumeration, source = _recording(rule, seed_once=False)
-
-    def recorded(*block: Any) -> Any:
-        source.handing(block[-1])
-        result = rule(*block)
-        source.end(read(result))
-        return result
-
+    recorded = _ended(rule, source)
     with enumeration:
         for drafted in itertools.product(range(vocab), repeat=gamma):
             mass = _probability(model, model.draft, drafted)
@@ -177,13 +171,7 @@ def _tree_trails(
     drafting = model.drafting
     assert drafting is not None, "an instance of the tree contract says how trees are drafted"
     enumeration, source = _recording(rule, seed_once=False)
-
-    def recorded(*call: Any) -> Any:
-        source.handing(call[-1])
-        result = rule(*call)
-        source.end(read(result))
-        return result
-
+    recorded = _ended(rule, source)
     with enumeration:
         for tree, mass in law_of_trees(drafting, model.draft, max_trees=budget.max_paths):
             law = law_of_tree(
@@ -235,6 +223,18 @@ def _recording(rule: Rule, *, seed_once: bool) -> tuple[Enumeration, Recorder]:
     source = Recorder(enumeration.source.prune, seed_once=seed_once)
     enumeration.source = source
     return enumeration, source
+
+
+def _ended(rule: Rule, source: Recorder) -> Rule:
+    """Return ``rule`` with the end of each of its paths noted."""
+
+    def recorded(*call: Any) -> Any:
+        source.handing(call[-1])
+        result = rule(*call)
+        source.end(read(result))
+        return result
+
+    return recorded
 
 
 def _trails(

@@ -2,9 +2,9 @@
 
 References
 ----------
-.. [1] Miao et al., "SpecInfer", 2023, algorithm 2: siblings are independent samples of q.
-.. [2] Chen et al., "Sequoia", 2024, algorithm 2: siblings without replacement.
-.. [3] Sun et al., "SpecTr", 2023, algorithm 2 (K-SEQ).
+.. [1] Miao et al., "SpecInfer", 2023: siblings are independent samples of q.
+.. [2] Chen et al., "Sequoia", 2024: siblings without replacement.
+.. [3] Sun et al., "SpecTr", 2023 (K-SEQ).
 """
 
 from typing import Any
@@ -114,7 +114,7 @@ SIBLING_FAULTS = tuple(
     for name, step, scheme, summary, seen_in in (
         ("unnormalised-sibling-residual", unnormalised_residual, "iid",
          "the residual is not renormalised between siblings",
-         "synthetic; a slip of SpecInfer's algorithm 2 (Miao et al. 2023)"),
+         "synthetic; a slip of SpecInfer's rule (Miao et al. 2023)"),
         ("twice-taken-residual", residual_taken_twice, "iid",
          "q is subtracted twice for each rejected sibling", "synthetic"),
         ("one-coin-for-siblings", one_coin, "iid",
@@ -126,13 +126,13 @@ SIBLING_FAULTS = tuple(
          "siblings are judged from the target's likeliest on", "synthetic"),
         ("k-seq-rho-one", rho_one, "iid",
          "K-SEQ with rho = 1: tokens are accepted more often than p has them",
-         "synthetic; a slip of SpecTr's algorithm 2 (Sun et al. 2023)"),
+         "synthetic; a slip of SpecTr's K-SEQ (Sun et al. 2023)"),
         ("stale-sibling-q", stale_q, "without-replacement",
          "q keeps the rejected siblings, or loses them and is not renormalised",
          "llama.cpp, examples/speculative/speculative.cpp"),
         ("sibling-removed-too-early", removed_too_early, "without-replacement",
          "the residual is taken with a q that has lost the rejected sibling already",
-         "synthetic; a slip of Sequoia's algorithm 2 (Chen et al. 2024)"),
+         "synthetic; a slip of Sequoia's rule (Chen et al. 2024)"),
         ("top-k-taken-as-sampled", top_k_as_sampled, "top-k",
          "certain siblings are judged by the softmax that they are the likeliest of",
          "apple/ml-recurrent-drafter #6; llama.cpp, examples/speculative/speculative.cpp"),

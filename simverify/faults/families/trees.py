@@ -4,7 +4,7 @@ What is read so is judged by recursive rejection, which is right for independent
 
 References
 ----------
-.. [1] Miao et al., "SpecInfer", 2023, algorithm 2.
+.. [1] Miao et al., "SpecInfer", 2023.
 """
 
 from typing import Any

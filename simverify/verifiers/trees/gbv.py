@@ -2,7 +2,8 @@
 
 References
 ----------
-.. [1] "Greedy Multi-Path Block Verification", 2026, arXiv:2602.16961. K = 1 is block.
+.. [1] Thomas and Pal, "Greedy Multi-Path Block Verification for Faster Decoding in Speculative
+       Sampling", 2026, arXiv:2602.16961. K = 1 is block.
 """
 
 from typing import Any
@@ -66,7 +67,7 @@ GBV = TreeVerifier(
     rule=verify,
     schemes=("iid",),
     summary="the best of K independent chains by p/q, then block against its law",
-    citation="arXiv:2602.16961",
+    citation="Thomas and Pal 2026 (GBV)",
     fits=_fits,
     needs="chains of one length from the root",
 )

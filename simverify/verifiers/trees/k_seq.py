@@ -2,7 +2,7 @@
 
 References
 ----------
-.. [1] Sun et al., "SpecTr: Fast Speculative Decoding via Optimal Transport", 2023, algorithm 2.
+.. [1] Sun et al., "SpecTr: Fast Speculative Decoding via Optimal Transport", 2023.
 """
 
 from fractions import Fraction
@@ -64,7 +64,7 @@ K_SEQ = TreeVerifier(
     rule=walking(one_step),
     schemes=("iid",),
     summary="every child has the same chance min(1, p/(rho q))",
-    citation="Sun et al. 2023 (SpecTr), algorithm 2",
+    citation="Sun et al. 2023 (SpecTr)",
     one_step=one_step,
     hits={"iid": hits},
 )

@@ -2,8 +2,8 @@
 
 References
 ----------
-.. [1] Miao et al., "SpecInfer", 2023, algorithm 2: siblings are independent samples of q.
-.. [2] Chen et al., "Sequoia", 2024, algorithm 2: siblings without replacement, so that q loses
+.. [1] Miao et al., "SpecInfer", 2023: siblings are independent samples of q.
+.. [2] Chen et al., "Sequoia", 2024: siblings without replacement, so that q loses
        each rejected token. EAGLE does the same.
 """
 
@@ -65,7 +65,7 @@ RECURSIVE = TreeVerifier(
     rule=walking(one_step),
     schemes=("iid",),
     summary="children one by one, each against what those before left of the target",
-    citation="Miao et al. 2023, algorithm 2",
+    citation="Miao et al. 2023 (SpecInfer)",
     one_step=one_step,
     hits={"iid": hits},
 )
@@ -75,7 +75,7 @@ RECURSIVE_WITHOUT = TreeVerifier(
     rule=walking(one_step_without),
     schemes=("without-replacement",),
     summary="the same for siblings without replacement: q loses each rejected token",
-    citation="Chen et al. 2024 (Sequoia), algorithm 2",
+    citation="Chen et al. 2024 (Sequoia)",
     one_step=one_step_without,
     hits={"without-replacement": hits_without},
 )

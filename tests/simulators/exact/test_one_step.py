@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from simverify.errors import UsageError
-from simverify.simulators.exact.one_step import best_hit, hits_by_paths
+from simverify.simulators.exact.one_step import best_hit
 from simverify.simulators.exact.tree_optimum import memoryless_optimum
+from simverify.symbolic.enumeration.paths import Coins, explore
 from simverify.trees import SCHEMES, Drafting, shape_of_levels
 from simverify.verifiers.trees import TREE_VERIFIERS
 
@@ -59,6 +60,20 @@ def test_the_formula_is_the_linear_program(scheme):
         drafting = Drafting(shape_of_levels([k]), scheme)
         solved = memoryless_optimum(drafting, *(lambda _, row=row: row for row in (p, q)))
         assert solved.value == pytest.approx(best, abs=1e-9), (seed, size, k)
+
+
+def hits_by_paths(verifier, p, q, k, scheme):
+    """The same as ``verifier.hits``, by every draft and every coin of the rule's step."""
+    found = 0 * p
+    for siblings, mass in scheme.law(q, k).items():
+
+        def step(path, drafted=list(siblings)):  # noqa: B006 -- bound here, and never changed
+            return verifier.one_step(p, q, drafted, Coins(path))
+
+        for token, weight in explore(step):
+            if token in siblings:
+                found[token] += mass * weight
+    return found
 
 
 KNOWN = [(v, scheme) for v in TREE_VERIFIERS.values() for scheme in v.hits]
