@@ -13,13 +13,14 @@ from simverify.verifiers.trees.recursive import RECURSIVE, RECURSIVE_WITHOUT
 from simverify.verifiers.trees.spechub import SPECHUB
 from simverify.verifiers.trees.tournament import TOURNAMENT
 from simverify.verifiers.trees.traversal import TRAVERSAL, TRAVERSAL_WITHOUT
+from simverify.verifiers.trees.tree_monte_carlo import TREE_MONTE_CARLO
 
 TREE_VERIFIERS = {
     v.name: v
     for v in (
         NAIVE, K_SEQ, RECURSIVE, RECURSIVE_WITHOUT, MATCH_TREE, SPECHUB, GREEDY_DRAFT,
         TOURNAMENT, GBV, TRAVERSAL, TRAVERSAL_WITHOUT, FIXED_TREE,
-        HIERARCHICAL,
+        HIERARCHICAL, TREE_MONTE_CARLO,
     )
 }  # fmt: skip
 

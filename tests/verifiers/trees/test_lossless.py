@@ -9,6 +9,7 @@ from support.oracles.tree_laws import tree_deviation, tree_law
 
 from simverify.models.small import compact, toy
 from simverify.trees import SCHEMES, shape_of_levels
+from simverify.verifiers import VERIFIERS
 from simverify.verifiers.base import draw, excess
 from simverify.verifiers.trees import TREE_VERIFIERS
 from simverify.verifiers.trees.base import normalised, off, walking
@@ -126,6 +127,7 @@ def test_slips_of_recursive_rejection_are_lossy(slip):
         ("match", [2], Fraction(2, 3)),
         ("traversal", [1, 1, 1], Fraction(5, 3)),
         ("hierarchical", [1, 1, 1], Fraction(5, 3)),
+        ("tree-monte-carlo", [1, 1, 1], Fraction(5, 3)),
     ],
 )  # fmt: skip
 def test_numbers_on_the_toy(name, levels, expected):
@@ -141,11 +143,26 @@ def test_k_seq_on_the_toy(levels, expected):
 
 @pytest.mark.parametrize(("levels", "expected"), [([1, 1], "211/144"), ([1, 1, 1], "139/72")])
 @pytest.mark.parametrize(
-    "name", ["traversal", "traversal-without-replacement", "hierarchical", "gbv"]
-)
+    "name", ["traversal", "traversal-without-replacement", "hierarchical", "gbv",
+             "tree-monte-carlo"]
+)  # fmt: skip
 def test_a_chain_is_judged_as_block_does(name, levels, expected):
     law = tree_law(TREE_VERIFIERS[name].rule, compact(), shape_of_levels(levels), "iid")
     assert expected_accepted(law) == Fraction(expected)
+
+
+def test_tree_monte_carlo_has_the_law_of_block():
+    def block(target_probs, draft_probs, tokens, parents, rng):
+        return VERIFIERS["block"].rule(target_probs, draft_probs[:-1], tokens, rng)
+
+    def token(target_probs, draft_probs, tokens, parents, rng):
+        return VERIFIERS["token"].rule(target_probs, draft_probs[:-1], tokens, rng)
+
+    rule, shape = TREE_VERIFIERS["tree-monte-carlo"].rule, shape_of_levels([1, 1, 1])
+    for model in [toy(), compact(), *(random_pair(i, 2 + i % 2) for i in range(4))]:
+        law = tree_law(rule, model, shape, "iid")
+        assert law == tree_law(block, model, shape, "iid")
+    assert tree_law(rule, toy(), shape, "iid") != tree_law(token, toy(), shape, "iid")
 
 
 def test_spechub_and_greedy_draft_have_one_law():
