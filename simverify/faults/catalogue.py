@@ -1,20 +1,24 @@
 """All faults by name, their parameters read from the name, and how far each is from the target."""
 
+import inspect
 import re
+from collections.abc import Callable
 
 from simverify.checks import pick
 from simverify.errors import UsageError
 from simverify.faults.base import Control, Fault
 from simverify.faults.controls import CONTROLS
-from simverify.faults.families.acceptances import (
-    ACCEPTANCE_FAULTS,
-    LOSSY_RULES,
-    draft_leak,
-    lenient,
-    scaled_acceptance,
-)
+from simverify.faults.families.acceptances import ACCEPTANCE_FAULTS, scaled_acceptance
 from simverify.faults.families.batches import BATCH_FAULTS
 from simverify.faults.families.blocks import BLOCK_FAULTS
+from simverify.faults.families.declared import (
+    DECLARED_FAULTS,
+    draft_leak,
+    entropy_scaled,
+    forced_top,
+    lenient,
+    relaxed_acceptance,
+)
 from simverify.faults.families.randomness import RANDOMNESS_FAULTS
 from simverify.faults.families.residuals import RESIDUAL_FAULTS, floored_residual, top_k_residual
 from simverify.faults.families.rows import (
@@ -37,7 +41,7 @@ FAULTS = {
         *RANDOMNESS_FAULTS,
         *BATCH_FAULTS,
         *DRAFT_FAULTS,
-        *LOSSY_RULES,
+        *DECLARED_FAULTS,
         *SIBLING_FAULTS,
         *TREE_FAULTS,
         *WAY_FAULTS,
@@ -45,16 +49,19 @@ FAULTS = {
 }
 """The catalogue; a fault with a parameter is listed with the values named here."""
 
-FAMILIES = {
+FAMILIES: dict[str, Callable[..., Fault]] = {
     "lenient": lenient,
     "draft-leak": draft_leak,
+    "relaxed-acceptance": relaxed_acceptance,
+    "entropy-scaled": entropy_scaled,
+    "forced-top": forced_top,
     "scaled-acceptance": scaled_acceptance,
     "draft-temperature": draft_temperature,
     "target-temperature": target_temperature,
     "floored-residual": floored_residual,
     "top-k-residual": top_k_residual,
 }
-"""The faults with a parameter: :func:`get_fault` takes any value, as in ``lenient(0.7)``."""
+"""The faults with parameters: :func:`get_fault` takes any value, as in ``lenient(0.7)``."""
 
 
 def get_fault(name: str) -> Fault:
@@ -65,12 +72,19 @@ def get_fault(name: str) -> Fault:
     """
     if name not in FAULTS and (match := re.fullmatch(r"([\w-]+)\((.*)\)", name)):
         family = FAMILIES[pick(match[1], FAMILIES, "fault with a parameter")]
-        try:
-            value = float(match[2])
-        except ValueError:
-            raise UsageError(f"{name}: {match[2]!r} is no number, as in {match[1]}(0.9)") from None
-        return family(value)
+        values = match[2].split(",")
+        expected = len(inspect.signature(family).parameters)
+        if len(values) != expected:
+            raise UsageError(f"{name}: got {len(values)} numbers, expected {expected}")
+        return family(*(_number(name, value) for value in values))
     return FAULTS[pick(name, FAULTS, "fault")]
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"{name}: {text!r} is no number, as in lenient(0.9)") from None
 
 
 def get_control(name: str) -> Control:
@@ -113,6 +127,9 @@ COMPACT_TV = {
     "lenient(0.9)": 0.058556,
     "typical-acceptance": 0.475694,
     "draft-leak(0.01)": 0.003272,
+    "relaxed-acceptance(2,0.25)": 0.350694,
+    "entropy-scaled(0.1)": 0.041250,
+    "forced-top(2)": 0.231481,
 }
 """TV distance from the target on the compact model at gamma 3, to 5e-7, by fault: of one
 call's tokens completed with target samples (gamma+1 in all); for repeated-stream, which has

@@ -158,6 +158,31 @@ def typical_acceptance(p: Row, q: Row, threshold: float, alpha: float) -> Row:
     return mixture(q, kept, _one_hot(p))
 
 
+def near_the_top(p: Row, most: int, delta: float) -> npt.NDArray[np.bool_]:
+    """Whether each token (V,) is one of the ``most`` likeliest, ties by token id.
+
+    And at most ``delta`` less likely than the first.
+    """
+    ranks = np.empty(len(p), dtype=np.int64)
+    ranks[np.argsort(-p, kind="stable")] = np.arange(len(p))
+    return np.asarray((ranks < most) & (p >= p.max() - delta))
+
+
+def relaxed_acceptance(p: Row, q: Row, most: int, delta: float) -> Row:
+    """Kept near the top of the target, else its argmax."""
+    return mixture(q, near_the_top(p, most, delta).astype(np.float64), _one_hot(p))
+
+
+def entropy_scaled(p: Row, q: Row, tolerance: float) -> Row:
+    """Kept with min(1, p/q + tolerance (1 - max p))."""
+    return mixture(q, np.minimum(ratio(p, q) + tolerance * (1 - p.max()), 1), residual(p, q))
+
+
+def forced_top(p: Row, q: Row, most: int) -> Row:
+    """Kept for sure among the ``most`` likeliest of the target."""
+    return mixture(q, np.where(near_the_top(p, most, 1.0), 1.0, ratio(p, q)), residual(p, q))
+
+
 # Wrong draft: sampled from one row, judged with another.
 
 

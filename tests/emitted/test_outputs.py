@@ -24,7 +24,7 @@ from simverify.emitted import (  # noqa: E402
 )
 from simverify.errors import UsageError  # noqa: E402
 from simverify.faults import FAULTS  # noqa: E402
-from simverify.faults.families.acceptances import lenient  # noqa: E402
+from simverify.faults.families.declared import lenient  # noqa: E402
 from simverify.models.real.sampling import Sampling  # noqa: E402
 from simverify.models.real.transformer import load_pair  # noqa: E402
 from simverify.reports.formats.html import html_report  # noqa: E402

@@ -25,6 +25,10 @@ WITH_PARAMETERS = [
     "target-temperature(2)",
     "floored-residual(0.05)",
     "top-k-residual(2)",
+    "relaxed-acceptance(1,0)",
+    "relaxed-acceptance(3,0.1)",
+    "entropy-scaled(1)",
+    "forced-top(3)",
 ]
 LAWS = [*(name for name, fault in FAULTS.items() if fault.law is not None), *WITH_PARAMETERS]
 WITHOUT = {

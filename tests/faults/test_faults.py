@@ -93,6 +93,19 @@ def second_chance(p, q, x):
     return ratio(p, q, x) + (1 - ratio(p, q, x)) * p[x]
 
 
+def eased(p, q, x):
+    return min(1.0, p[x] / q[x] + 0.1 * (1 - max(p)))
+
+
+def relaxed(p, q, x):
+    more_likely = sum(p > p[x]) + sum(p[:x] == p[x])
+    return float(more_likely < 2 and p[x] + 0.25 >= max(p))
+
+
+def forced(p, q, x):
+    return 1.0 if sum(p > p[x]) + sum(p[:x] == p[x]) < 2 else ratio(p, q, x)
+
+
 def one_hot_residual(p, q, x):
     return np.where(np.arange(len(p)) == x, np.maximum(p - q, 0), p)
 
@@ -106,6 +119,9 @@ CLOSED_FORMS = {
     "scaled-acceptance(1.1)": slot_by_slot(scaled, residual),
     "double-chance": slot_by_slot(second_chance, residual),
     "lenient(0.9)": slot_by_slot(lambda p, q, x: min(1.0, p[x] / q[x] / 0.9), residual),
+    "entropy-scaled(0.1)": slot_by_slot(eased, residual),
+    "relaxed-acceptance(2,0.25)": slot_by_slot(relaxed, lambda p, q, x: np.eye(len(p))[p.argmax()]),
+    "forced-top(2)": slot_by_slot(forced, residual),
     "draft-leak(0.01)": slot_by_slot(lambda p, q, x: 0.01 + 0.99 * ratio(p, q, x), residual),
 }
 

@@ -16,7 +16,7 @@ from simverify.comparing.real.pair import compare_pair  # noqa: E402
 from simverify.comparing.real.pair_rows import pair_row  # noqa: E402
 from simverify.errors import UsageError  # noqa: E402
 from simverify.faults import FAULTS  # noqa: E402
-from simverify.faults.families.acceptances import lenient  # noqa: E402
+from simverify.faults.families.declared import lenient  # noqa: E402
 from simverify.models.real.prompts import read_prompts  # noqa: E402
 from simverify.models.real.sampling import Sampling  # noqa: E402
 from simverify.models.real.transformer import BUNDLED, load_pair  # noqa: E402
