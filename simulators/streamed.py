@@ -58,17 +58,33 @@ def sample(
 
     A trial makes at most ``calls`` calls, and is over once its positions are full.
     """
-    parts, found, first = [], 0, 0
     nothing = np.zeros((0, 1, 1), np.int64), np.zeros((2, 0, PIT_BINS), np.int64)
-    each = positions if calls >= positions else 1  # the fewest tokens of a trial
-    while found < n:
-        trials = min(_CHUNK, -(-(n - found) // each))
-        trail = np.full((trials, positions, 2), -1, np.int64)
+
+    def trials(first: int, end: int, trail: Ints) -> None:
         generate(
-            tables, RULES[rule], gamma, np.uint64(seed), first, first + trials, calls, -1,
+            tables, RULES[rule], gamma, np.uint64(seed), first, end, calls, -1,
             np.zeros(0, np.int64), np.zeros(gamma + 1, np.int64), np.zeros((2, calls), np.int64),
             *nothing, np.zeros(1, np.int64), trail,
         )  # fmt: skip
+
+    # The fewest tokens of a trial.
+    each = positions if calls >= positions else 1
+    return first_tokens(trials, n, seed=seed, each=each, positions=positions)
+
+
+def first_tokens(
+    run: Callable[[int, int, Ints], None], n: int, *, seed: int, each: int, positions: int
+) -> Sample:
+    """Return the first ``n`` tokens at the first ``positions`` of the trials 0, 1, ...
+
+    ``run(first, end, trail)`` runs trials ``first`` to ``end``-1, which emit ``each`` tokens or
+    more, and writes int64 (trials, positions, 2): state and token of each that is emitted.
+    """
+    parts, found, first = [], 0, 0
+    while found < n:
+        trials = min(_CHUNK, -(-(n - found) // each))
+        trail = np.full((trials, positions, 2), -1, np.int64)
+        run(first, first + trials, trail)
         uniforms = np.empty((positions + positions % 2, trials))
         fill_tile(np.uint64(seed), first, PIT, 0, uniforms)
         trial, position = np.nonzero(trail[:, :, 1] >= 0)

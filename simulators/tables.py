@@ -75,6 +75,7 @@ def markov_tables(model: MarkovModel) -> MarkovTables:
         index_sums[r] = _prefix_sums(p[r])[:-1:INDEX_STEP]
     return MarkovTables(
         target=p,
+        draft=q,
         ratio=ratio,
         alias_cut=cut,
         alias_token=alias,

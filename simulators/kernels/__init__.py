@@ -55,6 +55,13 @@ with _own_cache():
     )
     from simverify.simulators.kernels.rows import arithmetic, entry, features, logarithms, row_sums
     from simverify.simulators.kernels.tables import access, alias, markov, ngram, ngram_nodes
+    from simverify.simulators.kernels.trees import (
+        judging,
+        row_walk,
+        siblings,
+        tree_generation,
+        walk,
+    )
 
 __all__ = [
     "access",
@@ -66,6 +73,7 @@ __all__ = [
     "entry",
     "features",
     "generation",
+    "judging",
     "logarithms",
     "markov",
     "ngram",
@@ -74,6 +82,10 @@ __all__ = [
     "pick",
     "rao_blackwell",
     "row_sums",
+    "row_walk",
+    "siblings",
     "source_hash",
     "tree_bounds",
+    "tree_generation",
+    "walk",
 ]

@@ -22,7 +22,7 @@ _TILE = 128
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)
-def _count(
+def count(
     tables: Any,
     state: Any,
     token: Any,
@@ -34,6 +34,10 @@ def _count(
     pits: Any,
     unsupported: Any,
 ) -> None:
+    """Count one emitted token of trial ``t``; arrays as in :func:`generate`.
+
+    ``v`` float64 (positions, trials) holds the uniforms of the PITs.
+    """
     if position < transitions.shape[0]:
         transitions[position, state, cells[np.uintp(token)]] += 1
     if position < pits.shape[1]:
@@ -187,7 +191,7 @@ def generate(
                         accepted[tau] += 1
                     for i in range(tau + 1):
                         token = tokens[i, t] if i < tau else last[t]
-                        _count(
+                        count(
                             tables,
                             states[i, t],
                             token,

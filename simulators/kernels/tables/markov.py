@@ -35,6 +35,7 @@ class MarkovTables(NamedTuple):
     """
 
     target: Floats  # (S+1, V), rows sum to 1
+    draft: Floats  # (S+1, V), rows sum to 1
     ratio: Floats  # (S+1, V) p/q, inf where q = 0 < p, 0 where p = 0
     alias_cut: Floats  # (S+1, V)
     alias_token: Ints  # (S+1, V)

@@ -1,0 +1,158 @@
+"""Running the compiled loop over draft trees: ranges of trials, on threads, into counts."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from simverify.arrays import Ints
+from simverify.errors import UsageError
+from simverify.simulators.kernels.tables.markov import MarkovTables
+from simverify.simulators.kernels.trees.judging import Scratch
+from simverify.simulators.kernels.trees.tree_generation import generate_trees
+from simverify.simulators.run import NO_TRAIL, PIT_BINS, Counts, on_threads
+from simverify.simulators.streamed import Sample, first_tokens
+from simverify.simulators.trees.drafts import drafts_of
+from simverify.simulators.trees.families import FAMILIES, rows_needed
+from simverify.trees import Drafting
+from simverify.verifiers.trees import TREE_VERIFIERS
+from simverify.verifiers.trees.base import most_children
+
+
+def compiled_rules(drafting: Drafting) -> tuple[str, ...]:
+    """Return the rules that have a kernel, fit the shape and are lossless on the scheme."""
+    return tuple(
+        name
+        for name, verifier in TREE_VERIFIERS.items()
+        if name in FAMILIES
+        and drafting.scheme.name in verifier.schemes
+        and verifier.fits(drafting.shape)
+    )
+
+
+def simulate_trees(
+    tables: Any,
+    rule: str,
+    drafting: Drafting,
+    trials: int,
+    *,
+    seed: int,
+    threads: int,
+    transition_shape: tuple[int, int, int] = (0, 1, 1),
+    cells: Ints | None = None,
+    pit_positions: int = 0,
+    first_trial: int = 0,
+) -> Counts:
+    """Draft and judge ``trials`` trees from the model's start by the rule named ``rule``.
+
+    As :func:`~simverify.simulators.run.simulate` with one call: ``transition_shape`` (positions,
+    rows, cells), ``cells`` int64 (V,), ``pit_positions`` and ``first_trial`` mean the same, and
+    so does what is counted, tau going up to the depth of the tree. Neither ``threads`` nor their
+    timing changes the result.
+
+    Raises ``UsageError`` for a rule that is not one of :func:`compiled_rules`, or a model whose
+    rows do not follow from its last token.
+    """
+    run = _prepared(_Identity(tables), rule, drafting)
+    places = np.arange(transition_shape[2]) if cells is None else cells
+
+    def empty() -> Counts:
+        return Counts(
+            0,
+            np.zeros(drafting.shape.depth + 1, np.int64),
+            np.zeros((2, 1), np.int64),
+            np.zeros(transition_shape, np.int64),
+            np.zeros((2, pit_positions, PIT_BINS), np.int64),
+            0,
+        )
+
+    def work(take: Callable[[], tuple[int, int] | None]) -> Counts:
+        counts = empty()
+        done = 0
+        unsupported = np.zeros(1, np.int64)
+        scratch = run.scratch()
+        while (shard := take()) is not None:
+            generate_trees(
+                tables, run.family, run.drafts, scratch, np.uint64(seed), *shard, places,
+                counts.accepted, counts.lengths, counts.transitions, counts.pits, unsupported,
+                NO_TRAIL,
+            )  # fmt: skip
+            done += shard[1] - shard[0]
+        return replace(counts, trials=done, unsupported=int(unsupported[0]))
+
+    return sum(on_threads(work, first_trial, trials, threads), empty())
+
+
+def sample_trees(
+    tables: Any, rule: str, drafting: Drafting, n: int, *, seed: int, positions: int | None = None
+) -> Sample:
+    """Return the first ``n`` tokens at the first ``positions`` of the trials 0, 1, ...
+
+    They are those that :func:`simulate_trees` counts; by default at all positions, the depth of
+    the tree and one.
+    """
+    run = _prepared(_Identity(tables), rule, drafting)
+    scratch = run.scratch()
+    depth = drafting.shape.depth
+
+    def trials(first: int, end: int, trail: Ints) -> None:
+        generate_trees(
+            tables, run.family, run.drafts, scratch, np.uint64(seed), first, end,
+            np.zeros(0, np.int64), np.zeros(depth + 1, np.int64), np.zeros((2, 1), np.int64),
+            np.zeros((0, 1, 1), np.int64), np.zeros((2, 0, PIT_BINS), np.int64),
+            np.zeros(1, np.int64), trail,
+        )  # fmt: skip
+
+    return first_tokens(
+        trials, n, seed=seed, each=1, positions=depth + 1 if positions is None else positions
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Prepared:
+    """A rule's own tables and the drafting, as the kernels read them, and the room they need."""
+
+    family: Any
+    drafts: Any
+    places: int
+    rows: tuple[int, int]
+
+    def scratch(self) -> Scratch:
+        return Scratch(
+            np.empty((3, self.places), np.int64), np.empty((4, self.places)), np.empty(self.rows)
+        )
+
+
+class _Identity:
+    """Tables by what they are, not what is in them, so that a cache can tell them apart."""
+
+    def __init__(self, tables: Any) -> None:
+        self.tables = tables
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and other.tables is self.tables
+
+    def __hash__(self) -> int:
+        return id(self.tables)
+
+
+# A comparison takes one rule after the other, and each in several runs.
+@lru_cache(maxsize=1)
+def _prepared(given: _Identity, rule: str, drafting: Drafting) -> _Prepared:
+    tables = given.tables
+    if not isinstance(tables, MarkovTables):
+        raise UsageError(
+            "draft trees are simulated on Markov models: got one whose rows do not follow from "
+            "the last token; use markov-V, toy, compact or a file of rows"
+        )
+    if rule not in (known := compiled_rules(drafting)):
+        raise UsageError(
+            f"no kernel of {rule!r} for siblings drafted by {drafting.scheme.name} on "
+            f"{drafting.shape.words()}: choose from {', '.join(known)}"
+        )
+    shape = drafting.shape
+    places = max(shape.depth + 2, most_children(shape))
+    rows = rows_needed(rule, drafting), tables.draft.shape[1]
+    return _Prepared(FAMILIES[rule](tables, drafting), drafts_of(tables, drafting), places, rows)

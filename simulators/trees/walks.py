@@ -1,0 +1,165 @@
+"""Tables of the rules that walk down a tree: chances of acceptance, and what follows rejections.
+
+Each rule's formula is in its own file in ``simverify.verifiers.trees``. Chances and residuals
+depend on the number of children k, and are tabled for each k that the shape has.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from simverify.arrays import Floats, Row
+from simverify.simulators.kernels.tables.alias import build_alias
+from simverify.simulators.kernels.tables.markov import MarkovTables
+from simverify.simulators.kernels.trees.walk import Residuals, Tournament, Walk
+from simverify.trees import ROOT, Drafting, TreeShape
+from simverify.verifiers.base import excess
+from simverify.verifiers.trees import k_seq
+from simverify.verifiers.trees.base import most_children, normalised, off
+from simverify.verifiers.trees.tournament import order, winner_law
+
+Law = tuple[Row, Row]
+"""Chance (V,) that a token is accepted, and what is drawn after a rejection (V,), unnormalised."""
+
+
+def naive(tables: MarkovTables, drafting: Drafting) -> Walk:
+    """The token rule on the first child."""
+    laws = _laws(tables, drafting, lambda p, q, k: (chance(p, q), excess(p, q)))
+    return _walk(tables, drafting, *laws, tested=lambda k: 0)
+
+
+def by_target(tables: MarkovTables, drafting: Drafting) -> Walk:
+    """Draw from the target's row: match, and the walk on a fixed tree, whose coin does the same."""
+    residuals = np.stack([tables.target for _ in _counts(drafting.shape)])
+    return _walk(tables, drafting, residuals[:0], residuals, tested=lambda k: None)
+
+
+def k_seq_walk(tables: MarkovTables, drafting: Drafting) -> Walk:
+    """Every child has the same chance."""
+
+    def law(p: Row, q: Row, k: int) -> Law:
+        rho, accepted = k_seq.shares(p, q, k)
+        return chance(p, rho * q), excess(p, accepted)
+
+    return _walk(tables, drafting, *_laws(tables, drafting, law))
+
+
+def recursive(tables: MarkovTables, drafting: Drafting) -> Walk:
+    """One residual after the other; the children in one place have one table, whatever k."""
+    residuals = [tables.target]
+    for _ in range(most_children(drafting.shape)):
+        residuals.append(_rows(excess(residuals[-1], tables.draft), tables.target))
+    counts = _counts(drafting.shape)
+    test = np.full((len(counts), max(counts)), -1)
+    for law, k in enumerate(counts):
+        test[law, :k] = range(k)
+    accept = np.stack([chance(r, tables.draft) for r in residuals[:-1]])
+    after = np.stack([residuals[k] for k in counts])
+    return Walk(_law_of_nodes(drafting.shape), test, accept, aliases(after))
+
+
+def spechub(tables: MarkovTables, drafting: Drafting) -> Walk:
+    """The second child is tested, with the mean of its chances as first and second of a pair."""
+
+    def law(p: Row, q: Row, k: int) -> Law:
+        hub = int(np.argmax(q))
+        share = off(q, [hub])
+        if k == 1 or not share.any():
+            return 0 * p, p
+        left = excess(p, share)
+        left[hub] = p[hub]
+        as_second = chance(excess(p, q), share - q)
+        return q[hub] * as_second + (1 - q[hub]) * chance(p, q), left
+
+    return _walk(tables, drafting, *_laws(tables, drafting, law), tested=lambda k: k - 1)
+
+
+def greedy_draft(tables: MarkovTables, drafting: Drafting) -> Walk:
+    """The last child is tested; the others are the likeliest tokens."""
+
+    def law(p: Row, q: Row, k: int) -> Law:
+        certain = list(drafting.scheme.fixed(q, k))
+        last = off(q, certain)
+        if not last.any():
+            # There is no last child: all that the draft can emit is certain.
+            return 0 * p, p
+        left = excess(p, last)
+        left[certain] = p[certain]
+        return chance(p, last), left
+
+    return _walk(tables, drafting, *_laws(tables, drafting, law), tested=lambda k: k - 1)
+
+
+def tournament(tables: MarkovTables, drafting: Drafting) -> Tournament:
+    """The best child is tested against the law of the best."""
+
+    def law(p: Row, q: Row, k: int) -> Law:
+        best = winner_law(p, q, k)
+        return chance(p, best), excess(p, best)
+
+    accept, residuals = _laws(tables, drafting, law)
+    rank = np.empty(tables.target.shape, np.int32)
+    for r, (p, q) in enumerate(zip(tables.target, tables.draft, strict=True)):
+        rank[r, order(p, q)] = np.arange(len(p))
+    return Tournament(_law_of_nodes(drafting.shape), rank, accept, aliases(residuals))
+
+
+def chance(p: Floats, q: Floats) -> Floats:
+    """Return min(1, p/q); a token of q = 0 is not accepted, be it drafted for certain."""
+    return np.minimum(np.divide(p, q, out=np.zeros_like(p), where=q > 0), 1)
+
+
+def aliases(rows: Floats) -> Residuals:
+    """Return the alias tables of rows (laws, S+1, V) that sum to 1."""
+    cut, other = np.empty_like(rows), np.empty(rows.shape, np.int32)
+    for law in range(len(rows)):
+        build_alias(rows[law], cut[law], other[law])
+    return Residuals(cut, other)
+
+
+def _laws(
+    tables: MarkovTables, drafting: Drafting, law: Callable[[Row, Row, int], Law]
+) -> tuple[Floats, Floats]:
+    """Return chances and residuals (laws, S+1, V) by number of children; of none, the target."""
+    counts = _counts(drafting.shape)
+    accept = np.zeros((len(counts), *tables.target.shape))
+    residuals = np.empty_like(accept)
+    for which, k in enumerate(counts):
+        for r, (p, q) in enumerate(zip(tables.target, tables.draft, strict=True)):
+            accept[which, r], after = law(p, q, k) if k else (0 * p, p)
+            residuals[which, r] = normalised(after, p)
+    return accept, residuals
+
+
+def _walk(
+    tables: MarkovTables,
+    drafting: Drafting,
+    accept: Floats,
+    residuals: Floats,
+    tested: Callable[[int], int | None] | None = None,
+) -> Walk:
+    """Return the walk that tests the child in the place ``tested(k)``; by default all of them."""
+    counts = _counts(drafting.shape)
+    test = np.full((len(counts), max(counts)), -1)
+    for law, k in enumerate(counts):
+        if tested is None:
+            test[law, :k] = law
+        elif k and (place := tested(k)) is not None:
+            test[law, place] = law
+    return Walk(_law_of_nodes(drafting.shape), test, accept, aliases(residuals))
+
+
+def _rows(weights: Floats, otherwise: Floats) -> Floats:
+    return np.array([normalised(w, p) for w, p in zip(weights, otherwise, strict=True)])
+
+
+def _counts(shape: TreeShape) -> list[int]:
+    """Numbers of children that the nodes of ``shape`` have, 0 among them."""
+    return sorted(set(map(len, shape.children.values())))
+
+
+def _law_of_nodes(shape: TreeShape) -> npt.NDArray[np.int64]:
+    counts = _counts(shape)
+    nodes = range(ROOT, len(shape))
+    return np.array([counts.index(len(shape.children[node])) for node in nodes], np.int64)
