@@ -56,10 +56,14 @@ with _own_cache():
     from simverify.simulators.kernels.rows import arithmetic, entry, features, logarithms, row_sums
     from simverify.simulators.kernels.tables import access, alias, markov, ngram, ngram_nodes
     from simverify.simulators.kernels.trees import (
+        gbv,
+        hierarchical,
         judging,
         row_walk,
         siblings,
+        traversal,
         tree_generation,
+        tree_monte_carlo,
         walk,
     )
 
@@ -72,7 +76,9 @@ __all__ = [
     "debt",
     "entry",
     "features",
+    "gbv",
     "generation",
+    "hierarchical",
     "judging",
     "logarithms",
     "markov",
@@ -85,7 +91,9 @@ __all__ = [
     "row_walk",
     "siblings",
     "source_hash",
+    "traversal",
     "tree_bounds",
     "tree_generation",
+    "tree_monte_carlo",
     "walk",
 ]

@@ -15,7 +15,7 @@ from simverify.simulators.kernels.trees.tree_generation import generate_trees
 from simverify.simulators.run import NO_TRAIL, PIT_BINS, Counts, on_threads
 from simverify.simulators.streamed import Sample, first_tokens
 from simverify.simulators.trees.drafts import drafts_of
-from simverify.simulators.trees.families import FAMILIES, rows_needed
+from simverify.simulators.trees.families import FAMILIES
 from simverify.trees import Drafting
 from simverify.verifiers.trees import TREE_VERIFIERS
 from simverify.verifiers.trees.base import most_children
@@ -152,7 +152,10 @@ def _prepared(given: _Identity, rule: str, drafting: Drafting) -> _Prepared:
             f"no kernel of {rule!r} for siblings drafted by {drafting.scheme.name} on "
             f"{drafting.shape.words()}: choose from {', '.join(known)}"
         )
-    shape = drafting.shape
-    places = max(shape.depth + 2, most_children(shape))
-    rows = rows_needed(rule, drafting), tables.draft.shape[1]
-    return _Prepared(FAMILIES[rule](tables, drafting), drafts_of(tables, drafting), places, rows)
+    shape, family = drafting.shape, FAMILIES[rule]
+    return _Prepared(
+        family.build(tables, drafting),
+        drafts_of(tables, drafting),
+        max(shape.depth + 2, most_children(shape)),
+        (family.rows(drafting), tables.draft.shape[1]),
+    )

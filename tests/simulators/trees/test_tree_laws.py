@@ -6,20 +6,34 @@ import itertools
 import numpy as np
 import pytest
 from support.false_alarms import ALPHA
-from support.instances import random_pair
+from support.instances import disjoint_pair, equal_pair, one_hot_pair, random_pair
 from support.oracles.tree_laws import float_tree_law, walk_law
 
 from simverify import stats
 from simverify.models.small import compact
 from simverify.simulators.tables import model_tables
-from simverify.simulators.trees import compiled_rules, sample_trees
+from simverify.simulators.trees import compiled_rules, sample_trees, simulate_trees
 from simverify.simulators.trees.families import FAMILIES
 from simverify.trees import SCHEMES, Drafting, TreeShape, shape_of_levels
+from simverify.verifiers.base import draw, excess
 from simverify.verifiers.trees import TREE_VERIFIERS
+from simverify.verifiers.trees.base import normalised
 
-MODELS = {"compact": compact(), "zeros": random_pair(3, 3)}
+MODELS = {
+    "compact": compact(),
+    "zeros": random_pair(3, 3),
+    "four": random_pair(3, 4),
+    # Rows that run out of tokens, of residual, or of both.
+    "one-hot": one_hot_pair(),
+    "equal": equal_pair(),
+    "disjoint": disjoint_pair(),
+}
 BENT = TreeShape((-1, 0, 0, -1, 2))
 SHAPES = [*(shape_of_levels(x) for x in ([2], [2, 1], [2, 2], [3, 1], [1, 1, 1])), BENT]
+CASES = [
+    *itertools.product(SHAPES, ("compact", "zeros")),
+    *itertools.product((shape_of_levels([3]), BENT), ("one-hot", "equal", "disjoint")),
+]
 CLAIMS = [(name, scheme) for name, v in TREE_VERIFIERS.items() for scheme in v.schemes]
 TRIALS = 20_000
 
@@ -51,7 +65,8 @@ def emitted(rule, model, drafting, trials=TRIALS):
 
 def rejected(counts, law, alpha):
     """Whether the tokens are seen to leave ``law``."""
-    keys = sorted({*counts, *law})
+    # No tokens at all is a category too: a law may have one outcome, and a test needs two.
+    keys = [(), *sorted({*counts, *law})]
     table = np.array([[counts.get(key, 0) for key in keys]])
     row = np.array([[law.get(key, 0.0) for key in keys]])
     row /= row.sum()
@@ -73,22 +88,82 @@ def test_a_walk_has_one_law_node_by_node_and_tree_by_tree():
         assert distance(law_of("naive", "zeros", drafting), whole) > 0.01
 
 
+def acceptance(counts, law, depth):
+    """Trials that accepted l tokens or more, and the chance of it, l = 1 to ``depth``."""
+    curve = np.zeros(depth)
+    for tokens, mass in law.items():
+        curve[: len(tokens) - 1] += mass
+    return counts.tail_counts, np.clip(curve, 0, 1)
+
+
 @pytest.mark.distribution
 @pytest.mark.parametrize(("rule", "scheme"), [pair for pair in CLAIMS if pair[0] in FAMILIES])
 def test_joint_law(rule, scheme):
     # A rule that treats siblings otherwise: the control, judged on the very same counts.
     other = "match" if rule == "naive" else "naive"
     controls = 0
-    for shape, model in itertools.product(SHAPES, MODELS):
+    for shape, model in CASES:
         drafting = Drafting(shape, SCHEMES[scheme])
         if rule not in compiled_rules(drafting):
             continue
         law = law_of(rule, model, drafting)
         counts = emitted(rule, model, drafting)
-        share = ALPHA / (len(SHAPES) * len(MODELS))
+        share = ALPHA / (2 * len(CASES))
         assert not rejected(counts, law, share), (shape, model)
+        tails, curve = acceptance(simulate_trees(
+            tables_of(model), rule, drafting, TRIALS, seed=4, threads=1
+        ), law, shape.depth)  # fmt: skip
+        assert not stats.acceptance_test(tails, TRIALS, curve, curve, alpha=share).rejected
         wrong = law_of(other, model, drafting)
         if distance(law, wrong) > 0.05:
             controls += 1
             assert rejected(counts, wrong, ALPHA), (shape, model)
     assert controls
+
+
+def slip(p, q, siblings, rng):
+    """Recursive rejection whose residual stays that of the first rejection."""
+    residual = p
+    for x in siblings:
+        if q[x] > 0 and rng.random() < residual[x] / q[x]:
+            return x
+        residual = normalised(excess(p, q), p)
+    return draw(residual, p, rng)
+
+
+def slip_without(p, q, siblings, rng):
+    """The same for siblings without replacement, whose q keeps rejected tokens."""
+    residual = p
+    for x in siblings:
+        if q[x] > 0 and rng.random() < residual[x] / q[x]:
+            return x
+        residual = normalised(excess(residual, q), p)
+    return draw(residual, p, rng)
+
+
+@pytest.mark.distribution
+@pytest.mark.parametrize(
+    ("rule", "scheme", "faulty"),
+    [
+        ("recursive", "iid", slip),
+        ("recursive-without-replacement", "without-replacement", slip_without),
+    ],
+)
+def test_a_faulty_rule_for_siblings_is_told_apart(rule, scheme, faulty):
+    # On the compact model the residual is one token, and both slips are hidden.
+    model = MODELS["four"]
+    drafting = Drafting(shape_of_levels([3]), SCHEMES[scheme])
+    counts = emitted(rule, "four", drafting)
+    assert not rejected(counts, law_of(rule, "four", drafting), ALPHA / 2)
+    assert rejected(counts, walk_law(faulty, model, drafting), ALPHA)
+
+
+@pytest.mark.distribution
+def test_a_walk_goes_on_below_the_first_child_that_has_the_token():
+    drafting = Drafting(BENT, SCHEMES["iid"])
+    counts = emitted("k-seq", "compact", drafting)
+    # The shape with its two subtrees in the other order: where both children have the token,
+    # that is the walk below the last of them.
+    other = Drafting(TreeShape((-1, 0, -1, 2, 2)), SCHEMES["iid"])
+    assert not rejected(counts, law_of("k-seq", "compact", drafting), ALPHA)
+    assert rejected(counts, law_of("k-seq", "compact", other), ALPHA)
