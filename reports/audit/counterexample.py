@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from simverify.reports.audit import found as say
+from simverify.reports.audit.drafted import call_lines
 from simverify.reports.view import Block, Cell, Node, Prose, Table, Tree
 from simverify.reports.words import MOST_ROWS, first
 from simverify.results import AuditRun, Branch, Breach, Counterexample, FailingTrial, Instance
@@ -14,6 +15,13 @@ _MOST_PLACES, _MOST_BRANCHES = 32, 64
 def counterexample_blocks(run: AuditRun, found: Counterexample) -> Iterator[Block]:
     """Yield the output that deviates most, its instance and the tree around it."""
     instance = found.instance
+    if found.call is not None:
+        yield Prose(f"V = {instance.vocab_size}.")
+        for line in call_lines(found, found.call):
+            yield Prose(line[0].upper() + line[1:])
+        if resemblance := say.resemblance(run):
+            yield Prose(resemblance)
+        return
     before = say.before(instance)
     yield Prose(
         f"{say.size(instance)}. {before} An output that begins "

@@ -23,12 +23,13 @@ def audit_ruling(run: AuditRun) -> str:
         return f"Do not ship it: {what_is_wrong(run)}"
     if run.verdict == "INCONCLUSIVE":
         return f"Do not decide on this run: {run.inconclusive or 'it reached no verdict'}."
+    right = "Its tokens follow the law that it reports" if run.contract == "draft" else "Lossless"
     if run.tier == "exact":
         where = "every instance tried"
         if (stop := run.stopped) is not None:
             where = f"the {stop.judged} of {stop.instances} instances that there was time for"
         what = (
-            f"Lossless on {where}, exactly: nothing here speaks against shipping it. "
+            f"{right} on {where}, exactly: nothing here speaks against shipping it. "
             "What was not tried (larger vocabularies, other precisions) is not covered."
         )
     else:

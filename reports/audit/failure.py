@@ -4,6 +4,7 @@ import shlex
 import textwrap
 from collections.abc import Sequence
 
+from simverify.reports.audit.drafted import call_lines, is_drafter
 from simverify.reports.audit.found import (
     after,
     before,
@@ -17,6 +18,7 @@ from simverify.reports.audit.found import (
     reached_words,
     resemblance,
     row_pairs,
+    row_text,
     scope,
     size,
     stopped_words,
@@ -150,13 +152,17 @@ def _breach(found: Breach) -> list[str]:
     return [
         *_wrap(f"It broke its contract at {size(instance)}{drafted(found)}:"),
         *_wrap(found.message, "  "),
-        *_rows(instance),
+        *(_draft_rows(instance) if is_drafter(found) else _rows(instance)),
         *_wrap(before(instance), "  "),
     ]  # fmt: skip
 
 
 def _counterexample(found: Counterexample, place: Localisation | None) -> list[str]:
     instance = found.instance
+    if found.call is not None:
+        head = f"Smallest counterexample: V = {instance.vocab_size}"
+        told = call_lines(found, found.call)
+        return [*_wrap(head), *(line for text in told for line in _wrap(text, "  "))]
     lines = [
         *_wrap(f"Smallest counterexample: {size(instance)}"),
         *_rows(instance),
@@ -170,6 +176,20 @@ def _counterexample(found: Counterexample, place: Localisation | None) -> list[s
     ]
     where = f"{place_words(place)}; TV of the whole output {probability(found.tv)}."
     return lines + _wrap(where, "  ")
+
+
+def _draft_rows(instance: Instance) -> list[str]:
+    """The rows that a drafter is handed, each once."""
+    rows: dict[str, list[str]] = {}
+    for prefix, row in instance.draft_probs.items():
+        rows.setdefault(row_text(row), []).append(prefix)
+    shown, more = first(list(rows.items()), _MOST_PAIRS)
+    lines = [
+        line
+        for row, prefixes in shown
+        for line in _wrap(f"draft row {after(prefixes, WIDTH // 2)}: {row}", "  ")
+    ]
+    return [*lines, f"  {more:,} more rows stand in the run file"] if more else lines
 
 
 def _rows(instance: Instance) -> list[str]:

@@ -85,7 +85,7 @@ def row_pairs(instance: Instance) -> dict[tuple[str, str], list[str]]:
     """Return each pair of rows p and q of ``instance`` once, with the prefixes it follows."""
     pairs: dict[tuple[str, str], list[str]] = {}
     for prefix, target in instance.target_probs.items():
-        pair = _row(target), _row(instance.draft_probs[prefix])
+        pair = row_text(target), row_text(instance.draft_probs[prefix])
         pairs.setdefault(pair, []).append(prefix)
     return pairs
 
@@ -155,7 +155,8 @@ def fatal(probe: Probe) -> bool:
     return probe.failed or probe.outcome == "violation"
 
 
-def _row(row: Iterable[float | str]) -> str:
+def row_text(row: Iterable[float | str]) -> str:
+    """Return a row's numbers, or fractions, with commas between them."""
     return ", ".join(x if isinstance(x, str) else f"{x:.6g}" for x in row)
 
 
@@ -245,6 +246,12 @@ _LIKE = 0.75
 def what_is_wrong(run: AuditRun) -> str:
     """Return why ``run`` failed; its words begin with a small letter and end in a full stop."""
     found, tier = run.counterexample, run.sampled
+    if found is not None and found.call is not None:
+        return (
+            "its draft tokens do not follow the law that it reports. On an instance with "
+            f"{found.instance.vocab_size} tokens they are off by a total variation of "
+            f"{probability(found.tv)}."
+        )
     if found is not None:
         return (
             "its output does not follow the target model. On an instance with "

@@ -22,7 +22,7 @@ _COARSER = (0.02, 0.03, 0.05)
 def audit(
     rule: Callable[..., Any] | str,
     *,
-    contract: Literal["verify", "step", "tree"] | None = None,
+    contract: Literal["verify", "step", "tree", "draft"] | None = None,
     scheme: str | None = None,
     tree: str | None = None,
     gamma: int | None = None,
@@ -61,8 +61,9 @@ def audit(
         line takes it (a built-in name, ``module:attr``, ``path/file.py:attr``, an engine).
     contract
         "verify", ``verify(target_probs, draft_probs, draft_tokens, rng) -> tokens``, the
-        default; "step", code that drafts by itself; or "tree",
-        ``tree(target_probs, draft_probs, tokens, parents, rng) -> tokens``.
+        default; "step", code that drafts by itself; "tree",
+        ``tree(target_probs, draft_probs, tokens, parents, rng) -> tokens``; or "draft", a
+        drafter, ``draft(prefix, draft_row, k, rng) -> (tokens, probs)``.
     scheme, tree
         How siblings of draft trees are drafted ("iid", "without-replacement", "top-k",
         "argmax-first", "last-sampled"), and children per level of the one tree that the code

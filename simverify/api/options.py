@@ -28,11 +28,11 @@ class AuditOptions(_OfRealModels):
     Attributes
     ----------
     contract
-        verify (a drafted block is given; the default), step (the code drafts itself) or tree
-        (a draft tree is given).
+        verify (a drafted block is given; the default), step (the code drafts itself), tree
+        (a draft tree is given) or draft (it drafts, and says from which law).
     scheme
         How the siblings of draft trees are drafted: iid, without-replacement, top-k,
-        argmax-first or last-sampled.
+        argmax-first or last-sampled. Of a drafter, what it declares; iid if not given.
     tree
         Children per level of the one tree that the code takes, such as 3,2,1; many if not given.
     gamma
@@ -116,7 +116,7 @@ class AuditOptions(_OfRealModels):
         Threads of torch; with SPEC one by default.
     """
 
-    contract: Literal["verify", "step", "tree"] | None = None
+    contract: Literal["verify", "step", "tree", "draft"] | None = None
     scheme: str | None = None
     tree: str | None = None
     gamma: int | None = None

@@ -67,8 +67,9 @@ def chosen_way(spec: object, options: AuditOptions) -> Way:
         raise UsageError("name what to audit, such as my_sampler.py:verify; see audit --help")
     if way == "trace" and options.contract == "step":
         raise OptionError("{trace} takes no {contract} step: its blocks are drafted already")
-    if way in ("trace", "live") and options.contract == "tree":
-        raise OptionError("{contract} tree is for small instances: leave {trace} and {target} out")
+    if way in ("trace", "live") and options.contract in ("tree", "draft"):
+        line = "{contract} NAME is for small instances: leave {trace} and {target} out"
+        raise OptionError(line.replace("NAME", options.contract))
     return way
 
 

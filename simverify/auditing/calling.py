@@ -1,12 +1,14 @@
 """How code is called where its paths are not followed: at the edges and in the sampled tier.
 
-A rule for draft trees then drafts them itself, as a step rule does; all others are called as
-they are.
+A rule for draft trees then drafts them itself, as a step rule does, and what a drafter drafts is
+judged by the rule that is right for it; all others are called as they are.
 """
 
 from dataclasses import dataclass
 from typing import Literal
 
+from simverify.auditing.exact.generations.drafts import takes_draft_arguments
+from simverify.auditing.exact.instances.drafts import draft_instances
 from simverify.auditing.exact.instances.hinted import Hints
 from simverify.auditing.exact.instances.made import SmallModel, instances_for
 from simverify.auditing.exact.instances.trees import tree_instances
@@ -45,15 +47,17 @@ def calling_of(
     """Return how code of ``contract`` is called.
 
     Raises ``UsageError`` where the tree contract has no scheme, or another one has one, and for
-    a tree that the code does not take.
+    a tree that the code does not take. A drafter's siblings are independent where nothing is said.
     """
-    if contract != "tree":
+    if contract not in ("tree", "draft"):
         if settings.scheme is not None:
             raise UsageError(
                 f"--scheme {settings.scheme} is for draft trees: name --contract tree too"
             )
         return Calling(whole, one, contract)
-    name = settings.scheme or one.scheme
+    if contract == "draft":
+        _draft_iv(one, settings)
+    name = settings.scheme or one.scheme or (None if contract == "tree" else "iid")
     if name is None:
         raise UsageError(
             f"--contract tree needs --scheme, how siblings are drafted: {', '.join(SCHEMES)}"
@@ -62,8 +66,18 @@ def calling_of(
     shapes = [shape for shape in _shapes(settings) if one.fits(shape)]
     if not shapes:
         raise UsageError(f"{one.name} does not take the tree {settings.tree}: name another one")
-    itself = one.drafting_itself(Drafting(shapes[0], scheme))
+    itself = one.drafting_itself(Drafting(shapes[0], scheme), contract)
     return Calling(itself, itself, "step", scheme)
+
+
+def _draft_iv(subject: Subject, settings: AuditSettings) -> None:
+    """Refuse code that is no drafter, and what no drafter has."""
+    if settings.eos is not None:
+        raise UsageError("--eos is for code that emits: a drafter goes on as it is asked")
+    try:
+        takes_draft_arguments(subject.rule)
+    except ValueError as error:
+        raise UsageError(f"{subject.name}: {error}") from None
 
 
 def _shapes(settings: AuditSettings) -> list[TreeShape]:
@@ -82,9 +96,11 @@ def instances_of(
 ) -> list[SmallModel]:
     """Return the instances of the exact tier."""
     gamma, vocab, seed = settings.gamma, settings.vocab_size, settings.seed
+    if scheme is not None and contract == "draft":
+        return draft_instances(scheme, gamma, vocab, seed, settings.shape)
     if scheme is not None:
         models = tree_instances(scheme, gamma, vocab, seed, settings.shape)
         return [m for m in models if m.drafting is not None and subject.fits(m.drafting.shape)]
-    assert contract != "tree", "the tree contract has a scheme"
+    assert contract not in ("tree", "draft"), "contracts of draft trees have a scheme"
     models = instances_for(contract, gamma, vocab, seed, settings.eos)
     return models + hints.models(contract, settings.eos)

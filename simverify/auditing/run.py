@@ -64,7 +64,7 @@ def audit(
     stamp, shared = stamped(), Shared()
     reach = reach_of(subject.rule)
     hints = Hints()  # instances of draft trees do not go by the code's numbers
-    if chosen != "tree":
+    if chosen not in ("tree", "draft"):
         hints = Hints.among(reach.numbers, chosen, settings.gamma, settings.vocab_size)
     watch = Watch(reach.codes, always=settings.strict_coverage)
     with contained() as noise, watching(watch):
@@ -149,7 +149,8 @@ def _audit(
     calling = calling_of(whole, subject, chosen, settings)
     scheme = calling.scheme
     say("edge probes")
-    probes = probes_of(calling.whole, calling.one, calling.contract, settings)
+    drafter = subject.rule if chosen == "draft" else None
+    probes = probes_of(calling.whole, calling.one, calling.contract, settings, drafter)
     say("exact tier")
     tolerance = settings.tolerance
     if tolerance is None:

@@ -17,7 +17,8 @@ from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Contract, Subject
 from simverify.battery.judgement import stamped
 from simverify.faults import CONTROLS, FAULTS
-from simverify.trees import Scheme
+from simverify.faults.families.drafters import itself, misreported
+from simverify.trees import SCHEMES, Scheme
 from simverify.verifiers import VERIFIERS
 from simverify.verifiers.trees import TREE_VERIFIERS
 
@@ -76,6 +77,9 @@ def _entries() -> Iterator[_Entry]:
         # Some have the name of a rule for chains.
         subject = Subject(f"{name} (tree)", t.rule, "tree", scheme=t.schemes[0], fits=t.fits)
         yield _Entry(subject, "tree", "control")
+    for name in SCHEMES:
+        rule = misreported(itself, itself, name)
+        yield _Entry(Subject(f"drafter ({name})", rule, "draft", scheme=name), "draft", "control")
     for name, c in CONTROLS.items():
         yield _Entry(Subject(name, c.rule, c.contract), c.contract, "control")
     for name, f in FAULTS.items():

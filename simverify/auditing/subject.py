@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from simverify.auditing.exact.generations.generation import until
+from simverify.auditing.exact.generations.pairs import drafter_as_step
 from simverify.auditing.exact.generations.trees import tree_as_step
 from simverify.auditing.probes.calls import read
 from simverify.checks import pick
@@ -20,14 +21,15 @@ from simverify.trees import Drafting, TreeShape
 from simverify.verifiers import VERIFIERS
 from simverify.verifiers.trees import TREE_VERIFIERS
 
-Contract = Literal["verify", "step", "tree"]
+Contract = Literal["verify", "step", "tree", "draft"]
 
 
 @dataclass(frozen=True)
 class Subject:
     """Code under audit. ``contract`` is None where only the caller can say it.
 
-    ``rule`` is a ``verify``, ``step`` or ``tree`` function, or a class or factory of step rules;
+    ``rule`` is a ``verify``, ``step``, ``tree`` or ``draft`` function, or a class or factory of
+    step rules or drafters;
     one that takes its uniforms in the place of a generator has ``coin_bits``, those of each.
     ``tolerance``: what its own arithmetic explains, where that is known. ``batch``: blocks per
     call of code that is known to take a batch axis. ``scheme``: how the siblings are drafted that
@@ -71,9 +73,14 @@ class Subject:
         verify.__wrapped__ = rule  # type: ignore[attr-defined]
         return replace(self, rule=verify)
 
-    def drafting_itself(self, drafting: Drafting) -> "Subject":
-        """Return a rule for draft trees as a step rule that drafts them by ``drafting``."""
-        return replace(self, rule=tree_as_step(self.rule, drafting), contract="step")
+    def drafting_itself(self, drafting: Drafting, contract: Contract) -> "Subject":
+        """Return code as a step rule that drafts trees by ``drafting``.
+
+        A rule for draft trees judges those that the scheme draws; a drafter's own are judged by
+        the rule that is right for them.
+        """
+        wrap = drafter_as_step if contract == "draft" else tree_as_step
+        return replace(self, rule=wrap(self.rule, drafting), contract="step")
 
     def generator_rule(self) -> Callable[..., Any]:
         """Return the rule as one that takes a numpy generator, and draws its coins from it."""
@@ -93,7 +100,7 @@ def contract_iv(subject: Subject, contract: Contract | None, batch: int | None) 
 
     "verify" where neither the code nor the caller says one.
     """
-    if batch and {"step", "tree"} & {subject.contract, contract}:
+    if batch and {"step", "tree", "draft"} & {subject.contract, contract}:
         raise UsageError("--batch is for the verify contract: code of the others has none")
     if subject.contract is None:
         return contract or "verify"

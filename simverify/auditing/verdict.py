@@ -106,6 +106,12 @@ def findings_of(tier: ExactTier, probes: tuple[doc.Probe, ...]) -> list[doc.Find
 def _deviation(judged: Judged) -> doc.Finding:
     held = judged.held
     why = f", although computed in float64: no rounding of {held.dtype}" if held.lifted else ""
+    if judged.comparison.call is not None:
+        return doc.Finding(
+            kind="law",
+            text=f"the tokens drafted on {judged.model.name} do not follow the law that is "
+            f"reported with them: they are off by TV {judged.comparison.tv:.3g}{why}",
+        )
     return doc.Finding(
         kind="law",
         text=f"the exact law on {judged.model.name} differs from the target's by TV "

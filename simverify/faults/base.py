@@ -9,7 +9,7 @@ import numpy as np
 from simverify.faults.emission_laws import EmissionLaw
 from simverify.verifiers.base import Array, draw, excess
 
-Contract = Literal["verify", "step", "tree"]
+Contract = Literal["verify", "step", "tree", "draft"]
 
 
 @dataclass(frozen=True)
@@ -20,10 +20,11 @@ class Fault:
     ----------
     name, summary : str
         The name in the catalogue and the faulty rule in one line.
-    contract : {"verify", "step", "tree"}
+    contract : {"verify", "step", "tree", "draft"}
         What ``rule`` is: ``verify(target_probs, draft_probs, draft_tokens, rng)``,
-        ``step(prefix, target, draft, gamma, rng)`` or a class with ``reset`` and ``step``, or
-        ``tree(target_probs, draft_probs, tokens, parents, rng)``.
+        ``step(prefix, target, draft, gamma, rng)`` or a class with ``reset`` and ``step``,
+        ``tree(target_probs, draft_probs, tokens, parents, rng)``, or
+        ``draft(prefix, draft_row, k, rng)`` or a class with it.
     seen_in : str
         Where it was seen; "synthetic" for a deviation that is only there to measure power.
     caught_by : {"exact", "sampled", "probe"}
@@ -39,7 +40,7 @@ class Fault:
         Blocks per call of a rule with a batch axis, as ``audit --batch`` takes it.
     scheme : str or None
         How the siblings are drafted that a rule for draft trees is judged on: there the rule
-        that it is a slip of is right.
+        that it is a slip of is right. Of a drafter, what it declares.
     """
 
     name: str

@@ -19,6 +19,7 @@ from simverify.faults.families.declared import (
     lenient,
     relaxed_acceptance,
 )
+from simverify.faults.families.drafters import DRAFTER_FAULTS
 from simverify.faults.families.randomness import RANDOMNESS_FAULTS
 from simverify.faults.families.residuals import RESIDUAL_FAULTS, floored_residual, top_k_residual
 from simverify.faults.families.rows import (
@@ -45,6 +46,7 @@ FAULTS = {
         *SIBLING_FAULTS,
         *TREE_FAULTS,
         *WAY_FAULTS,
+        *DRAFTER_FAULTS,
     )
 }
 """The catalogue; a fault with a parameter is listed with the values named here."""
@@ -135,4 +137,4 @@ COMPACT_TV = {
 call's tokens completed with target samples (gamma+1 in all); for repeated-stream, which has
 state, of the first gamma+1 tokens from ``reset``. seeded-per-call and seeded-per-request are
 missing: their output depends on numpy's stream, and a rule without randomness is far off
-whatever the seed. So are the faults of whole batches, and those of draft trees."""
+whatever the seed. So are the faults of whole batches, and those of draft trees and of drafters."""

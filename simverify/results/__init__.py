@@ -6,16 +6,12 @@ give the same bytes but for ``meta``. A number that does not exist is null, neve
 
 from simverify.results.audit import (
     AuditRun,
-    Branch,
-    Breach,
     ClockStop,
-    Counterexample,
     Diagnosis,
     ExactInstance,
     FailingRows,
     FailingTrial,
     Finding,
-    Instance,
     Localisation,
     Probe,
     SampledModel,
@@ -54,6 +50,13 @@ from simverify.results.comparison import (
     Power,
     Speedup,
 )
+from simverify.results.counterexample import (
+    Branch,
+    Breach,
+    Counterexample,
+    DraftCall,
+    Instance,
+)
 from simverify.results.coverage import Coverage, MissedLines
 from simverify.results.outputs import OutputRun, Rescoring, Retokenised
 from simverify.results.plan import PlanLine, PlanMeta, PlanRun
@@ -82,6 +85,7 @@ __all__ = [
     "Decoding",
     "Diagnosis",
     "Document",
+    "DraftCall",
     "ExactCheck",
     "ExactInstance",
     "Expected",

@@ -85,11 +85,16 @@ _NEVER = (
 
 
 def namespaces(code: Any) -> Iterator[dict[str, Any]]:
-    """Yield the globals of the modules that belong to the code."""
-    own = unwrapped(code)
+    """Yield the globals of the modules that belong to the code, or to each of its ``__parts__``."""
     found: set[int] = set()
+    for part in getattr(code, "__parts__", (code,)):
+        yield from _namespaces(part, found)
+
+
+def _namespaces(code: Any, found: set[int]) -> Iterator[dict[str, Any]]:
+    own = unwrapped(code)
     spaces = getattr(own, "__globals__", None)
-    if isinstance(spaces, dict):
+    if isinstance(spaces, dict) and id(spaces) not in found:
         found.add(id(spaces))
         yield spaces
     home = getattr(own, "__module__", None)

@@ -45,6 +45,11 @@ SEEN = [
     "best-of-several-ways",
     "traversal-ratio-weight",
     "uncapped-hierarchical",
+    "raw-row-report",
+    "argmax-soft-report",
+    "bfloat16-report",
+    "truncated-soft-report",
+    "stop-at-unlikely-token",
 ]
 
 
@@ -54,6 +59,7 @@ def test_every_fault_seen_in_an_engine_is_there_with_its_reference():
     assert get_fault("argmax-draft-soft-q").contract == "step"
     assert get_fault("greedy-no-state").contract == "step"
     assert get_fault("stale-sibling-q").contract == "tree"
+    assert get_fault("raw-row-report").contract == "draft"
 
 
 def test_keys_are_names_and_every_fixed_law_has_its_deviation():
@@ -61,7 +67,7 @@ def test_keys_are_names_and_every_fixed_law_has_its_deviation():
         assert all(entry.name == name for name, entry in entries.items())
     seeded = {"seeded-per-call", "seeded-per-request"}
     batched = {name for name, fault in FAULTS.items() if fault.batch}
-    trees = {name for name, fault in FAULTS.items() if fault.contract == "tree"}
+    trees = {name for name, fault in FAULTS.items() if fault.scheme is not None}
     assert set(COMPACT_TV) == set(FAULTS) - seeded - batched - trees
     assert not set(FAULTS) & set(CONTROLS)
 
@@ -77,9 +83,9 @@ def test_what_is_not_left_to_the_exact_tier():
     assert {f.name for f in others if f.batch} == {f.name for f in FAULTS.values() if f.batch}
 
 
-def test_faults_of_trees_and_no_others_name_a_scheme():
+def test_faults_of_trees_and_drafters_and_no_others_name_a_scheme():
     for fault in FAULTS.values():
-        assert (fault.scheme in SCHEMES) == (fault.contract == "tree")
+        assert (fault.scheme in SCHEMES) == (fault.contract in ("tree", "draft"))
         assert fault.scheme is None or (fault.caught_by, fault.batch) == ("exact", None)
     assert {fault.scheme for fault in FAULTS.values()} == {None, *SCHEMES}
 

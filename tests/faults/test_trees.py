@@ -216,8 +216,11 @@ def test_a_failure_on_very_many_trees_takes_no_minutes():
 
 def test_chains_and_trees_are_not_held_against_each_other():
     (chain, *_), (tree, *_) = instances_for("verify", 2, 2, 0), core("iid")
-    assert {fault.contract for fault in diagnosis._candidates(chain)} == {"verify", "step"}
-    assert {fault.contract for fault in diagnosis._candidates(tree)} == {"tree"}
+    assert {fault.contract for fault in diagnosis._candidates("verify", chain)} == {
+        "verify",
+        "step",
+    }
+    assert {fault.contract for fault in diagnosis._candidates("tree", tree)} == {"tree"}
     for contract in ("verify", "step"):
         assert not [f for f in TREES.values() if diagnosis._subject(f, contract)]
     assert diagnosis._subject(FAULTS["inverted-ratio"], "tree") is None

@@ -1,7 +1,7 @@
 """The corpus of styles: verifiers as strangers write them, right and wrong ones, a file each.
 
 ``tests/auditing/styles/right`` and ``wrong``, by what they draw with. A file says its CONTRACT,
-and under that of draft trees the SCHEME of the siblings;
+and under those of draft trees and drafters the SCHEME of the siblings;
 a fault that shows only beyond what the battery reaches (V, gamma, the length of a prefix, the
 number of calls) says so in BEYOND; its docstring says how far off it is.
 """
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from simverify.auditing.exact.instances.drafts import draft_instances
 from simverify.auditing.exact.instances.made import instances_for
 from simverify.auditing.exact.instances.trees import tree_instances
 from simverify.auditing.exact.tier import examine
@@ -74,12 +75,12 @@ class Style:
 
     @property
     def contract(self):
-        """verify, step or tree."""
+        """verify, step, tree or draft."""
         return self._said["CONTRACT"]
 
     @property
     def scheme(self):
-        """How siblings are drafted; None but for draft trees."""
+        """How siblings are drafted; None but for draft trees and drafters."""
         return self._said.get("SCHEME")
 
     @property
@@ -107,8 +108,17 @@ TREE_CORE = (
 )  # fmt: skip
 
 
+DRAFT_CORE = (
+    "plain, V=2, tree 1", "one-hot, V=2, tree 2,1", "ties, V=3, tree 2", "zeros, V=3, tree 3",
+    "zeros, V=4, tree 3", "zeros, V=3, tree 1,1",
+)  # fmt: skip
+
+
 def core(style):
     """The instances of the fast level."""
+    if style.contract == "draft":
+        models = draft_instances(SCHEMES[style.scheme], 2, 4, 0)
+        return [m for m in models if m.core or m.name in DRAFT_CORE]
     if style.scheme is not None:
         models = tree_instances(SCHEMES[style.scheme], 3, 4, 0)
         return [m for m in models if m.name in TREE_CORE]

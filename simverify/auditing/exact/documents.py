@@ -11,9 +11,10 @@ from simverify.arrays import Row
 from simverify.auditing.exact.generations.generation import until
 from simverify.auditing.exact.generations.laws import followed_length
 from simverify.auditing.exact.instances.made import SmallModel
+from simverify.auditing.exact.judging.comparison import DraftCall
 from simverify.auditing.exact.judging.examiner import Judged, output_length
 from simverify.auditing.exact.judging.rows import FailingRows
-from simverify.auditing.exact.judging.tree import Tree, probability
+from simverify.auditing.exact.judging.tree import Transcripts, Tree, probability
 from simverify.auditing.sampled.tables import SampledInstance, Tables
 from simverify.auditing.subject import Contract
 from simverify.results import Branch
@@ -47,6 +48,8 @@ def _optimum(judged: Judged) -> float | None:
 def counterexample(judged: Judged, contract: Contract) -> results.Counterexample:
     """Return the instance of a failure with its rows, and the output that deviates most."""
     comparison, model = judged.comparison, judged.model
+    if comparison.call is not None:
+        return _drafted(judged, comparison.call)
     length = output_length(model, contract)
     sequence = until(comparison.worst.tokens, model.eos)
     return results.Counterexample(
@@ -58,6 +61,26 @@ def counterexample(judged: Judged, contract: Contract) -> results.Counterexample
         tv=comparison.tv,
         tree=branches(
             comparison.emitted, lambda so_far: model.target(model.prompt + so_far), sequence
+        ),
+    )
+
+
+def _drafted(judged: Judged, call: DraftCall) -> results.Counterexample:
+    """Return the call of a drafter that deviates most, on its instance."""
+    comparison, model = judged.comparison, judged.model
+    return results.Counterexample(
+        instance=model.document(model.gamma),
+        sequence=comparison.worst.tokens,
+        probability_emitted=comparison.worst.emitted,
+        probability_expected=comparison.worst.due,
+        max_abs_deviation=comparison.max_abs_deviation,
+        tv=comparison.tv,
+        call=results.DraftCall(
+            prefix=call.prefix,
+            asked=call.asked,
+            reported=call.reported,
+            share=call.share,
+            before=call.before,
         ),
     )
 
@@ -94,6 +117,8 @@ def rows_document(found: FailingRows) -> results.FailingRows:
 
 def _depth(model: SmallModel, length: int, contract: Contract) -> int:
     """Length of the longest prefix whose rows the code may ask for."""
+    if contract == "draft":
+        return model.gamma
     if contract != "step":
         return length - 1
     # The last call of an earlier generation may begin deeper than that of the output.
@@ -104,13 +129,13 @@ def _depth(model: SmallModel, length: int, contract: Contract) -> int:
 def localisation(judged: Judged) -> results.Localisation | None:
     """Return where the law leaves the target first; None if no position stands out."""
     place = judged.comparison.place
-    if place is None:
+    if place is None or judged.comparison.call is not None:
         return None
     return results.Localisation(position=place.position, stage=place.stage, tv=place.tv)
 
 
 def branches(
-    law: Row | Tree, target: Callable[[Tokens], Row], sequence: Tokens
+    law: Row | Tree | Transcripts, target: Callable[[Tokens], Row], sequence: Tokens
 ) -> tuple[Branch, ...]:
     """Return each beginning of ``sequence``, with every token that could come next there.
 

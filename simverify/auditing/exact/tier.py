@@ -75,10 +75,12 @@ def examine(
         # A broken contract needs no smaller instance, and broken code may be slow to search with.
         broken = tier.failure is not None and not tier.failure.deviates
         # Of trees there are too many for a search of many rows.
-        searched = searching and contract != "tree"
+        searched = searching and contract not in ("tree", "draft")
         if searched and not broken and tier.not_enumerable is None and tier.aborted is None:
             _search(tier, examiner, contract, seed)
-    if searching and tier.failure is not None and tier.failure.comparison.complete:
+    # What a drafter does not read, the target's rows, needs no kinds.
+    kinds = searching and contract != "draft"
+    if kinds and tier.failure is not None and tier.failure.comparison.complete:
         doing("the rows that a failure needs")
         with enumeration_of(subject, contract, _SEEN) as enumeration:
             examiner = Examiner(subject, contract, tolerance, max_paths, enumeration, _SEEN)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from simverify.auditing.probes import cases, plain
 from simverify.auditing.probes.calls import Contract, Line, Rule, caller, probe
+from simverify.auditing.probes.drafts import probe_drafter
 from simverify.auditing.probes.edges import Forced, edge_uniforms, forced, repeated_calls
 from simverify.auditing.probes.plain import Plain, batch_rows
 from simverify.auditing.settings import AuditSettings
@@ -181,10 +182,15 @@ def _run_probes_iv(contract: Contract, seconds: float) -> None:
 
 
 def probes_of(
-    whole: Subject, subject: Subject, contract: Contract, settings: AuditSettings
+    whole: Subject,
+    subject: Subject,
+    contract: Contract,
+    settings: AuditSettings,
+    drafter: Rule | None = None,
 ) -> tuple[Probe, ...]:
     """Probe ``subject``, which of batched code is one row of ``whole``.
 
+    ``drafter``: the code under audit where that is one, which ``subject`` puts to use.
     Raises ``UsageError`` if the code cannot be called under the contract at all.
     """
     if subject.coin_bits is not None:
@@ -203,6 +209,8 @@ def probes_of(
         )
     except ValueError as error:
         raise UsageError(f"{subject.name}: {error}") from None
+    if drafter is not None:
+        probes = probe_drafter(drafter, probes)
     return tuple(replace(probe, failed=probe.outcome in fatal) for probe in probes)
 
 

@@ -15,6 +15,7 @@ from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutO
 from simverify.auditing.probes.run import try_out
 from simverify.auditing.process.child import Died, in_child
 from simverify.auditing.replay.breach import replay_breach
+from simverify.auditing.replay.drafts import explain_draft
 from simverify.auditing.replay.paths import Explanation, explain
 from simverify.auditing.replay.trial_replay import replay_trial
 from simverify.auditing.run import audit, broken_document
@@ -101,6 +102,8 @@ def supervised_explain(
             subject = subject.ended_by(found.instance.eos)
         try:
             with contained():
+                if found.call is not None:
+                    return explain_draft(subject.rule, found)
                 return explain(subject.generator_rule(), contract, found.instance, found.sequence)
         except (CannotEnumerate, OutOfTime, TooManyPaths) as error:
             raise SimverifyError(f"{spec} is not the code of the audit any more: {error}") from None
@@ -146,7 +149,7 @@ def supervised_trial(load: Callable[[], Subject], run: results.AuditRun) -> str:
     def work(_: Callable[[str], None]) -> str:
         subject = load()
         settings = AuditSettings(scheme=run.scheme, tree=run.tree)
-        if run.contract == "tree":
+        if run.contract in ("tree", "draft"):
             settings = replace(settings, gamma=run.gamma)
         calling = calling_of(subject, subject, run.contract, settings)
         with contained():

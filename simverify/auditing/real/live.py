@@ -100,10 +100,9 @@ def audit_live(
         prompt is missing or too long, or the code looks beyond the models' context.
     """
     contract = contract_iv(subject, live.contract, settings.batch)
-    if contract == "tree":
-        raise UsageError(
-            f"{subject.name} judges draft trees: audit it on small instances, without --target"
-        )
+    if contract in ("tree", "draft"):
+        what = "judges draft trees" if contract == "tree" else "is a drafter"
+        raise UsageError(f"{subject.name} {what}: audit it on small instances, without --target")
     if settings.batch or subject.batch:
         raise UsageError(f"{subject.name} takes whole batches: blocks come one by one here")
     say = progress or (lambda _: None)

@@ -11,6 +11,7 @@ from simverify.auditing.exact.generations.generation import decode
 from simverify.auditing.exact.generations.trees import arguments_of
 from simverify.auditing.probes.calls import Outcome, Rule, attempt, built, caller, read
 from simverify.auditing.probes.cases import Case
+from simverify.auditing.replay.drafts import broken_draft
 from simverify.auditing.replay.instance_rows import InstanceRows, drafting_of
 from simverify.auditing.replay.text import branch_line
 from simverify.auditing.subject import Contract
@@ -48,11 +49,14 @@ def _lengths(contract: Contract, found: Breach) -> list[int]:
 
 
 def _broken(rule: Rule, contract: Contract, found: Breach, length: int) -> list[Leaf]:
-    enumeration = Enumeration(rule, seed_once=contract == "step")
-    source = Recorder(enumeration.source.prune, seed_once=contract == "step")
+    seed_once = contract in ("step", "draft")
+    enumeration = Enumeration(rule, seed_once=seed_once)
+    source = Recorder(enumeration.source.prune, seed_once=seed_once)
     enumeration.source = source
     if contract == "step":
         one = _generation(rule, found, length)
+    elif contract == "draft":
+        one = broken_draft(rule, found)
     else:
         one = _block(rule, found) if contract == "verify" else _tree(rule, found)
 

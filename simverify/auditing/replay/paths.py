@@ -65,7 +65,10 @@ class Position:
 
 @dataclass(frozen=True)
 class Explanation:
-    """All paths to ``sequence``, heaviest first; their contributions sum to ``emitted``."""
+    """All paths to ``sequence``, heaviest first; their contributions sum to ``emitted``.
+
+    ``head``: of a drafter's call, what it was asked and reports, a line each.
+    """
 
     instance: str
     sequence: Tokens
@@ -73,6 +76,7 @@ class Explanation:
     due: float
     positions: tuple[Position, ...]
     trails: tuple[Trail, ...]
+    head: tuple[str, ...] = ()
 
 
 def explain(

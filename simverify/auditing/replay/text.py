@@ -12,8 +12,10 @@ def render(explanation: Explanation, *, most: int = 10, only: int | None = None)
     ``only``: the number of the one path to show, from 0 in the order of weight.
     """
     e = explanation
+    what = "tokens" if e.head else "output"
     lines = [
-        f"{e.instance}: output {_list(e.sequence)}",
+        f"{e.instance}: {what} {_list(e.sequence)}",
+        *e.head,
         f"emitted with probability {e.emitted:.9g}, due {e.due:.9g}, "
         f"difference {e.emitted - e.due:+.3g}",
         "",

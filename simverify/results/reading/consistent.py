@@ -16,6 +16,7 @@ from simverify.results import (
     CompareRun,
     Counterexample,
     Document,
+    DraftCall,
     Instance,
     PlanRun,
 )
@@ -120,9 +121,27 @@ def _audit(run: AuditRun) -> Iterator[str]:
     if not found.sequence:
         yield "counterexample.sequence is empty: expected the tokens of an output"
     yield from _tree(found)
+    if found.call is not None:
+        yield from _call(found.call, found)
     numbers = {"emitted": found.probability_emitted, "expected": found.probability_expected}
     for name, value in numbers.items():
         yield from _within(f"counterexample.probability_{name}", [value], 0.0, 1.0)
+
+
+def _call(call: DraftCall, found: Counterexample) -> Iterator[str]:
+    """A call of a drafter is of its instance, and returns no more tokens than it is asked for."""
+    where = "counterexample.call"
+    if len(call.reported) != found.instance.vocab_size:
+        yield (
+            f"{where}.reported has {len(call.reported)} values: expected "
+            f"{found.instance.vocab_size}, as counterexample.instance.vocab_size"
+        )
+    if call.asked < len(found.sequence):
+        yield f"{where}.asked is {call.asked}: counterexample.sequence has {len(found.sequence)}"
+    if ",".join(map(str, call.prefix)) not in found.instance.draft_probs:
+        yield f"{where}.prefix is {list(call.prefix)}, after which the instance has no draft row"
+    yield from _within(f"{where}.reported", call.reported, 0.0, 1.0)
+    yield from _within(f"{where}.share", [call.share], 0.0, 1.0)
 
 
 def _rows(instance: Instance, where: str) -> Iterator[str]:

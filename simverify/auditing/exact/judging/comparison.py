@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from simverify.arrays import Row
-from simverify.auditing.exact.judging.tree import Tree
+from simverify.auditing.exact.judging.tree import Transcripts, Tree
 from simverify.symbolic import CannotEnumerate, Finding, Lift
 from simverify.symbolic.enumeration.endings import Tokens
 
@@ -46,6 +46,21 @@ class Place:
 
 
 @dataclass(frozen=True)
+class DraftCall:
+    """A call of a drafter whose answers are looked at, as ``worst`` is of a comparison.
+
+    ``asked`` tokens after ``prefix``; with probability ``share`` so many come back, of the law
+    (V,) ``reported``. ``before``: the tokens of the calls before it.
+    """
+
+    prefix: Tokens
+    asked: int
+    reported: tuple[float, ...]
+    share: float
+    before: tuple[Tokens, ...]
+
+
+@dataclass(frozen=True)
 class Comparison:
     """An exact law against its target.
 
@@ -57,7 +72,8 @@ class Comparison:
     the coarsest precision that met a draw. ``broken``: the first drafted block on which the
     code broke its contract, if it did, and ``broken_parents`` its shape where it is a tree.
     ``excess``: by how much the likeliest of what is too likely
-    is so, over sequences of full length.
+    is so, over sequences of full length. ``call``: of a drafter, whose ``worst`` tokens are
+    probable given what it reports and how many they are.
     """
 
     max_abs_deviation: float
@@ -71,11 +87,12 @@ class Comparison:
     lost: float
     complete: bool
     findings: tuple[Finding, ...]
-    emitted: Row | Tree
+    emitted: Row | Tree | Transcripts
     dtype: str
     broken: Tokens | None = None
     broken_parents: Tokens | None = None
     excess: float = 0.0
+    call: DraftCall | None = None
 
 
 RARE = 1e-6
@@ -169,6 +186,28 @@ def hold(compare: Callable[[Lift | None], Comparison], tolerance: float | None) 
     return usual
 
 
+def hold_reported(compare: Callable[[Lift | None], Comparison], tolerance: float | None) -> Held:
+    """As :func:`hold`, of a drafter: 16-bit arithmetic excuses nothing.
+
+    A row that is reported in 16 bits, of tokens that were drawn in 32, is the very fault.
+    """
+    comparison = compare(None)
+    dtype, found = comparison.dtype, deviation(comparison)
+    if tolerance is not None:
+        return Held(comparison, tolerance, dtype)
+    if found <= TOLERANCE["float64"]:
+        return Held(comparison, TOLERANCE["float64"], "float64")
+    if found <= TOLERANCE["float32"] and (dtype != "float64" or _rounds(compare, "single")):
+        return Held(comparison, TOLERANCE["float32"], "float32")
+    return Held(comparison, TOLERANCE["float64"], dtype)
+
+
+def _rounds(compare: Callable[[Lift | None], Comparison], lift: Lift) -> bool:
+    """Whether nothing is left of a deviation in code that is lifted."""
+    lifted = _lifted(compare, lift)
+    return lifted is not None and deviation(lifted) <= TOLERANCE["float64"]
+
+
 def _rounds_to_single(compare: Callable[[Lift | None], Comparison], comparison: Comparison) -> bool:
     """Whether rounding to float32 or float64, seen or hidden, explains the deviation."""
     left = deviation(comparison)
@@ -176,8 +215,7 @@ def _rounds_to_single(compare: Callable[[Lift | None], Comparison], comparison: 
         return True
     if left > TOLERANCE["float32"]:
         return False
-    lifted = _lifted(compare, "single")
-    return lifted is not None and deviation(lifted) <= TOLERANCE["float64"]
+    return _rounds(compare, "single")
 
 
 def _lifted(compare: Callable[[Lift | None], Comparison], lift: Lift) -> Comparison | None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from simverify.auditing.exact.generations.calls import NOWHERE, Beyond
 from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
+from simverify.auditing.exact.instances.drafts import draft_instances
 from simverify.auditing.exact.instances.made import SmallModel, battery
 from simverify.auditing.exact.instances.trees import most_trees, telling_trees, tree_instances
 from simverify.auditing.exact.judging.comparison import Comparison
@@ -66,7 +67,7 @@ def resemble(
     rich = _rich(contract, judged.model)
     comparison = _comparison(Examiner(subject, contract, 0.0), rich)
     # A rule for draft trees may be made for one shape alone.
-    if comparison is not None and not (contract == "tree" and comparison.findings):
+    if comparison is not None and not (contract in ("tree", "draft") and comparison.findings):
         laws.append((rich, comparison))
     laws = [x for x in laws if x[0].drafting is None or most_trees(x[0]) <= _MOST_COMPARED]
     if not laws:
@@ -74,7 +75,7 @@ def resemble(
     # The cheaper instance first: what is far off there need not be run on the other.
     (cheap, its_law), *others = sorted(laws, key=lambda x: _drafts(x[0]))
     bounds = []
-    for fault in _candidates(cheap):
+    for fault in _candidates(contract, cheap):
         if (law := _law(fault, contract, cheap)) is not None:
             bounds.append((_distance(law, its_law), fault.name, law))
     found: list[Diagnosis] = []
@@ -104,7 +105,8 @@ def _drafts(model: SmallModel) -> int:
 
 def _rich(contract: Contract, failing: SmallModel) -> SmallModel:
     if failing.drafting is not None:
-        models = tree_instances(failing.drafting.scheme, max_gamma=2, max_vocab=3, seed=0)
+        made = draft_instances if contract == "draft" else tree_instances
+        models = made(failing.drafting.scheme, max_gamma=2, max_vocab=3, seed=0)
         return next(model for model in models if model.name == "plain, V=3, tree 2,1")
     name = "plain, V=3, gamma=2" if contract == "verify" else "plain, V=2, gamma=2"
     return next(model for model in battery(3, 3) if model.name == name)
@@ -119,7 +121,7 @@ def refuted(
     calls: tuple[Beyond | None, ...] = (NOWHERE, None) if contract == "step" else (None,)
     return tuple(
         fault.name
-        for fault in (_candidates(telling[0]) if telling else ())
+        for fault in (_candidates(contract, telling[0]) if telling else ())
         if any(
             _deviates(fault, contract, model, tolerance, beyond)
             for beyond in calls
@@ -128,18 +130,19 @@ def refuted(
     )
 
 
-def _candidates(model: SmallModel) -> list[Fault]:
-    """Return the faults of blocks and steps, or those of trees drafted as on ``model``.
+def _candidates(contract: Contract, model: SmallModel) -> list[Fault]:
+    """Return the faults of blocks and steps, or those of trees or drafters as on ``model``.
 
     On another scheme the rule that a fault is a slip of is lossy too, and tells nothing.
     """
     scheme = model.drafting.scheme.name if model.drafting else None
-    return [fault for fault in FAULTS.values() if fault.scheme == scheme]
+    drafts = contract == "draft"
+    return [f for f in FAULTS.values() if (f.scheme, f.contract == "draft") == (scheme, drafts)]
 
 
 def _telling(contract: Contract, models: list[SmallModel]) -> list[SmallModel]:
     """Return the few of ``models`` that are cheap and show most."""
-    if contract == "tree":
+    if contract in ("tree", "draft"):
         return telling_trees(models)
     # Most faults show on a plain one of two drafts, whose paths are few; some on rich ones alone.
     rich = sorted(models, key=lambda m: (m.vocab_size != 3, -m.gamma, m.family != "plain"))

@@ -16,7 +16,14 @@ from simverify.auditing.exact.generations.generation import ending
 from simverify.auditing.exact.generations.laws import law_of_generation
 from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.instances.rows import EVERY_WAY
-from simverify.auditing.exact.judging.comparison import Comparison, Held, deviation, hold
+from simverify.auditing.exact.judging.comparison import (
+    Comparison,
+    Held,
+    deviation,
+    hold,
+    hold_reported,
+)
+from simverify.auditing.exact.judging.drafts import compare_drafts
 from simverify.auditing.exact.judging.law import compare_blocks, compare_tokens
 from simverify.auditing.exact.judging.trees import compare_trees
 from simverify.auditing.subject import Contract, Subject
@@ -76,7 +83,8 @@ class Examiner:
 
     def judge(self, model: SmallModel, seconds: float | None = SECONDS) -> Judged:
         """Exact law on one instance. Raises as :mod:`~.exact.generations.enumerate` does."""
-        held = hold(lambda lift: self.compare(model, seconds, lift), self.tolerance)
+        holding = hold_reported if self.contract == "draft" else hold
+        held = holding(lambda lift: self.compare(model, seconds, lift), self.tolerance)
         comparison = held.comparison
         violated = any(finding.severity == "violation" for finding in comparison.findings)
         # What was not run may lie anywhere: it fails nobody, and it passes nobody.
@@ -118,7 +126,8 @@ class Examiner:
             if isinstance(enumeration, StepEnumeration):
                 return self._compare_tokens(enumeration, model, seconds)
             if model.drafting is not None:
-                return compare_trees(
+                compare = compare_drafts if self.contract == "draft" else compare_trees
+                return compare(
                     enumeration, rule, model, tolerance=self.tolerance,
                     max_paths=self.max_paths, seconds=seconds, enough=self.enough,
                 )  # fmt: skip
@@ -172,7 +181,7 @@ def enumeration_of(
     """Return what follows the subject's rule, for any number of instances."""
     if contract == "step":
         return StepEnumeration(subject.rule, leaves=leaves, lift=lift)
-    return Enumeration(subject.rule, leaves=leaves, lift=lift)
+    return Enumeration(subject.rule, seed_once=contract == "draft", leaves=leaves, lift=lift)
 
 
 def output_length(model: SmallModel, contract: Contract) -> int:

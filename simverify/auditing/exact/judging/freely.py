@@ -11,11 +11,13 @@ import math
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy.stats import chisquare
 
+from simverify.auditing.exact.generations.drafts import Reports, built_drafter, grow
 from simverify.auditing.exact.generations.enumerate import (
     check_ids,
     read_tokens,
@@ -23,6 +25,7 @@ from simverify.auditing.exact.generations.enumerate import (
 )
 from simverify.auditing.exact.generations.generation import decode, ending
 from simverify.auditing.exact.instances.made import SmallModel, battery
+from simverify.auditing.exact.judging.comparison import Comparison
 from simverify.auditing.process.quiet import global_generators, quiet
 from simverify.auditing.sampled.emissions import KeptDraw, Misuse, TimeUp
 from simverify.auditing.sampled.run import Runner
@@ -72,6 +75,37 @@ class Free:
         with global_generators(0):
             for calls, tokens in enumerate(itertools.islice(outputs, CALLS), 1):
                 ratio += evidence[tokens]
+                if abs(ratio) >= bound:
+                    return calls if ratio < 0 else 0
+        return 0
+
+    def contradict_draft(self, model: SmallModel, found: Comparison) -> int:
+        """Return after how many trees of a drafter its calls follow what they report after all.
+
+        Of those calls that are like the one which deviates most; 0 as :meth:`contradict`.
+        """
+        call, tokens = found.call, found.worst.tokens
+        assert call is not None, "a drafter's law has a call that deviates most"
+        assert model.drafting is not None, "and is of trees"
+        shape, rng = model.drafting.shape, np.random.default_rng(0)
+        bound, ratio = -math.log(ERROR), 0.0
+        with global_generators(0), suppress(Expired, Exception, SystemExit):
+            for calls in range(1, CALLS + 1):
+                with deadline(_SECONDS), quiet():
+                    drafter = built_drafter(self.subject.rule)
+                    made = grow(drafter, shape, model.draft, rng, model.prompt).calls
+                place = len(call.before)
+                if place >= len(made) or tuple(x.tokens for x in made[:place]) != call.before:
+                    continue
+                like = len(made[place].tokens) == len(tokens)
+                if not like or np.abs(made[place].reported - call.reported).max() > Reports.SAME:
+                    continue
+                emitted, due = found.worst.emitted, found.worst.due
+                if made[place].tokens != tokens:
+                    emitted, due = 1 - emitted, 1 - due
+                # The smallest is far below what any count of calls could show.
+                evidence = math.log(max(emitted, 1e-12)) - math.log(max(due, 1e-12))
+                ratio += min(max(evidence, -_MOST), _MOST)
                 if abs(ratio) >= bound:
                     return calls if ratio < 0 else 0
         return 0
@@ -143,8 +177,8 @@ class Free:
     def _runner(self, model: SmallModel) -> Runner:
         subject = self.subject
         if model.drafting is not None:
-            subject = subject.drafting_itself(model.drafting)
-        contract = "step" if self.contract == "tree" else self.contract
+            subject = subject.drafting_itself(model.drafting, self.contract)
+        contract: Literal["verify", "step"] = "verify" if self.contract == "verify" else "step"
         return Runner(
             subject.generator_rule(), contract, SampledInstance(model, model.gamma),
             seed=0, number=0, pilot=False, rows=None, ends=math.inf, seconds=_SECONDS,

@@ -18,7 +18,7 @@ from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.judging.comparison import deviation
 from simverify.auditing.exact.judging.examiner import SECONDS, Examiner, Judged, enumeration_of
 from simverify.auditing.exact.judging.freely import Free
-from simverify.auditing.exact.judging.tree import Tree
+from simverify.auditing.exact.judging.tree import Transcripts, Tree
 from simverify.symbolic import CannotEnumerate, Finding
 from simverify.symbolic.enumeration.engine import RARE
 from simverify.symbolic.enumeration.trails import Repeats, Trail, repeat_trails
@@ -53,9 +53,7 @@ def confirm(examiner: Examiner, judged: Judged) -> Confirmed:
     findings = _repeated(comparison.findings, repeats)
     violated = any(finding.severity == "violation" for finding in findings)
     deviates = judged.deviates and deviation(comparison) - repeats.missing > held.tolerance
-    if deviates and (
-        calls := free.contradict(judged.model, _array_of(comparison.emitted, judged.model))
-    ):
+    if deviates and (calls := _contradicted(free, judged)):
         deviates = False
         repeats.otherwise = (
             f"{calls} calls on random numbers follow the target instead of the law that they add "
@@ -67,6 +65,13 @@ def confirm(examiner: Examiner, judged: Judged) -> Confirmed:
     held = replace(held, comparison=comparison)
     kept = replace(judged, comparison=comparison, violated=violated, deviates=deviates, held=held)
     return Confirmed(kept, note=_words(judged.model, repeats) if repeats.otherwise else "")
+
+
+def _contradicted(free: Free, judged: Judged) -> int:
+    """Return after how many calls that nothing steers a law is doubted; 0 where it is not."""
+    if isinstance(judged.comparison.emitted, Transcripts):
+        return free.contradict_draft(judged.model, judged.comparison)
+    return free.contradict(judged.model, _array_of(judged.comparison.emitted, judged.model))
 
 
 def _array_of(law: Row | Tree, model: SmallModel) -> Row:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -60,6 +61,13 @@ class Tree:
             out = inflow + self.ends.get(before, 0.0)
             inflow = out * float(self.row(before)[token]) if out else 0.0
         return inflow + self.through.get(tokens, 0.0)
+
+
+@dataclass(frozen=True)
+class Transcripts:
+    """A law of what a drafter returned, call after call: the reported row and the tokens."""
+
+    ends: Mapping[tuple[Any, ...], float]
 
 
 @dataclass(frozen=True)
@@ -133,13 +141,17 @@ def excess(one: Tree, other: Tree) -> float:
     return max(0.0, max(cell.one - cell.other for cell, last in cells(one, other) if last))
 
 
-def probability(law: Row | Tree, tokens: Tokens) -> float:
+def probability(law: Row | Tree | Transcripts, tokens: Tokens) -> float:
     """Probability that a sequence begins with ``tokens``; ``law`` may be an array (V,) * length."""
+    assert not isinstance(law, Transcripts), "what a drafter returned is no output"
     return law.mass(tokens) if isinstance(law, Tree) else float(law[tokens].sum())
 
 
-def distance(one: Row | Tree, other: Row | Tree) -> float:
+def distance(one: Row | Tree | Transcripts, other: Row | Tree | Transcripts) -> float:
     """Total variation distance of two laws of one form, as far as both are known."""
+    if isinstance(one, Transcripts) and isinstance(other, Transcripts):
+        met = {*one.ends, *other.ends}
+        return sum(abs(one.ends.get(x, 0.0) - other.ends.get(x, 0.0)) for x in met) / 2
     if not isinstance(one, Tree) or not isinstance(other, Tree):
         return float(np.abs(one - other).sum() / 2)  # type: ignore[operator]
     return sum(cell.gap for cell, last in cells(one, other) if last) / 2
