@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from simverify.api.options import NO_GAMMA, CompareOptions
 from simverify.api.real import BUNDLED, RealModels
@@ -13,7 +13,13 @@ from simverify.errors import OptionError
 from simverify.models import DEFAULT_DISTANCE, REAL, Model
 from simverify.results import CompareRun
 
+if TYPE_CHECKING:
+    from simverify.simulators.latency import Load
+
 DEFAULT_MODELS = ("toy", "compact", "markov-64", "ngram")
+TREE_MODELS = ("toy", "compact", "markov-64")
+"""By default on draft trees, which need rows that follow from the last token."""
+
 DEFAULT_VERIFIERS = ("token", "block", "greedy", "match")
 REAL_VERIFIERS = ("token", "block", "greedy")
 DETECT = 0.01
@@ -29,7 +35,12 @@ def compare(
     blocks: int | None = None,
     calls: int = 0,
     eos: int | None = None,
+    drafts: int | None = None,
+    tree: str | None = None,
+    scheme: str | None = None,
     cost_ratio: float = 0.1,
+    batch_size: int | None = None,
+    free_rows: float | None = None,
     draft_distance: float | None = None,
     temperature: float | None = None,
     target: str | None = None,
@@ -57,15 +68,21 @@ def compare(
         one real pair: tiny-llama, or tiny-llama-deep.
     verifiers
         Names of built-in verifiers; by default token, block, greedy and match, of real models
-        the first three, on a trace those of them without state.
+        the first three, on a trace those of them without state, and on draft trees every rule
+        that is lossless there.
     gamma
-        Draft length, 1 to 64; a trace has its own.
+        Draft length, 1 to 64; a trace has its own, and a tree its depth.
     blocks
         Simulated blocks per verifier; by default as many as the promised power needs.
     calls, eos
         If positive, add the tokens out after 1..``calls`` calls; ``eos`` ends a generation there.
-    cost_ratio
-        Time of a draft token over time of a target call, for the latency model.
+    drafts, tree, scheme
+        Several drafts: so many of ``gamma`` tokens, or a tree, as children per level ("3,2,1") or
+        a JSON file ``{"parents": [-1, 0, ...]}``; and how siblings are drafted ("iid",
+        "without-replacement", "top-k", "argmax-first", "last-sampled").
+    cost_ratio, batch_size, free_rows
+        The latency model: time of a draft token over time of a target call, sequences at a
+        time, and rows that a call has for free; all of them by default.
     draft_distance, temperature
         Knobs of markov-V; ``temperature`` of real models too.
     target, draft, prompts, tokens, lanes, top_k, top_p, device, dtype
@@ -94,7 +111,8 @@ def compare(
         for these models.
     """
     options = CompareOptions(
-        gamma=gamma, blocks=blocks, calls=calls, eos=eos, cost_ratio=cost_ratio,
+        gamma=gamma, blocks=blocks, calls=calls, eos=eos, drafts=drafts, tree=tree, scheme=scheme,
+        cost_ratio=cost_ratio, batch_size=batch_size, free_rows=free_rows,
         draft_distance=draft_distance, temperature=temperature, target=target, draft=draft,
         prompts=None if prompts is None else Path(prompts), tokens=tokens, lanes=lanes, top_k=top_k,
         top_p=top_p, device=device, dtype=dtype, trace=None if trace is None else Path(trace),
@@ -117,6 +135,11 @@ def run_comparison(
         "calls": options.calls or None,
         "eos": options.eos,
         "draft_distance": options.draft_distance,
+        "drafts": options.drafts,
+        "tree": options.tree,
+        "scheme": options.scheme,
+        "batch_size": options.batch_size,
+        "free_rows": options.free_rows,
     }
     real = options.real()
     of_pairs = {
@@ -134,7 +157,7 @@ def run_comparison(
         own = of_pairs | simulated | {"temperature": real.temperature}
         refuse(own, "{option} is not for a trace, which has its own")
         return _of_trace(options.trace, verifiers, options, shared)
-    if options.gamma is None:
+    if options.gamma is None and options.tree is None:
         raise OptionError(NO_GAMMA)
     shared |= {"gamma": options.gamma, "seed": options.seed or 0}
     named = len(models) == 1 and isinstance(models[0], str) and models[0] in REAL
@@ -145,6 +168,8 @@ def run_comparison(
         )
         return _simulated(models, verifiers, options, shared)
     refuse(simulated, "{option} is not for real models")
+    if options.gamma is None:
+        raise OptionError(NO_GAMMA)
     if real.target is None and real.draft is None:
         real = replace(real, target=BUNDLED, draft=str(models[0]))
     return _of_pair(real, verifiers or REAL_VERIFIERS, options, shared)
@@ -159,9 +184,25 @@ def _simulated(
     from simverify.comparing.comparison import compare as compare_models
 
     distance, temperature = options.draft_distance, options.temperature
+    drafting = None
+    if options.drafts is not None or options.tree is not None:
+        from simverify.comparing.trees.asked import drafting_asked
+
+        refuse(
+            {"calls": options.calls or None, "eos": options.eos},
+            "{option} is for a single draft: leave {drafts} and {tree} out",
+        )
+        drafting = drafting_asked(options.drafts, options.tree, options.scheme, options.gamma)
+        shared["gamma"] = drafting.shape.depth
+        models = TREE_MODELS if models == DEFAULT_MODELS else models
+    else:
+        refuse({"scheme": options.scheme}, "{option} is for draft trees: name {drafts} or {tree}")
+        verifiers = DEFAULT_VERIFIERS if verifiers is None else verifiers
     return compare_models(
         models,
-        DEFAULT_VERIFIERS if verifiers is None else verifiers,
+        verifiers,
+        drafting=drafting,
+        load=_load(options),
         blocks=options.blocks,
         calls=options.calls,
         eos=options.eos,
@@ -171,6 +212,17 @@ def _simulated(
         distance=DEFAULT_DISTANCE if distance is None else distance,
         **shared,
     )
+
+
+def _load(options: CompareOptions) -> "Load":
+    from simverify.simulators.latency import Load
+
+    if options.free_rows is None and options.batch_size is not None and options.batch_size != 1:
+        raise OptionError(
+            "{batch_size} alone changes nothing, as all rows of a call are free: name {free_rows} "
+            "too, such as {free_rows} 128"
+        )
+    return Load(1 if options.batch_size is None else options.batch_size, options.free_rows)
 
 
 def _of_pair(

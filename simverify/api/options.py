@@ -168,8 +168,21 @@ class CompareOptions(_OfRealModels):
         Also give the tokens out after 1 to this many calls.
     eos
         Token that ends a generation; matters to --calls.
+    drafts
+        So many independent drafts of gamma tokens instead of one, for rules that judge several.
+    tree
+        Or the draft tree: children per level, such as 3,2,1, or a JSON file
+        {"parents": [-1, 0, ...]}.
+    scheme
+        How its siblings are drafted: iid (the default), without-replacement, top-k,
+        argmax-first or last-sampled.
     cost_ratio
         Time of one draft token over time of one target call.
+    batch_size
+        Sequences that are decoded at a time, for the predicted speed-up; 1 by default.
+    free_rows
+        Rows that a call computes while it reads its weights; time grows with what is above. All
+        by default: some 150 on an A100, fewer where texts are long.
     draft_distance
         markov-V: share of noise in the draft's rows, 0 to 1; .4 by default.
     temperature
@@ -203,7 +216,12 @@ class CompareOptions(_OfRealModels):
     blocks: int | None = None
     calls: int = 0
     eos: int | None = None
+    drafts: int | None = None
+    tree: str | None = None
+    scheme: str | None = None
     cost_ratio: float = 0.1
+    batch_size: int | None = None
+    free_rows: float | None = None
     draft_distance: float | None = None
     temperature: float | None = None
     target: str | None = None

@@ -1,7 +1,8 @@
 """Comparing verifiers: losslessness, exact and measured acceptance, optimality, speed."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -12,23 +13,33 @@ from simverify.comparing.model import ModelComparison, Settings
 from simverify.errors import UsageError
 from simverify.models import DEFAULT_DISTANCE, Model, get_model
 from simverify.simulators.kernels import compiled_before
+from simverify.simulators.latency import ALONE, Load
 from simverify.simulators.run import default_threads
 from simverify.verifiers import get_verifier
+
+if TYPE_CHECKING:
+    from simverify.comparing.trees.model import TreeComparison
+    from simverify.trees import Drafting
+    from simverify.verifiers import Verifier
+    from simverify.verifiers.trees import TreeVerifier
 
 POWER = 0.9
 MAX_CALLS = 1000
 MIN_BLOCKS, MAX_BLOCKS = 2, 10**10
+MAX_BATCH = 10**6
 
 
 def compare(
     models: Sequence[str | Model],
-    verifiers: Sequence[str],
+    verifiers: Sequence[str] | None,
     *,
     gamma: int,
+    drafting: "Drafting | None" = None,
     blocks: int | None = None,
     calls: int = 0,
     eos: int | None = None,
     cost_ratio: float = 0.1,
+    load: Load = ALONE,
     alpha: float = 1e-6,
     detect: float = 0.01,
     seed: int = 0,
@@ -42,9 +53,12 @@ def compare(
     Parameters
     ----------
     models, verifiers
-        Names of models (or models themselves, or files) and of built-in verifiers.
+        Names of models (or models themselves, or files) and of built-in verifiers; None: all
+        that are lossless on the trees of ``drafting``.
     gamma
-        Draft length, 1 to 64.
+        Draft length, 1 to 64; the depth of the trees.
+    drafting
+        The trees that are drafted, for rules that judge such; None: a single draft.
     blocks
         Simulated blocks per verifier; by default as many as the promised power needs.
     calls
@@ -53,6 +67,8 @@ def compare(
         Token that ends a generation in the tokens after calls; needs ``calls``.
     cost_ratio
         Time of a draft token over time of a target call, for the latency model.
+    load
+        Sequences at a time, and rows that a call has for free, for that model.
     alpha
         False-alarm rate of the whole run.
     detect
@@ -69,9 +85,9 @@ def compare(
     UsageError
         Unknown names, names given twice, bad files, values out of range.
     """
-    _lists_iv(models, verifiers)
+    _lists_iv(models, ("block",) if verifiers is None else verifiers)
     comparison_iv(
-        verifiers, gamma=gamma, cost_ratio=cost_ratio, alpha=alpha, detect=detect, seed=seed
+        verifiers or (), gamma=gamma, cost_ratio=cost_ratio, alpha=alpha, detect=detect, seed=seed
     )
     _knobs_iv(distance, temperature)
     settings = _settings_iv(
@@ -85,10 +101,11 @@ def compare(
             detect,
             seed,
             default_threads() if threads is None else threads,
+            load,
         )
     )
     say = progress or (lambda _line: None)
-    rules = {name: get_verifier(name) for name in verifiers}
+    rules = _rules(verifiers, drafting)
     loaded = [
         get_model(model, distance=distance, temperature=temperature, announce=say)
         if isinstance(model, str)
@@ -100,9 +117,10 @@ def compare(
         say("compiling kernels (only once, some 15 seconds)")
     stamp = stamped()
     share = alpha / (len(rules) * len(loaded))
+    of_model = _comparing(drafting, rules, settings, share, say)
     rows, infos, timings = [], [], []
     for asked, model in zip(models, loaded, strict=True):
-        comparison = ModelComparison(model, rules, settings, share, say)
+        comparison = of_model(model)
         infos.append(comparison.info(asked if isinstance(asked, str) else None))
         for verifier in rules.values():
             row, speed = comparison.row(verifier)
@@ -123,15 +141,51 @@ def compare(
         results=tuple(rows),
         models=tuple(infos),
         meta=replace(stamp(), threads=settings.threads, timings=tuple(timings)),
+        drafting=None
+        if drafting is None
+        else doc.DraftTrees(parents=drafting.shape.parents, scheme=drafting.scheme.name),
     )
+
+
+def _rules(
+    names: Sequence[str] | None, drafting: "Drafting | None"
+) -> "Mapping[str, Verifier | TreeVerifier]":
+    if drafting is None:
+        return {name: get_verifier(name) for name in names or ()}
+    from simverify.comparing.trees.rules import tree_rules
+
+    return tree_rules(names, drafting)
+
+
+def _comparing(
+    drafting: "Drafting | None",
+    rules: "Mapping[str, Any]",
+    settings: Settings,
+    share: float,
+    say: Callable[[str], None],
+) -> "Callable[[Model], ModelComparison | TreeComparison]":
+    """Return what compares the rules on a model, for a single draft or for trees."""
+    if drafting is None:
+        return lambda model: ModelComparison(model, rules, settings, share, say)
+    from simverify.comparing.trees.model import TreeComparison
+
+    return lambda model: TreeComparison(model, drafting, rules, settings, share, say)
 
 
 def _settings_iv(settings: Settings) -> Settings:
     blocks = MIN_BLOCKS if settings.blocks is None else settings.blocks
+    load = settings.load
     rules: list[tuple[str, float, bool, str]] = [
         ("blocks", blocks, MIN_BLOCKS <= blocks <= MAX_BLOCKS, f"{MIN_BLOCKS} to {MAX_BLOCKS}"),
         ("calls", settings.calls, 0 <= settings.calls <= MAX_CALLS, f"0 to {MAX_CALLS}"),
         ("threads", settings.threads, 1 <= settings.threads <= 1024, "1 to 1024"),
+        ("batch size", load.batch_size, 1 <= load.batch_size <= MAX_BATCH, f"1 to {MAX_BATCH}"),
+        (
+            "free rows",
+            load.free_rows,
+            load.free_rows is None or 1 <= load.free_rows < math.inf,
+            "1 or more",
+        ),
     ]
     ranges_iv(rules)
     if settings.eos is not None and not settings.calls:

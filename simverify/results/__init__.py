@@ -4,6 +4,15 @@ Frozen msgspec structs; ``reading/schema.json`` is generated from them. Same see
 give the same bytes but for ``meta``. A number that does not exist is null, never NaN.
 """
 
+from simverify.results.accepted import (
+    AfterCalls,
+    Curve,
+    Expected,
+    Measured,
+    Optimum,
+    Paired,
+    Speedup,
+)
 from simverify.results.audit import (
     AuditRun,
     ClockStop,
@@ -33,22 +42,16 @@ from simverify.results.common import (
 from simverify.results.comparison import (
     ANY_DEVIATION,
     Acceptance,
-    AfterCalls,
     Bounds,
     CompareResult,
     CompareRun,
-    Curve,
     Decoding,
+    DraftTrees,
     ExactCheck,
-    Expected,
     Lossless,
-    Measured,
     ModelInfo,
-    Optimum,
-    Paired,
     PitCurve,
     Power,
-    Speedup,
 )
 from simverify.results.counterexample import (
     Branch,
@@ -86,6 +89,7 @@ __all__ = [
     "Diagnosis",
     "Document",
     "DraftCall",
+    "DraftTrees",
     "ExactCheck",
     "ExactInstance",
     "Expected",

@@ -2,6 +2,15 @@
 
 from typing import Literal
 
+from simverify.results.accepted import (
+    AfterCalls,
+    Curve,
+    Expected,
+    Measured,
+    Optimum,
+    Paired,
+    Speedup,
+)
 from simverify.results.common import (
     Certificate,
     Meta,
@@ -14,47 +23,13 @@ from simverify.results.common import (
 from simverify.results.run import Judged
 
 
-class Expected(Struct, frozen=True):
-    """Exact E[tau] of one call.
-
-    ``exact``: null for a statistical interval; with ``dp`` the middle of the certain bounds.
-    ``fraction``: the same number as "a/b" where it is rational. ``lower``, ``upper``:
-    enclosing bounds; certain, unless ``confidence`` says with what probability they hold.
-    """
-
-    exact: float | None
-    fraction: str | None
-    lower: float
-    upper: float
-    method: Literal["enumeration", "closed-form", "dp", "rao-blackwell"]
-    confidence: float | None = None
-
-
-class Measured(Struct, frozen=True):
-    """A mean over blocks with a two-sided confidence interval.
-
-    Of simulated blocks it is valid at any n; of real models' by Student's t over lanes,
-    approximate.
-    """
-
-    mean: float
-    ci_low: float
-    ci_high: float
-    confidence: float
-    blocks: int
-
-
-class Optimum(Struct, frozen=True):
-    """What the rule is measured against: ``block`` without state, ``coupling`` with it."""
-
-    name: Literal["block", "coupling"]
-    expected_accepted: float
-
-
 class ExactCheck(Struct, frozen=True):
-    """The rule's own law against the target's. ``arithmetic``: rational or float64."""
+    """The rule's own law against the target's. ``arithmetic``: rational or float64.
 
-    method: Literal["paths", "tree law"]
+    ``method`` steps: of a rule that walks down draft trees, each step's law.
+    """
+
+    method: Literal["paths", "tree law", "steps"]
     arithmetic: Literal["rational", "float64"]
     scope: str
     max_abs_deviation: float
@@ -121,8 +96,9 @@ class Acceptance(Struct, frozen=True):
     On real models no kernel runs, but the verifier itself.
 
     ``tests``: tau of the first call against the rule's own law, and the tokens after calls
-    where they are known exactly. ``detectable``, ``deviation``, ``findings`` as in
-    :class:`Lossless`. ``words``: the verdict as a sentence.
+    where they are known exactly; none where the law is not known, and then nothing is said.
+    ``detectable``, ``deviation``, ``findings`` as in :class:`Lossless`. ``words``: the verdict as
+    a sentence.
     """
 
     verdict: Verdict
@@ -133,51 +109,13 @@ class Acceptance(Struct, frozen=True):
     findings: tuple[str, ...]
 
 
-class Curve(Struct, frozen=True):
-    """Pr(tau >= l) for l = 1..gamma: bounds (equal where exact) and measured frequencies."""
-
-    exact: tuple[float, ...] | None
-    lower: tuple[float, ...]
-    upper: tuple[float, ...]
-    measured: tuple[float, ...]
-
-
-class Speedup(Struct, frozen=True):
-    """Latency model: (E[tau] + 1) / (gamma cost_ratio + 1), target calls costing 1.
-
-    ``cost_ratio``: as given. What was measured on real models is :class:`Latency`.
-    """
-
-    cost_ratio: float
-    predicted: float
-
-
-class AfterCalls(Struct, frozen=True):
-    """Tokens out after ``calls`` calls, judged under ``acceptance`` where ``exact`` is known."""
-
-    calls: int
-    exact: float | None
-    fraction: str | None
-    measured: Measured
-
-
-class Paired(Struct, frozen=True):
-    """E[tau] on the drafted blocks of another rule's run, less that rule's, block by block.
-
-    Both are what the rows let expect, so the coins drop out of the difference; the interval is
-    by Student's t over lanes, approximate.
-    """
-
-    baseline: str
-    difference: float
-    ci_low: float
-    ci_high: float
-    confidence: float
-    blocks: int
-
-
 class CompareResult(Struct, frozen=True):
-    """One verifier on one model; ``verdict`` is the worse of its two."""
+    """One verifier on one model; ``verdict`` is the worse of its two.
+
+    ``nodes``: Pr(the way kept goes through it) for each node of the run's draft tree, exact;
+    null where that is not known. ``one_draft``: judged on a single draft of gamma tokens beside
+    the rules for the run's draft tree.
+    """
 
     model: str
     verifier: str
@@ -195,6 +133,8 @@ class CompareResult(Struct, frozen=True):
     speedup: Speedup
     calls: tuple[AfterCalls, ...]
     paired: Paired | None = None
+    nodes: tuple[float, ...] | None = None
+    one_draft: bool = False
 
 
 class Bounds(Struct, frozen=True):
@@ -254,6 +194,16 @@ class Decoding(Struct, frozen=True):
     trace_sha256: str | None = None
 
 
+class DraftTrees(Struct, frozen=True):
+    """The tree that is drafted: the parent of each node, -1 for the root, parents first.
+
+    ``scheme``: how siblings are drafted.
+    """
+
+    parents: tuple[int, ...]
+    scheme: str
+
+
 class CompareRun(Judged, frozen=True, tag_field="command", tag="compare"):
     """A ``simverify compare`` run.
 
@@ -261,7 +211,7 @@ class CompareRun(Judged, frozen=True, tag_field="command", tag="compare"):
     ``detect``, ``power``: a deviation of this size, of the kind named in ``deviation``, is
     found with this probability, or the verdict is INCONCLUSIVE. ``blocks``: simulated blocks
     per verifier that were asked for; null for as many as the promised power needs.
-    ``decoding``: null where models were simulated.
+    ``decoding``: null where models were simulated. ``drafting``: null for a single draft.
     """
 
     schema_version: Literal[1]
@@ -277,3 +227,4 @@ class CompareRun(Judged, frozen=True, tag_field="command", tag="compare"):
     models: tuple[ModelInfo, ...]
     meta: Meta
     decoding: Decoding | None = None
+    drafting: DraftTrees | None = None

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from simverify.checks import pick
@@ -64,6 +65,21 @@ class Scheme:
             law[siblings] = law.get(siblings, 0) + mass
         return law
 
+    def included(self, q: Array, k: int) -> Array:
+        """Return the probability (V,) of each token to be one of ``k`` siblings.
+
+        Of m samples without replacement in some V^(m-1) steps.
+        """
+        fixed = self.fixed(q, k)
+        samples = k - len(fixed)
+        if self.replaced:
+            found: Array = 1 - (1 - q) ** samples
+            return found
+        row = self.next_row(q, fixed)
+        found = 0 * q if row is None else _included(row, samples)
+        found[list(fixed)] = 1
+        return found
+
     def forbids(self, q: Array, siblings: Siblings) -> str | None:
         """Say why these siblings cannot have been drafted from q (V,) by this scheme, or None."""
         fixed = self.fixed(q, len(siblings))
@@ -75,6 +91,21 @@ class Scheme:
         if absent:
             return f"has token {absent[0]}, of which q is 0"
         return None
+
+
+def _included(q: Array, samples: int) -> Array:
+    """Return the probability of each token to be one of some samples of q, each off the others."""
+    if samples == 0:
+        return 0 * q
+    found = q.copy()
+    if samples > 1:
+        for x in map(int, np.flatnonzero(q)):
+            left = q.copy()
+            left[x] = 0
+            total = left.sum()
+            if total > 0:
+                found = found + q[x] * _included(left / total, samples - 1)
+    return found
 
 
 SCHEMES = {

@@ -24,7 +24,7 @@ DEFAULTS = CompareOptions()
 
 def compare(
     *,
-    models: str = "toy,compact,markov-64,ngram",
+    models: str | None = None,
     verifiers: str | None = None,
     options: Annotated[CompareOptions, Parameter(name="*")] = DEFAULTS,
     json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
@@ -38,10 +38,13 @@ def compare(
     ----------
     models
         Comma-separated: toy, compact, markov-V for any V, ngram, or files (.json, .npz).
-        Or one real pair: tiny-llama, or tiny-llama-deep with a draft of eight layers.
+        Or one real pair: tiny-llama, or tiny-llama-deep with a draft of eight layers. By
+        default toy, compact, markov-64 and ngram; on draft trees the first three.
     verifiers
         Comma-separated: token, block, greedy, match, temperature-0; by default the first
-        four, of real models the first three, on a trace those of them without state.
+        four, of real models the first three, on a trace those of them without state. On draft
+        trees token, block, naive, k-seq, recursive and more (simverify verifiers); by default
+        all for trees that are lossless there.
     json
         Write the result document to this file, or to standard output for "-".
     report
@@ -51,17 +54,18 @@ def compare(
     quiet
         No progress on standard error.
     """
-    if options.gamma is None and options.trace is None:
+    if options.gamma is None and options.trace is None and options.tree is None:
         raise OptionError(NO_GAMMA)
     check_output(json, report)
-    if json is not None or report is not None:
+    if models is not None and (json is not None or report is not None):
         json_text_iv(models)  # the document holds the paths
-    from simverify.api.compare import run_comparison
+    from simverify.api.compare import DEFAULT_MODELS, run_comparison
     from simverify.comparing import comparison  # noqa: F401 -- loaded before what is kept
 
+    named = DEFAULT_MODELS if models is None else _names("--models", models)
     chosen = None if verifiers is None else _names("--verifiers", verifiers)
     with progress(quiet) as say, _without_what_was_imported():
-        run = run_comparison(_names("--models", models), chosen, options, progress=say)
+        run = run_comparison(named, chosen, options, progress=say)
     if deliver(run, json, report):
         from simverify.reports.present import print_run
 

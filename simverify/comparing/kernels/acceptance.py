@@ -20,6 +20,8 @@ from simverify.simulators.run import Counts
 
 DEVIATION = "shift of a Pr(tau >= l) out of its bounds"
 
+NOT_JUDGED = "none, as the rule's own law is not known"
+
 
 @dataclass(frozen=True, eq=False)
 class Generations:
@@ -48,11 +50,12 @@ def lossy_test(trial: Trial, counts: Counts, alpha: float) -> stats.TestResult:
 
 def lossy_finding(trial: Trial, test: stats.TestResult) -> str:
     """Return what a rejected :func:`lossy_test` means."""
-    bound = (
-        "block verification's, which no lossless rule without state exceeds"
-        if trial.verifier.contract == "verify"
-        else "the coupling bound, which no lossless rule exceeds"
-    )
+    bounds = {
+        "verify": "block verification's, which no lossless rule without state exceeds",
+        "step": "the coupling bound, which no lossless rule exceeds",
+        "tree": "the bound on such trees, which no lossless rule exceeds",
+    }
+    bound = bounds[trial.verifier.contract]
     return (
         f"lossy: Pr(tau >= {test.level}) is {test.statistic:.4f} above {bound} "
         f"(p = {shown(test.log_pvalue)})"
@@ -62,7 +65,12 @@ def lossy_finding(trial: Trial, test: stats.TestResult) -> str:
 def judge_acceptance(
     trial: Trial, counts: Counts, generations: Generations | None, shares: dict[str, float]
 ) -> Judgement:
-    """Test accepted tokens against the rule's own law, and tokens after calls where known."""
+    """Test accepted tokens against the rule's own law, and tokens after calls where known.
+
+    Where nobody knows the law nothing is tested, nor said.
+    """
+    if trial.curve is None:
+        return Judgement(tests=(), findings=(), detectable=0.0, deviation=NOT_JUDGED)
     lower, upper, alpha = _bounds(trial.curve, trial.gamma, shares["acceptance"])
     law = stats.acceptance_test(counts.tail_counts, counts.trials, lower, upper, alpha=alpha)
     tests, findings = [law], []
@@ -94,6 +102,8 @@ def acceptance_detectable(trial: Trial, blocks: int, alpha: float) -> float:
     A level without room for a shift of ``trial.detect``, in a direction, promises nothing
     there: nothing of that size can happen.
     """
+    if trial.curve is None:
+        return 0.0
     lower, upper, alpha = _bounds(trial.curve, trial.gamma, alpha)
     lower = np.where(lower > trial.detect, lower, 0.0)
     upper = np.where(upper < 1.0 - trial.detect, upper, 1.0)

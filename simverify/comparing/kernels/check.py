@@ -92,7 +92,7 @@ def plan_trials(trial: Trial, *, calls: bool = False) -> int:
     would not keep the promise.
     """
     floor, least = plan_blocks(trial, calls=calls), PILOT_BLOCKS
-    if trial.verifier.contract == "step":
+    if not trial.by_slot:
         # A generation fills all its positions: fewer give as many tokens.
         floor, least = max(floor // trial.gamma, 1), least // trial.gamma
     shares = _shares(trial, calls=calls)

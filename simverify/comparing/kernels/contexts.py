@@ -94,17 +94,16 @@ def judge_contexts(
     of such calls themselves.
     """
     slots = _slots(trial, counts)
-    by_slot = trial.verifier.contract == "verify"
-    called = counts if by_slot else first_calls
+    called = counts if trial.one_draft else first_calls
     faults = _by_slot(trial, called) if called is not None else None
-    tested = faults if by_slot else _by_position(trial, counts)
+    tested = faults if trial.one_draft else _by_position(trial, counts)
     ours = context_shares(shares["output"])
     found = judge_tokens(slots, tested, shares | ours)
     pairs = tuple(order_two_tests(trial, counts.trials, ours["pairs"]))
     tests = (*found.tests, *pairs)
     rejected = rejections(tests)
     failed = bool(rejected or found.violations)
-    named = None if faults is None else name_faults([faults], diagnose=failed and by_slot)
+    named = None if faults is None else name_faults([faults], diagnose=failed and trial.by_slot)
     place = None
     if failed:
         place = locate(
@@ -112,7 +111,7 @@ def judge_contexts(
                 independence=any(test.rejected for test in pairs),
                 tokens=bool(found.violations) or any(test.rejected for test in found.tests),
                 lossy=False, by_slot=found.by_slot,
-                bonus=trial.gamma if by_slot else None, named=named,
+                bonus=trial.gamma if trial.by_slot else None, named=named,
             )
         )  # fmt: skip
     return Judgement(
@@ -188,8 +187,9 @@ def _rows_by_slot(model: MarkovModel) -> tuple[Floats, Floats, Floats]:
 def _by_position(trial: Trial, counts: Counts) -> FaultCounts:
     """Counts of generations, tried against what faults emit in a judged slot.
 
-    Of a rule with state no position is a slot of any call: these are directions in which
-    its tokens may leave the target, not laws that it would follow.
+    Of a rule with state no position is a slot of any call, and on draft trees a slot judges
+    several drafts: these are directions in which the tokens may leave the target, not laws
+    that they would follow.
     """
     faults = known_faults(prefix=False, first_row=False)
     rows = judged_rows(faults, trial.rows, trial.draft_rows)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,10 @@ from simverify.models.base import MarkovModel, Model
 from simverify.simulators.run import Counts, simulate
 from simverify.simulators.streamed import Sample, sample
 from simverify.simulators.tables import MAX_CONTEXT_CELLS, fine_cells, stacked, token_cells
-from simverify.verifiers import Verifier
+
+if TYPE_CHECKING:
+    from simverify.verifiers import Verifier
+    from simverify.verifiers.trees import TreeVerifier
 
 STREAMED = 1 << 15
 """Most tokens that are judged with their whole rows, 2 microseconds each at V = 256; of a rule
@@ -29,20 +32,31 @@ STREAMED_CALLS = 1 << 15
 class Trial:
     """One verifier's kernel on one model: what to run, and with what share of alpha.
 
-    ``curve`` is the rule's own acceptance law; ``optimum`` the one no lossless rule of its
-    kind exceeds: block verification's, or for a rule with state the coupling bound.
+    ``curve`` is the rule's own acceptance law, None where nobody knows it; ``optimum`` the one
+    no lossless rule of its kind exceeds: block verification's, or for a rule with state the
+    coupling bound.
     """
 
-    verifier: Verifier
+    verifier: "Verifier | TreeVerifier"
     model: Model
     tables: Any
     gamma: int
-    curve: AcceptanceCurve
+    curve: AcceptanceCurve | None
     optimum: AcceptanceCurve
     alpha: float
     detect: float
     seed: int
     threads: int
+
+    @property
+    def by_slot(self) -> bool:
+        """Whether a position is a slot of a single call: so of every rule without state."""
+        return self.verifier.contract != "step"
+
+    @property
+    def one_draft(self) -> bool:
+        """Whether slots are those of one drafted block, whose faults have closed laws."""
+        return self.verifier.contract == "verify"
 
     @property
     def markov(self) -> bool:
@@ -57,11 +71,11 @@ class Trial:
     @property
     def positions(self) -> int:
         """How many positions are judged: the slots of a call, or twice gamma tokens."""
-        return self.gamma + 1 if self.verifier.contract == "verify" else 2 * self.gamma
+        return self.gamma + 1 if self.by_slot else 2 * self.gamma
 
     def position(self, index: int) -> str:
         """Name of a position, counted from 1."""
-        kind = "slot" if self.verifier.contract == "verify" else "position"
+        kind = "slot" if self.by_slot else "position"
         return f"{kind} {index + 1}"
 
     @cached_property
@@ -86,7 +100,7 @@ class Trial:
     def run(self, trials: int, first_trial: int = 0) -> Counts:
         """Count the tokens of ``trials`` calls, or generations for a rule with state."""
         # Every call emits a token, so this many calls fill the positions.
-        calls = 1 if self.verifier.contract == "verify" else self.positions
+        calls = 1 if self.by_slot else self.positions
         return self._simulate(trials, first_trial, calls, self.positions)
 
     def first_calls(self, trials: int) -> Counts:
@@ -99,9 +113,8 @@ class Trial:
         At most ``most``, by default ``STREAMED``; twice as many of a rule with state.
         """
         most = STREAMED if most is None else most
-        by_slot = self.verifier.contract == "verify"
         # A call emits a token at least; a generation fills its positions.
-        if by_slot:
+        if self.by_slot:
             return self._sample(min(most, trials), 1, self.positions)
         size = min(2 * most, trials * self.positions)
         return self._sample(size, self.positions, self.positions)

@@ -57,8 +57,7 @@ def judge_pits(
     streamed = first.tests(shares)
     tests = [*by_order[0], *by_order[1], *cells, *streamed]
     findings += rejections(tests)
-    by_slot = trial.verifier.contract == "verify"
-    named = first.named(diagnose=bool(findings) and by_slot)
+    named = first.named(diagnose=bool(findings) and trial.by_slot)
     beside = [*cells, *(test for test in streamed if test.name == DESCENDING)]
     return Judgement(
         tests=tuple(tests),
@@ -85,7 +84,7 @@ def _located(
     return locate(
         Evidence(
             independence=False, tokens=True, lossy=False, by_slot=tuple(by_slot),
-            bonus=trial.gamma if trial.verifier.contract == "verify" else None, named=named,
+            bonus=trial.gamma if trial.by_slot else None, named=named,
         )
     )  # fmt: skip
 

@@ -47,7 +47,7 @@ class Streamed:
         """Run the first of ``trials`` trials again and keep their tokens."""
         rows = Rows.of(trial.model, trial.tables)
         tokens = trial.sample(trials)
-        by_slot = trial.verifier.contract == "verify"
+        by_slot = trial.by_slot
         judged = tokens.positions < (trial.gamma if by_slot else trial.positions)
         found = calls = sample_features(tokens, rows, judged, trial.threads)
         if not by_slot:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from simverify.trees import ROOT, TreeShape
 from simverify.verifiers.base import Array, draw
@@ -26,6 +26,8 @@ class TreeVerifier:
     tree does at a node, and ``hits`` the closed form of that, by scheme, where one is known.
     ``fits(shape)`` says whether it can judge a shape, and ``needs`` the same in words.
     """
+
+    contract: ClassVar[Literal["tree"]] = "tree"
 
     name: str
     rule: Callable[..., list[int]]

@@ -11,6 +11,7 @@ from typing import Any
 from simverify.trees import SCHEMES
 from simverify.verifiers.base import Array, draw
 from simverify.verifiers.trees.base import TreeVerifier, walking
+from simverify.verifiers.trees.match import hits_by
 
 
 def one_step(p: Array, q: Array | None, siblings: list[int], rng: Any) -> int:
@@ -25,20 +26,15 @@ def one_step(p: Array, q: Array | None, siblings: list[int], rng: Any) -> int:
     return draw(rest, p, rng)
 
 
-def hits(p: Array, q: Array, k: int) -> Array:
-    """Return p on the k likeliest of q."""
-    found = 0 * p
-    children = sorted(range(len(q)), key=lambda x: (-q[x], x))[:k]
-    found[children] = p[children]
-    return found
-
+# What is emitted follows p, so the law of a hit is that of a match.
+_SINGLE = {name: scheme for name, scheme in SCHEMES.items() if not scheme.replaced}
 
 FIXED_TREE = TreeVerifier(
     name="fixed-tree",
     rule=walking(one_step),
-    schemes=tuple(name for name, scheme in SCHEMES.items() if not scheme.replaced),
+    schemes=tuple(_SINGLE),
     summary="one coin along the children's p; optimal where drafts are certain",
     citation="Li et al. 2024 (EAGLE-2)",
     one_step=one_step,
-    hits={"top-k": hits},
+    hits={name: hits_by(scheme) for name, scheme in _SINGLE.items()},
 )

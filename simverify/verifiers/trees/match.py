@@ -7,9 +7,9 @@ References
 
 from typing import Any
 
-from simverify.trees import SCHEMES
+from simverify.trees import SCHEMES, Scheme
 from simverify.verifiers.base import Array, draw
-from simverify.verifiers.trees.base import TreeVerifier, walking
+from simverify.verifiers.trees.base import Hits, TreeVerifier, walking
 
 
 def one_step(p: Array, q: Array | None, siblings: list[int], rng: Any) -> int:
@@ -17,10 +17,14 @@ def one_step(p: Array, q: Array | None, siblings: list[int], rng: Any) -> int:
     return draw(p, p, rng)
 
 
-def hits(p: Array, q: Array, k: int) -> Array:
-    """Return p(y) times the probability that y is one of k independent samples."""
-    found: Array = p * (1 - (1 - q) ** k)
-    return found
+def hits_by(scheme: Scheme) -> Hits:
+    """Return the closed form p(y) times the probability that y is one of k siblings."""
+
+    def hits(p: Array, q: Array, k: int) -> Array:
+        found: Array = p * scheme.included(q, k)
+        return found
+
+    return hits
 
 
 MATCH_TREE = TreeVerifier(
@@ -30,5 +34,5 @@ MATCH_TREE = TreeVerifier(
     summary="go on while a child agrees with the target's own sample; needs no q",
     citation="Miao et al. 2023",
     one_step=one_step,
-    hits={"iid": hits},
+    hits={name: hits_by(scheme) for name, scheme in SCHEMES.items()},
 )
