@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from simverify.reports.audit.found import count
 from simverify.reports.compare.decoded import bound_words
+from simverify.reports.compare.trees import best_line, most
 from simverify.reports.compare.words import counted
 from simverify.reports.words import listed
 from simverify.results import ANY_DEVIATION, CompareResult, CompareRun, ModelInfo
@@ -27,11 +28,14 @@ def under(run: CompareRun, model: ModelInfo, rows: Sequence[CompareResult]) -> l
         return [*failed[: MOST_LINES - 1], f"{count(more, 'failure')} more: see --verbose"]
     passed = {row.lossless.tier for row in rows if row.lossless.verdict == "PASS"}
     lines = ["; ".join(words for tier, words in _RESTS_ON.items() if tier in passed)]
-    best = model.bounds.coupling
-    middle = best.exact if best.exact is not None else (best.lower + best.upper) / 2
+    without = [row.verifier for row in rows if not row.lossless.tests]
+    if without and lines[0]:
+        lines[0] += f" (no compiled code: {listed(without, 3, 30)})"
+    if run.drafting is not None:
+        return [line for line in (*lines, best_line(rows)) if line]
     where = bound_words(model.bounds)
-    most = f"{middle:.4g} of {run.gamma} draft tokens in a first call"
-    lines.append(f"no rule can keep more than {most}{where}")
+    kept = f"{most(model.bounds.coupling)} of {run.gamma} draft tokens in a first call"
+    lines.append(f"no rule can keep more than {kept}{where}")
     return [line for line in lines if line]
 
 

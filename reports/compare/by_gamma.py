@@ -9,7 +9,7 @@ E[tau] (of the first call, for a rule with state).
 from dataclasses import dataclass
 
 from simverify.results import CompareResult
-from simverify.simulators.latency import predicted_speedup
+from simverify.simulators.latency import Load, predicted_speedup
 from simverify.verifiers import VERIFIERS
 
 
@@ -38,23 +38,28 @@ def curve(result: CompareResult) -> tuple[float, ...]:
 
 
 def by_gamma(result: CompareResult) -> tuple[Shorter, ...]:
-    """Return the result at every gamma' = 1..gamma; () for a rule that is not built in."""
-    if result.verifier not in VERIFIERS:
+    """Return the result at every gamma' = 1..gamma.
+
+    () for a rule that is not built in, or that judges several drafts.
+    """
+    rows = result.speedup.rows
+    if result.verifier not in VERIFIERS or rows not in (None, result.gamma + 1):
         return ()
     cost = result.speedup.cost_ratio
+    load = Load(result.speedup.batch_size, result.speedup.free_rows)
     law, measured = curve(result), result.acceptance_ccdf.measured
-    rows = []
+    points = []
     for gamma in range(1, result.gamma + 1):
         expected, mean = sum(law[:gamma]), sum(measured[:gamma])
-        rows.append(
+        points.append(
             Shorter(
                 gamma,
                 law[gamma - 1],
                 measured[gamma - 1],
                 expected + 1,
-                predicted_speedup(expected, gamma, cost),
+                predicted_speedup(expected, gamma, cost, load),
                 mean + 1,
-                predicted_speedup(mean, gamma, cost),
+                predicted_speedup(mean, gamma, cost, load),
             )
         )
-    return tuple(rows)
+    return tuple(points)

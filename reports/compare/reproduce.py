@@ -5,7 +5,10 @@ from collections.abc import Iterator
 
 from simverify.reports.view import Block, Command, Prose
 from simverify.reports.words import listed
-from simverify.results import CompareRun, Decoding, ModelInfo
+from simverify.results import CompareRun, Decoding, DraftTrees, ModelInfo
+from simverify.trees import TreeShape
+
+TREE_FILE = "tree.json"
 
 
 def reproduce_blocks(run: CompareRun) -> Iterator[Block]:
@@ -21,6 +24,9 @@ def reproduce_blocks(run: CompareRun) -> Iterator[Block]:
         )
         return
     yield Command(compare_command(run))
+    if run.drafting is not None and _levels(run.drafting) == TREE_FILE:
+        parents = ", ".join(map(str, run.drafting.parents))
+        yield Prose(f'{TREE_FILE} is a file that holds {{"parents": [{parents}]}}.')
     for model in run.models:
         if model.file_sha256 is not None:
             yield Prose(
@@ -90,14 +96,19 @@ def _trace_blocks(run: CompareRun, found: Decoding) -> Iterator[Block]:
 def compare_command(run: CompareRun) -> str:
     """Return the command line of a run all of whose models have names."""
     knobs = [model for model in run.models if model.temperature is not None]
+    load = run.results[0].speedup
     options = {
         "--gamma": str(run.gamma),
+        "--tree": "" if run.drafting is None else _levels(run.drafting),
+        "--scheme": "" if run.drafting is None else run.drafting.scheme,
         "--verifiers": ",".join(dict.fromkeys(row.verifier for row in run.results)),
         "--models": ",".join(model.given or "" for model in run.models),
         "--blocks": "" if run.blocks is None else str(run.blocks),
-        "--calls": str(max(len(row.calls) for row in run.results)),
+        "--calls": str(max(len(row.calls) for row in run.results)) if not run.drafting else "",
         "--eos": "" if run.eos is None else str(run.eos),
-        "--cost-ratio": _number(run.results[0].speedup.cost_ratio),
+        "--cost-ratio": _number(load.cost_ratio),
+        "--batch-size": str(load.batch_size) if load.batch_size > 1 else "",
+        "--free-rows": _number(load.free_rows),
         "--draft-distance": _number(knobs[0].draft_distance) if knobs else "",
         "--temperature": _number(knobs[0].temperature) if knobs else "",
         "--alpha": _number(run.alpha),
@@ -106,6 +117,13 @@ def compare_command(run: CompareRun) -> str:
     }
     words = [word for name, value in options.items() if value for word in _words(name, value)]
     return shlex.join(["simverify", "compare", *words])
+
+
+def _levels(found: DraftTrees) -> str:
+    """Return children per level where that says the tree, or the name of a file to write."""
+    words = TreeShape(found.parents).words()
+    levels = words.removesuffix(" children per level")
+    return levels if levels != words else TREE_FILE
 
 
 def _words(name: str, value: str) -> list[str]:

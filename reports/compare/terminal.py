@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from simverify.checks import clean
 from simverify.models import DEFAULT_DISTANCE
 from simverify.reports.compare.brief import sentence, under
 from simverify.reports.compare.decoded import bound_words, decoded_line, optimum_words
@@ -19,6 +20,7 @@ from simverify.reports.compare.terminal_basis import (
     promise,
     times,
 )
+from simverify.reports.compare.trees import folded, optimum_lines, share_words, tree_words
 from simverify.reports.compare.words import verdict_line
 from simverify.reports.faults import suspicion
 from simverify.reports.terminal import STYLE, line
@@ -67,6 +69,8 @@ def _print_basis(
         console.print(line(decoded_line(run.decoding), "dim"))
         console.print(line(optimum_words(run), "dim"))
     where = bound_words(model.bounds)
+    for words in optimum_lines(rows):
+        console.print(line(words, "dim"))
     bound = _number(model.bounds.coupling)
     console.print(line(f"coupling bound on one iteration{where}: {bound}"))
     failed, more = first([words for row in rows for words in _found(row)], MOST_ITEMS)
@@ -95,6 +99,8 @@ def _found(row: CompareResult) -> Iterator[str]:
 
 def _title(run: CompareRun, model: ModelInfo) -> str:
     title = f"{model.name}: V = {model.vocab_size}, gamma = {run.gamma}"
+    if run.drafting is not None:
+        title += f", {tree_words(run.drafting)}"
     if model.target_perplexity is not None and model.draft_perplexity is not None:
         title += (
             f", perplexity {model.target_perplexity:.2f} target {model.draft_perplexity:.2f} draft"
@@ -130,18 +136,23 @@ def _model_table(
         speed = speeds[row.model, row.verifier].blocks_per_second / per
         tier = "" if verdict == "INCONCLUSIVE" else f" {row.lossless.tier}"
         table.add_row(
-            line(row.verifier),
+            Text(folded(clean(row.verifier))),
             Text(verdict + tier, style=STYLE[verdict]),
             _value(row.expected_accepted),
             *((METHODS[row.expected_accepted.method][0],) if verbose else ()),
             _interval(row.measured),
             _fixed(row.block_efficiency, 3),
-            f"{row.optimality:.1%}",
+            share_words(row),
             _fixed(row.speedup.predicted, 2) + "x",
             # The sums of a trace were made while it was recorded.
-            _fixed(speed, 1) if speed > 0.0 or not _decoded(rows) else "-",
+            _fixed(speed, 1) if _kernel_ran(row, speed) else "-",
         )
     return table
+
+
+def _kernel_ran(row: CompareResult, speed: float) -> bool:
+    # A readable rule that was judged by its law alone has no tests, and no speed to speak of.
+    return bool(row.lossless.tests) and (speed > 0.0 or not _decoded([row]))
 
 
 def _decoded(rows: list[CompareResult]) -> bool:
@@ -163,6 +174,10 @@ def _interval(measured: Measured) -> str:
 
 
 def _value(expected: Expected) -> str:
+    if expected.method == "measured":
+        return "-"  # what is known of it is what was measured, in the next column
+    if expected.method == "counting":
+        return f"at most {_fixed(expected.upper, 7)}"
     if expected.exact is not None:
         return _fixed(expected.exact, 7)
     half = (expected.upper - expected.lower) / 2

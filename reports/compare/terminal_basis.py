@@ -10,9 +10,10 @@ from simverify.reports.terminal import line
 from simverify.results import CompareResult, CompareRun
 
 METHODS = {
-    "enumeration": ("enum", "every drafted block enumerated"),
+    "enumeration": ("enum", "every drafted block, or every step down a tree, enumerated"),
     "closed-form": ("form", "closed form"),
     "dp": ("dp", "certified dynamic programme"),
+    "measured": ("-", "not known: what is measured stands alone"),
     "rao-blackwell": ("r-b", "Rao-Blackwell over drafted blocks"),
 }
 """Ways to an exact E[tau]: the word in the table, and what it stands for."""
@@ -33,7 +34,7 @@ def promise(run: CompareRun) -> str:
         for deviation, names in models.items()
     ]
     # The second verdict of a row, on its acceptance, waits for the same power.
-    found += dict.fromkeys(row.acceptance.deviation for row in run.results)
+    found += dict.fromkeys(row.acceptance.deviation for row in run.results if row.acceptance.tests)
     return (
         f"Seed {run.seed}. If every verifier here is right, a run reports a fault with "
         f"probability {run.alpha:g} at most. Found with probability {run.power:g} from "
@@ -52,7 +53,7 @@ def methods(rows: Sequence[CompareResult]) -> list[str]:
         if method == "dp":
             width = max(expected.upper - expected.lower for expected in used)
             line += f", bounds {width:.0e} apart"
-        elif used[0].confidence is not None:
+        elif used[0].confidence is not None and method != "measured":
             line += f", {used[0].confidence:.1%} interval"
         lines.append(line)
     fractions = [
@@ -114,9 +115,10 @@ def _acceptance(rows: Sequence[CompareResult]) -> list[str]:
         said.setdefault(row.acceptance.words, []).append(row)
     lines = []
     for words, group in said.items():
-        powers = _powers([(row.acceptance.deviation, row.acceptance.detectable) for row in group])
+        judged = [row.acceptance for row in group if row.acceptance.tests]
+        powers = _powers([(part.deviation, part.detectable) for part in judged])
         names = ", ".join(row.verifier for row in group)
-        lines.append(f"{names}: {words}; {'; '.join(powers)}")
+        lines.append(f"{names}: {'; '.join([words, *powers])}")
     return lines
 
 

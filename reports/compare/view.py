@@ -6,6 +6,7 @@ from simverify.reports.audit.found import count
 from simverify.reports.compare.decoded import law_words, optimum_words, rests_on
 from simverify.reports.compare.model_blocks import expected_cell, model_blocks
 from simverify.reports.compare.reproduce import reproduce_blocks
+from simverify.reports.compare.trees import gap_words, load_words, tree_words
 from simverify.reports.compare.words import counted, found_from, model_words, reason, ruling
 from simverify.reports.faults import fault_blocks, suspicion
 from simverify.reports.view import (
@@ -35,15 +36,15 @@ from simverify.results import CompareResult, CompareRun
 
 def compare_facts(run: CompareRun) -> Iterator[Fact]:
     """Yield what was judged, how many passed, and the error rates of the run."""
-    total = count(len(run.results), "result")
     for name, things, verdicts in (
         ("Lossless", counted(run), [row.lossless.verdict for row in run.results]),
         (
             "Accepts as the declared rule",
             "blocks",
-            [row.acceptance.verdict for row in run.results],
+            [row.acceptance.verdict for row in run.results if row.acceptance.tests],
         ),
     ):
+        total = count(len(verdicts), "result")
         told = [f"{verdicts.count('PASS')} of {total} passed"]
         told += [f"{n} failed"] if (n := verdicts.count("FAIL")) else []
         told += [f"{n} with too few {things}"] if (n := verdicts.count("INCONCLUSIVE")) else []
@@ -52,14 +53,15 @@ def compare_facts(run: CompareRun) -> Iterator[Fact]:
     law = ""
     if (real := run.decoding) is not None:
         law = f", at {law_words(real.temperature, real.top_k, real.top_p)}"
-    yield Fact("Judged", f"gamma {run.gamma}, on {models}{law}")
+    drafts = "" if run.drafting is None else f", {tree_words(run.drafting)}"
+    yield Fact("Judged", f"gamma {run.gamma}{drafts}, on {models}{law}")
     yield Fact("Rests on", _rests_on(run))
     yield Fact(
         "False alarms",
         f"with probability {run.alpha:g} at most this run reports a fault where there is none",
     )
     kinds = dict.fromkeys(row.lossless.deviation for row in run.results)
-    kinds |= dict.fromkeys(row.acceptance.deviation for row in run.results)
+    kinds |= dict.fromkeys(row.acceptance.deviation for row in run.results if row.acceptance.tests)
     yield Fact(
         "Power",
         f"{run.power:g} against each of these of {run.detect:g}, or the verdict is INCONCLUSIVE: "
@@ -82,6 +84,8 @@ def _rests_on(run: CompareRun) -> str:
         return rests_on(run.decoding)
     exact = sum(row.lossless.tier == "exact" for row in run.results)
     both = "the rule's exact law and sampled tests of its kernel"
+    if any(not row.lossless.tests for row in run.results):
+        both += ", where it has one"
     if exact == len(run.results):
         return both
     if not exact:
@@ -160,14 +164,17 @@ def _verdicts(run: CompareRun) -> Iterator[Block]:
     )  # fmt: skip
     if words := optimum_words(run):
         yield Prose(words)
+    for words in load_words(run):
+        yield Prose(words)
 
 
 def _row(row: CompareResult) -> tuple[Cell, ...]:
     low, high = row.measured.ci_low, row.measured.ci_high
-    gap = row.optimum.expected_accepted * (1 - row.optimality)
     return (
         Cell(row.lossless.verdict, mark=MARKS[row.lossless.verdict]),
-        Cell(row.acceptance.verdict, mark=MARKS[row.acceptance.verdict]),
+        Cell(row.acceptance.verdict, mark=MARKS[row.acceptance.verdict])
+        if row.acceptance.tests
+        else Cell("not judged"),
         Cell(row.verifier),
         Cell(row.model),
         expected_cell(row.expected_accepted),
@@ -175,9 +182,9 @@ def _row(row: CompareResult) -> tuple[Cell, ...]:
         figure(row.measured.mean, 5),
         Cell(f"{low:.5g} to {high:.5g}", high - low),
         figure(row.block_efficiency, 5),
-        Cell(f"{gap:.3g} ({1 - row.optimality:.1%} of {row.optimum.name})", 1 - row.optimality),
+        Cell(gap_words(row), 1 - row.optimality),
         Cell(f"{row.speedup.predicted:.3g}x", row.speedup.predicted),
-        Cell(_RESTS_ON[row.lossless.tier]),
+        Cell(_RESTS_ON[row.lossless.tier] if row.lossless.tests else "exact law"),
     )
 
 
@@ -192,8 +199,7 @@ def _basis(run: CompareRun) -> Iterator[Block]:
                 Cell(row.model),
                 _exact(row),
                 Cell(found_from(row.lossless.detectable), row.lossless.detectable),
-                Cell(f"{row.acceptance.words}; {found_from(row.acceptance.detectable)}",
-                     mark=MARKS[row.acceptance.verdict]),
+                _accepts(row),
                 Cell(certified(row.lossless.certificate) if row.lossless.certificate else "none"),
             )
             for row in shown
@@ -223,6 +229,13 @@ def _basis(run: CompareRun) -> Iterator[Block]:
     yield tests_table(what, tests)
     if more := len(run.results) - len(ordered):
         yield Prose(f"The tests of {count(more, 'result')} more stand in the run file.")
+
+
+def _accepts(row: CompareResult) -> Cell:
+    part = row.acceptance
+    if not part.tests:
+        return Cell(part.words)
+    return Cell(f"{part.words}; {found_from(part.detectable)}", mark=MARKS[part.verdict])
 
 
 def _exact(row: CompareResult) -> Cell:

@@ -30,6 +30,9 @@ _ADDITIONS = 1 << 14
 
 _BLOCK_ON_A_CHAIN = ("traversal", "traversal-without-replacement", "gbv", "hierarchical")
 
+_ROUNDED = ("k-seq",)
+"""Rules that have a root of an equation in them, which is no fraction."""
+
 MAX_BEGINNINGS = 100_000
 """Most texts V^depth of which a law is written out."""
 
@@ -60,14 +63,16 @@ def tree_curve(
     if whole is not None:
         scope = f"every completed output of a call, {drafting.shape.depth + 1} tokens"
         check = _check("paths", rows, scope, whole.deviation, whole.tv)
-        return TreeCurve(curve_of(whole.curve, "enumeration"), _floats(whole.nodes), check)
+        curve = curve_of(_levels(rule, whole.curve), "enumeration")
+        return TreeCurve(curve, _floats(whole.nodes), check)
     steps = written_out(rule, drafting, rows)
     if steps is not None:
-        scope = "every step, after each of the model's rows"
+        scope = "every step down the tree that can be taken"
         check = _check("steps", rows, scope, steps.deviation, steps.tv)
-        return TreeCurve(curve_of(steps.curve, "enumeration"), _floats(steps.nodes), check)
+        curve = curve_of(_levels(rule, steps.curve), "enumeration")
+        return TreeCurve(curve, _floats(steps.nodes), check)
     if (closed := closed_form(rule, drafting, rows)) is not None:
-        return TreeCurve(curve_of(closed.curve, "closed-form"))
+        return TreeCurve(curve_of(_levels(rule, closed.curve), "closed-form"))
     if rule.name in _BLOCK_ON_A_CHAIN and drafting.shape.is_chain:
         return TreeCurve(block_curve(model, drafting.shape.depth))
     if rule.name == "gbv" and rows.vocab_size**drafting.shape.depth <= MAX_BEGINNINGS:
@@ -89,6 +94,11 @@ def curve_of(levels: Sequence[Any], method: Method) -> AcceptanceCurve:
         return AcceptanceCurve(method, *bounds, *enclosed_sum(*bounds, total), printable(total))
     bounds = enclosed_floats([float(x) for x in levels], certain=0, additions=_ADDITIONS)
     return AcceptanceCurve(method, *bounds, *enclosed_sum(*bounds))
+
+
+def _levels(rule: TreeVerifier, levels: Sequence[Any]) -> Sequence[Any]:
+    # A fraction of a rounded root would look exact, and is not.
+    return [float(level) for level in levels] if rule.name in _ROUNDED else levels
 
 
 def _gbv(drafting: Drafting, rows: StateRows) -> list[Any]:

@@ -11,8 +11,8 @@ from simverify.simulators.run import PIT_BINS, Counts
 from simverify.simulators.streamed import Sample
 from simverify.trees import Drafting, draw_tree
 
-READABLE_BLOCKS = 10_000
-"""Calls of a readable rule, which takes some tenths of a millisecond for each."""
+READABLE_BLOCKS = 4_000
+"""Calls of a readable rule, a second or so."""
 
 
 @dataclass(frozen=True, eq=False)

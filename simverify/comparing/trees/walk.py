@@ -38,8 +38,8 @@ class StepLaw:
 class Walk:
     """``curve``: Pr(tau >= l) for each level l; ``nodes``: mass of the way kept, or None.
 
-    ``deviation``, ``tv``: the largest of any step's law from the target's row, where the steps
-    were written out.
+    ``deviation``, ``tv``: the largest that the law of a step which is taken has from the
+    target's row, where the steps were written out.
     """
 
     curve: list[Any]
@@ -68,9 +68,8 @@ def written_out(rule: TreeVerifier, drafting: Drafting, rows: StateRows) -> Walk
         for level in range(1, shape.depth + 1)
     ]
     gaps = [
-        abs(step.hits.sum(axis=0) + step.misses - p)
-        for found in steps.values()
-        for step, p in zip(found, rows.target, strict=True)
+        abs(steps[k][state].hits.sum(axis=0) + steps[k][state].misses - rows.target[state])
+        for k, state in _reached(shape, mass)
     ]
     return Walk(curve, nodes, max(gap.max() for gap in gaps), max(gap.sum() for gap in gaps) / 2)
 
@@ -131,6 +130,16 @@ class Forms:
     def alike(self) -> bool:
         """Whether all children of a node have subtrees of one form."""
         return all(len(set(children)) <= 1 for children in self.children)
+
+
+def _reached(shape: TreeShape, mass: dict[int, Array]) -> set[tuple[int, int]]:
+    """Return the steps that are taken: numbers of children, and the states before them."""
+    return {
+        (len(children), int(state))
+        for node, children in shape.children.items()
+        if children
+        for state in np.flatnonzero(mass[node])
+    }
 
 
 def _step(rule: TreeVerifier, scheme: Scheme, p: Array, q: Array, k: int) -> StepLaw:

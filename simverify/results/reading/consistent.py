@@ -20,6 +20,7 @@ from simverify.results import (
     Instance,
     PlanRun,
 )
+from simverify.results.reading.trees import parents_complaints, tree_complaints
 from simverify.results.reading.verdicts import verdict_complaints
 
 _ROUNDING = 1e-6
@@ -44,6 +45,8 @@ def _complaints(run: Document) -> Iterator[str]:
 
 
 def _comparison(run: CompareRun) -> Iterator[str]:
+    if run.drafting is not None:
+        yield from parents_complaints(run.drafting.parents, "drafting.parents")
     names = [model.name for model in run.models]
     if not run.results:
         yield "results is empty: expected one or more"
@@ -57,6 +60,7 @@ def _comparison(run: CompareRun) -> Iterator[str]:
         if row.gamma != run.gamma:
             yield f"{where}.gamma is {row.gamma}: expected {run.gamma}, as gamma"
         yield from _row(row, where)
+        yield from tree_complaints(run, row, where)
     for i, model in enumerate(run.models):
         if model.name not in {row.model for row in run.results}:
             yield f"models[{i}].name is {model.name!r}, which has no result"
@@ -109,7 +113,7 @@ def _audit(run: AuditRun) -> Iterator[str]:
             yield from _shape(shown.instance, f"{part}.instance")
     breach = run.breach
     if breach is not None and breach.parents is not None:
-        yield from _parents(breach.parents, "breach.parents")
+        yield from parents_complaints(breach.parents, "breach.parents")
         if len(breach.parents) != len(breach.draft_tokens or ()):
             yield (
                 f"breach.parents has {len(breach.parents)} nodes: expected "
@@ -160,16 +164,7 @@ def _shape(instance: Instance, where: str) -> Iterator[str]:
     if (instance.parents is None) != (instance.scheme is None):
         yield f"{where} has one of parents and scheme: expected both, or neither"
     if instance.parents is not None:
-        yield from _parents(instance.parents, f"{where}.parents")
-
-
-def _parents(parents: tuple[int, ...], where: str) -> Iterator[str]:
-    if not parents:
-        yield f"{where} is empty: expected the parent of each node"
-    for node, parent in enumerate(parents):
-        if not -1 <= parent < node:
-            yield f"{where}[{node}] is {parent}: expected -1, or a node before it"
-            return
+        yield from parents_complaints(instance.parents, f"{where}.parents")
 
 
 def _tree(found: Counterexample) -> Iterator[str]:
@@ -210,7 +205,7 @@ def _within(name: str, values: Sequence[float], low: float, high: float) -> Iter
 
 
 _RANGES = {
-    **dict.fromkeys(("gamma", "vocab_size"), (1, math.inf, "1 or more")),
+    **dict.fromkeys(("gamma", "vocab_size", "batch_size", "free_rows"), (1, math.inf, "1 or more")),
     **dict.fromkeys(
         ("paths", "samples", "n", "blocks", "calls", "looks", "tv", "seconds", "df", "predicted",
          "block_efficiency", "blocks_per_second", "temperature"),
