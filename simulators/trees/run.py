@@ -138,8 +138,9 @@ class _Identity:
         return id(self.tables)
 
 
-# A comparison takes one rule after the other, and each in several runs.
-@lru_cache(maxsize=1)
+# A comparison takes one rule after the other, and each in several runs. Of a large vocabulary the
+# tables of a rule are hundreds of megabytes, so no more of them are kept.
+@lru_cache(maxsize=2)
 def _prepared(given: _Identity, rule: str, drafting: Drafting) -> _Prepared:
     tables = given.tables
     if not isinstance(tables, MarkovTables):

@@ -7,9 +7,8 @@ depend on the number of children k, and are tabled for each k that the shape has
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
-from simverify.arrays import Floats, Row
+from simverify.arrays import Floats, Ints, Row
 from simverify.simulators.kernels.tables.alias import build_alias
 from simverify.simulators.kernels.tables.markov import MarkovTables
 from simverify.simulators.kernels.trees.walk import Residuals, Tournament, Walk
@@ -31,8 +30,10 @@ def naive(tables: MarkovTables, drafting: Drafting) -> Walk:
 
 def by_target(tables: MarkovTables, drafting: Drafting) -> Walk:
     """Draw from the target's row: match, and the walk on a fixed tree, whose coin does the same."""
-    residuals = np.stack([tables.target for _ in _counts(drafting.shape)])
-    return _walk(tables, drafting, residuals[:0], residuals, tested=lambda k: None)
+    kinds = len(_counts(drafting.shape))
+    test = np.full((kinds, max(most_children(drafting.shape), 1)), -1)
+    none = np.empty((0, *tables.target.shape))
+    return Walk(_kinds(drafting.shape), test, none, np.full(kinds, -1), aliases(none))
 
 
 def k_seq_walk(tables: MarkovTables, drafting: Drafting) -> Walk:
@@ -52,11 +53,11 @@ def recursive(tables: MarkovTables, drafting: Drafting) -> Walk:
         residuals.append(_rows(excess(residuals[-1], tables.draft), tables.target))
     counts = _counts(drafting.shape)
     test = np.full((len(counts), max(counts)), -1)
-    for law, k in enumerate(counts):
-        test[law, :k] = range(k)
+    for kind, k in enumerate(counts):
+        test[kind, :k] = range(k)
     accept = np.stack([chance(r, tables.draft) for r in residuals[:-1]])
-    after = np.stack([residuals[k] for k in counts])
-    return Walk(_law_of_nodes(drafting.shape), test, accept, aliases(after))
+    laws = aliases(np.stack([residuals[k] for k in counts[1:]]))
+    return Walk(_kinds(drafting.shape), test, accept, _after(counts), laws)
 
 
 def spechub(tables: MarkovTables, drafting: Drafting) -> Walk:
@@ -102,7 +103,8 @@ def tournament(tables: MarkovTables, drafting: Drafting) -> Tournament:
     rank = np.empty(tables.target.shape, np.int32)
     for r, (p, q) in enumerate(zip(tables.target, tables.draft, strict=True)):
         rank[r, order(p, q)] = np.arange(len(p))
-    return Tournament(_law_of_nodes(drafting.shape), rank, accept, aliases(residuals))
+    after = _after(_counts(drafting.shape))
+    return Tournament(_kinds(drafting.shape), after, rank, accept, aliases(residuals))
 
 
 def chance(p: Floats, q: Floats) -> Floats:
@@ -121,13 +123,12 @@ def aliases(rows: Floats) -> Residuals:
 def _laws(
     tables: MarkovTables, drafting: Drafting, law: Callable[[Row, Row, int], Law]
 ) -> tuple[Floats, Floats]:
-    """Return chances and residuals (laws, S+1, V) by number of children; of none, the target."""
-    counts = _counts(drafting.shape)
-    accept = np.zeros((len(counts), *tables.target.shape))
-    residuals = np.empty_like(accept)
+    """Return chances and residuals (laws, S+1, V), one each per number of children above 0."""
+    counts = _counts(drafting.shape)[1:]
+    accept, residuals = np.empty((2, len(counts), *tables.target.shape))
     for which, k in enumerate(counts):
         for r, (p, q) in enumerate(zip(tables.target, tables.draft, strict=True)):
-            accept[which, r], after = law(p, q, k) if k else (0 * p, p)
+            accept[which, r], after = law(p, q, k)
             residuals[which, r] = normalised(after, p)
     return accept, residuals
 
@@ -137,17 +138,15 @@ def _walk(
     drafting: Drafting,
     accept: Floats,
     residuals: Floats,
-    tested: Callable[[int], int | None] | None = None,
+    tested: Callable[[int], int] | None = None,
 ) -> Walk:
     """Return the walk that tests the child in the place ``tested(k)``; by default all of them."""
     counts = _counts(drafting.shape)
     test = np.full((len(counts), max(counts)), -1)
-    for law, k in enumerate(counts):
-        if tested is None:
-            test[law, :k] = law
-        elif k and (place := tested(k)) is not None:
-            test[law, place] = law
-    return Walk(_law_of_nodes(drafting.shape), test, accept, aliases(residuals))
+    for kind, k in enumerate(counts[1:], start=1):
+        place = slice(k) if tested is None else tested(k)
+        test[kind, place] = kind - 1
+    return Walk(_kinds(drafting.shape), test, accept, _after(counts), aliases(residuals))
 
 
 def _rows(weights: Floats, otherwise: Floats) -> Floats:
@@ -155,11 +154,16 @@ def _rows(weights: Floats, otherwise: Floats) -> Floats:
 
 
 def _counts(shape: TreeShape) -> list[int]:
-    """Numbers of children that the nodes of ``shape`` have, 0 among them."""
+    """Numbers of children that the nodes of ``shape`` have; the first is 0, of the leaves."""
     return sorted(set(map(len, shape.children.values())))
 
 
-def _law_of_nodes(shape: TreeShape) -> npt.NDArray[np.int64]:
+def _after(counts: list[int]) -> Ints:
+    """Return the laws that follow where no child is accepted: the target where there is none."""
+    return np.arange(len(counts)) - 1
+
+
+def _kinds(shape: TreeShape) -> Ints:
     counts = _counts(shape)
     nodes = range(ROOT, len(shape))
     return np.array([counts.index(len(shape.children[node])) for node in nodes], np.int64)

@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from simverify.simulators.kernels.pick import pick
-from simverify.simulators.kernels.tables.access import advance
+from simverify.simulators.kernels.tables.access import advance, correct
 from simverify.simulators.kernels.trees.judging import Floats, Ints, Tokens, judges
 from simverify.simulators.kernels.trees.siblings import sibling
 
@@ -25,24 +25,28 @@ class Residuals(NamedTuple):
 class Walk(NamedTuple):
     """Children are tested in turn, each against a tabled probability."""
 
-    law: Ints  # (n+1,) which law a node has: one per number of children
-    test: Ints  # (laws, most children) which table tests the child in this place; -1: none
+    kind: Ints  # (n+1,) which kind a node is: one per number of children
+    test: Ints  # (kinds, most children) which table tests the child in this place; -1: none
     accept: Floats  # (tables, S+1, V) probability that a token is accepted
+    after: Ints  # (kinds,) which law follows rejections; -1: the target
     residuals: Residuals
 
 
 class Tournament(NamedTuple):
     """The best child alone is tested."""
 
-    law: Ints  # (n+1,) as in Walk
+    kind: Ints  # (n+1,) as in Walk
+    after: Ints  # (kinds,) as in Walk; the test has the same number
     rank: Tokens  # (S+1, V) place of each token, the best last
     accept: Floats  # (laws, S+1, V)
     residuals: Residuals
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)
-def draw_residual(residuals: Any, law: Any, state: Any, u: Any) -> Any:
-    """Token of a tabled law by the uniform ``u``."""
+def draw_residual(tables: Any, residuals: Any, law: Any, state: Any, u: Any) -> Any:
+    """Token of a tabled law, or of the target where ``law`` is -1, by the uniform ``u``."""
+    if law < 0:
+        return correct(tables, state, 1.0, 0.0, u)
     row, which = np.uintp(state), np.uintp(law)
     scaled = u * residuals.cut.shape[2]
     column = np.int64(scaled)
@@ -70,7 +74,7 @@ def judge_walk(
     level = 0
     while True:
         begin = drafts.first[node]
-        law = rule.law[node]
+        kind = rule.kind[node]
         y = np.int64(-1)
         drafted = 0
         for j in range(drafts.first[node + 1] - begin):
@@ -81,12 +85,12 @@ def judge_walk(
                 break
             before[j] = x
             drafted += 1
-            test = rule.test[law, j]
+            test = rule.test[kind, j]
             if test >= 0 and u_accept[child - 1, t] < rule.accept[test, state, x]:
                 y = x
                 break
         if y < 0:
-            y = draw_residual(rule.residuals, law, state, u_last[level, t])
+            y = draw_residual(tables, rule.residuals, rule.after[kind], state, u_last[level, t])
         # An earlier child may have the token as well, and a residual may be one of them.
         node = below(drafts, begin, drafted, before, y)
         if node == 0:
@@ -109,7 +113,7 @@ def judge_tournament(
     while True:
         begin = drafts.first[node]
         count = drafts.first[node + 1] - begin
-        law = rule.law[node]
+        law = rule.after[rule.kind[node]]
         y = np.int64(-1)
         for j in range(count):
             u = u_draft[drafts.child[begin + j] - 1, t]
@@ -119,7 +123,7 @@ def judge_tournament(
                 y = x
         # The coin of the first child serves for the group.
         if y < 0 or not (u_accept[drafts.child[begin] - 1, t] < rule.accept[law, state, y]):
-            y = draw_residual(rule.residuals, law, state, u_last[level, t])
+            y = draw_residual(tables, rule.residuals, law, state, u_last[level, t])
         node = below(drafts, begin, count, before, y)
         if node == 0:
             return level, y
