@@ -70,8 +70,9 @@ def _expected(ident: str, model: ModelInfo, rows: Sequence[CompareResult]) -> Pi
             ),
             Series(row.verifier, i, ((place + 0.2, measured.mean),), "dots"),
         ]  # fmt: skip
+        exact = f"{'expected' if real else 'exact'} {middle:.6g}, "
         said.append(
-            f"{clean(row.verifier, 40)}: {'expected' if real else 'exact'} {middle:.6g}, "
+            f"{clean(row.verifier, 40)}: {'' if expected.method == 'measured' else exact}"
             f"measured {measured.mean:.4g} ({measured.ci_low:.4g} to {measured.ci_high:.4g})"
         )
     title = f"E[tau] on {clean(model.name, 60)}"

@@ -6,6 +6,7 @@ from simverify.reports.compare.by_gamma import by_gamma
 from simverify.reports.compare.charts import charts
 from simverify.reports.compare.decoded import bound_words, decoded_table
 from simverify.reports.compare.speedups import speedup_table, speedup_words, timed
+from simverify.reports.compare.tree_chart import node_table, tree_pictures
 from simverify.reports.view import Block, Cell, Pictures, Prose, Table
 from simverify.reports.words import MOST_ROWS, figure, first
 from simverify.results import CompareResult, CompareRun, Decoding, Expected, ModelInfo
@@ -17,7 +18,8 @@ def model_blocks(
     """Yield the charts of a model and the tables behind them; ``ident`` is its own on the page."""
     words = f"V = {model.vocab_size:,}. No rule accepts more than "
     words += f"{expected_cell(model.bounds.coupling).text} tokens in one call (coupling bound"
-    words += f"{bound_words(model.bounds)})."
+    by = {"counting": ", by counting texts", "linear-programme": ", a linear program"}
+    words += f"{by.get(model.bounds.coupling.method, '')}{bound_words(model.bounds)})."
     if model.target_perplexity is not None and model.draft_perplexity is not None:
         words += (
             f" Perplexity {model.target_perplexity:.3g} target, {model.draft_perplexity:.3g} draft."
@@ -33,6 +35,11 @@ def model_blocks(
         words += f" Corpus sha256 {model.corpus_sha256}."
     yield Prose(words)
     yield Pictures(charts(ident, model, rows, timed(run, model.name)))
+    if run.drafting is not None:
+        if pictures := tree_pictures(ident, run.drafting, rows):
+            yield Pictures(pictures)
+        if (masses := node_table(run.drafting, rows)) is not None:
+            yield masses
     if run.decoding is not None:
         yield from _real(run, run.decoding, model, rows)
     elif not any(row.lossless.pits for row in rows):
@@ -122,6 +129,10 @@ def _real(
 
 def expected_cell(expected: Expected) -> Cell:
     """Return E[tau], or the middle of its bounds with how far they reach."""
+    if expected.method == "counting":
+        return figure(expected.upper, 8)
+    if expected.method == "measured":
+        return Cell("not known")
     if expected.exact is not None and expected.upper - expected.lower < 1e-5:
         return figure(expected.exact, 8)
     middle = (expected.lower + expected.upper) / 2

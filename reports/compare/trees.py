@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from simverify.reports.audit.found import count
 from simverify.results import CompareResult, CompareRun, DraftTrees, Expected
 from simverify.trees import TreeShape
 
@@ -29,7 +30,9 @@ def tree_words(found: DraftTrees) -> str:
         "1", str(first), 1
     ):
         return f"{first} drafts, {found.scheme}"
-    return f"tree of {len(shape)} nodes, {levels}, {found.scheme}"
+    # The parents of a tree that has no such numbers stand in the run file.
+    how = f", {levels}" if levels != shape.words() else ""
+    return f"tree of {count(len(shape), 'node')}{how}, {found.scheme}"
 
 
 def folded(name: str) -> str:

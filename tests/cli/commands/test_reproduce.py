@@ -39,11 +39,15 @@ def printed(page, text):
         ("--models", "a  pair's.json,toy", "--cost-ratio", "0.12345678901", "--detect", "0.0212"),
         ("--verifiers", "match,temperature-0", "--alpha", "1.23456789e-7", "--gamma", "3"),
         ("--models", "markov-8", "--temperature", "0", "--draft-distance", "1"),
+        ("--tree", "2,1", "--scheme", "top-k", "--verifiers", "token,fixed-tree"),
+        ("--drafts", "2", "--verifiers", "k-seq", "--batch-size", "8", "--free-rows", "100.5"),
+        ("--tree", "tree.json", "--verifiers", "recursive", "--gamma", "3"),
     ],
 )
 def test_it_gives_the_same_document(command, tmp_path, pair, options):
     pair()
     pair("a  pair's.json", name="other")
+    (tmp_path / "tree.json").write_text('{"parents": [-1, -1, 0]}')
     command.compare("--json", "first.json", "--report", "out", "--quiet", *options)
     out = tmp_path / "out"
     line = printed((out / "report.html").read_text(), (out / "report.md").read_text())
