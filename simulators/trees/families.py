@@ -14,7 +14,6 @@ from simverify.simulators.kernels.trees.traversal import Traversal, TraversalWit
 from simverify.simulators.kernels.trees.tree_monte_carlo import TreeMonteCarlo
 from simverify.simulators.trees import walks
 from simverify.trees import Drafting
-from simverify.verifiers.trees.gbv import ranks
 
 
 @dataclass(frozen=True)
@@ -36,9 +35,11 @@ def _gbv(tables: MarkovTables, drafting: Drafting) -> Gbv:
     rank, order = np.empty((2, rows, size), np.int32)
     sums, drawn = np.zeros((rows, size + 1)), np.empty(rows, np.int64)
     for r, (p, q) in enumerate(zip(tables.target, tables.draft, strict=True)):
-        ranked = ranks(p, q)
-        drawn[r] = len(ranked)
-        order[r] = [*ranked, *np.flatnonzero(q == 0)]
+        # As the rule ranks them, by numpy: from the worst to the best, equal ones by id.
+        able = np.flatnonzero(q > 0)
+        drawn[r] = len(able)
+        ranked = able[np.argsort(p[able] / q[able], kind="stable")]
+        order[r] = np.concatenate([ranked, np.flatnonzero(q == 0)])
         rank[r, order[r]] = np.arange(size)
         sums[r, 1:] = np.cumsum(q[order[r]])
     return Gbv(rank, order, sums, drawn)
