@@ -36,7 +36,7 @@ def compare(
     calls: int = 0,
     eos: int | None = None,
     drafts: int | None = None,
-    tree: str | None = None,
+    tree: str | PathLike[str] | None = None,
     scheme: str | None = None,
     cost_ratio: float = 0.1,
     batch_size: int | None = None,
@@ -111,7 +111,8 @@ def compare(
         for these models.
     """
     options = CompareOptions(
-        gamma=gamma, blocks=blocks, calls=calls, eos=eos, drafts=drafts, tree=tree, scheme=scheme,
+        gamma=gamma, blocks=blocks, calls=calls, eos=eos, drafts=drafts,
+        tree=None if tree is None else str(tree), scheme=scheme,
         cost_ratio=cost_ratio, batch_size=batch_size, free_rows=free_rows,
         draft_distance=draft_distance, temperature=temperature, target=target, draft=draft,
         prompts=None if prompts is None else Path(prompts), tokens=tokens, lanes=lanes, top_k=top_k,

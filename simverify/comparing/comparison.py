@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
 
@@ -18,7 +18,6 @@ from simverify.simulators.run import default_threads
 from simverify.verifiers import get_verifier
 
 if TYPE_CHECKING:
-    from simverify.comparing.trees.model import TreeComparison
     from simverify.trees import Drafting
     from simverify.verifiers import Verifier
     from simverify.verifiers.trees import TreeVerifier
@@ -147,6 +146,14 @@ def compare(
     )
 
 
+class _OneModel(Protocol):
+    """One model of a comparison, whatever kind of rules it takes."""
+
+    def info(self, given: str | None) -> doc.ModelInfo: ...
+
+    def row(self, verifier: Any) -> tuple[doc.CompareResult, float]: ...
+
+
 def _rules(
     names: Sequence[str] | None, drafting: "Drafting | None"
 ) -> "Mapping[str, Verifier | TreeVerifier]":
@@ -163,7 +170,7 @@ def _comparing(
     settings: Settings,
     share: float,
     say: Callable[[str], None],
-) -> "Callable[[Model], ModelComparison | TreeComparison]":
+) -> "Callable[[Model], _OneModel]":
     """Return what compares the rules on a model, for a single draft or for trees."""
     if drafting is None:
         return lambda model: ModelComparison(model, rules, settings, share, say)
@@ -175,7 +182,7 @@ def _comparing(
 def _settings_iv(settings: Settings) -> Settings:
     blocks = MIN_BLOCKS if settings.blocks is None else settings.blocks
     load = settings.load
-    rules: list[tuple[str, float, bool, str]] = [
+    rules: list[tuple[str, object, bool, str]] = [
         ("blocks", blocks, MIN_BLOCKS <= blocks <= MAX_BLOCKS, f"{MIN_BLOCKS} to {MAX_BLOCKS}"),
         ("calls", settings.calls, 0 <= settings.calls <= MAX_CALLS, f"0 to {MAX_CALLS}"),
         ("threads", settings.threads, 1 <= settings.threads <= 1024, "1 to 1024"),

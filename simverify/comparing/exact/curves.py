@@ -173,7 +173,7 @@ def acceptance_curves(
     return {
         name: _modes(model, gamma)
         if verifier.name == "temperature-0"
-        else _sampled(samples[verifier.name], gamma)
+        else sampled_curve(samples[verifier.name], gamma)
         for name, verifier in verifiers.items()
     }
 
@@ -229,7 +229,8 @@ def _modes(model: NgramModel, gamma: int) -> AcceptanceCurve:
     )
 
 
-def _sampled(sample: RaoBlackwell, gamma: int) -> AcceptanceCurve:
+def sampled_curve(sample: RaoBlackwell, gamma: int) -> AcceptanceCurve:
+    """Return the curve of means over drawn blocks or trees, with bounds that are statistical."""
     lower, upper = sample_bounds(sample, 1.0 - CONFIDENCE)
     low, high = _interval(sample, gamma, gamma, 1.0 - CONFIDENCE)
     return AcceptanceCurve("rao-blackwell", lower, upper, low, high, None, sample)

@@ -14,7 +14,9 @@ from simverify.comparing.exact.curves import (
     enclosed_fractions,
     enclosed_sum,
     printable,
+    sampled_curve,
 )
+from simverify.comparing.trees.rao_blackwell import tree_sample
 from simverify.comparing.trees.rows import StateRows
 from simverify.comparing.trees.walk import closed_form, written_out
 from simverify.comparing.trees.whole import whole_law
@@ -28,7 +30,9 @@ from simverify.verifiers.trees.gbv import ranks
 _ADDITIONS = 1 << 14
 """Roundings of a level: differences of powers in a closed form lose a few digits."""
 
-_BLOCK_ON_A_CHAIN = ("traversal", "traversal-without-replacement", "gbv", "hierarchical")
+_BLOCK_ON_A_CHAIN = (
+    "traversal", "traversal-without-replacement", "gbv", "hierarchical", "tree-monte-carlo",
+)  # fmt: skip
 
 _ROUNDED = ("k-seq",)
 """Rules that have a root of an equation in them, which is no fraction."""
@@ -51,13 +55,14 @@ class TreeCurve:
 
 
 def tree_curve(
-    rule: TreeVerifier, drafting: Drafting, model: MarkovModel, rows: StateRows
+    rule: TreeVerifier, drafting: Drafting, model: MarkovModel, rows: StateRows, *, seed: int = 0
 ) -> TreeCurve:
     """Return the exact law of ``rule`` as far as it can be had.
 
     All trees and coins are enumerated where they are few. The steps of a rule that walks are
     written out, or come as a closed form. Rules that are block verification on a chain have
-    its law there, and greedy multi-path block the law of the chain that it chooses.
+    its law there, and greedy multi-path block the law of the chain that it chooses; else the
+    trees of ``seed`` give the means of some rules.
     """
     whole = whole_law(rule, drafting, rows)
     if whole is not None:
@@ -77,6 +82,8 @@ def tree_curve(
         return TreeCurve(block_curve(model, drafting.shape.depth))
     if rule.name == "gbv" and rows.vocab_size**drafting.shape.depth <= MAX_BEGINNINGS:
         return TreeCurve(curve_of(_gbv(drafting, rows), "enumeration"))
+    if (sample := tree_sample(rule.name, drafting, rows, seed)) is not None:
+        return TreeCurve(sampled_curve(sample, drafting.shape.depth))
     return TreeCurve()
 
 

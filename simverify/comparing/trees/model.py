@@ -76,7 +76,7 @@ class TreeComparison:
             return replace(row, one_draft=True), speed
         self.say(f"{self.model.name}: {verifier.name}")
         settings, shape = self.settings, self.drafting.shape
-        law = tree_curve(verifier, self.drafting, self.model, self.rows)
+        law = tree_curve(verifier, self.drafting, self.model, self.rows, seed=settings.seed)
         compiled = has_kernel(verifier.name, self.drafting)
         trial = (TreeTrial if compiled else ReadableTrial)(
             verifier, self.model, self.tables, settings.gamma, law.curve, self.bounds.levels,
@@ -126,7 +126,8 @@ def _readable(
     trial: TreeTrial, law: TreeCurve, settings: Settings
 ) -> tuple[doc.Lossless, doc.Acceptance, Counts, float]:
     """Judge the readable rule: by its exact law alone, where that is known, or by its tokens."""
-    trials = min(settings.blocks or READABLE_BLOCKS, READABLE_BLOCKS)
+    most = max(READABLE_BLOCKS // max(len(trial.drafting.shape) // 16, 1), 100)
+    trials = min(settings.blocks or most, most)
     if law.check is None:
         clock = time.perf_counter()
         check = sampled_check(trial, trials)
@@ -212,7 +213,7 @@ def _curve_document(law: TreeCurve, counts: Counts) -> doc.Curve:
             measured=tuple(measured),
         )  # fmt: skip
     return doc.Curve(
-        exact=tuple(law.curve.middle.tolist()),
+        exact=tuple(law.curve.middle.tolist()) if law.curve.sample is None else None,
         lower=tuple(law.curve.lower.tolist()),
         upper=tuple(law.curve.upper.tolist()),
         measured=tuple(measured),

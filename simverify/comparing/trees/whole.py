@@ -16,6 +16,9 @@ MAX_TREES = 2_000
 MAX_WALKED_TREES = 100
 """Of a rule that walks; beyond, its steps say the same (``walk``)."""
 
+MAX_NODES = 64
+"""Of trees that are drawn one by one."""
+
 MAX_PATHS = 12_000
 """Most paths of a rule, trees and coins together: a second, or a few where a step is slow."""
 
@@ -43,9 +46,14 @@ def whole_law(rule: TreeVerifier, drafting: Drafting, rows: StateRows) -> WholeL
     depth = drafting.shape.depth
     if rows.vocab_size ** (depth + 1) > MAX_OUTPUTS:
         return None
+    most = MAX_TREES if rule.one_step is None else MAX_WALKED_TREES
+    fewest = int((rows.draft > 0).sum(axis=1).min())
+    if len(drafting.shape) > MAX_NODES or (
+        drafting.scheme.replaced and fewest ** len(drafting.shape) > most
+    ):
+        return None
     target, draft = rows.after(rows.target), rows.after(rows.draft)
     try:
-        most = MAX_TREES if rule.one_step is None else MAX_WALKED_TREES
         trees = law_of_trees(drafting, draft, max_trees=most)
     except TooManyPaths:
         return None

@@ -129,7 +129,7 @@ def test_block_is_the_law_of_rules_that_are_block_on_a_chain():
 
 
 def test_what_nobody_knows_is_not_made_up():
-    law = found(get_model("markov-64"), "traversal", drafting(shape_of_levels([2, 2, 2])))
+    law = found(get_model("markov-64"), "greedy-draft", drafting(shape_of_levels([2, 2, 2])))
     assert law.curve is None
     assert law.nodes is None
     assert law.check is None

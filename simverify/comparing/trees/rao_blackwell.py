@@ -1,0 +1,139 @@
+"""E[tau] on drawn trees, the coins averaged out: for rules whose law no closed form gives.
+
+Given its tree, a rule that tests one way after the other stops at each with a known probability:
+its tests come in an order that the shape alone decides, so they are taken on thousands of trees
+at a time. Means over trees have no more variance than the trees themselves have.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from simverify.arrays import Floats, Ints
+from simverify.comparing.trees.rows import StateRows
+from simverify.simulators.rao_blackwell import RaoBlackwell
+from simverify.trees import ROOT, Drafting, TreeShape
+from simverify.verifiers.trees.gbv import ranks
+
+PAIRS = 1 << 15
+"""Pairs of trees behind an estimate: some .003 either way of a Pr(tau >= l)."""
+
+_ENTRIES = 1 << 19
+"""Entries of rows that are laid out at a time."""
+
+_STREAM = 7
+"""Of the generator, so that no other draw of the run is one of these."""
+
+Tails = Callable[[TreeShape, Ints, Floats, Floats], Floats]
+"""``tails(shape, tokens, p, q)``: Pr(tau >= l | tree), (trees, depth), from the tokens of each
+node (nodes, trees) and the rows by state (S+1, V)."""
+
+
+def tree_sample(name: str, drafting: Drafting, rows: StateRows, seed: int) -> RaoBlackwell | None:
+    """Return the means of Pr(tau >= l) and E[tau] over trees; None for a rule that has none.
+
+    Of independent siblings; the same seed gives the same trees.
+    """
+    tails = _TAILS.get(name)
+    if tails is None or drafting.scheme.name != "iid":
+        return None
+    p, q = rows.target.astype(np.float64), rows.draft.astype(np.float64)
+    rng = np.random.default_rng([seed, _STREAM])
+    sums, squares = np.zeros((2, drafting.shape.depth + 1))
+    size = max(_ENTRIES // (rows.vocab_size * 2), 1)
+    for begin in range(0, PAIRS, size):
+        pairs = min(size, PAIRS - begin)
+        tokens = _drawn(drafting.shape, q, rng.random((len(drafting.shape), 2 * pairs)))
+        found = tails(drafting.shape, tokens, p, q)
+        found = np.column_stack([found, found.sum(axis=1)])
+        sums += found.sum(axis=0)
+        squares += ((found[:pairs] - found[pairs:]) ** 2).sum(axis=0) / 2
+    # Sums of probabilities may round to just above their number.
+    most = np.append(np.ones(drafting.shape.depth), drafting.shape.depth)
+    return RaoBlackwell(PAIRS, np.minimum(sums / (2 * PAIRS), most), squares / PAIRS)
+
+
+def _drawn(shape: TreeShape, q: Floats, uniforms: Floats) -> Ints:
+    """Return the token of each node (nodes, trees), by inverse transform."""
+    sums = np.cumsum(q, axis=1)
+    # The last token of positive mass takes what rounding leaves below 1.
+    last = q.shape[1] - 1 - np.argmax(q[:, ::-1] > 0, axis=1)
+    tokens = np.empty(uniforms.shape, np.int64)
+    for node, parent in enumerate(shape.parents):
+        state = _state(tokens, parent, q)
+        found = (sums[state] <= uniforms[node][:, np.newaxis]).sum(axis=1)
+        tokens[node] = np.minimum(found, last[state])
+    return tokens
+
+
+def _state(tokens: Ints, node: int, q: Floats) -> Ints:
+    """Return the index of the row after ``node`` on each tree."""
+    states = len(q) - 1
+    if node == ROOT:
+        return np.full(tokens.shape[1], states)
+    return tokens[node] % states
+
+
+def traversal_tails(shape: TreeShape, tokens: Ints, p: Floats, q: Floats) -> Floats:
+    """Traversal verification: the leftmost leaf is tested, and deleted where it is rejected."""
+    each = np.arange(tokens.shape[1])
+    left = {node: list(children) for node, children in shape.children.items()}
+    p_of = {ROOT: p[_state(tokens, ROOT, q)]}
+    weight = {ROOT: np.ones(len(each))}
+    going, tails = np.ones(len(each)), np.zeros((len(each), shape.depth))
+    node = ROOT
+    while True:
+        while left[node]:
+            child = left[node][0]
+            x = tokens[child]
+            ratio = p_of[node][each, x] / q[_state(tokens, node, q), x]
+            weight[child] = np.minimum(weight[node] * ratio, 1.0)
+            p_of[child] = p[_state(tokens, child, q)]
+            node = child
+        if node == ROOT:
+            return tails
+        tails[:, : shape.depths[node]] += (going * weight[node])[:, np.newaxis]
+        going = going * (1 - weight.pop(node))
+        p_of.pop(node)
+        node = shape.parents[node]
+        left[node].pop(0)
+        rest = np.maximum(
+            weight[node][:, np.newaxis] * p_of[node] - q[_state(tokens, node, q)], 0.0
+        )
+        total = rest.sum(axis=1)
+        room = total + 1 - weight[node]
+        weight[node] = np.divide(total, room, out=np.ones_like(total), where=room > 0)
+        some = total > 0
+        p_of[node][some] = rest[some] / total[some, np.newaxis]
+
+
+def gbv_tails(shape: TreeShape, tokens: Ints, p: Floats, q: Floats) -> Floats:
+    """Greedy multi-path block: the weight of block on the chosen chain is Pr(tau >= l | it)."""
+    count, trees = len(shape.children[ROOT]), tokens.shape[1]
+    rank, below = np.full(q.shape, -1), np.zeros_like(q)
+    for state, (target, draft) in enumerate(zip(p, q, strict=True)):
+        order = ranks(target, draft)
+        rank[state, order] = np.arange(len(order))
+        below[state, order] = np.cumsum(draft[order]) - draft[order]
+    chains = [shape.way(node) for node in range(len(shape)) if not shape.children[node]]
+    alive = np.ones((count, trees), bool)
+    under, mass, weight = np.zeros(trees), np.ones(trees), np.ones(trees)
+    joint = np.ones(trees)
+    state = np.full(trees, len(q) - 1)
+    tails = np.empty((trees, shape.depth))
+    for level in range(shape.depth):
+        drafted = np.array([tokens[chain[level]] for chain in chains])
+        place = np.where(alive, rank[state, drafted], -1)
+        x = drafted[place.argmax(axis=0), np.arange(trees)]
+        alive &= drafted == x
+        low, part = under + mass * below[state, x], mass * q[state, x]
+        high = low + part
+        # high^K - low^K, without the digits that a difference of near numbers loses.
+        chosen = part * sum(high**i * low ** (count - 1 - i) for i in range(count))
+        weight = np.minimum(weight * p[state, x] * joint / chosen, 1.0)
+        under, mass, joint, state = low, part, chosen, x % (len(q) - 1)
+        tails[:, level] = weight
+    return tails
+
+
+_TAILS: dict[str, Tails] = {"traversal": traversal_tails, "gbv": gbv_tails}

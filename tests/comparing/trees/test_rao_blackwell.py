@@ -1,0 +1,68 @@
+"""Means over drawn trees hold the exact laws, and not those of another rule."""
+
+import numpy as np
+import pytest
+from support.false_alarms import ALPHA
+
+from simverify.comparing.exact.curves import sample_bounds
+from simverify.comparing.trees.curves import tree_curve
+from simverify.comparing.trees.rao_blackwell import tree_sample
+from simverify.comparing.trees.rows import StateRows
+from simverify.models import MarkovModel, get_model
+from simverify.trees import SCHEMES, Drafting, TreeShape, shape_of_levels
+from simverify.verifiers.trees import get_tree_verifier
+
+SHAPES = {
+    "[2,1]": shape_of_levels([2, 1]),
+    "[3]": shape_of_levels([3]),
+    "[2,2]": shape_of_levels([2, 2]),
+    "uneven": TreeShape((-1, -1, 0, 0, 2)),
+}
+
+
+def sampled(rule, shape, model):
+    drafted = Drafting(SHAPES[shape], SCHEMES["iid"])
+    return tree_sample(rule, drafted, StateRows.of(model), seed=3)
+
+
+def exact(rule, shape, model):
+    drafted = Drafting(SHAPES[shape], SCHEMES["iid"])
+    return tree_curve(get_tree_verifier(rule), drafted, model, StateRows.of(model)).curve
+
+
+def inside(sample, curve):
+    lower, upper = sample_bounds(sample, ALPHA)
+    return bool(((lower <= curve.middle) & (curve.middle <= upper)).all())
+
+
+@pytest.mark.parametrize("model", ["toy", "compact"])
+@pytest.mark.parametrize(
+    ("rule", "shape"),
+    [(rule, shape) for rule in ("traversal", "gbv") for shape in ("[2,1]", "[3]")]
+    + [("traversal", "[2,2]"), ("traversal", "uneven")],
+)
+def test_the_exact_law_is_inside(rule, shape, model):
+    pair = get_model(model)
+    assert inside(sampled(rule, shape, pair), exact(rule, shape, pair))
+
+
+def test_the_law_of_another_rule_is_outside():
+    pair = get_model("compact")
+    assert not inside(sampled("gbv", "[2,1]", pair), exact("traversal", "[2,1]", pair))
+    assert not inside(sampled("traversal", "[2,1]", pair), exact("recursive", "[2,1]", pair))
+
+
+def test_tokens_without_mass_are_never_drawn():
+    q = np.array([0.5, 0.5, 0.0])
+    p = np.array([0.25, 0.25, 0.5])
+    model = MarkovModel("gap", p, np.tile(p, (3, 1)), q, np.tile(q, (3, 1)))
+    with np.errstate(all="raise"):
+        for rule in ("traversal", "gbv"):
+            assert inside(sampled(rule, "[2,1]", model), exact(rule, "[2,1]", model))
+
+
+def test_rules_and_schemes_without_means_have_none():
+    rows = StateRows.of(get_model("toy"))
+    assert tree_sample("k-seq", Drafting(SHAPES["[3]"], SCHEMES["iid"]), rows, 0) is None
+    without = Drafting(SHAPES["[3]"], SCHEMES["without-replacement"])
+    assert tree_sample("traversal", without, rows, 0) is None
