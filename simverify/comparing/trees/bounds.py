@@ -105,7 +105,8 @@ def _levels(drafting: Drafting, model: MarkovModel, rows: StateRows) -> Acceptan
 
     At the first level that is the optimal transport. A text o of l tokens is accepted with
     probability min(Pr(o), Pr(o is in the tree)) at most; where texts are too many to count, the
-    second is at most the number of nodes times the draft's Pr(o), for independent siblings.
+    second is at most the number of nodes times the draft's Pr(o), for independent siblings, and
+    on chains from the root it follows from their first tokens.
     """
     shape, scheme = drafting.shape, drafting.scheme
     found: list[Any]
@@ -113,6 +114,11 @@ def _levels(drafting: Drafting, model: MarkovModel, rows: StateRows) -> Acceptan
         found = _counted(drafting, rows)
     elif scheme.replaced:
         found = _scaled(drafting, model)
+    elif _chains(drafting) and _listable(drafting, rows):
+        # A text is on one of the chains at most, by its first token.
+        first = scheme.included(model.draft_start, len(shape.children[ROOT]))
+        scaled = replace(model, draft_start=first, rational=None)
+        found = tree_bounds(scaled, shape.depth, "greedy").upper.tolist()
     else:
         found = [1.0] * shape.depth
     if _listable(drafting, rows):
@@ -131,6 +137,13 @@ def _listable(drafting: Drafting, rows: StateRows) -> bool:
         return True
     most = max(len(children) for children in drafting.shape.children.values())
     return bool(rows.vocab_size**most <= MAX_SIBLINGS)
+
+
+def _chains(drafting: Drafting) -> bool:
+    """Whether the root alone has several children, and all others one sample of q."""
+    children = drafting.shape.children.items()
+    single = all(len(found) <= 1 for node, found in children if node != ROOT)
+    return single and drafting.scheme.certain(1) == 0
 
 
 def _counted(drafting: Drafting, rows: StateRows) -> list[Any]:

@@ -6,6 +6,7 @@ at a time. Means over trees have no more variance than the trees themselves have
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from simverify.arrays import Floats, Ints
 from simverify.comparing.trees.rows import StateRows
 from simverify.simulators.rao_blackwell import RaoBlackwell
 from simverify.trees import ROOT, Drafting, TreeShape
+from simverify.verifiers.trees.base import most_children
 from simverify.verifiers.trees.gbv import ranks
 
 PAIRS = 1 << 15
@@ -32,10 +34,12 @@ node (nodes, trees) and the rows by state (S+1, V)."""
 def tree_sample(name: str, drafting: Drafting, rows: StateRows, seed: int) -> RaoBlackwell | None:
     """Return the means of Pr(tau >= l) and E[tau] over trees; None for a rule that has none.
 
-    Of independent siblings; the same seed gives the same trees.
+    None too where a row has fewer tokens than siblings are asked for, so that trees differ in
+    shape. The same seed gives the same trees.
     """
-    tails = _TAILS.get(name)
-    if tails is None or drafting.scheme.name != "iid":
+    tails, replaced = _TAILS.get(name), drafting.scheme.replaced
+    most = most_children(drafting.shape)
+    if tails is None or not (replaced or (rows.draft > 0).sum(axis=1).min() >= most):
         return None
     p, q = rows.target.astype(np.float64), rows.draft.astype(np.float64)
     rng = np.random.default_rng([seed, _STREAM])
@@ -43,26 +47,31 @@ def tree_sample(name: str, drafting: Drafting, rows: StateRows, seed: int) -> Ra
     size = max(_ENTRIES // (rows.vocab_size * 2), 1)
     for begin in range(0, PAIRS, size):
         pairs = min(size, PAIRS - begin)
-        tokens = _drawn(drafting.shape, q, rng.random((len(drafting.shape), 2 * pairs)))
+        uniforms = rng.random((len(drafting.shape), 2 * pairs))
+        tokens = _drawn(drafting.shape, q, uniforms, replaced=replaced)
         found = tails(drafting.shape, tokens, p, q)
         found = np.column_stack([found, found.sum(axis=1)])
         sums += found.sum(axis=0)
         squares += ((found[:pairs] - found[pairs:]) ** 2).sum(axis=0) / 2
     # Sums of probabilities may round to just above their number.
-    most = np.append(np.ones(drafting.shape.depth), drafting.shape.depth)
-    return RaoBlackwell(PAIRS, np.minimum(sums / (2 * PAIRS), most), squares / PAIRS)
+    ends = np.append(np.ones(drafting.shape.depth), drafting.shape.depth)
+    return RaoBlackwell(PAIRS, np.minimum(sums / (2 * PAIRS), ends), squares / PAIRS)
 
 
-def _drawn(shape: TreeShape, q: Floats, uniforms: Floats) -> Ints:
+def _drawn(shape: TreeShape, q: Floats, uniforms: Floats, *, replaced: bool) -> Ints:
     """Return the token of each node (nodes, trees), by inverse transform."""
-    sums = np.cumsum(q, axis=1)
-    # The last token of positive mass takes what rounding leaves below 1.
-    last = q.shape[1] - 1 - np.argmax(q[:, ::-1] > 0, axis=1)
     tokens = np.empty(uniforms.shape, np.int64)
-    for node, parent in enumerate(shape.parents):
-        state = _state(tokens, parent, q)
-        found = (sums[state] <= uniforms[node][:, np.newaxis]).sum(axis=1)
-        tokens[node] = np.minimum(found, last[state])
+    each = np.arange(uniforms.shape[1])
+    for parent, children in shape.children.items():
+        row = q[_state(tokens, parent, q)]
+        for child in children:
+            sums = np.cumsum(row, axis=1)
+            # The last token of positive mass takes what rounding leaves.
+            last = row.shape[1] - 1 - np.argmax(row[:, ::-1] > 0, axis=1)
+            found = (sums <= (uniforms[child] * sums[:, -1])[:, np.newaxis]).sum(axis=1)
+            tokens[child] = np.minimum(found, last)
+            if not replaced:
+                row[each, tokens[child]] = 0.0
     return tokens
 
 
@@ -74,11 +83,14 @@ def _state(tokens: Ints, node: int, q: Floats) -> Ints:
     return tokens[node] % states
 
 
-def traversal_tails(shape: TreeShape, tokens: Ints, p: Floats, q: Floats) -> Floats:
+def traversal_tails(
+    shape: TreeShape, tokens: Ints, p: Floats, q: Floats, *, replaced: bool = True
+) -> Floats:
     """Traversal verification: the leftmost leaf is tested, and deleted where it is rejected."""
     each = np.arange(tokens.shape[1])
     left = {node: list(children) for node, children in shape.children.items()}
     p_of = {ROOT: p[_state(tokens, ROOT, q)]}
+    q_of = {ROOT: q[_state(tokens, ROOT, q)]}
     weight = {ROOT: np.ones(len(each))}
     going, tails = np.ones(len(each)), np.zeros((len(each), shape.depth))
     node = ROOT
@@ -86,25 +98,26 @@ def traversal_tails(shape: TreeShape, tokens: Ints, p: Floats, q: Floats) -> Flo
         while left[node]:
             child = left[node][0]
             x = tokens[child]
-            ratio = p_of[node][each, x] / q[_state(tokens, node, q), x]
+            ratio = p_of[node][each, x] / q_of[node][each, x]
             weight[child] = np.minimum(weight[node] * ratio, 1.0)
-            p_of[child] = p[_state(tokens, child, q)]
+            p_of[child], q_of[child] = (of[_state(tokens, child, q)] for of in (p, q))
             node = child
         if node == ROOT:
             return tails
         tails[:, : shape.depths[node]] += (going * weight[node])[:, np.newaxis]
         going = going * (1 - weight.pop(node))
-        p_of.pop(node)
-        node = shape.parents[node]
+        p_of.pop(node), q_of.pop(node)
+        x, node = tokens[node], shape.parents[node]
         left[node].pop(0)
-        rest = np.maximum(
-            weight[node][:, np.newaxis] * p_of[node] - q[_state(tokens, node, q)], 0.0
-        )
+        rest = np.maximum(weight[node][:, np.newaxis] * p_of[node] - q_of[node], 0.0)
         total = rest.sum(axis=1)
         room = total + 1 - weight[node]
         weight[node] = np.divide(total, room, out=np.ones_like(total), where=room > 0)
         some = total > 0
         p_of[node][some] = rest[some] / total[some, np.newaxis]
+        if not replaced and left[node]:
+            q_of[node][each, x] = 0.0
+            q_of[node] /= q_of[node].sum(axis=1, keepdims=True)
 
 
 def gbv_tails(shape: TreeShape, tokens: Ints, p: Floats, q: Floats) -> Floats:
@@ -136,4 +149,8 @@ def gbv_tails(shape: TreeShape, tokens: Ints, p: Floats, q: Floats) -> Floats:
     return tails
 
 
-_TAILS: dict[str, Tails] = {"traversal": traversal_tails, "gbv": gbv_tails}
+_TAILS: dict[str, Tails] = {
+    "traversal": traversal_tails,
+    "traversal-without-replacement": partial(traversal_tails, replaced=False),
+    "gbv": gbv_tails,
+}

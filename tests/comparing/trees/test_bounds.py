@@ -54,7 +54,7 @@ def test_closed_forms_are_the_linear_programs(scheme, levels):
         assert (law.lower <= best.levels.upper + 1e-12).all()
 
 
-@pytest.mark.parametrize("scheme", ["iid", "without-replacement", "last-sampled"])
+@pytest.mark.parametrize("scheme", ["iid", "without-replacement", "last-sampled", "argmax-first"])
 def test_where_trees_are_many_a_bound_says_so(scheme, monkeypatch):
     """The bound by counting is never below the program that it stands in for."""
     sure = found("compact", [2, 1], scheme)

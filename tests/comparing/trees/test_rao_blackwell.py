@@ -20,13 +20,17 @@ SHAPES = {
 }
 
 
+def scheme(rule):
+    return SCHEMES["without-replacement" if rule.endswith("without-replacement") else "iid"]
+
+
 def sampled(rule, shape, model):
-    drafted = Drafting(SHAPES[shape], SCHEMES["iid"])
+    drafted = Drafting(SHAPES[shape], scheme(rule))
     return tree_sample(rule, drafted, StateRows.of(model), seed=3)
 
 
 def exact(rule, shape, model):
-    drafted = Drafting(SHAPES[shape], SCHEMES["iid"])
+    drafted = Drafting(SHAPES[shape], scheme(rule))
     return tree_curve(get_tree_verifier(rule), drafted, model, StateRows.of(model)).curve
 
 
@@ -39,7 +43,11 @@ def inside(sample, curve):
 @pytest.mark.parametrize(
     ("rule", "shape"),
     [(rule, shape) for rule in ("traversal", "gbv") for shape in ("[2,1]", "[3]")]
-    + [("traversal", "[2,2]"), ("traversal", "uneven")],
+    + [
+        (rule, shape)
+        for rule in ("traversal", "traversal-without-replacement")
+        for shape in ("[2,2]", "uneven")
+    ],
 )
 def test_the_exact_law_is_inside(rule, shape, model):
     pair = get_model(model)
@@ -64,5 +72,6 @@ def test_tokens_without_mass_are_never_drawn():
 def test_rules_and_schemes_without_means_have_none():
     rows = StateRows.of(get_model("toy"))
     assert tree_sample("k-seq", Drafting(SHAPES["[3]"], SCHEMES["iid"]), rows, 0) is None
+    # Three siblings of two tokens: trees would differ in shape.
     without = Drafting(SHAPES["[3]"], SCHEMES["without-replacement"])
-    assert tree_sample("traversal", without, rows, 0) is None
+    assert tree_sample("traversal-without-replacement", without, rows, 0) is None
