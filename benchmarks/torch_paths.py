@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from simverify.auditing.exact.generations.enumerate import StepEnumeration, law_of_tokens
+from simverify.auditing.exact.generations.steps import StepEnumeration, law_of_tokens
 from simverify.auditing.exact.instances.made import instances_for
 
 SEEN = 10_000

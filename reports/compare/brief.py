@@ -12,8 +12,8 @@ from simverify.results import ANY_DEVIATION, CompareResult, CompareRun, ModelInf
 MOST_LINES = 2
 
 _RESTS_ON = {
-    "exact": "exact: the rule's own law is the target's; its compiled code passed every test",
-    "sampled": "sampled: its compiled code passed every test",
+    "exact": "exact: the rule's own law is the target's; its code passed every test",
+    "sampled": "sampled: its code passed every test",
     "output": "output: the tokens that it emitted passed every test",
 }
 
@@ -80,7 +80,7 @@ def _failed(rows: Sequence[CompareResult]) -> Iterator[str]:
     for row in rows:
         faults, suspect = row.lossless.faults, row.lossless.localisation
         like = f"; it looks like the fault {faults.best.fault}" if faults and faults.best else ""
-        part = f"; suspect: {suspect.part}" if suspect and not like else ""
+        part = f"; suspect: {suspect.part}" if suspect and suspect.part and not like else ""
         if row.lossless.findings:
             yield f"FAIL {row.verifier}: {row.lossless.findings[0]}{like}{part}"
         elif row.acceptance.findings:

@@ -4,32 +4,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from simverify.api.options import NO_GAMMA, CompareOptions
 from simverify.api.real import BUNDLED, RealModels
+from simverify.api.simulated import DEFAULT_MODELS, Rule, compare_simulated
 from simverify.api.ways import called_from_python, refuse
-from simverify.errors import OptionError
-from simverify.models import DEFAULT_DISTANCE, REAL, Model
+from simverify.errors import OptionError, UsageError
+from simverify.models import REAL, Model
 from simverify.results import CompareRun
 
-if TYPE_CHECKING:
-    from simverify.simulators.latency import Load
-
-DEFAULT_MODELS = ("toy", "compact", "markov-64", "ngram")
-TREE_MODELS = ("toy", "compact", "markov-64")
-"""By default on draft trees, which need rows that follow from the last token."""
-
-DEFAULT_VERIFIERS = ("token", "block", "greedy", "match")
 REAL_VERIFIERS = ("token", "block", "greedy")
-DETECT = 0.01
 
 Say = Callable[[str], None]
 
 
 def compare(
     models: Sequence[str | Model] = DEFAULT_MODELS,
-    verifiers: Sequence[str] | None = None,
+    verifiers: Sequence[Rule] | None = None,
     *,
     gamma: int | None = None,
     blocks: int | None = None,
@@ -69,7 +61,8 @@ def compare(
     verifiers
         Names of built-in verifiers; by default token, block, greedy and match, of real models
         the first three, on a trace those of them without state, and on draft trees every rule
-        that is lossless there.
+        that is lossless there. On simulated models your own rules too: callables, or what an
+        audit takes for a SPEC.
     gamma
         Draft length, 1 to 64; a trace has its own, and a tree its depth.
     blocks
@@ -125,7 +118,7 @@ def compare(
 
 def run_comparison(
     models: Sequence[str | Model],
-    verifiers: Sequence[str] | None,
+    verifiers: Sequence[Rule] | None,
     options: CompareOptions,
     *,
     progress: Say | None,
@@ -157,7 +150,7 @@ def run_comparison(
     if options.trace is not None:
         own = of_pairs | simulated | {"temperature": real.temperature}
         refuse(own, "{option} is not for a trace, which has its own")
-        return _of_trace(options.trace, verifiers, options, shared)
+        return _of_trace(options.trace, _named(verifiers), options, shared)
     if options.gamma is None and options.tree is None:
         raise OptionError(NO_GAMMA)
     shared |= {"gamma": options.gamma, "seed": options.seed or 0}
@@ -167,63 +160,23 @@ def run_comparison(
             of_pairs,
             "{option} is not for simulated ones: name {target} and {draft}, or {models} tiny-llama",
         )
-        return _simulated(models, verifiers, options, shared)
+        return compare_simulated(models, verifiers, options, shared)
     refuse(simulated, "{option} is not for real models")
     if options.gamma is None:
         raise OptionError(NO_GAMMA)
     if real.target is None and real.draft is None:
         real = replace(real, target=BUNDLED, draft=str(models[0]))
-    return _of_pair(real, verifiers or REAL_VERIFIERS, options, shared)
+    return _of_pair(real, _named(verifiers) or REAL_VERIFIERS, options, shared)
 
 
-def _simulated(
-    models: Sequence[str | Model],
-    verifiers: Sequence[str] | None,
-    options: CompareOptions,
-    shared: dict[str, Any],
-) -> CompareRun:
-    from simverify.comparing.comparison import compare as compare_models
-
-    distance, temperature = options.draft_distance, options.temperature
-    drafting = None
-    if options.drafts is not None or options.tree is not None:
-        from simverify.comparing.trees.asked import drafting_asked
-
-        refuse(
-            {"calls": options.calls or None, "eos": options.eos},
-            "{option} is for a single draft: leave {drafts} and {tree} out",
-        )
-        drafting = drafting_asked(options.drafts, options.tree, options.scheme, options.gamma)
-        shared["gamma"] = drafting.shape.depth
-        models = TREE_MODELS if models == DEFAULT_MODELS else models
-    else:
-        refuse({"scheme": options.scheme}, "{option} is for draft trees: name {drafts} or {tree}")
-        verifiers = DEFAULT_VERIFIERS if verifiers is None else verifiers
-    return compare_models(
-        models,
-        verifiers,
-        drafting=drafting,
-        load=_load(options),
-        blocks=options.blocks,
-        calls=options.calls,
-        eos=options.eos,
-        threads=options.threads,
-        detect=DETECT if options.detect is None else options.detect,
-        temperature=1.0 if temperature is None else temperature,
-        distance=DEFAULT_DISTANCE if distance is None else distance,
-        **shared,
-    )
-
-
-def _load(options: CompareOptions) -> "Load":
-    from simverify.simulators.latency import Load
-
-    if options.free_rows is None and options.batch_size is not None and options.batch_size != 1:
-        raise OptionError(
-            "{batch_size} alone changes nothing, as all rows of a call are free: name {free_rows} "
-            "too, such as {free_rows} 128"
-        )
-    return Load(1 if options.batch_size is None else options.batch_size, options.free_rows)
+def _named(verifiers: Sequence[Rule] | None) -> Sequence[str] | None:
+    for verifier in verifiers or ():
+        if not isinstance(verifier, str):
+            raise UsageError(
+                f"got {verifier!r}: on real models and traces name built-in verifiers, and audit "
+                "your own with simverify.audit"
+            )
+    return verifiers  # type: ignore[return-value]  # names all
 
 
 def _of_pair(

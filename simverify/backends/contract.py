@@ -37,7 +37,8 @@ def fused_coins(name: str, *, device: str = "cuda", dtype: str = "float64") -> V
     """Return a fused rule as ``f(target_probs, draft_probs, draft_tokens, coins)``.
 
     ``coins`` float64 (gamma+1,), the last for the residual or bonus token: what
-    :func:`simverify.auditing.coins.coin_blocks.compare_coins` takes. With or without a batch axis.
+    :func:`simverify.auditing.exact.coins.coin_blocks.compare_coins` takes. With or without a batch
+    axis.
     """
     kind = getattr(torch, dtype)
 

@@ -10,6 +10,7 @@ from simverify import results as doc
 from simverify.battery.judgement import stamped
 from simverify.checks import comparison_iv, ranges_iv
 from simverify.comparing.model import ModelComparison, Settings
+from simverify.comparing.own import OwnRule
 from simverify.errors import UsageError
 from simverify.models import DEFAULT_DISTANCE, Model, get_model
 from simverify.simulators.kernels import compiled_before
@@ -45,6 +46,7 @@ def compare(
     threads: int | None = None,
     distance: float = DEFAULT_DISTANCE,
     temperature: float = 1.0,
+    own: Mapping[str, OwnRule] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> doc.CompareRun:
     """Run every verifier on every model and say what each is worth.
@@ -76,6 +78,8 @@ def compare(
         Threads never change a result.
     distance, temperature
         Knobs of markov-V; see :func:`simverify.models.markov`.
+    own
+        Of the verifiers those that are nobody's built-in rule, by name.
     progress
         Receives a line when something begins that may take a while.
 
@@ -104,7 +108,7 @@ def compare(
         )
     )
     say = progress or (lambda _line: None)
-    rules = _rules(verifiers, drafting)
+    rules = _rules(verifiers, drafting, own or {})
     loaded = [
         get_model(model, distance=distance, temperature=temperature, announce=say)
         if isinstance(model, str)
@@ -121,12 +125,10 @@ def compare(
     for asked, model in zip(models, loaded, strict=True):
         comparison = of_model(model)
         infos.append(comparison.info(asked if isinstance(asked, str) else None))
-        for verifier in rules.values():
-            row, speed = comparison.row(verifier)
+        for name, rule in rules.items():
+            row, speed = comparison.row(rule)
             rows.append(row)
-            timings.append(
-                doc.Timing(model=model.name, verifier=verifier.name, blocks_per_second=speed)
-            )
+            timings.append(doc.Timing(model=model.name, verifier=name, blocks_per_second=speed))
     return doc.CompareRun(
         schema_version=doc.SCHEMA_VERSION,
         seed=seed,
@@ -155,13 +157,13 @@ class _OneModel(Protocol):
 
 
 def _rules(
-    names: Sequence[str] | None, drafting: "Drafting | None"
-) -> "Mapping[str, Verifier | TreeVerifier]":
+    names: Sequence[str] | None, drafting: "Drafting | None", own: Mapping[str, OwnRule]
+) -> "Mapping[str, Verifier | TreeVerifier | OwnRule]":
     if drafting is None:
-        return {name: get_verifier(name) for name in names or ()}
+        return {name: own.get(name) or get_verifier(name) for name in names or ()}
     from simverify.comparing.trees.rules import tree_rules
 
-    return tree_rules(names, drafting)
+    return tree_rules(names, drafting, own)
 
 
 def _comparing(

@@ -91,7 +91,7 @@ def after_calls(generations: Generations, gamma: int) -> tuple[doc.AfterCalls, .
             calls=i + 1,
             exact=None if mean is None else float(mean),
             fraction=_fraction(mean),
-            measured=_measured(
+            measured=measured(
                 int(counts.lengths[0, i]),
                 int(counts.lengths[1, i]),
                 counts.trials,
@@ -119,10 +119,11 @@ def measured_tau(counts: Counts, gamma: int) -> doc.Measured:
     """Return the mean of tau over the first calls of a run."""
     values = np.arange(gamma + 1)
     total = int(counts.accepted @ values)
-    return _measured(total, int(counts.accepted @ values**2), counts.trials, low=0, high=gamma)
+    return measured(total, int(counts.accepted @ values**2), counts.trials, low=0, high=gamma)
 
 
-def _measured(total: int, squares: int, n: int, *, low: int, high: int) -> doc.Measured:
+def measured(total: int, squares: int, n: int, *, low: int, high: int) -> doc.Measured:
+    """Return a mean of ``n`` whole numbers from ``low`` to ``high`` with its interval."""
     # Integer sums keep the variance exact however many blocks there are.
     variance = (n * squares - total * total) / (n * max(n - 1, 1))
     ci_low, ci_high = stats.empirical_bernstein(

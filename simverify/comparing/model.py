@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from simverify import results as doc
 from simverify.comparing.documents import (
@@ -18,6 +18,7 @@ from simverify.comparing.exact.laws import exact_check
 from simverify.comparing.kernels.acceptance import Generations
 from simverify.comparing.kernels.check import plan_blocks, plan_trials, sampled_check
 from simverify.comparing.kernels.kernel import Trial
+from simverify.comparing.own import OwnRule, own_row
 from simverify.models import MarkovModel, Model
 from simverify.simulators.exact.calls import TooManyCalls, laws_by_tree, tokens_after_calls
 from simverify.simulators.exact.rows import markov_rows
@@ -89,7 +90,7 @@ class ModelComparison:
     def __init__(
         self,
         model: Model,
-        rules: Mapping[str, Verifier],
+        rules: Mapping[str, Verifier | OwnRule],
         settings: Settings,
         alpha: float,
         say: Callable[[str], None],
@@ -97,7 +98,8 @@ class ModelComparison:
         self.model, self.settings, self.alpha, self.say = model, settings, alpha, say
         say(f"{model.name}: exact laws")
         # Block and greedy are everyone's yardsticks, asked for or not.
-        needed = {**rules, "block": VERIFIERS["block"], "greedy": VERIFIERS["greedy"]}
+        built_in = {name: x for name, x in rules.items() if isinstance(x, Verifier)}
+        needed = {**built_in, "block": VERIFIERS["block"], "greedy": VERIFIERS["greedy"]}
         self.curves = acceptance_curves(
             model, needed, settings.gamma, seed=settings.seed, threads=settings.threads
         )
@@ -112,10 +114,12 @@ class ModelComparison:
         # Greedy's first call attains it (Sun et al. 2025, theorem 3).
         return model_info(self.model, given, expected_document(self.curves["greedy"]))
 
-    def row(self, verifier: Verifier) -> tuple[doc.CompareResult, float]:
+    def row(self, verifier: Verifier | OwnRule) -> tuple[doc.CompareResult, float]:
         """Judge and measure one verifier; returns its row and its blocks per second."""
-        settings, curve = self.settings, self.curves[verifier.name]
         self.say(f"{self.model.name}: {verifier.name}")
+        if isinstance(verifier, OwnRule):
+            return self._own_row(verifier)
+        settings, curve = self.settings, self.curves[verifier.name]
         coupling = verifier.contract == "step"
         best = self.curves["greedy" if coupling else "block"]
         trial = Trial(
@@ -163,6 +167,18 @@ class ModelComparison:
             calls=after_calls(generations, settings.gamma) if generations else (),
         )
         return row, first.trials / seconds
+
+    def _own_row(self, rule: OwnRule) -> tuple[doc.CompareResult, float]:
+        settings = self.settings
+        # Of a rule that drafts for itself nothing is known but the bound of all.
+        name: Literal["block", "coupling"] = "coupling" if rule.contract == "step" else "block"
+        best = self.curves["greedy" if name == "coupling" else "block"]
+        return own_row(
+            rule, self.model, doc.Optimum(name=name, expected_accepted=best.expected),
+            gamma=settings.gamma, blocks=settings.blocks, alpha=self.alpha,
+            detect=settings.detect,
+            speedup=lambda accepted: speedup_document(accepted, settings.gamma, settings),
+        )  # fmt: skip
 
     def _generations(self, verifier: Verifier) -> Generations:
         """Run generations of many calls, and work out their lengths where the model allows it."""

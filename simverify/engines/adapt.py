@@ -154,7 +154,8 @@ def with_coins(function: Callable[..., Any], *, bits: int = 53) -> Verify:
     """Return a ``verify`` that draws the gamma+1 coins which ``function`` is given.
 
     ``function(target_probs, draft_probs, draft_tokens, coins) -> tokens``, as
-    :func:`simverify.auditing.coins.coin_blocks.compare_coins` takes it: the sampled tier's view.
+    :func:`simverify.auditing.exact.coins.coin_blocks.compare_coins` takes it: the sampled tier's
+    view.
     Coins are multiples of 2^-``bits``: 24 for code that reads them as float32.
     """
 

@@ -13,7 +13,7 @@ from support.false_alarms import ALPHA
 torch = pytest.importorskip("torch")
 from support.backend_batches import DEVICE, batch, beside_thresholds, unexplained  # noqa: E402
 
-from simverify.auditing.coins.coin_blocks import compare_coins  # noqa: E402
+from simverify.auditing.exact.coins.coin_blocks import compare_coins  # noqa: E402
 from simverify.auditing.exact.generations.enumerate import (  # noqa: E402
     CannotEnumerate,
     enumerate_verify,

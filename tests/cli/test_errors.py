@@ -69,7 +69,10 @@ from simverify.results.reading import document
         (["--models", "new\nline\x1b[31m"], "unknown model"),
         (["--models", "new\nline.json"], "new line.json: cannot be read"),
         (["--models", "red\x1b[31m.json"], "red?[31m.json: cannot be read"),
-        (["--verifiers", "blok"], "unknown verifier 'blok': did you mean 'block'?"),
+        (
+            ["--verifiers", "blok"],
+            "unknown verifier, engine or fault 'blok': did you mean 'block'?",
+        ),
         (["--verifiers", "temperature"], "did you mean 'temperature-0'?"),
         (["--verifiers", ""], "nothing to compare"),
         (["--verifiers", "token,block,token"], "verifier 'token' is named twice"),

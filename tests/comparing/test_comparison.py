@@ -350,7 +350,7 @@ def test_bounds_enclose_where_the_law_is_too_large():
         ({"models": ["toy", "toy"]}, "two models are called 'toy'"),
         ({"verifiers": ["match", "token", "match"]}, "verifier 'match' is named twice"),
         ({"models": ["toi"]}, "did you mean 'toy'"),
-        ({"verifiers": ["blok"]}, "unknown verifier 'blok': did you mean 'block'"),
+        ({"verifiers": ["blok"]}, "unknown verifier, engine or fault 'blok': did you mean 'block'"),
     ],
 )
 def test_what_is_out_of_range_is_refused(arguments, message):

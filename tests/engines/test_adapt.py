@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.whole_laws import compare_verify
 
-from simverify.auditing.coins.coin_blocks import compare_coins
+from simverify.auditing.exact.coins.coin_blocks import compare_coins
 from simverify.engines import Batch, Signature, as_batched, as_verify, global_seed, with_coins
 from simverify.errors import UsageError
 from simverify.models.small import compact

@@ -3,7 +3,7 @@ import os
 import numpy as np
 import pytest
 
-from simverify.auditing.coins.coin_blocks import compare_coins
+from simverify.auditing.exact.coins.coin_blocks import compare_coins
 from simverify.engines import get_engine
 from simverify.engines.sglang import chain_sampling
 from simverify.folders import find_package

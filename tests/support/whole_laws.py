@@ -1,6 +1,6 @@
 """The law of a rule on one instance, or on one prompt, with an enumeration of its own."""
 
-from simverify.auditing.exact.generations.enumerate import StepEnumeration, law_of_tokens
+from simverify.auditing.exact.generations.steps import StepEnumeration, law_of_tokens
 from simverify.auditing.exact.judging.law import compare_blocks
 from simverify.symbolic import Enumeration
 

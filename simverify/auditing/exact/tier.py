@@ -9,8 +9,8 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from simverify.auditing.coins.coins import NotMonotone, TooManyCalls
 from simverify.auditing.exact.battery import LARGEST, ExactTier, note_failure, run_battery
+from simverify.auditing.exact.coins.coins import NotMonotone, TooManyCalls
 from simverify.auditing.exact.generations.calls import NOWHERE
 from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
 from simverify.auditing.exact.instances.made import SmallModel

@@ -1,6 +1,6 @@
 """Calls of code under audit on the rows of real models, and what is kept of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,11 @@ from simverify.auditing.sampled.run import HANG_SECONDS
 from simverify.simulators.decoding.emitted import TokenSums
 from simverify.simulators.decoding.expected import RULES, Interval, LaneMeans, curves
 from simverify.simulators.decoding.loop import Block
-from simverify.simulators.decoding.steps import BeyondContext, ModelFailed, Oracle
+from simverify.simulators.decoding.steps import BeyondContext, ModelFailed
 from simverify.symbolic.enumeration.endings import BadTokens, Tokens, what_was_raised
 from simverify.symbolic.guards.containment import from_user
 from simverify.symbolic.guards.watchdog import Expired, deadline, doing
+from simverify.trees import ROOT, DraftTree, RowAfter
 
 STEP_SECONDS = 600.0
 """As :data:`HANG_SECONDS`, of a call that asks models for rows, which may be slow ones."""
@@ -53,6 +54,26 @@ class BlockCaller:
         return list(tokens)
 
 
+class TreeCaller:
+    """A rule for draft trees, called on one tree; a broken contract is a ``Misuse``."""
+
+    def __init__(self, rule: Callable[..., Any], vocab_size: int) -> None:
+        self._rule, self._vocab_size = rule, vocab_size
+
+    def judge(self, tree: DraftTree, given: Mapping[str, Any], rng: np.random.Generator) -> Tokens:
+        """Return the tokens of a call on ``tree``; ``given``: its arguments by their names."""
+        doing("a draft tree of a model")
+        result = _called(self._rule, *given.values(), rng, seconds=HANG_SECONDS)
+        tokens = _checked(result, self._vocab_size)
+        ways = {tree.text(node) for node in range(ROOT, len(tree.tokens))}
+        if tokens[:-1] not in ways:
+            raise Misuse(
+                f"not-a-prefix: returned {tokens} for the tree {tree.drawn()}: all but the last "
+                f"token must be a way from its root"
+            )
+        return tokens
+
+
 class StepCaller:
     """A ``step`` rule, built anew, as the loop calls it; a broken contract is a ``Misuse``."""
 
@@ -66,7 +87,12 @@ class StepCaller:
             _called(self._reset, seconds=HANG_SECONDS)
 
     def step(
-        self, prefix: Tokens, target: Oracle, draft: Oracle, gamma: int, rng: np.random.Generator
+        self,
+        prefix: Tokens,
+        target: RowAfter,
+        draft: RowAfter,
+        gamma: int,
+        rng: np.random.Generator,
     ) -> Tokens:
         """Return the tokens that follow ``prefix``."""
         doing("a call on real models")

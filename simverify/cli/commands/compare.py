@@ -1,6 +1,7 @@
 """``simverify compare``."""
 
 import gc
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,7 +45,8 @@ def compare(
         Comma-separated: token, block, greedy, match, temperature-0; by default the first
         four, of real models the first three, on a trace those of them without state. On draft
         trees token, block, naive, k-seq, recursive and more (simverify verifiers); by default
-        all for trees that are lossless there.
+        all for trees that are lossless there. And your own rules, as audit takes them:
+        my_rule.py:verify.
     json
         Write the result document to this file, or to standard output for "-".
     report
@@ -59,7 +61,8 @@ def compare(
     check_output(json, report)
     if models is not None and (json is not None or report is not None):
         json_text_iv(models)  # the document holds the paths
-    from simverify.api.compare import DEFAULT_MODELS, run_comparison
+    from simverify.api.compare import run_comparison
+    from simverify.api.simulated import DEFAULT_MODELS
     from simverify.comparing import comparison  # noqa: F401 -- loaded before what is kept
 
     named = DEFAULT_MODELS if models is None else _names("--models", models)
@@ -88,7 +91,8 @@ def _without_what_was_imported() -> Iterator[None]:
 
 
 def _names(option: str, text: str) -> list[str]:
-    names = [name.strip() for name in text.split(",")]
+    # A comma in brackets belongs to a name: relaxed-acceptance(2,0.25).
+    names = [name.strip() for name in re.split(r",(?![^(]*\))", text)]
     if not any(names):
         raise UsageError(f"{option} is {text!r}, which leaves nothing to compare: name one or more")
     if not all(names):

@@ -19,6 +19,7 @@ from simverify.comparing.exact.laws import passes
 from simverify.comparing.kernels.acceptance import NOT_JUDGED
 from simverify.comparing.kernels.check import plan_trials, sampled_check
 from simverify.comparing.model import ModelComparison, Settings, model_info, speedup_document
+from simverify.comparing.own import OwnRule, own_row
 from simverify.comparing.trees.bounds import Best, Bounds, bounds_of
 from simverify.comparing.trees.curves import TreeCurve, tree_curve
 from simverify.comparing.trees.kernel import READABLE_BLOCKS, ReadableTrial, TreeTrial, has_kernel
@@ -43,7 +44,7 @@ class TreeComparison:
         self,
         model: Model,
         drafting: Drafting,
-        rules: Mapping[str, Verifier | TreeVerifier],
+        rules: Mapping[str, Verifier | TreeVerifier | OwnRule],
         settings: Settings,
         alpha: float,
         say: Callable[[str], None],
@@ -69,13 +70,21 @@ class TreeComparison:
         """Return the model's own entry, with the bound that no rule beats in one call."""
         return model_info(self.model, given, _coupling_document(self.bounds))
 
-    def row(self, verifier: Verifier | TreeVerifier) -> tuple[doc.CompareResult, float]:
+    def row(self, verifier: Verifier | TreeVerifier | OwnRule) -> tuple[doc.CompareResult, float]:
         """Judge and measure one rule; returns its row and its blocks per second."""
-        if isinstance(verifier, Verifier):
+        if not isinstance(verifier, TreeVerifier) and verifier.contract != "tree":
             row, speed = self.chains.row(verifier)
             return replace(row, one_draft=True), speed
         self.say(f"{self.model.name}: {verifier.name}")
         settings, shape = self.settings, self.drafting.shape
+        if isinstance(verifier, OwnRule):
+            return own_row(
+                verifier, self.model, _optimum_document(self.bounds.memoryless),
+                gamma=settings.gamma, blocks=settings.blocks, alpha=self.alpha,
+                detect=settings.detect,
+                speedup=lambda mean: speedup_document(mean, settings.gamma, settings, shape),
+            )  # fmt: skip
+        assert isinstance(verifier, TreeVerifier)
         law = tree_curve(verifier, self.drafting, self.model, self.rows, seed=settings.seed)
         compiled = has_kernel(verifier.name, self.drafting)
         trial = (TreeTrial if compiled else ReadableTrial)(

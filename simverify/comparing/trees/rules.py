@@ -1,8 +1,9 @@
 """Which rules a comparison on draft trees is of."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from simverify.checks import pick
+from simverify.comparing.own import OwnRule
 from simverify.errors import UsageError
 from simverify.trees import Drafting
 from simverify.verifiers import VERIFIERS, Verifier
@@ -13,9 +14,11 @@ ONE_DRAFT = ("token", "block")
 
 
 def tree_rules(
-    names: Sequence[str] | None, drafting: Drafting
-) -> dict[str, Verifier | TreeVerifier]:
+    names: Sequence[str] | None, drafting: Drafting, own: Mapping[str, OwnRule]
+) -> dict[str, Verifier | TreeVerifier | OwnRule]:
     """Return the rules called ``names``; by default all that are lossless on such trees.
+
+    ``own``: those that are nobody's built-in rule, by name.
 
     Raises ``UsageError`` for a name that is unknown, or a rule that does not fit.
     """
@@ -23,7 +26,7 @@ def tree_rules(
         return {
             rule.name: rule for rule in TREE_VERIFIERS.values() if _misfit(rule, drafting) is None
         }
-    return {name: _rule(name, drafting) for name in names}
+    return {name: own.get(name) or _rule(name, drafting) for name in names}
 
 
 def _rule(name: str, drafting: Drafting) -> Verifier | TreeVerifier:

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 import simverify.auditing.exact.battery as module
-from simverify.auditing.coins.coins import NotMonotone, TooManyCalls
 from simverify.auditing.exact.battery import ENOUGH, ExactTier, run_battery
+from simverify.auditing.exact.coins.coins import NotMonotone, TooManyCalls
 from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.judging.repeated import Confirmed
 from simverify.auditing.verdict import notes_of

@@ -31,7 +31,7 @@ from simverify.auditing.exact.generations.calls import (
     Way,
     composed,
 )
-from simverify.auditing.exact.generations.enumerate import StepEnumeration
+from simverify.auditing.exact.generations.steps import StepEnumeration
 from simverify.symbolic import ExactLaw, OutOfTime
 from simverify.symbolic.enumeration.endings import Tokens
 from simverify.symbolic.enumeration.paths import TooManyPaths

@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from simverify.arrays import Row
 from simverify.auditing.coverage.watch import watched
-from simverify.auditing.exact.generations.generation import decode
-from simverify.symbolic import CannotEnumerate, Enumeration, ExactLaw, Finding, Lift, OutOfTime
+from simverify.symbolic import CannotEnumerate, Enumeration, ExactLaw, Finding, OutOfTime
 from simverify.symbolic.draws.scalars import Draw
 from simverify.symbolic.enumeration.endings import BadTokens, Tokens
 from simverify.symbolic.enumeration.paths import TooManyPaths
@@ -22,11 +21,9 @@ __all__ = [
     "ExactLaw",
     "Finding",
     "OutOfTime",
-    "StepEnumeration",
     "TooManyPaths",
     "enumerate_verify",
     "law_of_block",
-    "law_of_tokens",
 ]
 
 MAX_PATHS = 200_000
@@ -129,68 +126,6 @@ def checked_call(
         return tokens
 
     return call
-
-
-class StepEnumeration(Enumeration):
-    """Follows a step rule, which may seed itself once, when it is built.
-
-    ``is_step``: whether it is a function, or what builds an object. ``composes``: whether its
-    calls may be composed; false once that gave another law than running it call after call.
-    ``checked``: so many paths were run to compare the two.
-    """
-
-    def __init__(
-        self, rule: Callable[..., Any], *, leaves: int = 0, lift: Lift | None = None
-    ) -> None:
-        self.is_step = takes_step_arguments(rule)
-        self.composes = True
-        self.checked = 0
-        super().__init__(rule, seed_once=True, leaves=leaves, lift=lift)
-
-
-def law_of_tokens(
-    enumeration: Enumeration,
-    rule: Callable[..., Any],
-    target: Callable[[Tokens], Row],
-    draft: Callable[[Tokens], Row],
-    *,
-    gamma: int,
-    length: int,
-    prefix: Tokens = (),
-    earlier_calls: int = 0,
-    eos: int | None = None,
-    max_paths: int = MAX_PATHS,
-    seconds: float | None = SECONDS,
-) -> ExactLaw:
-    """Exact law of the first ``length`` tokens that a step rule emits after ``prefix``.
-
-    ``rule`` is a function ``step(prefix, target, draft, gamma, rng)``, or a class or factory
-    without arguments whose instance has ``step`` and, if it keeps state, ``reset``; it is
-    built anew for every path. Calls, end of sequence and an earlier generation are as in
-    :func:`~.generation.decode`; a generation that ``eos`` ends sooner is shorter.
-    Raises as :func:`enumerate_verify`, and ``ValueError`` if ``rule`` is neither.
-    """
-    if length < 1 or gamma < 1:
-        raise ValueError(f"length={length}, gamma={gamma}: both must be at least 1")
-    vocab = len(target(prefix))
-    is_step = takes_step_arguments(rule)
-
-    def call() -> Tokens:
-        instance = None if is_step else watched(rule)
-        step = rule if instance is None else instance.step
-
-        def more(emitted: Tokens) -> Tokens:
-            enumeration.source.sequences.building = False
-            tokens = read_tokens(watched(step, emitted, target, draft, gamma, enumeration.rng))
-            check_ids(tokens, vocab)
-            return tokens
-
-        return decode(
-            more, seen_reset(instance),
-            length=length, prefix=prefix, eos=eos, earlier_calls=earlier_calls,
-        )[:length]  # fmt: skip
-
-    return enumeration.run(call, max_paths=max_paths, seconds=seconds)
 
 
 def seen_reset(instance: Any) -> Callable[[], Any] | None:

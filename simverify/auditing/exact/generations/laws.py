@@ -6,7 +6,7 @@ from typing import Any
 
 from simverify.auditing.exact.generations.calls import EVERYWHERE, Beyond, Composed, Generation
 from simverify.auditing.exact.generations.compose import ROUNDING, NotComposable, compose
-from simverify.auditing.exact.generations.enumerate import StepEnumeration, law_of_tokens
+from simverify.auditing.exact.generations.steps import StepEnumeration, law_of_tokens
 from simverify.symbolic import ExactLaw
 from simverify.symbolic.enumeration.endings import Tokens
 from simverify.symbolic.guards.watchdog import Stopwatch

@@ -3,17 +3,13 @@
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from simverify.auditing.coins.coin_blocks import compare_coins
-from simverify.auditing.coins.coins import NotMonotone, TooManyCalls
+from simverify.auditing.exact.coins.coin_blocks import compare_coins
+from simverify.auditing.exact.coins.coins import NotMonotone, TooManyCalls
 from simverify.auditing.exact.generations.calls import Beyond, Generation
-from simverify.auditing.exact.generations.enumerate import (
-    CannotEnumerate,
-    OutOfTime,
-    StepEnumeration,
-    TooManyPaths,
-)
+from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
 from simverify.auditing.exact.generations.generation import ending
 from simverify.auditing.exact.generations.laws import law_of_generation
+from simverify.auditing.exact.generations.steps import StepEnumeration
 from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.instances.rows import EVERY_WAY
 from simverify.auditing.exact.judging.comparison import (

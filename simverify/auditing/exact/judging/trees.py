@@ -2,26 +2,37 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from simverify.auditing.exact.generations.trees import law_of_tree
-from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.judging.comparison import Comparison
-from simverify.auditing.exact.judging.law import compare_laws
+from simverify.auditing.exact.judging.law import Rows, compare_laws
 from simverify.symbolic import Enumeration, ExactLaw
 from simverify.symbolic.enumeration.paths import TooManyPaths
 from simverify.symbolic.errors import OutOfTime
 from simverify.symbolic.guards.watchdog import Stopwatch
-from simverify.trees import law_of_trees
+from simverify.trees import Drafting, law_of_trees
 
 if TYPE_CHECKING:
     from simverify.symbolic.enumeration.endings import Tokens
 
 
+class Drafted(Rows, Protocol):
+    """A target and a draft of which trees are drafted."""
+
+    @property
+    def gamma(self) -> int:
+        """Depth of the trees."""
+
+    @property
+    def drafting(self) -> Drafting | None:
+        """Their shape and scheme; not None."""
+
+
 def compare_trees(
     enumeration: Enumeration,
     rule: Callable[..., Any],
-    model: SmallModel,
+    model: Drafted,
     *,
     tolerance: float | None = None,
     max_paths: int,

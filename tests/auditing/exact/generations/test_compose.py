@@ -10,8 +10,8 @@ from support.whole_laws import enumerate_step
 
 from simverify.auditing.exact.generations.calls import Generation
 from simverify.auditing.exact.generations.compose import NotComposable, compose
-from simverify.auditing.exact.generations.enumerate import StepEnumeration
 from simverify.auditing.exact.generations.laws import law_of_generation
+from simverify.auditing.exact.generations.steps import StepEnumeration
 from simverify.auditing.exact.instances.made import SmallModel, battery, instances_for
 from simverify.auditing.exact.judging.diagnosis import as_step
 from simverify.auditing.exact.judging.examiner import Examiner, enumeration_of

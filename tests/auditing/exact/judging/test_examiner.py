@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from simverify.auditing.coins.coins import NotMonotone, TooManyCalls
+from simverify.auditing.exact.coins.coins import NotMonotone, TooManyCalls
 from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.judging.comparison import Comparison, OutputSequence
 from simverify.auditing.exact.judging.examiner import Examiner, output_length

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import simverify.auditing.exact.judging.freely as module
-from simverify.auditing.exact.generations.enumerate import StepEnumeration
+from simverify.auditing.exact.generations.steps import StepEnumeration
 from simverify.auditing.exact.instances.made import instances_for
 from simverify.auditing.exact.judging.examiner import Examiner
 from simverify.auditing.exact.judging.freely import CALLS, ERROR, Free, _joint

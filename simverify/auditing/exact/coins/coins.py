@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from simverify.auditing.coins.coin_boxes import Box, Point, kronecker, moved
+from simverify.auditing.exact.coins.coin_boxes import Box, Point, kronecker, moved
 from simverify.symbolic.enumeration.endings import Tokens
 
 Coins = npt.NDArray[np.float64]

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify.arrays import Row
-from simverify.auditing.coins.coins import MAX_CALLS, PROBES, CoinLaw, law_from_coins
 from simverify.auditing.coverage.watch import watched
+from simverify.auditing.exact.coins.coins import MAX_CALLS, PROBES, CoinLaw, law_from_coins
 from simverify.auditing.exact.generations.enumerate import check_ids, read_tokens
 from simverify.auditing.exact.judging.comparison import Comparison
 from simverify.auditing.exact.judging.law import Rows, compare_laws
@@ -37,7 +37,7 @@ def compare_coins(
 
     ``bits``: 24 for code that reads its coins as float32, which draws its own from that grid.
     ``max_calls`` is for all blocks together, shared evenly. ``Comparison.paths`` counts constant
-    boxes. Raises as :func:`~simverify.auditing.coins.coins.law_from_coins`.
+    boxes. Raises as :func:`~simverify.auditing.exact.coins.coins.law_from_coins`.
     """
     vocab = len(model.target(()))
     laws: list[tuple[Tokens, float, ExactLaw]] = []

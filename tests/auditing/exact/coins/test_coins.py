@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from support.whole_laws import compare_verify
 
-from simverify.auditing.coins.coin_blocks import compare_coins
-from simverify.auditing.coins.coins import NotMonotone, TooManyCalls, law_from_coins
+from simverify.auditing.exact.coins.coin_blocks import compare_coins
+from simverify.auditing.exact.coins.coins import NotMonotone, TooManyCalls, law_from_coins
 from simverify.engines.adapt import with_coins
 from simverify.models.small import compact
 

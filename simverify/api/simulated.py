@@ -1,0 +1,109 @@
+"""A comparison on simulated models, from its options: a single draft or trees, whose rules."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from simverify.api.options import CompareOptions
+from simverify.api.ways import refuse
+from simverify.errors import OptionError
+from simverify.models import DEFAULT_DISTANCE, Model
+from simverify.results import CompareRun
+from simverify.verifiers import VERIFIERS
+from simverify.verifiers.trees import TREE_VERIFIERS
+
+if TYPE_CHECKING:
+    from simverify.comparing.own import OwnRule
+    from simverify.simulators.latency import Load
+    from simverify.trees import Drafting
+
+DEFAULT_MODELS = ("toy", "compact", "markov-64", "ngram")
+TREE_MODELS = ("toy", "compact", "markov-64")
+"""By default on draft trees, which need rows that follow from the last token."""
+
+DEFAULT_VERIFIERS = ("token", "block", "greedy", "match")
+DETECT = 0.01
+
+Rule = str | Callable[..., Any]
+"""A built-in verifier's name, a SPEC as an audit takes it, or a callable."""
+
+
+def compare_simulated(
+    models: Sequence[str | Model],
+    verifiers: Sequence[Rule] | None,
+    options: CompareOptions,
+    shared: dict[str, Any],
+) -> CompareRun:
+    """Compare ``verifiers`` on simulated models, on a single draft or on draft trees."""
+    from simverify.comparing.comparison import compare as compare_models
+    from simverify.comparing.own import DETECT as FOR_CALLS
+
+    distance, temperature = options.draft_distance, options.temperature
+    drafting = None
+    if options.drafts is not None or options.tree is not None:
+        from simverify.comparing.trees.asked import drafting_asked
+
+        refuse(
+            {"calls": options.calls or None, "eos": options.eos},
+            "{option} is for a single draft: leave {drafts} and {tree} out",
+        )
+        drafting = drafting_asked(options.drafts, options.tree, options.scheme, options.gamma)
+        shared["gamma"] = drafting.shape.depth
+        models = TREE_MODELS if models == DEFAULT_MODELS else models
+    else:
+        refuse({"scheme": options.scheme}, "{option} is for draft trees: name {drafts} or {tree}")
+        verifiers = DEFAULT_VERIFIERS if verifiers is None else verifiers
+    own: dict[str, OwnRule] = {}
+    if verifiers is not None and not isinstance(verifiers, str):
+        verifiers, own = _own_rules(verifiers, drafting, shared)
+    return compare_models(
+        models,
+        verifiers,
+        drafting=drafting,
+        own=own,
+        load=_load(options),
+        blocks=options.blocks,
+        calls=options.calls,
+        eos=options.eos,
+        threads=options.threads,
+        detect=options.detect if options.detect is not None else FOR_CALLS if own else DETECT,
+        temperature=1.0 if temperature is None else temperature,
+        distance=DEFAULT_DISTANCE if distance is None else distance,
+        **shared,
+    )
+
+
+def _own_rules(
+    verifiers: Sequence[Rule], drafting: "Drafting | None", shared: Mapping[str, Any]
+) -> "tuple[list[str], dict[str, OwnRule]]":
+    """Return the names of ``verifiers``, and of them the rules that are nobody's built-in ones.
+
+    Callables, and what an audit knows by a SPEC: code, faults, engines.
+    """
+    built_in = {**VERIFIERS, **TREE_VERIFIERS}
+    names: list[str] = []
+    own: dict[str, OwnRule] = {}
+    for verifier in verifiers:
+        if isinstance(verifier, str) and verifier in built_in:
+            names.append(verifier)
+            continue
+        from simverify.api.own_rules import own_rule
+        from simverify.api.subjects import subject_of
+
+        name, load = subject_of(verifier)
+        names.append(name)
+        if name not in own:
+            own[name] = own_rule(
+                name, load, gamma=shared["gamma"], seed=shared["seed"], drafting=drafting
+            )
+    return names, own
+
+
+def _load(options: CompareOptions) -> "Load":
+    from simverify.simulators.latency import Load
+
+    if options.free_rows is None and options.batch_size is not None and options.batch_size != 1:
+        raise OptionError(
+            "{batch_size} alone changes nothing, as all rows of a call are free: name {free_rows} "
+            "too, such as {free_rows} 128"
+        )
+    return Load(1 if options.batch_size is None else options.batch_size, options.free_rows)

@@ -1,0 +1,1 @@
+"""What code under audit is worth on a model of a comparison, after the empty prefix."""

@@ -1,0 +1,127 @@
+"""The exact law of code on one model, where it is small enough to be written out."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from simverify.arrays import Row
+from simverify.auditing.exact.generations.calls import Beyond, Generation
+from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
+from simverify.auditing.exact.generations.laws import law_of_generation
+from simverify.auditing.exact.generations.steps import StepEnumeration, law_of_first_call
+from simverify.auditing.exact.judging.comparison import Comparison, deviation, hold
+from simverify.auditing.exact.judging.law import compare_blocks, compare_tokens
+from simverify.auditing.exact.judging.trees import compare_trees
+from simverify.auditing.subject import Subject
+from simverify.auditing.worth.asked import Asked, Verifying
+from simverify.models.base import MarkovModel, Model
+from simverify.simulators.decoding.called import ExactCall
+from simverify.symbolic import Enumeration, Lift
+from simverify.trees import Drafting
+
+MAX_LEAVES = 256
+"""Most drafted blocks V^gamma, or texts of as many tokens, for an exact law."""
+
+MAX_PATHS = 40_000
+SECONDS = 20.0
+"""Of the exact law: processor seconds."""
+
+
+def exact_on(
+    subject: Subject, contract: Verifying, asked: Asked
+) -> tuple[ExactCall | None, str, tuple[str, ...]]:
+    """Return the exact law, or why there is none, and how the contract was broken."""
+    model = asked.model
+    if not isinstance(model, MarkovModel):
+        return None, f"the rows of {model.name} are too many", ()
+    if model.vocab_size**asked.gamma > MAX_LEAVES:
+        return None, f"more than {MAX_LEAVES} blocks can be drafted", ()
+    if subject.coin_bits is not None:
+        return None, "its coins are handed over", ()
+    on = _OnModel(subject.rule, contract, asked)
+    try:
+        held = hold(on.compare, subject.tolerance)
+        accepted = on.accepted(held.comparison)
+    except (CannotEnumerate, OutOfTime, TooManyPaths) as error:
+        return None, str(error), ()
+    found = held.comparison
+    broken = tuple(f.message for f in found.findings if f.severity == "violation")
+    if broken or not found.complete or found.pruned > held.tolerance:
+        return None, "not every path came to its end", broken
+    deviates = deviation(found) > held.tolerance
+    exact = ExactCall(
+        accepted=accepted,
+        uncertain=found.pruned * asked.gamma + 1e-12,
+        max_abs_deviation=found.max_abs_deviation,
+        tv=found.tv,
+        tolerance=held.tolerance,
+        paths=found.paths,
+        deviates=deviates,
+    )
+    return exact, "", ()
+
+
+@dataclass
+class _OnModel:
+    """The laws of one rule on a model, as an instance of an audit is judged."""
+
+    rule: Callable[..., Any]
+    contract: Verifying
+    asked: Asked
+    seconds: float = SECONDS
+
+    def compare(self, lift: Lift | None) -> Comparison:
+        """Return the law of a call, or of a generation's first tokens, against the target's."""
+        asked, model = self.asked, self.asked.model
+        if self.contract == "step":
+            steps = StepEnumeration(self.rule, lift=lift)
+            with steps:
+                length = asked.gamma + 1
+                law = law_of_generation(
+                    steps, self.rule,
+                    Generation(model.target, model.draft, asked.gamma, length),
+                    max_paths=MAX_PATHS, seconds=self.seconds,
+                    beyond=Beyond(every_way=False, due=False),
+                )  # fmt: skip
+                return compare_tokens(law, model.target)
+        with Enumeration(self.rule, lift=lift) as enumeration:
+            if self.contract == "tree":
+                assert asked.drafting is not None
+                return compare_trees(
+                    enumeration, self.rule, _TreeModel(model, asked.drafting),
+                    max_paths=MAX_PATHS, seconds=self.seconds,
+                )  # fmt: skip
+            return compare_blocks(
+                enumeration, self.rule, model, asked.gamma,
+                max_paths=MAX_PATHS, seconds=self.seconds,
+            )  # fmt: skip
+
+    def accepted(self, found: Comparison) -> float:
+        """Return E[tau], of a rule that drafts for itself from the law of its first call."""
+        if found.expected_accepted is not None:
+            return found.expected_accepted
+        asked, model = self.asked, self.asked.model
+        with StepEnumeration(self.rule) as steps:
+            law = law_of_first_call(
+                steps, self.rule, model.target, model.draft, gamma=asked.gamma,
+                max_paths=MAX_PATHS, seconds=self.seconds,
+            )  # fmt: skip
+        return sum(weight * (len(tokens) - 1) for tokens, weight in law.probabilities.items())
+
+
+@dataclass(frozen=True)
+class _TreeModel:
+    """A model of which trees are drafted."""
+
+    model: Model
+    drafting: Drafting
+
+    @property
+    def gamma(self) -> int:
+        return self.drafting.shape.depth
+
+    def target(self, prefix: Sequence[int]) -> Row:
+        return self.model.target(prefix)
+
+    def draft(self, prefix: Sequence[int]) -> Row:
+        return self.model.draft(prefix)
