@@ -192,9 +192,12 @@ def _place(missed: MissedLines) -> str:
 
 def scope(run: AuditRun) -> str:
     """Return on what sizes the verdict stands."""
+    what = f"{run.contract} contract"
+    if run.pair is not None:
+        what = f"drafter and verifier, {run.pair.contract} contract"
     if run.sampled is not None and run.not_enumerable is not None:
-        return f"{run.contract} contract, sampled on {looked_on(run.sampled)}"
-    return f"{run.contract} contract, gamma up to {run.gamma}, V up to {run.vocab_size}"
+        return f"{what}, sampled on {looked_on(run.sampled)}"
+    return f"{what}, gamma up to {run.gamma}, V up to {run.vocab_size}"
 
 
 def looked_on(tier: SampledTier) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from simverify.api.options import AuditOptions
+from simverify.api.pairs import audit_pair, loader, name_of, named, pair_of
 from simverify.api.subjects import subject_of
 from simverify.api.ways import Way, called_from_python, chosen_way
 from simverify.auditing.process.supervised import Conduct, supervised_audit
@@ -20,8 +21,10 @@ _COARSER = (0.02, 0.03, 0.05)
 
 
 def audit(
-    rule: Callable[..., Any] | str,
+    rule: Callable[..., Any] | str | None = None,
     *,
+    drafter: Callable[..., Any] | str | None = None,
+    verifier: Callable[..., Any] | str | None = None,
     contract: Literal["verify", "step", "tree", "draft"] | None = None,
     scheme: str | None = None,
     tree: str | None = None,
@@ -64,6 +67,9 @@ def audit(
         default; "step", code that drafts by itself; "tree",
         ``tree(target_probs, draft_probs, tokens, parents, rng) -> tokens``; or "draft", a
         drafter, ``draft(prefix, draft_row, k, rng) -> (tokens, probs)``.
+    drafter, verifier
+        In the place of ``rule``: a drafter, and a verifier of the "verify" or the "tree"
+        contract, to be audited together. They may share the generator that both are handed.
     scheme, tree
         How siblings of draft trees are drafted ("iid", "without-replacement", "top-k",
         "argmax-first", "last-sampled"), and children per level of the one tree that the code
@@ -113,8 +119,10 @@ def audit(
     SimverifyError
         Code that fails to load.
     """
+    name = named(drafter)
     options = AuditOptions(
-        contract=contract, scheme=scheme, tree=tree, gamma=gamma, vocab=vocab,
+        contract=contract, drafter=name, verifier=named(verifier, name),
+        scheme=scheme, tree=tree, gamma=gamma, vocab=vocab,
         strict_probes=strict_probes, strict_coverage=strict_coverage, batch=batch, eos=eos,
         tolerance=tolerance, max_paths=max_paths, max_samples=max_samples, seconds=seconds,
         alpha=alpha, detect=detect,
@@ -130,7 +138,7 @@ def audit(
 
 
 def run_audit(
-    rule: Callable[..., Any] | str,
+    rule: Callable[..., Any] | str | None,
     options: AuditOptions,
     *,
     reproduce: str | None = None,
@@ -142,8 +150,15 @@ def run_audit(
     """
     way = chosen_way(rule, options)
     settings = _settings(options, way)
-    name, load = subject_of(rule, settings.engine_path, seconds=settings.seconds)
+    pair = settings.pair
     conduct: Conduct | None = None
+    if pair is not None:
+        name, load = name_of(pair), loader(pair, settings.engine_path)
+        again = reproduce or settings.command(name, "step")
+        conduct = partial(audit_pair, pair=pair, settings=settings, reproduce=again)
+    else:
+        assert rule is not None, "chosen_way asks for a SPEC where there is no pair"
+        name, load = subject_of(rule, settings.engine_path, seconds=settings.seconds)
     if options.trace is not None:
         from simverify.auditing.real.recorded import audit_recorded, recorded_command
 
@@ -157,7 +172,7 @@ def run_audit(
         conduct = partial(audit_live, live=live, settings=settings)
     return supervised_audit(
         load,
-        options.contract,
+        options.contract if pair is None else None,
         settings,
         spec=name,
         reproduce=reproduce,
@@ -221,6 +236,7 @@ def _settings(options: AuditOptions, way: Way) -> AuditSettings:
         "seconds": options.seconds,
         **(wide if way in ("small", "self-test") else {}),
     }
+    pair = pair_of(options)
     detect = 0.04 if way in ("trace", "live") else 0.01
     return AuditSettings(
         **{name: value for name, value in chosen.items() if value is not None},
@@ -234,6 +250,7 @@ def _settings(options: AuditOptions, way: Way) -> AuditSettings:
         strict_coverage=options.strict_coverage,
         batch=options.batch,
         eos=options.eos,
-        scheme=options.scheme,
-        tree=options.tree,
+        scheme=None if pair else options.scheme,
+        tree=None if pair else options.tree,
+        pair=pair,
     )

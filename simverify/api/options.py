@@ -30,6 +30,9 @@ class AuditOptions(_OfRealModels):
     contract
         verify (a drafted block is given; the default), step (the code drafts itself), tree
         (a draft tree is given) or draft (it drafts, and says from which law).
+    drafter, verifier
+        Instead of SPEC: a drafter, and a verifier of the verify or the tree contract, audited
+        together: one drafts, the other judges by the rows that are reported.
     scheme
         How the siblings of draft trees are drafted: iid, without-replacement, top-k,
         argmax-first or last-sampled. Of a drafter, what it declares; iid if not given.
@@ -117,6 +120,8 @@ class AuditOptions(_OfRealModels):
     """
 
     contract: Literal["verify", "step", "tree", "draft"] | None = None
+    drafter: str | None = None
+    verifier: str | None = None
     scheme: str | None = None
     tree: str | None = None
     gamma: int | None = None

@@ -1,5 +1,6 @@
 """``simverify.replay``: one failing path or trial of an audit again, alone."""
 
+from simverify.api.pairs import loader
 from simverify.api.subjects import again
 from simverify.auditing.process.supervised import (
     supervised_breach,
@@ -40,7 +41,7 @@ def replay(run: AuditRun, number: int = 0, *, name: str = "the run") -> Replayed
     SimverifyError
         If the code cannot be loaded, or is not the code of the audit any more.
     """
-    load = again(run.spec, run.engine_path)
+    load = loader(run.pair, run.engine_path) if run.pair else again(run.spec, run.engine_path)
     if run.counterexample is not None:
         explanation = supervised_explain(
             load, run.contract, run.counterexample, spec=run.spec, batch=run.batch

@@ -16,9 +16,15 @@ _HANDED_OVER: dict[str, Callable[..., Any]] = {}
 
 
 def subject_of(
-    rule: Callable[..., Any] | str, engine_path: str | None = None, *, seconds: float = 0.0
+    rule: Callable[..., Any] | str,
+    engine_path: str | None = None,
+    *,
+    seconds: float = 0.0,
+    taken: str | None = None,
 ) -> tuple[str, Callable[[], Subject]]:
     """Return the name of the code under audit, and what loads it.
+
+    ``taken``: a name that other code has.
 
     Raises ``UsageError`` for what is neither a SPEC nor callable.
     """
@@ -30,15 +36,22 @@ def subject_of(
     if engine_path is not None:
         raise UsageError("engine_path is the checkout of an engine, which a SPEC names")
     name = spec_of(rule, Path.cwd()) or str(getattr(rule, "__qualname__", type(rule).__name__))
+    if name == taken and _HANDED_OVER.get(name) is not rule:
+        name += " (the other)"
     _HANDED_OVER[name] = rule
     return name, partial(Subject, name, rule, None)
 
 
-def again(spec: str, engine_path: str | None) -> Callable[[], Subject]:
-    """Return what loads the code of a run: the callable that was audited, or its SPEC."""
+def again(
+    spec: str, engine_path: str | None, modules: dict[str, Any] | None = None
+) -> Callable[[], Subject]:
+    """Return what loads the code of a run: the callable that was audited, or its SPEC.
+
+    ``modules``: those that are loaded already.
+    """
     if spec in _HANDED_OVER:
         return partial(Subject, spec, _HANDED_OVER[spec], None)
-    return partial(load_subject, spec, engine_path)
+    return partial(load_subject, spec, engine_path, modules=modules)
 
 
 def spec_of(rule: Callable[..., Any], folder: Path, beside: Iterable[object] = ()) -> str | None:

@@ -19,7 +19,15 @@ _MODELS = (
     "threads",
 )  # fmt: skip
 _EMITTED = ("samples", "max_tokens", "served_model", "keep", "ball")
-_OWN = ("contract", "trace", "engine_path", "strict_probes", "strict_coverage")
+_OWN = (
+    "contract",
+    "drafter",
+    "verifier",
+    "trace",
+    "engine_path",
+    "strict_probes",
+    "strict_coverage",
+)
 
 _NOT_EMITTED = "{option} is for tokens already emitted: name {outputs} or {endpoint}"
 
@@ -63,7 +71,14 @@ def chosen_way(spec: object, options: AuditOptions) -> Way:
         raise OptionError(f"{{self_test}} audits the catalogue: got SPEC {quoted} too")
     for names, why in _REFUSED[way]:
         refuse({name: given[name] for name in names}, why)
-    if way not in ("emitted", "self-test") and spec is None:
+    paired = options.drafter is not None or options.verifier is not None
+    if paired and spec is not None:
+        quoted = repr(spec).replace("{", "{{").replace("}", "}}")
+        raise OptionError(f"{{drafter}} and {{verifier}} take the place of SPEC: got {quoted} too")
+    if paired and way != "small":
+        raise OptionError("{drafter} and {verifier} are for small instances: leave {trace} and "
+                          "{target} out")  # fmt: skip
+    if way not in ("emitted", "self-test") and spec is None and not paired:
         raise UsageError("name what to audit, such as my_sampler.py:verify; see audit --help")
     if way == "trace" and options.contract == "step":
         raise OptionError("{trace} takes no {contract} step: its blocks are drafted already")

@@ -131,6 +131,7 @@ def broken_document(
         reproduce=settings.command(spec, contract),
         meta=meta,
         engine_path=settings.engine_path,
+        pair=settings.pair,
     )
 
 
@@ -221,6 +222,7 @@ def _audit(
         stopped=stopped(tier),
         scheme=None if scheme is None else scheme.name,
         tree=settings.tree,
+        pair=settings.pair,
     )
 
 

@@ -9,6 +9,7 @@ from simverify.auditing.sampled.tier import MAX_SAMPLES
 from simverify.auditing.subject import Contract, Subject
 from simverify.checks import MAX_SECONDS, MIN_ALPHA, MIN_DETECT, ranges_iv
 from simverify.errors import UsageError
+from simverify.results import Pair
 from simverify.trees import TreeShape, shape_of_levels
 
 _FLAGS = {
@@ -48,7 +49,8 @@ class AuditSettings:
     ``scheme``: how the siblings of draft trees are drafted. ``tree``: children per level, "2,1",
     of the one shape that the code takes. ``eos``: the id that the code takes for end of sequence,
     where it knows one: what a call emits after it is dropped. ``strict_coverage``: lines of the
-    code that were not reached fail the audit, and every call is watched for that.
+    code that were not reached fail the audit, and every call is watched for that. ``pair``: the
+    drafter and the verifier of which the code is made, if it is.
     """
 
     gamma: int = 4
@@ -68,6 +70,7 @@ class AuditSettings:
     eos: int | None = None
     scheme: str | None = None
     tree: str | None = None
+    pair: Pair | None = None
 
     def __post_init__(self) -> None:
         rules = (
@@ -115,7 +118,13 @@ class AuditSettings:
 
     def command(self, spec: str, contract: Contract) -> str:
         """Return the command that repeats the audit: every setting that is no default is on it."""
-        words = ["simverify", "audit", spec, "--contract", contract, "--seed", str(self.seed)]
+        words = ["simverify", "audit", spec, "--contract", contract]
+        if (pair := self.pair) is not None:
+            words = ["simverify", "audit", "--drafter", pair.drafter, "--verifier", pair.verifier]
+            words += ["--contract", pair.contract]
+            words += ["--scheme", pair.scheme] if pair.scheme is not None else []
+            words += ["--tree", pair.tree] if pair.tree is not None else []
+        words += ["--seed", str(self.seed)]
         for field, flag in _FLAGS.items():
             value = getattr(self, field)
             if value != getattr(AuditSettings, field):

@@ -112,13 +112,18 @@ def contract_iv(subject: Subject, contract: Contract | None, batch: int | None) 
 
 
 def load_subject(
-    spec: str, engine_path: str | None = None, *, seconds: float = LOAD_SECONDS
+    spec: str,
+    engine_path: str | None = None,
+    *,
+    seconds: float = LOAD_SECONDS,
+    modules: dict[str, Any] | None = None,
 ) -> Subject:
     """Return what ``spec`` names.
 
     A built-in verifier or fault, ``module:attr``, ``path/file.py:attr``, or an engine, which
     is loaded from the checkout ``engine_path`` if that is given. ``seconds``: how long that
-    may take, 30 at least.
+    may take, 30 at least. ``modules``: those that are loaded, by their place in a SPEC: code of
+    one file shares what the file holds.
     Raises ``UsageError`` (exit code 2) for a name, file or attribute that does not exist, or
     for an ``engine_path`` where ``spec`` is no engine, and
     ``SimverifyError`` (exit code 4) for code that fails to load.
@@ -126,14 +131,19 @@ def load_subject(
     limit = max(seconds, LOAD_SECONDS)
     try:
         with deadline(limit):
-            return _loaded(spec, engine_path)
+            return _loaded(spec, engine_path, {} if modules is None else modules)
     except Expired as error:
         raise SimverifyError(
             f"{spec} fails to load: not done within {limit:g} s{user_line(error)}"
         ) from None
 
 
-def _loaded(spec: str, engine_path: str | None) -> Subject:
+def module_key(place: str) -> str:
+    """Return one name for a file, however a SPEC names it; that of a module is its own."""
+    return str(Path(place).resolve()) if place.endswith(".py") else place
+
+
+def _loaded(spec: str, engine_path: str | None, modules: dict[str, Any]) -> Subject:
     place, colon, attribute = spec.rpartition(":")
     if not colon:
         return _named(spec, engine_path)
@@ -141,9 +151,12 @@ def _loaded(spec: str, engine_path: str | None) -> Subject:
         raise _no_engine(spec)
     if not place or not attribute:
         raise UsageError(f"{spec!r}: expected module:attribute or path/file.py:attribute")
-    with contained():
-        module = _from_file(Path(place)) if place.endswith(".py") else _from_module(place)
-    target = module
+    key = module_key(place)
+    if key not in modules:
+        with contained():
+            file = place.endswith(".py")
+            modules[key] = _from_file(Path(place)) if file else _from_module(place)
+    target = module = modules[key]
     for part in attribute.split("."):
         if not hasattr(target, part):
             known = [name for name in vars(module) if not name.startswith("_")]

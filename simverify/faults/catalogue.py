@@ -120,6 +120,7 @@ COMPACT_TV = {
     "reused-uniform": 0.081349,
     "one-uniform": 0.074074,
     "shared-noise": 0.032201,
+    "draft-uniform-as-coin": 0.207176,
     "repeated-stream": 0.167927,
     "argmax-draft-soft-q": 0.486111,
     "truncated-draft-soft-q": 0.139773,

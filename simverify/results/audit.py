@@ -180,6 +180,20 @@ class FailingTrial(Struct, frozen=True):
     why: str
 
 
+class Pair(Struct, frozen=True):
+    """A drafter and a verifier, by their SPECs, that were audited together as one step rule.
+
+    ``contract``: the verifier's. ``scheme``, ``tree``: how siblings are drafted, and children per
+    level, as they were named; null where they were not, or where chains are drafted.
+    """
+
+    drafter: str
+    verifier: str
+    contract: Literal["verify", "tree"]
+    scheme: str | None = None
+    tree: str | None = None
+
+
 class AuditRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="audit"):
     """A ``simverify audit`` run.
 
@@ -196,7 +210,8 @@ class AuditRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="audi
     not written in Python. ``stopped``: where the exact tier was stopped by the clock; null where
     counted budgets decided, so that its verdict is the same on any machine. ``scheme``: how the
     siblings of draft trees are drafted; null where blocks are. ``tree``: children per level of the
-    one tree that the code takes.
+    one tree that the code takes. ``pair``: the two that ``spec`` names, where a drafter and a
+    verifier were audited together.
     """
 
     schema_version: Literal[1]
@@ -232,3 +247,4 @@ class AuditRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="audi
     stopped: ClockStop | None = None
     scheme: str | None = None
     tree: str | None = None
+    pair: Pair | None = None

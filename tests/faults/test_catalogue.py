@@ -34,6 +34,7 @@ SEEN = [
     "ragged-offset",
     "swapped-requests",
     "shared-noise",
+    "draft-uniform-as-coin",
     "repeated-stream",
     "shared-request-uniforms",
     "seeded-per-request",

@@ -41,6 +41,7 @@ WITHOUT = {
     "seeded-per-call",
     "seeded-per-request",
     "shared-noise",
+    "draft-uniform-as-coin",
     "repeated-stream",
     "ragged-offset",
     "swapped-requests",

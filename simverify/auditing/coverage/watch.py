@@ -118,6 +118,7 @@ class _Walk:
     def _function(self, function: FunctionType) -> Iterator[Any]:
         # A decorator's own code runs too, if it is the user's.
         yield getattr(function, "__wrapped__", None)
+        yield from getattr(function, "__parts__", ())
         file = function.__code__.co_filename
         self._home = self._home or file
         if not self._is_own(file):

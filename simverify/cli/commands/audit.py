@@ -65,7 +65,7 @@ def audit(
         if spec is not None and json is not None:
             json_text_iv(spec)
         with progress(quiet) as say:
-            if spec is None:
+            if way == "self-test":
                 run = self_test_of(options, progress=say)
             else:
                 run = run_audit(spec, options, reproduce=again, progress=say)

@@ -70,6 +70,22 @@ def shared_noise(prefix: Sequence[int], target: Law, draft: Law, gamma: int, rng
     return keep(tokens, gamma, draw(bonus, bonus, rng))
 
 
+def draft_uniform_as_coin(
+    prefix: Sequence[int], target: Law, draft: Law, gamma: int, rng: Any
+) -> list[int]:
+    """Judge each token by the uniform that drew it by inverse CDF."""
+    tokens: list[int] = []
+    for _ in range(gamma):
+        context = (*prefix, *tokens)
+        p, q, u = target(context), draft(context), rng.random()
+        x = invert(q, q, u)
+        if not u < acceptance(p[x], q[x]):
+            return [*tokens, draw(excess(p, q), p, rng)]
+        tokens.append(x)
+    bonus = target((*prefix, *tokens))
+    return [*tokens, draw(bonus, bonus, rng)]
+
+
 def _log(row: Array) -> Array:
     with np.errstate(divide="ignore"):
         logs: Array = np.log(row)
@@ -159,7 +175,14 @@ RANDOMNESS_FAULTS = (
         contract="step",
         rule=shared_noise,
         summary="draft and residual are drawn with the same Gumbel noise",
-        seen_in="engines whose noise depends on seed and position alone",
+        seen_in="vLLM #47386; engines whose noise depends on seed and position alone",
+    ),
+    Fault(
+        name="draft-uniform-as-coin",
+        contract="step",
+        rule=draft_uniform_as_coin,
+        summary="a token is judged by the uniform that drew it",
+        seen_in="vLLM #47386, there the word of Philox that seeds the draft's noise",
     ),
     Fault(
         name="repeated-stream",

@@ -3,7 +3,6 @@
 import math
 import operator
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,9 +21,8 @@ from simverify.symbolic.draws.operators import MANY
 from simverify.symbolic.draws.scalars import Draw, Uniform, on_grid
 from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.errors import FloatOfDraw
+from simverify.symbolic.generators.weights import checked_cdf, one_off_the_other
 from simverify.symbolic.streams import Stream
-
-_SUM_TOLERANCE = 1.5e-8
 
 _FLOYD_MOST = 10_000  # of a larger population numpy may choose in another way
 
@@ -151,7 +149,7 @@ class Sampler:
         if type(a) is int and size is None and a > 0 and not (rest or kw):
             if p is None and a > FEW_CELLS:
                 return self._below(a, "integer", 0, self.chosen)
-            return self.chosen(self._index(a, None if p is None else _checked_cdf(p, a)))
+            return self.chosen(self._index(a, None if p is None else checked_cdf(p, a)))
         if rest or set(kw) - {"axis", "shuffle"} or kw.get("axis", 0) != 0:
             self.source.refuse("choice along an axis")
         items = np.arange(a) if np.ndim(a) == 0 and not isinstance(a, Draw) else np.asarray(a)
@@ -160,10 +158,10 @@ class Sampler:
             raise ValueError("a cannot be empty unless no samples are taken")
         count = 1 if size is None else math.prod(np.atleast_1d(size).tolist())
         if replace or count == 1:
-            cdf = None if p is None else _checked_cdf(p, n)
+            cdf = None if p is None else checked_cdf(p, n)
             chosen = [self._index(n, cdf) for _ in range(count)]
         elif p is not None:
-            self.source.refuse("choice without replacement with weights")
+            chosen = one_off_the_other(p, n, count, self._index)
         elif not kw.get("shuffle", True):
             chosen = self._in_order_found(n, count)
         else:
@@ -272,29 +270,3 @@ def _double(x: Any) -> Any:
     if isinstance(x, Draw | DrawArray):
         return x
     return float(x) if np.ndim(x) == 0 else np.asarray(x, dtype=np.float64)
-
-
-def _checked_cdf(p: Any, n: int) -> list[float]:
-    """Return the running sums of ``p``, after numpy's own checks."""
-    row = np.asarray(p, dtype=np.float64)
-    if row.shape != (n,):
-        raise ValueError("a and p must have same size")
-    floats = isinstance(p, np.ndarray) and p.dtype.kind == "f"
-    return _cdf_of(row.tobytes(), p.dtype if floats else None)
-
-
-@lru_cache(maxsize=4096)
-def _cdf_of(image: bytes, dtype: Any) -> list[float]:
-    """The same for the bytes of a float64 row; code asks for the same ones on many paths."""
-    row = np.frombuffer(image, dtype=np.float64)
-    cdf = np.cumsum(row)
-    tolerance = _SUM_TOLERANCE
-    if dtype is not None:
-        tolerance = max(tolerance, float(np.sqrt(np.finfo(dtype).eps)))
-    if not math.isfinite(cdf[-1]):
-        raise ValueError("probabilities contain NaN")
-    if row.min() < 0:
-        raise ValueError("probabilities are not non-negative")
-    if abs(cdf[-1] - 1) > tolerance:
-        raise ValueError("probabilities do not sum to 1")
-    return [float(c) for c in cdf / cdf[-1]]

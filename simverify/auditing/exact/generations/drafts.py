@@ -153,7 +153,9 @@ def asked(drafter: Drafter, node: int, prefix: Tokens, row: Row, k: int, rng: An
     tokens, probs = _pair(result)
     drafted = _tokens(tokens, k, len(row))
     dtype = str(getattr(probs, "dtype", "float64")).removeprefix("torch.")
-    return Drafted(node, prefix, k, row, drafted, _reported(probs, len(row), dtype), dtype)
+    # What comes of rows that are no laws is as good as they are.
+    lawful = bool(np.isfinite(row).all()) and abs(float(row.sum()) - 1) <= _OFF_AT_MOST
+    return Drafted(node, prefix, k, row, drafted, _reported(probs, len(row), dtype, lawful), dtype)
 
 
 def _pair(result: Any) -> tuple[Any, Any]:
@@ -172,7 +174,7 @@ def _tokens(result: Any, k: int, vocab: int) -> Tokens:
     return tokens
 
 
-def _reported(result: Any, vocab: int, dtype: str) -> Row:
+def _reported(result: Any, vocab: int, dtype: str, lawful: bool) -> Row:
     """Read the law that the tokens are said to come from."""
     due = f"report one row of {vocab} probabilities, that which the siblings are drawn from"
     if result is None:
@@ -185,6 +187,8 @@ def _reported(result: Any, vocab: int, dtype: str) -> Row:
         size = f"({len(raw)}, {len(rows[0])})" if rows else f"({len(raw)},)"
         raise BadTokens("no-law", f"reports an array of shape {size}: {due}")
     row = np.array([_number(x) for x in raw], dtype=np.float64)
+    if not lawful:
+        return row
     if not np.isfinite(row).all() or row.min() < 0:
         wrong = next(x for x in row.tolist() if not (math.isfinite(x) and x >= 0))
         raise BadTokens("no-law", f"reports a probability of {wrong:g}: expected 0 or more")

@@ -100,7 +100,10 @@ def _as_step(
             return one(self._drafter, prefix, target, draft, gamma, rng)
 
         def reset(self) -> None:
-            self._drafter = built_drafter(drafter)
+            # A drafter that keeps no state of a generation is the same in the next one.
+            reset = getattr(getattr(self._drafter, "__self__", None), "reset", None)
+            if callable(reset):
+                watched(reset)
 
     rule: Any = step if takes_draft_arguments(drafter) else _factory(Step)
     # Errors name the code's own modules, and their globals are where its generators are found.
