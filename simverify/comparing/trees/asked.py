@@ -45,6 +45,8 @@ def drafting_asked(
 
 
 def _shape(tree: str) -> TreeShape:
+    if not tree.strip():
+        raise UsageError("tree is empty: expected children per level, such as 3,2,1, or a file")
     try:
         levels = [int(count) for count in tree.split(",")]
     except ValueError:
@@ -54,6 +56,7 @@ def _shape(tree: str) -> TreeShape:
 
 def _read(path: Path) -> TreeShape:
     """Return the tree of a file; ``UsageError`` in one line for whatever else it holds."""
+    shown = clean(str(path), 200)
     example = '{"parents": [-1, 0, 0]}'
     try:
         data: Any = json.loads(path.read_bytes())
@@ -63,15 +66,15 @@ def _read(path: Path) -> TreeShape:
             "3,2,1, or a JSON file of parents"
         ) from None
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+        raise UsageError(f"{shown} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise UsageError(
-            f"{path} is not JSON: {clean(str(error), 80)}; expected {example}"
+            f"{shown} is not JSON: {clean(str(error), 80)}; expected {example}"
         ) from None
     parents = data.get("parents") if isinstance(data, dict) and set(data) == {"parents"} else None
     if not isinstance(parents, list):
-        raise UsageError(f"{path} holds no tree: expected {example} and nothing else")
+        raise UsageError(f"{shown} holds no tree: expected {example} and nothing else")
     try:
         return TreeShape(tuple(parents))
     except UsageError as error:
-        raise UsageError(f"{path}: {clean(str(error))}") from None
+        raise UsageError(f"{shown}: {clean(str(error))}") from None
