@@ -80,7 +80,8 @@ def _state(tokens: Ints, node: int, q: Floats) -> Ints:
     states = len(q) - 1
     if node == ROOT:
         return np.full(tokens.shape[1], states)
-    return tokens[node] % states
+    found: Ints = tokens[node] % states
+    return found
 
 
 def traversal_tails(
@@ -124,10 +125,10 @@ def gbv_tails(shape: TreeShape, tokens: Ints, p: Floats, q: Floats) -> Floats:
     """Greedy multi-path block: the weight of block on the chosen chain is Pr(tau >= l | it)."""
     count, trees = len(shape.children[ROOT]), tokens.shape[1]
     rank, below = np.full(q.shape, -1), np.zeros_like(q)
-    for state, (target, draft) in enumerate(zip(p, q, strict=True)):
+    for after, (target, draft) in enumerate(zip(p, q, strict=True)):
         order = ranks(target, draft)
-        rank[state, order] = np.arange(len(order))
-        below[state, order] = np.cumsum(draft[order]) - draft[order]
+        rank[after, order] = np.arange(len(order))
+        below[after, order] = np.cumsum(draft[order]) - draft[order]
     chains = [shape.way(node) for node in range(len(shape)) if not shape.children[node]]
     alive = np.ones((count, trees), bool)
     under, mass, weight = np.zeros(trees), np.ones(trees), np.ones(trees)
