@@ -68,10 +68,8 @@ def spechub(tables: MarkovTables, drafting: Drafting) -> Walk:
         share = off(q, [hub])
         if k == 1 or not share.any():
             return 0 * p, p
-        left = excess(p, share)
-        left[hub] = p[hub]
         as_second = chance(excess(p, q), share - q)
-        return q[hub] * as_second + (1 - q[hub]) * chance(p, q), left
+        return q[hub] * as_second + (1 - q[hub]) * chance(p, q), excess(p, share)
 
     return _walk(tables, drafting, *_laws(tables, drafting, law), tested=lambda k: k - 1)
 
@@ -85,9 +83,7 @@ def greedy_draft(tables: MarkovTables, drafting: Drafting) -> Walk:
         if not last.any():
             # There is no last child: all that the draft can emit is certain.
             return 0 * p, p
-        left = excess(p, last)
-        left[certain] = p[certain]
-        return chance(p, last), left
+        return chance(p, last), excess(p, last)
 
     return _walk(tables, drafting, *_laws(tables, drafting, law), tested=lambda k: k - 1)
 

@@ -141,8 +141,6 @@ def judge_last(
                 else:
                     copy_row(tables.target[state], left)
                     take_excess(1.0, left, last)
-                    for i in range(drafted - 1):
-                        left[before[i]] = tables.target[state, before[i]]
                     y = draw_or_target(tables, state, left, u_last[level, t])
         if y < 0:
             y = correct(tables, state, 1.0, 0.0, u_last[level, t])
