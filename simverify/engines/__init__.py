@@ -14,6 +14,7 @@ from simverify.engines.registry import (
     get_engine,
     installed_engines,
 )
+from simverify.engines.trees import TreeBatch, as_tree, tree_of_links, tree_of_mask
 
 __all__ = [
     "ENGINES",
@@ -22,11 +23,15 @@ __all__ = [
     "Engine",
     "InstalledEngine",
     "Signature",
+    "TreeBatch",
     "as_batched",
+    "as_tree",
     "as_verify",
     "engine_names",
     "get_engine",
     "global_seed",
     "installed_engines",
+    "tree_of_links",
+    "tree_of_mask",
     "with_coins",
 ]

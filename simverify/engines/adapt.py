@@ -68,31 +68,42 @@ class Signature:
 
     def arguments(self, batch: Batch, rng: Any) -> list[Any]:
         """Return a call's arguments: copies, an engine may write into them."""
-        rows = [batch.target_probs, batch.draft_probs]
-        if self.logits:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                rows = [None if x is None else np.log(x) for x in rows]
         given = [
-            self._array(batch.draft_tokens, "int64"),
-            *(None if x is None else self._array(x, self.dtype) for x in rows),
-            self._array(batch.draft_len, "int64"),
+            self.array(batch.draft_tokens, "int64"),
+            self.rows(batch.target_probs),
+            None if batch.draft_probs is None else self.rows(batch.draft_probs),
+            self.array(batch.draft_len, "int64"),
         ]
-        if self.randomness == "coins":
-            floats = _element(self.arrays, self.dtype)
-            bits = COIN_BITS[str(floats).removeprefix("torch.")]
-            coins = _coins(rng, (batch.size, batch.gamma + 1), bits)
-            on_numpy = self.arrays == "numpy"
-            given.append(coins.astype(floats) if on_numpy else self._array(coins, self.dtype))
+        source = self.source(rng, (batch.size, batch.gamma + 1))
         if not self.batched:
             del given[3]
             given = [None if x is None else x[0] for x in given]
-        if self.randomness == "numpy":
-            given.append(rng)
-        elif self.randomness == "torch":
-            given.append(_torch_generator(self.device))
-        return given
+            source = [x[0] for x in source] if self.randomness == "coins" else source
+        return given + source
 
-    def _array(self, values: Any, dtype: str) -> Any:
+    def source(self, rng: Any, coins: tuple[int, ...]) -> list[Any]:
+        """Return what is passed for randomness, if anything: of uniforms an array of this shape."""
+        if self.randomness == "numpy":
+            return [rng]
+        if self.randomness == "torch":
+            return [_torch_generator(self.device)]
+        if self.randomness == "global":
+            return []
+        floats = _element(self.arrays, self.dtype)
+        bits = COIN_BITS[str(floats).removeprefix("torch.")]
+        drawn = _coins(rng, coins, bits)
+        on_numpy = self.arrays == "numpy"
+        return [drawn.astype(floats) if on_numpy else self.array(drawn, self.dtype)]
+
+    def rows(self, probs: Any) -> Any:
+        """Return rows of probabilities as the function takes them."""
+        if self.logits:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                probs = np.log(probs)
+        return self.array(probs, self.dtype)
+
+    def array(self, values: Any, dtype: str) -> Any:
+        """Return a new array of ``values``, numpy's or torch's."""
         element = _element(self.arrays, dtype)
         if self.arrays == "numpy":
             return np.array(values, dtype=element)
@@ -117,7 +128,7 @@ def as_verify(function: Callable[..., Any], signature: Signature) -> Verify:
     def verify(target_probs: Any, draft_probs: Any, draft_tokens: Any, rng: Any) -> Any:
         batch = Batch.of_block(target_probs, draft_probs, draft_tokens)
         result = function(*signature.arguments(batch, rng))
-        return _unpadded(result, batched=signature.batched)
+        return unpadded(result, batched=signature.batched)
 
     verify.__name__ = getattr(function, "__name__", "verify")
     return verify
@@ -196,7 +207,7 @@ def _plain(values: Any) -> Any:
     return values.tolist() if hasattr(values, "tolist") else values
 
 
-def _unpadded(result: Any, *, batched: bool) -> Any:
+def unpadded(result: Any, *, batched: bool) -> Any:
     """Return the first row without its padding; a -1 before a token is not padding."""
     count = None
     if isinstance(result, tuple) and len(result) == 2:
