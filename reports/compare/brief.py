@@ -32,7 +32,7 @@ def under(run: CompareRun, model: ModelInfo, rows: Sequence[CompareResult]) -> l
     if without and lines[0]:
         lines[0] += f" (no compiled code: {listed(without, 3, 30)})"
     if run.drafting is not None:
-        return [line for line in (*lines, best_line(rows)) if line]
+        return [line for line in (*lines, best_line(rows, model.bounds.coupling)) if line]
     where = bound_words(model.bounds)
     kept = f"{most(model.bounds.coupling)} of {run.gamma} draft tokens in a first call"
     lines.append(f"no rule can keep more than {kept}{where}")

@@ -6,6 +6,9 @@ from simverify.reports.audit.found import count
 from simverify.results import CompareResult, CompareRun, DraftTrees, Expected
 from simverify.trees import TreeShape
 
+_NEAR = 5e-4
+"""Difference that three decimals show."""
+
 _LONGEST_NAME = 13
 """Characters of a rule's name on a line of the terminal's table."""
 
@@ -90,8 +93,8 @@ def most(coupling: Expected) -> str:
     return f"{middle:.4g}"
 
 
-def best_line(rows: Sequence[CompareResult]) -> str:
-    """Return which rule keeps most, of how many tokens that the best one could."""
+def best_line(rows: Sequence[CompareResult], coupling: Expected) -> str:
+    """Return which rule gives most tokens, how many the best one could, and which is fastest."""
     first = max(rows, key=lambda row: row.block_efficiency)
     fastest = max(rows, key=lambda row: row.speedup.predicted)
     words = f"most tokens: {first.verifier}, {first.block_efficiency:.3f} a call"
@@ -100,6 +103,9 @@ def best_line(rows: Sequence[CompareResult]) -> str:
         best = of_trees[0].optimum
         words += f"; the best rule for these trees: {best.expected_accepted + 1:.3f}"
         words += " at most" if best.bound else ""
+        # What carried state, or more than the tree, could add: one call alone.
+        if not best.bound and coupling.upper - best.expected_accepted > _NEAR:
+            words += f", in one call with state {coupling.upper + 1:.3f}"
     if fastest.verifier != first.verifier:
         words += f"; fastest: {fastest.verifier}, {fastest.speedup.predicted:.2f}x"
     return words

@@ -33,7 +33,7 @@ def test_toy(levels, memoryless, coupling):
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("levels", [[2], [1, 1, 1], [2, 1], [2, 2], TreeShape((-1, -1, 0, 0))])
+@pytest.mark.parametrize("levels", [[2], [1, 1, 1], [2, 1], TreeShape((-1, -1, 0))])
 def test_closed_forms_are_the_linear_programs(scheme, levels):
     """Chains, single levels and certain drafts; and no bound on a level is below a rule."""
     model = get_model("compact")

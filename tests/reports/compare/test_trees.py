@@ -62,8 +62,17 @@ def test_a_bound_is_no_optimum(run):
 
 def test_the_short_answer_names_who_keeps_most_and_who_is_fastest(run):
     lines = under(run, run.models[0], rows(run, "toy"))
-    assert any(line.startswith("most tokens: ") for line in lines)
+    (line,) = (line for line in lines if line.startswith("most tokens: "))
+    best = max(rows(run, "toy"), key=lambda row: row.block_efficiency)
+    assert line.startswith(f"most tokens: {best.verifier}, {best.block_efficiency:.3f} a call; ")
+    assert f"for these trees: {best.optimum.expected_accepted + 1:.3f}" in line
     assert len(lines) <= 2
+
+
+def test_the_coupling_bound_stands_beside_an_optimum_below_it():
+    run = simverify.compare(["toy"], ["match"], tree="1,2", blocks=100, threads=1)
+    (line,) = (line for line in under(run, run.models[0], run.results) if "most" in line)
+    assert line.endswith("for these trees: 2.296, in one call with state 2.333")
 
 
 def test_what_is_not_known_is_not_printed_as_exact(run):
