@@ -1,6 +1,6 @@
 """Speed on draft trees: the compiled kernels against numpy and torch, and the cost of a node.
 
-``python benchmarks/tree_speed.py`` takes about a minute and a half; ``--quick`` takes seconds and
+``python benchmarks/tree_speed.py`` takes two minutes; ``--quick`` takes seconds and
 shows only that everything runs. See ``benchmarks/README.md``.
 """
 
@@ -42,13 +42,18 @@ BY_NODES = (
     ("traversal-without-replacement", "without-replacement"),
 )  # fmt: skip
 
+RESULTS = Path(__file__).parent / "results" / "tree_speed.json"
+
 
 def main() -> None:
     """Check, measure, print and write."""
     parser = argparse.ArgumentParser(description="Speed of the kernels for draft trees.")
     parser.add_argument("--quick", action="store_true", help="seconds: shows that it runs")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="default: results/tree_speed.json, or none"
+    )
     options = parser.parse_args()
+    path = options.json or (None if options.quick else RESULTS)
     torch.set_num_threads(1)
     document = {
         "model": MODEL,
@@ -60,8 +65,8 @@ def main() -> None:
         "nodes": by_nodes(options.quick),
     }
     show(document)
-    if options.json is not None:
-        options.json.write_text(json.dumps(document, indent=1) + "\n")
+    if path is not None:
+        path.write_text(json.dumps(document, indent=1) + "\n")
 
 
 def checked() -> list[dict[str, Any]]:
