@@ -168,6 +168,7 @@ TORCH = {
     "searched in the type of both": "return int(torch.bucketize(torch.rand(1).half()[0], "
     "torch.tensor([0.2, 0.6])))",
     "written where elements are one": "a = torch.rand(1).expand(2); a.sign_(); return int(a[0])",
+    "filled where elements are one": "a = torch.rand(1).expand(2); a.fill_(a[0]); return int(a[0])",
     "equal as a whole": "u = torch.rand(2)\n"
     "    return int(torch.equal(u, u)) + 2 * int(torch.equal(u, u[:1]))",
     "the first of equal ones": "u = torch.rand(1).repeat(2)\n"

@@ -234,6 +234,9 @@ class TorchSpecial:
         return tensor
 
     def _on_fill_(self, tensor: torch.Tensor, value: Any) -> torch.Tensor:
+        # For what it raises: elements of an expanded tensor share their memory.
+        blank = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+        blank.fill_(torch.zeros((), dtype=tensor.dtype) if torch.is_tensor(value) else 0)
         self.shadows.write(tensor, self.shadows.numbers(value))
         return tensor
 
