@@ -52,12 +52,14 @@ class Bounds:
     """What no lossless rule exceeds on trees so drafted.
 
     ``memoryless``: no rule without state; ``coupling``: no rule at all, in one call. ``levels``:
-    bounds on Pr(tau >= l), l = 1..depth.
+    bounds on Pr(tau >= l), l = 1..depth, of a rule without state, and ``of_any`` of any, where it
+    is another.
     """
 
     memoryless: Best
     coupling: Best
     levels: AcceptanceCurve
+    of_any: AcceptanceCurve | None = None
 
 
 def bounds_of(drafting: Drafting, model: MarkovModel, rows: StateRows) -> Bounds:
@@ -72,9 +74,8 @@ def bounds_of(drafting: Drafting, model: MarkovModel, rows: StateRows) -> Bounds
             return Bounds(best, best, curve)
     if shape.is_chain:
         block, greedy = block_curve(model, shape.depth), _coupling_of_a_chain(model, shape.depth)
-        return Bounds(
-            Best(block.expected, "closed-form"), Best(greedy.expected, "closed-form"), greedy
-        )
+        best = Best(block.expected, "closed-form")
+        return Bounds(best, Best(greedy.expected, "closed-form"), block, greedy)
     if shape.depth == 1 and _listable(drafting, rows):
         k = len(shape.children[ROOT])
         hit = best_hit(rows.target[-1], rows.draft[-1], k, scheme)

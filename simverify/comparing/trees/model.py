@@ -191,7 +191,7 @@ def _model_iv(model: Model) -> MarkovModel:
 def _coupling_document(bounds: Bounds) -> doc.Expected:
     best = bounds.coupling
     if best.by == "closed-form":
-        return expected_document(bounds.levels)
+        return expected_document(bounds.of_any or bounds.levels)
     if best.by == "linear-programme":
         low, high = best.value - _LP_ERROR, best.value + _LP_ERROR
         return doc.Expected(
