@@ -45,8 +45,8 @@ def pair_of(options: AuditOptions) -> Pair | None:
         if options.drafter is None:
             given, other = other, given
         raise OptionError(f"{{{given}}} is half of a pair: name {{{other}}} too")
-    contract = options.contract
-    if contract in ("step", "draft"):
+    contract = options.contract or "verify"
+    if contract == "step" or contract == "draft":
         raise OptionError(
             f"{{contract}} is the verifier's, verify or tree: got {contract} with {{verifier}}"
         )
@@ -58,7 +58,7 @@ def pair_of(options: AuditOptions) -> Pair | None:
             if getattr(options, name) is not None:
                 raise OptionError(f"{{{name}}} is for draft trees: name {{contract}} tree too")
     scheme = None if options.scheme is None else get_scheme(options.scheme).name
-    return Pair(options.drafter, options.verifier, contract or "verify", scheme, options.tree)
+    return Pair(options.drafter, options.verifier, contract, scheme, options.tree)
 
 
 def load_pair(pair: Pair, engine_path: str | None = None) -> Subject:
@@ -131,7 +131,7 @@ def audit_pair(
         notes.append((role, found.verdict, mine.command(spec, contract)))
     words = tuple(_alone(*note) for note in notes)
     if [verdict for _, verdict, _ in notes] == ["PASS", "PASS"]:
-        words += ("what the two share is at fault: random numbers, or what one leaves behind",)
+        words = ("each passes alone: what they share is wrong, such as random numbers",)
     return msgspec.structs.replace(run, notes=(*words, *run.notes))
 
 

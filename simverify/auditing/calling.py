@@ -49,7 +49,7 @@ def calling_of(
     Raises ``UsageError`` where the tree contract has no scheme, or another one has one, and for
     a tree that the code does not take. A drafter's siblings are independent where nothing is said.
     """
-    if contract not in ("tree", "draft"):
+    if contract == "verify" or contract == "step":
         if settings.scheme is not None:
             raise UsageError(
                 f"--scheme {settings.scheme} is for draft trees: name --contract tree too"
@@ -101,6 +101,6 @@ def instances_of(
     if scheme is not None:
         models = tree_instances(scheme, gamma, vocab, seed, settings.shape)
         return [m for m in models if m.drafting is not None and subject.fits(m.drafting.shape)]
-    assert contract not in ("tree", "draft"), "contracts of draft trees have a scheme"
+    assert contract == "verify" or contract == "step", "the others have a scheme"
     models = instances_for(contract, gamma, vocab, seed, settings.eos)
     return models + hints.models(contract, settings.eos)

@@ -64,7 +64,7 @@ def audit(
     stamp, shared = stamped(), Shared()
     reach = reach_of(subject.rule)
     hints = Hints()  # instances of draft trees do not go by the code's numbers
-    if chosen not in ("tree", "draft"):
+    if chosen == "verify" or chosen == "step":
         hints = Hints.among(reach.numbers, chosen, settings.gamma, settings.vocab_size)
     watch = Watch(reach.codes, always=settings.strict_coverage)
     with contained() as noise, watching(watch):

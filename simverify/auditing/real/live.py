@@ -100,7 +100,7 @@ def audit_live(
         prompt is missing or too long, or the code looks beyond the models' context.
     """
     contract = contract_iv(subject, live.contract, settings.batch)
-    if contract in ("tree", "draft"):
+    if contract == "tree" or contract == "draft":
         what = "judges draft trees" if contract == "tree" else "is a drafter"
         raise UsageError(f"{subject.name} {what}: audit it on small instances, without --target")
     if settings.batch or subject.batch:

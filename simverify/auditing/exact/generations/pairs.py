@@ -156,4 +156,5 @@ def _law_of_sibling(row: Row, siblings: Tokens, place: int, scheme: Scheme) -> R
     likeliest = siblings[place]
     if others[likeliest] < others.max() - _TIE:
         likeliest = int(others.argmax())
-    return np.eye(len(row))[likeliest]
+    certain: Row = np.eye(len(row))[likeliest]
+    return certain
