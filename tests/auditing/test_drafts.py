@@ -13,6 +13,13 @@ from simverify.reports.audit.failure import audit_lines
 SMALL = AuditSettings(gamma=2, vocab_size=3)
 
 
+@pytest.fixture
+def unnamed(monkeypatch):
+    """No laws of catalogued faults are computed, which takes most of a small audit's time."""
+    monkeypatch.setattr("simverify.auditing.run.refuted", lambda *_: ())
+    monkeypatch.setattr("simverify.auditing.run.resemble", lambda *_: ())
+
+
 def honest(prefix, draft_row, k, rng):
     return [int(rng.choice(len(draft_row), p=draft_row)) for _ in range(k)], draft_row
 
@@ -35,6 +42,7 @@ def test_an_honest_drafter_passes_exactly():
     assert "stop-at-unlikely-token" in found.refuted
 
 
+@pytest.mark.usefixtures("unnamed")
 def test_any_law_may_be_reported_as_long_as_it_is_drawn_from():
     def uniform(prefix, draft_row, k, rng):
         row = np.full(len(draft_row), 1 / len(draft_row))
@@ -52,6 +60,7 @@ def test_any_law_may_be_reported_as_long_as_it_is_drawn_from():
         assert run(rule).verdict == "PASS"
 
 
+@pytest.mark.usefixtures("unnamed")
 def test_how_many_come_may_depend_on_anything_but_the_tokens():
     def coin(prefix, draft_row, k, rng):
         count = int(rng.integers(k + 1))
@@ -73,6 +82,7 @@ def test_how_many_come_may_depend_on_anything_but_the_tokens():
     assert run(empty).verdict == "FAIL"
 
 
+@pytest.mark.usefixtures("unnamed")
 def test_a_chain_whose_second_call_knows_the_first_draw():
     class Chain:
         """Draws the second token with the first, and says nothing where it is unlikely."""
@@ -88,6 +98,7 @@ def test_a_chain_whose_second_call_knows_the_first_draw():
     assert run(Chain).verdict == "FAIL"
 
 
+@pytest.mark.usefixtures("unnamed")
 def test_a_stop_after_an_unlikely_token_is_right():
     def draft(prefix, draft_row, k, rng):
         # The token before was kept: what it was is known to whoever verifies.
@@ -98,6 +109,7 @@ def test_a_stop_after_an_unlikely_token_is_right():
     assert run(draft).verdict == "PASS"
 
 
+@pytest.mark.usefixtures("unnamed")
 @pytest.mark.parametrize("scheme", ["top-k", "argmax-first", "last-sampled"])
 def test_equally_likely_tokens_are_likeliest_in_any_order(scheme):
     def draft(prefix, draft_row, k, rng, by=lambda row, x: (-row[x], -x)):
@@ -119,6 +131,7 @@ def test_equally_likely_tokens_are_likeliest_in_any_order(scheme):
     assert run(least, settings).verdict == "FAIL"
 
 
+@pytest.mark.usefixtures("unnamed")
 @pytest.mark.parametrize(
     ("returned", "why"),
     [
@@ -147,6 +160,7 @@ def test_a_broken_call_is_said_in_one_line(returned, why):
     assert "draft row" in words(found)
 
 
+@pytest.mark.usefixtures("unnamed")
 def test_inputs_are_left_as_they_are():
     def spoils(prefix, draft_row, k, rng):
         tokens, row = honest(prefix, draft_row.copy(), k, rng)
@@ -158,6 +172,7 @@ def test_inputs_are_left_as_they_are():
     assert any("changes its argument draft_row" in f.text for f in found.findings)
 
 
+@pytest.mark.usefixtures("unnamed")
 @pytest.mark.parametrize(
     ("dtype", "verdict"), [(np.float32, "PASS"), (np.float16, "FAIL"), (np.float64, "PASS")]
 )
@@ -170,6 +185,7 @@ def test_a_report_in_16_bits_is_not_excused(dtype, verdict):
     assert run(draft, settings).verdict == "PASS"
 
 
+@pytest.mark.usefixtures("unnamed")
 def test_a_drafter_that_drafts_nothing_is_told_of():
     found = run(lambda prefix, q, k, rng: ([], q))
     assert found.verdict == "PASS"
@@ -191,6 +207,7 @@ def test_code_that_cannot_be_followed_is_sampled(off, verdict):
     assert (found.verdict, found.tier) == (verdict, "sampled")
 
 
+@pytest.mark.usefixtures("unnamed")
 def test_a_seed_in_every_call_is_seen():
     def draft(prefix, draft_row, k, rng):
         return honest(prefix, draft_row, k, np.random.default_rng(7))
@@ -230,6 +247,7 @@ class Drafter:
 """
 
 
+@pytest.mark.usefixtures("unnamed")
 @pytest.mark.parametrize(
     ("condition", "shown"),
     [("False", ("reported:", "emitted with probability", "draw 1")), ("True", ("KeyError",))],
