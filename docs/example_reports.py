@@ -1,8 +1,8 @@
 """The example reports: ``python docs/example_reports.py [FOLDER]`` makes them again.
 
-One comparison of the project's verifiers, one audit of a real function that passes, and one
-of a faulty block rule. Their ``meta`` is fixed, so that a run of the same code gives the same
-files; tests compare them with what the code makes.
+One comparison of the project's verifiers, one of rules for draft trees, one audit of a real
+function that passes, and one of a faulty block rule. Their ``meta`` is fixed, so that a run of the
+same code gives the same files; tests compare them with what the code makes.
 """
 
 import sys
@@ -32,6 +32,18 @@ def compare_verifiers() -> Document:
     )
 
 
+def compare_trees() -> Document:
+    """Compare rules for draft trees, with block verification on one draft beside them."""
+    return simverify.compare(
+        ["compact"],
+        ["block", "recursive", "k-seq", "traversal"],
+        tree="2,2",
+        batch_size=8,
+        free_rows=64,
+        detect=0.02,
+    )
+
+
 def audit(spec: str, name: str) -> Document:
     """Audit a function by its name, reproduced from the example's own run file."""
     settings = AuditSettings()
@@ -46,6 +58,7 @@ def audit(spec: str, name: str) -> Document:
 
 EXAMPLES: dict[str, Callable[[], Document]] = {
     "compare": compare_verifiers,
+    "draft-trees": compare_trees,
     "transformers": partial(audit, "transformers", "transformers"),
     "faulty-block": partial(audit, "naive-block", "faulty-block"),
 }

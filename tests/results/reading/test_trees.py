@@ -12,7 +12,14 @@ from simverify.results.reading.document import document_text, read_document
 @pytest.fixture(scope="module")
 def text():
     run = simverify.compare(
-        ["toy"], ["block", "recursive"], tree="2,1", blocks=20_000, detect=0.2, threads=1
+        ["toy"],
+        ["block", "recursive"],
+        tree="2,1",
+        blocks=20_000,
+        detect=0.2,
+        threads=1,
+        batch_size=8,
+        free_rows=64,
     )
     return document_text(run)
 
