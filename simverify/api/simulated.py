@@ -106,4 +106,5 @@ def _load(options: CompareOptions) -> "Load":
             "{batch_size} alone changes nothing, as all rows of a call are free: name {free_rows} "
             "too, such as {free_rows} 128"
         )
-    return Load(1 if options.batch_size is None else options.batch_size, options.free_rows)
+    free = None if options.free_rows is None else float(options.free_rows)
+    return Load(1 if options.batch_size is None else options.batch_size, free)
