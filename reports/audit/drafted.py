@@ -10,7 +10,8 @@ _ROUNDING, _SUM = 1e-9, 1e-6
 
 def call_lines(found: Counterexample, call: DraftCall) -> Iterator[str]:
     """Yield what a call of a drafter was asked and reports, and how often its tokens come."""
-    row = found.instance.draft_probs[",".join(map(str, call.prefix))]
+    after = call.prefix[len(found.instance.prompt) :]
+    row = found.instance.draft_probs[",".join(map(str, after))]
     yield f"prefix: {tokens(call.prefix) or 'no token'}"
     yield f"draft row: {row_text(row)}"
     yield f"asked for: {count(call.asked, 'token')}, scheme {found.instance.scheme}"

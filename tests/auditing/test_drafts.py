@@ -9,6 +9,7 @@ from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
 from simverify.errors import UsageError
 from simverify.reports.audit.failure import audit_lines
+from simverify.results.reading.consistent import check_consistent
 
 SMALL = AuditSettings(gamma=2, vocab_size=3)
 
@@ -96,6 +97,19 @@ def test_a_chain_whose_second_call_knows_the_first_draw():
             return ([] if unlikely and tokens[0] == 0 else tokens), row
 
     assert run(Chain).verdict == "FAIL"
+
+
+@pytest.mark.usefixtures("unnamed")
+def test_what_goes_wrong_behind_a_long_prompt_alone():
+    def draft(prefix, draft_row, k, rng):
+        row = draft_row if len(prefix) < 8 else draft_row[::-1]
+        return [int(rng.choice(len(row), p=row)) for _ in range(k)], draft_row
+
+    found = run(draft)
+    assert found.verdict == "FAIL"
+    assert len(found.counterexample.call.prefix) == 12
+    assert "prefix: 0, 1, 2, 0, 1, 2" in words(found)
+    assert not list(check_consistent(found, "the run") or ())
 
 
 @pytest.mark.usefixtures("unnamed")

@@ -142,7 +142,8 @@ def _call(call: DraftCall, found: Counterexample) -> Iterator[str]:
         )
     if call.asked < len(found.sequence):
         yield f"{where}.asked is {call.asked}: counterexample.sequence has {len(found.sequence)}"
-    if ",".join(map(str, call.prefix)) not in found.instance.draft_probs:
+    after = call.prefix[len(found.instance.prompt) :]
+    if ",".join(map(str, after)) not in found.instance.draft_probs:
         yield f"{where}.prefix is {list(call.prefix)}, after which the instance has no draft row"
     yield from _within(f"{where}.reported", call.reported, 0.0, 1.0)
     yield from _within(f"{where}.share", [call.share], 0.0, 1.0)

@@ -51,6 +51,9 @@ _FEW = 300
 
 _LARGEST, _SIBLINGS = 12, 2
 
+_PROMPT = (0, 1, 2) * 4
+"""More tokens than any other instance has before a call."""
+
 
 def draft_instances(
     scheme: Scheme, max_gamma: int, max_vocab: int, seed: int, shape: TreeShape | None = None
@@ -72,6 +75,10 @@ def draft_instances(
         row[rng.randrange(vocab)] += 1
         wide = shape or shape_of_levels([_SIBLINGS])
         models.append(_model(scheme, f"large, V={vocab}", (tuple(row),), wide))
+    if shape is None:
+        name, (_, rows) = f"after a prompt of {len(_PROMPT)}, V=3, tree 2", _ROWS[3][0]
+        after = _model(scheme, name, rows, shape_of_levels([_SIBLINGS]))
+        models.append(replace(after, prompt=_PROMPT))
     fitting = [m for m in models if m.gamma <= max_gamma and m.vocab_size <= max_vocab]
     fitting = [m for m in fitting if m.core or most_trees(m) <= _FEW]
     # Those that are not plain come after those that are, for a failure on these says more.
