@@ -22,10 +22,11 @@ from simverify.comparing.trees.walk import closed_form, written_out
 from simverify.comparing.trees.whole import whole_law
 from simverify.models.base import MarkovModel
 from simverify.results import ExactCheck
-from simverify.trees import Drafting
+from simverify.simulators.exact.traversal_chains import traversal_bounds
+from simverify.trees import ROOT, Drafting
 from simverify.verifiers import VERIFIERS
 from simverify.verifiers.trees import TreeVerifier
-from simverify.verifiers.trees.gbv import ranks
+from simverify.verifiers.trees.gbv import GBV, ranks
 
 _ADDITIONS = 1 << 14
 """Roundings of a level: differences of powers in a closed form lose a few digits."""
@@ -61,8 +62,8 @@ def tree_curve(
 
     All trees and coins are enumerated where they are few. The steps of a rule that walks are
     written out, or come as a closed form. Rules that are block verification on a chain have
-    its law there, and greedy multi-path block the law of the chain that it chooses; else the
-    trees of ``seed`` give the means of some rules.
+    its law there, greedy multi-path block the law of the chain that it chooses, and traversal on
+    chains a mixture of block's; else the trees of ``seed`` give the means of some rules.
     """
     whole = whole_law(rule, drafting, rows)
     if whole is not None:
@@ -82,6 +83,8 @@ def tree_curve(
         return TreeCurve(block_curve(model, drafting.shape.depth))
     if rule.name == "gbv" and rows.vocab_size**drafting.shape.depth <= MAX_BEGINNINGS:
         return TreeCurve(curve_of(_gbv(drafting, rows), "enumeration"))
+    if rule.name == "traversal" and drafting.scheme.name == "iid" and GBV.fits(drafting.shape):
+        return TreeCurve(_traversal(model, drafting))
     if (sample := tree_sample(rule.name, drafting, rows, seed)) is not None:
         return TreeCurve(sampled_curve(sample, drafting.shape.depth))
     return TreeCurve()
@@ -132,6 +135,13 @@ def _gbv(drafting: Drafting, rows: StateRows) -> list[Any]:
 
     below(-1, one, 0 * one, one, 0)
     return curve
+
+
+def _traversal(model: MarkovModel, drafting: Drafting) -> AcceptanceCurve:
+    """Return the curve of traversal on chains from the root, a mixture of block's curves."""
+    shape = drafting.shape
+    found = traversal_bounds(model, len(shape.children[ROOT]), shape.depth)
+    return AcceptanceCurve("dp", found.lower, found.upper, *enclosed_sum(found.lower, found.upper))
 
 
 def _check(method: Any, rows: StateRows, scope: str, deviation: Any, tv: Any) -> ExactCheck | None:

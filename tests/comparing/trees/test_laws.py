@@ -6,8 +6,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from simverify.comparing.exact.curves import sampled_curve
 from simverify.comparing.trees import whole
 from simverify.comparing.trees.curves import _gbv, block_curve, tree_curve
+from simverify.comparing.trees.rao_blackwell import tree_sample
 from simverify.comparing.trees.rows import StateRows
 from simverify.comparing.trees.walk import closed_form, written_out
 from simverify.comparing.trees.whole import kept_way, whole_law
@@ -48,6 +50,18 @@ def test_expected_tokens_are_the_known_fractions(model, shape, rule):
     law = found(get_model(model), rule, drafting(shape))
     assert law.curve.fraction == Fraction(GIVEN[model, shape, rule])
     assert law.check.tv == 0
+
+
+def test_traversal_on_chains_is_enclosed_where_trees_are_too_many():
+    drafted, model = drafting(shape_of_levels([2, 1, 1, 1])), get_model("markov-8")
+    curve = found(model, "traversal", drafted).curve
+    assert curve.method == "dp"
+    assert 0 < curve.expected_upper - curve.expected_lower < 1e-5
+    means = tree_sample("traversal", drafted, StateRows.of(model), 0)
+    wide = sampled_curve(means, 4)
+    assert wide.expected_lower < curve.expected < wide.expected_upper
+    other = found(model, "recursive", drafted).curve
+    assert not wide.expected_lower < other.expected < wide.expected_upper
 
 
 @pytest.mark.parametrize(
