@@ -102,15 +102,24 @@ class AuditSettings:
 
     @property
     def shape(self) -> TreeShape | None:
-        """The one shape of draft trees, if it was named; ``UsageError`` if it is none."""
+        """The one shape of draft trees, if it was named.
+
+        Raises ``UsageError`` if it is none, or deeper than ``gamma``.
+        """
         if self.tree is None:
             return None
         try:
-            return shape_of_levels([int(count) for count in self.tree.split(",")])
+            shape = shape_of_levels([int(count) for count in self.tree.split(",")])
         except ValueError:
             raise UsageError(
                 f"tree {self.tree!r}: expected children per level, such as 3,2,1"
             ) from None
+        if shape.depth > self.gamma:
+            raise UsageError(
+                f"the tree has a depth of {shape.depth}, above gamma {self.gamma}: cut it, or "
+                f"raise gamma, which is {MAX_GAMMA} at most"
+            )
+        return shape
 
     def for_subject(self, subject: Subject) -> "AuditSettings":
         """Return the settings with the batch of a subject that is known to take one."""

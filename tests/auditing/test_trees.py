@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 
 import simverify
+from simverify.auditing.exact.instances.trees import tree_instances
 from simverify.auditing.run import audit
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject, load_subject
 from simverify.errors import UsageError
 from simverify.reports.audit.failure import audit_lines
+from simverify.trees import SCHEMES, shape_of_levels
 from simverify.verifiers.trees import TREE_VERIFIERS
 
 SMALL = AuditSettings(gamma=2, vocab_size=3, scheme="iid")
@@ -26,6 +28,8 @@ def recursive(p_rows, q_rows, tokens, parents, rng, *, slip=None):
             token = tokens[child]
             if slip == "zero is padding" and token == 0:
                 continue
+            if slip == "an id of three bits" and token >= 8:
+                token = token - 8
             if rng.random() < p[token] / q[token]:
                 kept.append(int(token))
                 node = child
@@ -54,6 +58,22 @@ def test_a_right_rule_passes_exactly():
     assert max(i.max_abs_deviation for i in found.instances) < 1e-12
     names = {instance.name for instance in found.instances}
     assert {"plain, V=2, tree 2,1,1", "plain, V=2, a leaf first"} <= names
+
+
+def test_the_sizes_that_a_verdict_names_are_judged():
+    models = tree_instances(SCHEMES["iid"], 4, 12, 0)
+    assert max(model.gamma for model in models) == 4
+    assert {2, 3, 4, 5, 6, 8, 12} == {model.vocab_size for model in models}
+    one = tree_instances(SCHEMES["iid"], 4, 12, 0, shape_of_levels([2, 1]))
+    assert max(model.vocab_size for model in one) == 12
+
+
+def test_ids_of_large_vocabularies_are_judged():
+    found = run(slipped("an id of three bits"), AuditSettings(gamma=1, scheme="iid"))
+    assert found.verdict == "FAIL"
+    failed = [i.name for i in found.instances if i.max_abs_deviation > 1e-9]
+    assert failed
+    assert all(name.startswith("large, V=12") for name in failed)
 
 
 @pytest.mark.parametrize("slip", ["bonus of the parent", "zero is padding", "not renormalised"])
@@ -143,6 +163,8 @@ def test_a_shape_that_a_built_in_rule_does_not_take():
         ("verify", {"scheme": "iid"}, "name --contract tree too"),
         ("tree", {"scheme": "iid", "tree": "2,x"}, "expected children per level"),
         ("tree", {"scheme": "iid", "tree": "0"}, "1 or more each"),
+        ("tree", {"scheme": "iid", "tree": "1,1,1", "gamma": 2}, "depth of 3, above gamma 2"),
+        ("verify", {}, "looks like a tree rule: --contract tree"),
         ("tree", {"scheme": "iid", "batch": 2}, "--batch is for the verify contract"),
     ],
 )

@@ -230,11 +230,18 @@ def _signature_iv(subject: Subject) -> None:
     except (TypeError, ValueError):
         return
     if not _takes(signature, 4):
-        hint = "; it looks like a step rule: --contract step" if _takes(signature, 5) else ""
         raise UsageError(
             f"{subject.name}{signature} cannot be called as verify(target_probs, draft_probs, "
-            f"draft_tokens, rng){hint}"
+            f"draft_tokens, rng){_looks_like(signature)}"
         )
+
+
+def _looks_like(signature: inspect.Signature) -> str:
+    if not _takes(signature, 5):
+        return ""
+    if "parents" in signature.parameters:
+        return "; it looks like a tree rule: --contract tree"
+    return "; it looks like a step rule: --contract step"
 
 
 def _takes(signature: inspect.Signature, count: int) -> bool:

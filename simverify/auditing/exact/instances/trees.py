@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from simverify.auditing.exact.instances.made import SmallModel
-from simverify.auditing.exact.instances.rows import ROWS, Pair, random_rows
+from simverify.auditing.exact.instances.rows import ROWS, Pair, large_rows, random_rows
 from simverify.trees import ROOT, Drafting, Scheme, TreeShape, shape_of_levels
 
 _LEVELS: dict[int, tuple[tuple[int, ...], ...]] = {
-    2: ((1,), (2,), (1, 1), (1, 2), (2, 1), (3,), (2, 2), (3, 1), (2, 1, 1)),
+    2: ((1,), (2,), (1, 1), (1, 2), (2, 1), (3,), (2, 2), (3, 1), (2, 1, 1), (1, 1, 1, 1)),
     3: ((1,), (2,), (1, 1), (1, 2), (2, 1), (3,), (2, 2), (3, 1), (2, 1, 1), (1, 2, 2)),
     4: ((2,), (3,), (2, 1)),
     5: ((2,),),
@@ -34,6 +34,14 @@ _OWN: dict[int, tuple[tuple[str, list[Pair]], ...]] = {
 """Rows for trees alone, by vocabulary: what a rejection leaves of p is below q at some token, so
 that a coin is taken for the second sibling too. On others it is accepted, or not, for certain."""
 
+_LARGE: tuple[tuple[int, tuple[int, ...], int], ...] = (
+    (6, (1, 1), 3), (8, (2,), 4), (12, (1,), 12), (12, (2,), 4),
+)  # fmt: skip
+"""(V, children per level, tokens that a draft row holds) of the larger vocabularies.
+
+Every id is drafted on one of them. Drafts of few tokens keep the trees few.
+"""
+
 _NODES = {"plain": 7, "wide residual": 4, "thin residual": 3}
 """Most nodes of a tree, by what its rows are for; others have three at most."""
 
@@ -41,6 +49,9 @@ _FEW_NODES = 3
 
 _FEW_TREES = 30
 """Drafted at most on the instances that named faults are tried on."""
+
+_FEW_LARGE = 64
+"""Drafted at most where the vocabulary is large, for each has many outputs."""
 
 _CORE = {(3, (2,)), (3, (1, 2)), (3, (2, 1)), (2, (2, 1)), (4, (2,))}
 """Vocabulary and levels of the instances that a verdict needs, on rich rows."""
@@ -68,6 +79,7 @@ def tree_instances(
                 if len(tree) <= most or shape is not None:
                     model = _model(f"{family}, V={vocab}, {name}", pairs, Drafting(tree, scheme))
                     models.append(replace(model, core=needed and rich, family=family))
+    models += _large(scheme, rng, shape)
     fitting = [m for m in models if m.gamma <= max_gamma and m.vocab_size <= max_vocab]
     return sorted(fitting, key=lambda m: (most_trees(m), m.gamma, m.name))
 
@@ -88,6 +100,18 @@ def telling_trees(models: Sequence[SmallModel]) -> list[SmallModel]:
     """
     small = [m for m in models if most_trees(m) <= _FEW_TREES]
     return [m for m in small if m.core] or [m for m in small if m.family == "plain"]
+
+
+def _large(scheme: Scheme, rng: random.Random, shape: TreeShape | None) -> Iterator[SmallModel]:
+    """Yield the larger vocabularies; for a shape that was named, the largest if trees are few."""
+    cases = [(vocab, shape_of_levels(levels), most) for vocab, levels, most in _LARGE]
+    if shape is not None:
+        cases = [(_LARGE[-1][0], shape, 2)]
+    for vocab, tree, most in cases:
+        if most ** len(tree) <= _FEW_LARGE:
+            name = f"large, V={vocab}, tree of {len(tree)}, drafts of {most}"
+            model = _model(name, large_rows(rng, vocab, most), Drafting(tree, scheme))
+            yield replace(model, family="large")
 
 
 def _shapes(
