@@ -1,5 +1,6 @@
 """What a comparison on draft trees says beside that of a single draft, in words."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 from simverify.reports.audit.found import count
@@ -11,6 +12,12 @@ _NEAR = 5e-4
 
 _LONGEST_NAME = 13
 """Characters of a rule's name on a line of the terminal's table."""
+
+_LONGEST_WORD = 17
+"""Characters of a name without hyphens that fit beside all numbers."""
+
+_PIECES = re.compile(r"[^-_:.]{0,12}[-_:.]|[^-_:.]{1,13}")
+"""What of a name stays on one line."""
 
 
 OPTIMUM = {
@@ -39,13 +46,11 @@ def tree_words(found: DraftTrees) -> str:
 
 
 def folded(name: str) -> str:
-    """Return a rule's name on as many lines as it takes, folded behind its hyphens."""
-    if len(name) <= _LONGEST_NAME:
+    """Return a rule's name on as many lines as it takes, folded behind its hyphens and the like."""
+    if len(name) <= (_LONGEST_NAME if "-" in name else _LONGEST_WORD):
         return name
     lines = [""]
-    parts = name.split("-")
-    for i, part in enumerate(parts):
-        piece = part + "-" * (i < len(parts) - 1)
+    for piece in _PIECES.findall(name):
         if lines[-1] and len(lines[-1]) + len(piece) > _LONGEST_NAME:
             lines.append("")
         lines[-1] += piece

@@ -40,7 +40,9 @@ def test_it_fits_a_terminal(run):
 def test_names_are_folded_behind_hyphens():
     assert folded("greedy-draft") == "greedy-draft"
     assert folded("recursive-without-replacement") == "recursive-\nwithout-\nreplacement"
-    assert folded("x" * 40) == "x" * 40
+    assert folded("my_rule.py:verify") == "my_rule.py:verify"
+    assert folded("rules.py:leaf_bonus_parent") == "rules.py:\nleaf_bonus_\nparent"
+    assert folded("x" * 40) == "\n".join(["x" * 13] * 3 + ["x"])
 
 
 def test_a_bound_is_no_optimum(run):
