@@ -113,6 +113,16 @@ def test_what_goes_wrong_behind_a_long_prompt_alone():
 
 
 @pytest.mark.usefixtures("unnamed")
+@pytest.mark.parametrize("most", [4, 8])
+def test_what_goes_wrong_with_many_siblings_alone(most):
+    def repeats(prefix, draft_row, k, rng):
+        tokens, row = honest(prefix, draft_row, k, rng)
+        return ([*tokens[:-1], tokens[0]] if k >= most else tokens), row
+
+    assert run(repeats).verdict == "FAIL"
+
+
+@pytest.mark.usefixtures("unnamed")
 def test_a_stop_after_an_unlikely_token_is_right():
     def draft(prefix, draft_row, k, rng):
         # The token before was kept: what it was is known to whoever verifies.

@@ -139,6 +139,7 @@ def test_code_that_breaks_the_contract_fails_and_says_so(wrong, said):
         ("no_such_file.py:verify", "no file no_such_file.py"),
         ("top-k-after-sampling", "is a drafter|unknown"),
         ("swapped-requests", "takes whole batches"),
+        (lambda prefix, draft_row, k, rng: ([0], draft_row), "is a drafter: expected a verifier"),
         (3, "expected a callable or a SPEC"),
     ],
 )

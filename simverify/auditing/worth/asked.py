@@ -48,6 +48,8 @@ def contract_of(subject: Subject) -> Verifying:
         due = []
     if inspect.isclass(subject.rule) or (not due and parameters == []):
         return "step"
+    if len(due) == 4 and due[0].name == "prefix":
+        raise UsageError(f"{subject.name} is a drafter: expected a verifier")
     if len(due) == 4:
         return "verify"
     if len(due) == 5:

@@ -1,7 +1,7 @@
 """Small instances for drafters: rows of the draft model, and trees that are drafted call by call.
 
-A call is asked for one to three siblings, more than a row has tokens on some; the calls of a
-chain or a tree show what depends on an earlier one.
+A call is asked for one to four siblings, and once for eight, more than a row has tokens on some;
+the calls of a chain or a tree show what depends on an earlier one.
 """
 
 import random
@@ -37,11 +37,14 @@ _ROWS: dict[int, tuple[tuple[str, tuple[Weights, ...]], ...]] = {
 """Weights of the draft's rows by vocabulary, and what they are for."""
 
 _LEVELS = {
-    2: ((1,), (2,), (3,), (1, 1), (2, 1), (1, 2), (1, 1, 1), (2, 2)),
-    3: ((1,), (2,), (3,), (1, 1), (2, 1), (1, 2), (1, 1, 1), (3, 1)),
+    2: (
+        (1,), (2,), (3,), (1, 1), (2, 1), (1, 2), (1, 1, 1), (2, 2), (4,), (8,), (1, 1, 1, 1),
+    ),
+    3: ((1,), (2,), (3,), (1, 1), (2, 1), (1, 2), (1, 1, 1), (3, 1), (4,), (1, 1, 1, 1)),
     4: ((1,), (2,), (3,), (1, 1)),
     5: ((1,), (2,), (3,)),
-}
+}  # fmt: skip
+"""Children per level, by vocabulary: eight siblings at most, and chains of four."""
 
 _CORE = {(3, (1,)), (3, (2,)), (3, (3,)), (3, (1, 1)), (3, (2, 1)), (4, (2,))}
 """Vocabulary and levels of the plain instances that a verdict needs."""
