@@ -138,9 +138,14 @@ def test_of_a_step_rule_the_output_is_compared(
 
 
 @pytest.mark.parametrize(
-    ("contract", "name"), [("verify", "Enumeration"), ("step", "StepEnumeration")]
+    ("contract", "name", "seeds"),
+    [
+        ("verify", "Enumeration", {"seed_once": False}),
+        ("draft", "Enumeration", {"seed_once": True}),
+        ("step", "StepEnumeration", {}),
+    ],
 )
-def test_a_step_rule_is_followed_over_its_calls(monkeypatch, contract, name):
+def test_a_step_rule_is_followed_over_its_calls(monkeypatch, contract, name, seeds):
     made = []
     for known in ("Enumeration", "StepEnumeration"):
         monkeypatch.setattr(
@@ -149,6 +154,6 @@ def test_a_step_rule_is_followed_over_its_calls(monkeypatch, contract, name):
     enumeration_of(SUBJECT, contract)
     enumeration_of(SUBJECT, contract, 5, "half")
     assert made == [
-        (name, (SUBJECT.rule,), {"leaves": leaves, "lift": lift})
+        (name, (SUBJECT.rule,), {**seeds, "leaves": leaves, "lift": lift})
         for leaves, lift in ((0, None), (5, "half"))
     ]
