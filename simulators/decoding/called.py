@@ -1,7 +1,6 @@
 """What calls of someone's own rule on a model leave behind: its law where it can be had, counts."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 from simverify.arrays import Ints
 from simverify.simulators.features import Features
@@ -9,19 +8,19 @@ from simverify.simulators.features import Features
 
 @dataclass(frozen=True)
 class ExactCall:
-    """The exact law of a call after the empty prefix, against the target's.
+    """The exact law of the tokens in ``scope``, against the target's.
 
     ``accepted``: E[tau]; ``uncertain``: by how much it may be off, for paths too light to be run.
     ``deviates``: whether the law is further from the target's than ``tolerance``, what the code's
     own precision explains.
     """
 
+    scope: str
     accepted: float
     uncertain: float
     max_abs_deviation: float
     tv: float
     tolerance: float
-    paths: int
     deviates: bool
 
 
@@ -31,14 +30,12 @@ class Called:
 
     ``accepted``: int64 (most+1,), how many first calls accepted 0, 1, ... tokens; ``features`` of
     the tokens that are judged, None where a call broke the contract before there were any.
-    ``exact`` is None where the law cannot be written out, for the reason ``why``. ``findings``:
-    what the code did against its contract. ``seconds``: of the calls, on the wall.
+    ``exact`` is None where the law cannot be written out. ``findings``: what the code did against
+    its contract. ``seconds``: of the calls, on the wall.
     """
 
-    contract: Literal["verify", "step", "tree"]
     accepted: Ints
     features: Features | None
     exact: ExactCall | None
-    why: str
     findings: tuple[str, ...]
     seconds: float

@@ -103,15 +103,16 @@ def own_row(
 
 
 def _lossless(found: Called, alpha: float, detect: float) -> doc.Lossless:
-    """Return the verdict: of the exact law where there is one, and of the tokens in any case."""
+    """Return the verdict: of the exact law where there is one, and of the tokens in any case.
+
+    A law says nothing of what code keeps from call to call; so the promise is that of the tokens.
+    """
     judged = None if found.features is None else judge_output(found.features, alpha)
     findings = [*found.findings, *(judged.findings if judged else ())]
     exact = found.exact
     if exact is not None and exact.deviates:
         findings.insert(0, f"the rule's own law differs from the target's by TV {exact.tv:.3g}")
     detectable = None if judged is None else finite(judged.detectable)
-    if exact is not None:
-        detectable = 0.0
     verdict: doc.Verdict = "PASS"
     if findings:
         verdict = "FAIL"
@@ -127,14 +128,13 @@ def _lossless(found: Called, alpha: float, detect: float) -> doc.Lossless:
         else doc.ExactCheck(
             method="paths",
             arithmetic="float64",
-            scope=f"a call after the empty prefix, tolerance {exact.tolerance:g}",
+            scope=f"{exact.scope}, tolerance {exact.tolerance:g}",
             max_abs_deviation=exact.max_abs_deviation,
             tv=exact.tv,
         ),
         tests=() if judged is None else tuple(test_document(test) for test in judged.tests),
-        # The law of the code itself leaves nothing to be found.
         detectable=detectable,
-        deviation=judged.deviation if judged and exact is None else doc.ANY_DEVIATION,
+        deviation=doc.ANY_DEVIATION if judged is None else judged.deviation,
         beside=(),
         certificate=_certificate(found, judged) if verdict == "PASS" else None,
         faults=None if judged is None else faults_document(judged.named),

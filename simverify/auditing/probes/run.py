@@ -9,6 +9,7 @@ from contextlib import ExitStack
 import numpy as np
 from msgspec.structs import replace
 
+from simverify.auditing.exact.generations.drafts import takes
 from simverify.auditing.probes import cases, plain
 from simverify.auditing.probes.calls import Contract, Line, Rule, caller, probe
 from simverify.auditing.probes.drafts import probe_drafter
@@ -229,7 +230,7 @@ def _signature_iv(subject: Subject) -> None:
         signature = inspect.signature(subject.rule)
     except (TypeError, ValueError):
         return
-    if not _takes(signature, 4):
+    if not takes(signature, 4):
         raise UsageError(
             f"{subject.name}{signature} cannot be called as verify(target_probs, draft_probs, "
             f"draft_tokens, rng){_looks_like(signature)}"
@@ -237,16 +238,8 @@ def _signature_iv(subject: Subject) -> None:
 
 
 def _looks_like(signature: inspect.Signature) -> str:
-    if not _takes(signature, 5):
+    if not takes(signature, 5):
         return ""
     if "parents" in signature.parameters:
         return "; it looks like a tree rule: --contract tree"
     return "; it looks like a step rule: --contract step"
-
-
-def _takes(signature: inspect.Signature, count: int) -> bool:
-    try:
-        signature.bind(*range(count))
-    except TypeError:
-        return False
-    return True

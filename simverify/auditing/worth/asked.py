@@ -39,15 +39,18 @@ def contract_of(subject: Subject) -> Verifying:
         raise UsageError(f"{subject.name} takes whole batches: expected one block a call")
     if subject.contract is not None:
         return subject.contract
-    try:
-        parameters = list(inspect.signature(subject.rule).parameters.values())
-    except (TypeError, ValueError):
-        parameters = []
-    due = [p for p in parameters if p.default is p.empty]
-    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in due):
-        due = []
-    if inspect.isclass(subject.rule) or (not due and parameters == []):
+    if inspect.isclass(subject.rule):
         return "step"
+    try:
+        parameters = inspect.signature(subject.rule).parameters.values()
+    except (TypeError, ValueError):
+        raise UsageError(
+            f"{subject.name} does not say what it takes: expected a function with parameters"
+        ) from None
+    if not parameters:
+        return "step"  # what builds an object
+    named = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    due = [p for p in parameters if p.default is p.empty and p.kind in named]
     if len(due) == 4 and due[0].name == "prefix":
         raise UsageError(f"{subject.name} is a drafter: expected a verifier")
     if len(due) == 4:

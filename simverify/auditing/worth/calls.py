@@ -27,7 +27,7 @@ from simverify.trees import RowAfter, draw_tree
 def call_on(subject: Subject, contract: Verifying, asked: Asked) -> Called:
     """Return the exact law of ``subject`` on a model, if it can be had, and what calls emit."""
     with contained():
-        exact, why, broken = exact_on(subject, contract, asked)
+        exact, broken = exact_on(subject, contract, asked)
         counted = _Calls(subject.generator_rule(), contract, asked)
         clock = time.perf_counter()
         if not broken:
@@ -36,10 +36,8 @@ def call_on(subject: Subject, contract: Verifying, asked: Asked) -> Called:
                     counted.run()
             except Misuse as misuse:
                 broken = (str(misuse),)
-        return Called(
-            contract, counted.accepted, counted.features, exact, why, broken,
-            time.perf_counter() - clock,
-        )  # fmt: skip
+        seconds = time.perf_counter() - clock
+        return Called(counted.accepted, counted.features, exact, broken, seconds)
 
 
 class _Calls:

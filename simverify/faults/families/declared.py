@@ -26,10 +26,12 @@ from simverify.verifiers.base import Array
 _THRESHOLD, _ALPHA = 0.3, 0.09
 
 
-def _lenient(bound: float) -> Callable[..., list[int]]:
+def _judging(chance: Callable[[Array, Array, int], Any]) -> Callable[..., list[int]]:
+    """Return the token rule that keeps draft x with ``chance(p, q, x)``; its residual is right."""
+
     def verify(target_probs: Array, draft_probs: Array, draft_tokens: Array, rng: Any) -> list[int]:
         for i, x in enumerate(draft_tokens):
-            if not rng.random() < acceptance(target_probs[i][x], bound * draft_probs[i][x]):
+            if not rng.random() < chance(target_probs[i], draft_probs[i], x):
                 return finish(target_probs, draft_probs, draft_tokens, i, rng)
         return finish(target_probs, draft_probs, draft_tokens, len(draft_tokens), rng)
 
@@ -43,22 +45,11 @@ def lenient(bound: float) -> Fault:
     return Fault(
         name=f"lenient({bound:g})",
         contract="verify",
-        rule=_lenient(bound),
+        rule=_judging(lambda p, q, x: acceptance(p[x], bound * q[x])),
         summary=f"accepts when r < p/q with r ~ U[0, {bound:g}]; lossy by design",
         seen_in="the speculative-sampling post, SGLang's thresholds",
         law=laws.slot_by_slot(partial(laws.scaled_acceptance, factor=1 / bound)),
     )
-
-
-def _leaking(share: float) -> Callable[..., list[int]]:
-    def verify(target_probs: Array, draft_probs: Array, draft_tokens: Array, rng: Any) -> list[int]:
-        for i, x in enumerate(draft_tokens):
-            a = acceptance(target_probs[i][x], draft_probs[i][x])
-            if not rng.random() < share + (1 - share) * a:
-                return finish(target_probs, draft_probs, draft_tokens, i, rng)
-        return finish(target_probs, draft_probs, draft_tokens, len(draft_tokens), rng)
-
-    return verify
 
 
 def draft_leak(share: float) -> Fault:
@@ -68,7 +59,7 @@ def draft_leak(share: float) -> Fault:
     return Fault(
         name=f"draft-leak({share:g})",
         contract="verify",
-        rule=_leaking(share),
+        rule=_judging(lambda p, q, x: share + (1 - share) * acceptance(p[x], q[x])),
         summary=f"a draft token is kept without being judged with probability {share:g}",
         seen_in="synthetic; the ensemble weight of Transformers",
         law=laws.slot_by_slot(partial(laws.draft_leak, share=share)),
@@ -124,18 +115,13 @@ def entropy_scaled(tolerance: float) -> Fault:
     if not 0 < tolerance <= 1:
         raise UsageError(f"entropy-scaled({tolerance:g}): pass a tolerance in (0, 1]")
 
-    def verify(target_probs: Array, draft_probs: Array, draft_tokens: Array, rng: Any) -> list[int]:
-        for i, x in enumerate(draft_tokens):
-            p = target_probs[i]
-            eased = acceptance(p[x], draft_probs[i][x]) + tolerance * (1 - p.max())
-            if not rng.random() < eased:
-                return finish(target_probs, draft_probs, draft_tokens, i, rng)
-        return finish(target_probs, draft_probs, draft_tokens, len(draft_tokens), rng)
+    def eased(p: Array, q: Array, x: int) -> Any:
+        return acceptance(p[x], q[x]) + tolerance * (1 - p.max())
 
     return Fault(
         name=f"entropy-scaled({tolerance:g})",
         contract="verify",
-        rule=verify,
+        rule=_judging(eased),
         summary=f"accepts with p/q + {tolerance:g} (1 - max p), more where the target is unsure; "
         "lossy by design",
         seen_in="vllm-ascend #7845",
@@ -148,18 +134,13 @@ def forced_top(most: float) -> Fault:
     if not most >= 1 or most % 1:
         raise UsageError(f"forced-top({most:g}): pass a whole number of tokens, 1 or more")
 
-    def verify(target_probs: Array, draft_probs: Array, draft_tokens: Array, rng: Any) -> list[int]:
-        for i, x in enumerate(draft_tokens):
-            p, q = target_probs[i], draft_probs[i]
-            forced = laws.near_the_top(p, int(most), 1.0)[x]
-            if not forced and not rng.random() < acceptance(p[x], q[x]):
-                return finish(target_probs, draft_probs, draft_tokens, i, rng)
-        return finish(target_probs, draft_probs, draft_tokens, len(draft_tokens), rng)
+    def forced(p: Array, q: Array, x: int) -> Any:
+        return 1 if laws.near_the_top(p, int(most), 1.0)[x] else acceptance(p[x], q[x])
 
     return Fault(
         name=f"forced-top({most:g})",
         contract="verify",
-        rule=verify,
+        rule=_judging(forced),
         summary=f"keeps the target's {most:g} likeliest tokens without a coin; lossy by design",
         seen_in="synthetic; lossy acceptance by rank",
         law=laws.slot_by_slot(partial(laws.forced_top, most=int(most))),

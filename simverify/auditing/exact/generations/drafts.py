@@ -73,8 +73,8 @@ def takes_draft_arguments(rule: Callable[..., Any]) -> bool:
         signature = inspect.signature(rule)
     except (TypeError, ValueError):
         return not inspect.isclass(rule)
-    if inspect.isclass(rule) or not _takes(signature, 4):
-        if not _takes(signature, 0):
+    if inspect.isclass(rule) or not takes(signature, 4):
+        if not takes(signature, 0):
             raise ValueError(
                 f"{signature} is neither draft(prefix, draft_row, k, rng) nor a class or factory "
                 "without arguments"
@@ -83,7 +83,8 @@ def takes_draft_arguments(rule: Callable[..., Any]) -> bool:
     return True
 
 
-def _takes(signature: inspect.Signature, count: int) -> bool:
+def takes(signature: inspect.Signature, count: int) -> bool:
+    """Whether what has ``signature`` can be called with ``count`` arguments."""
     try:
         signature.bind(*range(count))
     except TypeError:
