@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from simverify.reports.audit import found as say
+from simverify.reports.audit.exactly import exact_words
 from simverify.reports.audit.found import (
     certified_on,
     looked_on,
@@ -50,12 +51,7 @@ def audit_facts(run: AuditRun) -> Iterator[Fact]:
     if words := say.stopped_words(run):
         yield Fact("Clock", words)
     if run.instances:
-        worst = max(instance.max_abs_deviation for instance in run.instances)
-        yield Fact(
-            "Exact tier",
-            f"{say.count(len(run.instances), 'instance')}, {say.count(run.paths, 'path')}: largest "
-            f"deviation {worst:.2g}, tolerance {run.tolerance:g} ({run.dtype})",
-        )
+        yield Fact("Exact tier", exact_words(run))
     if run.not_enumerable:
         yield Fact("Not followed exactly", run.not_enumerable)
     if (tier := run.sampled) is not None:

@@ -5,6 +5,7 @@ import textwrap
 from collections.abc import Sequence
 
 from simverify.reports.audit.drafted import call_lines, is_drafter
+from simverify.reports.audit.exactly import exact_words
 from simverify.reports.audit.found import (
     after,
     before,
@@ -98,11 +99,7 @@ def _exact(run: AuditRun) -> str:
             return f"not followed exactly: {run.not_enumerable}"
         return "no law was computed: the code did not get so far"
     why = f"; beyond: {run.not_enumerable}" if run.not_enumerable else ""
-    worst = max(instance.max_abs_deviation for instance in run.instances)
-    return (
-        f"exact on {count(len(run.instances), 'instance')}, {count(run.paths, 'path')}: "
-        f"largest deviation {worst:.2g}, tolerance {run.tolerance:g} ({run.dtype}){why}"
-    )
+    return f"exact on {exact_words(run)}{why}"
 
 
 def _sampled(run: AuditRun) -> str:

@@ -8,6 +8,7 @@ from simverify.reports.audit.counterexample import (
     counterexample_blocks,
     trial_blocks,
 )
+from simverify.reports.audit.exactly import ALLOWED, cut_short
 from simverify.reports.audit.facts import audit_facts, audit_ruling
 from simverify.reports.audit.failure import audit_lines
 from simverify.reports.audit.found import certified_on, promises
@@ -86,7 +87,8 @@ def _promise(run: AuditRun) -> Iterator[Block]:
     rows = []
     if run.instances:
         rows.append(("exact tier", "no false alarms: the law itself, over all paths of the code"))
-        rows.append(("tolerance", f"{run.tolerance:g}, for rounding in {run.dtype}"))
+        apart = f", and {ALLOWED:g} for paths that are left out" if cut_short(run) else ""
+        rows.append(("tolerance", f"{run.tolerance:g}, for rounding in {run.dtype}{apart}"))
         worst = max(instance.max_abs_deviation for instance in run.instances)
         # A few trivial instances are no certificate of code that went to the sampled tier.
         whole = run.verdict == "PASS" and run.not_enumerable is None

@@ -75,7 +75,9 @@ class ExactInstance(Struct, frozen=True):
     """One instance of the exact tier: the law's deviation over all paths of the code.
 
     ``optimum``: E[tau] of block verification, which no lossless rule without state exceeds;
-    null where the code drafts itself.
+    null where the code drafts itself. ``left_out``: the mass of paths that were not run, as those
+    of a loop without end, or gave no tokens; ``max_abs_deviation`` counts it, and is above the
+    tolerance for no other reason where ``failed`` is false. null in files before there was one.
     """
 
     name: str
@@ -87,6 +89,7 @@ class ExactInstance(Struct, frozen=True):
     expected_accepted: float | None
     optimum: float | None
     failed: bool
+    left_out: float | None = None
 
 
 class ClockStop(Struct, frozen=True):

@@ -35,6 +35,7 @@ def instance_document(judged: Judged) -> results.ExactInstance:
         expected_accepted=comparison.expected_accepted,
         optimum=_optimum(judged),
         failed=judged.failed,
+        left_out=comparison.pruned + comparison.lost,
     )
 
 

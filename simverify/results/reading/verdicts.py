@@ -66,6 +66,12 @@ def _audit(run: AuditRun) -> Iterator[str]:
         for field, speaks in _against(run):
             if speaks:
                 yield f"verdict is {run.verdict}: expected FAIL, by {field}"
+    if run.verdict == "PASS" and run.sampled is None:
+        for i, instance in enumerate(run.instances):
+            # What was left out counts among the deviation, and what was run lacks it.
+            left_out = instance.left_out
+            if left_out is not None and instance.max_abs_deviation > run.tolerance + 2 * left_out:
+                yield f"instances[{i}].max_abs_deviation is above what a PASS allows"
     if run.verdict == "INCONCLUSIVE" and run.inconclusive is None:
         yield "inconclusive is null: expected why the verdict is INCONCLUSIVE"
     if run.verdict != "INCONCLUSIVE" and run.inconclusive is not None:

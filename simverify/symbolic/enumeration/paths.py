@@ -77,13 +77,16 @@ def explore(
 _COUNTED = 16
 """After so many paths what is left is added up."""
 
+_NEAR_THE_END = 4
+"""Once enough was run, this part of the paths is run beyond it, as they may end there."""
+
 
 class Heaviest(Generic[T]):
     """The paths of a computation that may have no end: what weighs most is run first.
 
     ``rest`` is the mass of all that was not run yet: whatever it does there, no probability
-    is off by more. Iterate as over :func:`explore`; it ends when ``rest`` is ``enough`` or less,
-    or after ``max_paths``.
+    is off by more. Iterate as over :func:`explore`; it ends when ``rest`` is ``enough`` or less
+    and a quarter more paths have not come to an end either, or after ``max_paths``.
     """
 
     def __init__(
@@ -103,9 +106,13 @@ class Heaviest(Generic[T]):
         # The number keeps equal weights in the order in which they were met.
         waiting: list[tuple[float, int, list[Choice]]] = [(-1.0, 0, list(self._since))]
         numbers = itertools.count(1)
-        while waiting and self.rest > self._enough:
-            if self._max_paths is not None and count >= self._max_paths:
-                break
+        most = math.inf if self._max_paths is None else self._max_paths
+        near = False
+        while waiting and count < most:
+            if not near and self.rest <= self._enough:
+                # Paths that are many, but not endless, end soon: then nothing is left out.
+                near, most = True, min(most, count + count // _NEAR_THE_END)
+                continue
             mass, _, prefix = heapq.heappop(waiting)
             path = Path(prefix, given)
             result = self._run(path)

@@ -46,6 +46,21 @@ def test_a_pass_says_what_it_rests_on_and_refutes():
     assert "refutes the faults wrong-bonus-row, naive-block" in text
 
 
+def test_what_is_left_out_is_no_deviation_above_the_tolerance():
+    name = PASSED.instances[0]
+    cut = replace(name, name="cut", max_abs_deviation=2.7e-7, left_out=2.6e-7)
+    text = words(replace(PASSED, instances=(name, cut)))
+    assert "2 instances, 1,234 paths: largest deviation 2e-16, tolerance 1e-09" in text
+    assert "on 1 of them the lightest paths are left out" in text
+    assert "no output is off by more than 2.7e-07, what they may hide (1e-06 is allowed)" in text
+    text = words(replace(PASSED, instances=(cut, cut)))
+    assert "largest deviation" not in text
+    assert "on each of them the lightest paths are left out" in text
+    assert "left out" not in words(PASSED)
+    failed = replace(FAILED, instances=(replace(cut, failed=True),))
+    assert "largest deviation 2.7e-07, tolerance 1e-09" in words(failed)
+
+
 def test_a_verdict_that_the_clock_had_a_part_in_says_so():
     stop = ClockStop(seconds=60.0, judged=35, instances=64, next="plain, V=5, gamma=2")
     said = "stopped by the clock after 60 s, 35 of 64 instances"

@@ -111,6 +111,12 @@ def complaint(tmp_path):
             "violation",
             "verdict is PASS: expected FAIL, by probes[2].outcome",
         ),
+        (
+            PASSED,
+            ("instances", 3, "max_abs_deviation"),
+            1e-7,
+            "instances[3].max_abs_deviation is above what a PASS allows",
+        ),
         (FAILED, ("verdict",), "PASS", "verdict is PASS: expected FAIL, by findings"),
         (FAILED, ("verdict",), "INCONCLUSIVE", "verdict is INCONCLUSIVE: expected FAIL, by"),
         (FAILED, ("findings",), [], "verdict is FAIL and findings is empty"),

@@ -118,5 +118,9 @@ def test_the_heaviest_path_comes_first_and_the_rest_is_known():
     assert len(laws) == 27
     assert every.rest == pytest.approx(0, abs=1e-15)
     assert sum(laws.values()) == pytest.approx(1)
+    # Within a quarter more the paths come to an end, and nothing is left out.
+    nearly = Heaviest(run, enough=0.02)
+    assert len(list(nearly)) == 27
+    assert nearly.rest == pytest.approx(0, abs=1e-15)
     assert Heaviest(run, enough=0.0, max_paths=5).rest == 1.0
     assert len(list(Heaviest(run, enough=0.0, max_paths=5))) == 5
