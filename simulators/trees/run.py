@@ -12,6 +12,7 @@ from simverify.errors import UsageError
 from simverify.simulators.kernels.tables.markov import MarkovTables
 from simverify.simulators.kernels.trees.judging import Scratch
 from simverify.simulators.kernels.trees.tree_generation import generate_trees
+from simverify.simulators.kernels.trees.ways import count_ways
 from simverify.simulators.run import NO_TRAIL, PIT_BINS, Counts, on_threads
 from simverify.simulators.streamed import Sample, first_tokens
 from simverify.simulators.trees.drafts import drafts_of
@@ -19,6 +20,9 @@ from simverify.simulators.trees.families import FAMILIES
 from simverify.trees import Drafting
 from simverify.verifiers.trees import TREE_VERIFIERS
 from simverify.verifiers.trees.base import most_children
+
+_CHUNK = 1 << 13
+"""Trials whose tokens are kept at a time."""
 
 
 def compiled_rules(drafting: Drafting) -> tuple[str, ...]:
@@ -96,18 +100,40 @@ def sample_trees(
     run = _prepared(_Identity(tables), rule, drafting)
     scratch = run.scratch()
     depth = drafting.shape.depth
-
-    def trials(first: int, end: int, trail: Ints) -> None:
-        generate_trees(
-            tables, run.family, run.drafts, scratch, np.uint64(seed), first, end,
-            np.zeros(0, np.int64), np.zeros(depth + 1, np.int64), np.zeros((2, 1), np.int64),
-            np.zeros((0, 1, 1), np.int64), np.zeros((2, 0, PIT_BINS), np.int64),
-            np.zeros(1, np.int64), trail,
-        )  # fmt: skip
-
     return first_tokens(
-        trials, n, seed=seed, each=1, positions=depth + 1 if positions is None else positions
-    )
+        lambda first, end, trail: _emit(tables, run, scratch, seed, first, end, trail),
+        n, seed=seed, each=1, positions=depth + 1 if positions is None else positions,
+    )  # fmt: skip
+
+
+def count_nodes(tables: Any, rule: str, drafting: Drafting, trials: int, *, seed: int) -> Ints:
+    """Return how many of the trials 0, 1, ... kept the way through each node, int64 (n,).
+
+    They are those that :func:`simulate_trees` counts. Of equal siblings the first is meant whose
+    descendants hold the other accepted tokens.
+    """
+    run = _prepared(_Identity(tables), rule, drafting)
+    scratch, shape = run.scratch(), drafting.shape
+    kept = np.zeros(len(shape), np.int64)
+    for first in range(0, trials, _CHUNK):
+        end = min(first + _CHUNK, trials)
+        trail = np.full((end - first, shape.depth + 1, 2), -1, np.int64)
+        _emit(tables, run, scratch, seed, first, end, trail)
+        most = most_children(shape)
+        count_ways(tables, run.drafts, np.uint64(seed), first, trail, most, kept)
+    return kept
+
+
+def _emit(
+    tables: Any, run: "_Prepared", scratch: Scratch, seed: int, first: int, end: int, trail: Ints
+) -> None:
+    """Run trials ``first`` to ``end``-1 and write what they emit to ``trail``, nothing else."""
+    generate_trees(
+        tables, run.family, run.drafts, scratch, np.uint64(seed), first, end,
+        np.zeros(0, np.int64), np.zeros(run.depth + 1, np.int64), np.zeros((2, 1), np.int64),
+        np.zeros((0, 1, 1), np.int64), np.zeros((2, 0, PIT_BINS), np.int64),
+        np.zeros(1, np.int64), trail,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +142,7 @@ class _Prepared:
 
     family: Any
     drafts: Any
+    depth: int
     places: int
     rows: tuple[int, int]
 
@@ -157,6 +184,7 @@ def _prepared(given: _Identity, rule: str, drafting: Drafting) -> _Prepared:
     return _Prepared(
         family.build(tables, drafting),
         drafts_of(tables, drafting),
+        shape.depth,
         max(shape.depth + 2, most_children(shape)),
         (family.rows(drafting), tables.draft.shape[1]),
     )

@@ -64,7 +64,7 @@ def compare(
         that is lossless there. On simulated models your own rules too: callables, or what an
         audit takes for a SPEC.
     gamma
-        Draft length, 1 to 64; a trace has its own, and a tree its depth.
+        Draft length, 1 to 64; a trace has its own, and with a tree it is the most depth.
     blocks
         Simulated blocks per verifier; by default as many as the promised power needs.
     calls, eos

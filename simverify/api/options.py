@@ -166,7 +166,8 @@ class CompareOptions(_OfRealModels):
     Attributes
     ----------
     gamma
-        Draft length: tokens proposed per target call; a trace has its own.
+        Draft length: tokens proposed per target call; a trace has its own. With a tree it is the
+        depth that the tree may have at most.
     blocks
         Simulated blocks per verifier; by default what the promised power needs.
     calls

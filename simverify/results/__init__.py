@@ -51,6 +51,7 @@ from simverify.results.comparison import (
     ExactCheck,
     Lossless,
     ModelInfo,
+    NodeCounts,
     PitCurve,
     Power,
 )
@@ -108,6 +109,7 @@ __all__ = [
     "MissedLines",
     "ModelInfo",
     "NamedFaults",
+    "NodeCounts",
     "Optimum",
     "OutputRun",
     "Pair",

@@ -109,11 +109,20 @@ class Acceptance(Struct, frozen=True):
     findings: tuple[str, ...]
 
 
+class NodeCounts(Struct, frozen=True):
+    """How many of ``calls`` calls kept the way through each node of the run's draft tree."""
+
+    calls: int
+    kept: tuple[int, ...]
+
+
 class CompareResult(Struct, frozen=True):
     """One verifier on one model; ``verdict`` is the worse of its two.
 
     ``nodes``: Pr(the way kept goes through it) for each node of the run's draft tree, exact;
-    null where that is not known. ``one_draft``: judged on a single draft of gamma tokens beside
+    null where that is not known. ``node_counts``: the same in calls that were made, the first ones
+    of the run. Of equal siblings the first is meant that has the kept tokens below it.
+    ``one_draft``: judged on a single draft of gamma tokens beside
     the rules for the run's draft tree.
     """
 
@@ -134,6 +143,7 @@ class CompareResult(Struct, frozen=True):
     calls: tuple[AfterCalls, ...]
     paired: Paired | None = None
     nodes: tuple[float, ...] | None = None
+    node_counts: NodeCounts | None = None
     one_draft: bool = False
 
 

@@ -117,6 +117,7 @@ class TreeComparison:
             speedup=speedup_document(mean, settings.gamma, settings, shape),
             calls=(),
             nodes=law.nodes,
+            node_counts=trial.count_nodes(counts.trials),
         )
         return row, counts.trials / seconds
 

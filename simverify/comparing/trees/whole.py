@@ -73,13 +73,13 @@ def whole_law(rule: TreeVerifier, drafting: Drafting, rows: StateRows) -> WholeL
         except TooManyPaths:
             return None
         left -= len(paths)
-        places = _places(drafting, tree)
+        place = places(drafting, tree, tuple(range(len(tree.tokens))))
         for emitted, weight in paths:
             text = tuple(map(int, emitted))
             law[text] = law.get(text, 0) + mass * weight
             for level, node in enumerate(kept_way(tree, text[:-1])):
                 curve[level] += mass * weight
-                nodes[places[node]] += mass * weight
+                nodes[place[node]] += mass * weight
     return WholeLaw(curve, nodes, *_deviation(law, rows, depth))
 
 
@@ -101,19 +101,19 @@ def kept_way(tree: DraftTree, accepted: Text) -> Text:
     return way
 
 
-def _places(drafting: Drafting, tree: DraftTree) -> list[int]:
-    """Return the node of the asked shape that each drafted node stands for.
+def places(drafting: Drafting, tree: DraftTree, nodes: Text) -> Text:
+    """Return which nodes of the asked shape the drafted ``nodes`` stand for.
 
     Where a row has too few tokens the last siblings are missing.
     """
     if len(tree.tokens) == len(drafting.shape):
-        return list(range(len(tree.tokens)))
+        return nodes
     found = {ROOT: ROOT}
     for parent, children in tree.shape.children.items():
         if parent in found:
             asked = drafting.shape.children[found[parent]]
             found.update(zip(children, asked, strict=False))
-    return [found[node] for node in range(len(tree.tokens))]
+    return tuple(found[node] for node in nodes)
 
 
 def _deviation(law: dict[Text, Any], rows: StateRows, depth: int) -> tuple[Any, Any]:

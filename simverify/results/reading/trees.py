@@ -1,6 +1,6 @@
 """What goes together in a comparison on draft trees: the tree, its nodes, its optimum."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from simverify.results import CompareResult, CompareRun
 
@@ -24,8 +24,9 @@ def tree_complaints(run: CompareRun, row: CompareResult, where: str) -> Iterator
     """Name each field of ``row`` that the run's draft tree contradicts; its parents make one."""
     yield from _optimum(run, row, where)
     if run.drafting is None or row.one_draft:
-        if row.nodes is not None:
-            yield f"{where}.nodes stands beside a single draft: expected null"
+        for name in ("nodes", "node_counts"):
+            if getattr(row, name) is not None:
+                yield f"{where}.{name} stands beside a single draft: expected null"
         if run.drafting is None and row.one_draft:
             yield f"{where}.one_draft is true without drafting: expected false"
         nodes = run.gamma
@@ -62,24 +63,41 @@ def _nodes(parents: tuple[int, ...], row: CompareResult, where: str) -> Iterator
     if max(depths) != row.gamma:
         yield f"{where}.gamma is {row.gamma}: expected {max(depths)}, the depth of drafting.parents"
         return
-    if row.nodes is None:
-        return
-    if len(row.nodes) != len(parents):
-        yield f"{where}.nodes has {len(row.nodes)} values: expected {len(parents)}, one a node"
-        return
-    for node, mass in enumerate(row.nodes):
-        above = 1.0 if parents[node] < 0 else row.nodes[parents[node]]
-        if not -_ROUNDING <= mass <= above + _ROUNDING:
-            yield f"{where}.nodes[{node}] is {mass:g}: expected 0 to {above:g}, as its parent has"
-    exact = row.acceptance_ccdf.exact
-    for level in range(1, row.gamma + 1):
-        total = sum(m for m, depth in zip(row.nodes, depths, strict=True) if depth == level)
-        if (
-            exact is not None
-            and len(exact) == row.gamma
-            and abs(total - exact[level - 1]) > _ROUNDING
-        ):
+    if row.nodes is not None:
+        exact = row.acceptance_ccdf.exact
+        known = exact if exact is not None and len(exact) == row.gamma else None
+        yield from _masses(parents, depths, row.nodes, known, f"{where}.nodes")
+    if row.node_counts is not None:
+        calls, kept = row.node_counts.calls, row.node_counts.kept
+        here = f"{where}.node_counts.kept"
+        if not 0 < calls <= row.measured.blocks:
             yield (
-                f"{where}.nodes add up to {total:g} at level {level}: expected "
-                f"{exact[level - 1]:g}, as acceptance_ccdf.exact"
+                f"{where}.node_counts.calls is {calls:,}: expected 1 to {row.measured.blocks:,}, "
+                "as measured.blocks"
+            )
+        else:
+            yield from _masses(parents, depths, [n / calls for n in kept], None, here)
+
+
+def _masses(
+    parents: tuple[int, ...],
+    depths: list[int],
+    masses: Sequence[float],
+    levels: Sequence[float] | None,
+    where: str,
+) -> Iterator[str]:
+    """Name what is no share of calls by node, or adds up to something else than ``levels``."""
+    if len(masses) != len(parents):
+        yield f"{where} has {len(masses)} values: expected {len(parents)}, one a node"
+        return
+    for node, mass in enumerate(masses):
+        above = 1.0 if parents[node] < 0 else masses[parents[node]]
+        if not -_ROUNDING <= mass <= above + _ROUNDING:
+            yield f"{where}[{node}] is {mass:g}: expected 0 to {above:g}, as its parent has"
+    for level, expected in enumerate(levels or (), 1):
+        total = sum(m for m, depth in zip(masses, depths, strict=True) if depth == level)
+        if abs(total - expected) > _ROUNDING:
+            yield (
+                f"{where} add up to {total:g} at level {level}: expected {expected:g}, as "
+                "acceptance_ccdf.exact"
             )

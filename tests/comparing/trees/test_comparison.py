@@ -11,10 +11,11 @@ from support.false_alarms import ALPHA
 import simverify
 from simverify import UsageError
 from simverify.comparing.trees import model as compared
-from simverify.comparing.trees.kernel import READABLE_BLOCKS, TreeTrial
+from simverify.comparing.trees.kernel import NODE_CALLS, READABLE_BLOCKS, TreeTrial
 from simverify.models import get_model
 from simverify.results.reading.document import document_text, read_document
 from simverify.simulators.tables import model_tables
+from simverify.stats import rate_interval
 from simverify.trees import shape_of_levels
 from simverify.verifiers import trees
 from simverify.verifiers.trees.base import walking
@@ -79,6 +80,12 @@ def test_mass_of_nodes(run):
     found = row(run, "recursive", "toy")
     assert found.nodes == pytest.approx((2 / 3, 1 / 9))
     assert sum(found.nodes) == pytest.approx(found.expected_accepted.exact)
+    counts = found.node_counts
+    assert counts.calls == min(found.measured.blocks, NODE_CALLS)
+    for mass, kept in zip(found.nodes, counts.kept, strict=True):
+        low, high = rate_interval(np.array([kept]), counts.calls, error=1e-6)
+        assert low[0] <= mass <= high[0]
+        assert not low[0] <= mass + 0.03 <= high[0]
 
 
 def test_the_document_comes_back(run, tmp_path):

@@ -105,7 +105,9 @@ def test_a_tree_in_words(parents, words):
 def test_the_report_draws_the_tree(run):
     page = html_report(run)
     assert "Mass of nodes, match on toy" in page
-    assert "Pr(the way kept goes through the node), exact" in page
+    assert "Pr(the way kept goes through the node)" in page
+    assert "match, exact" in page
+    assert "match, measured" in page
     assert "max(1, 8 r / 20)" in page
     assert "the way kept goes through the node" in markdown_report(run)
     assert "recursive-without-replacement on toy" in junit_report(run)
@@ -116,11 +118,28 @@ def test_a_picture_has_a_circle_a_node_as_full_as_its_mass(run):
     row = next(row for row in run.results if row.verifier == "match" and row.model == "toy")
     (picture,) = tree_pictures("p", run.drafting, [row])
     assert len(re.findall('class="b0"', picture.svg)) == len(run.drafting.parents) + 1
-    for node, mass in enumerate(row.nodes):
-        assert f"{node}: {mass:.3g}" in picture.svg
-    (other,) = tree_pictures("p", run.drafting, [replace(row, nodes=(1.0, 0.0, 1.0, 0.0))])
-    assert other.svg != picture.svg
-    assert tree_pictures("p", run.drafting, [replace(row, nodes=None)]) == ()
+    counted = [kept / row.node_counts.calls for kept in row.node_counts.kept]
+    for masses in (row.nodes, counted):
+        for node, mass in enumerate(masses):
+            assert f"{node}: {mass:.3g}" in picture.svg
+            assert f">{mass:.3f}<".replace(">0", ">") in picture.svg
+    for changed in (
+        replace(row, nodes=(1.0, 0.0, 1.0, 0.0)),
+        replace(row, node_counts=replace(row.node_counts, kept=(9, 0, 9, 0))),
+    ):
+        (other,) = tree_pictures("p", run.drafting, [changed])
+        assert other.svg != picture.svg
+
+
+def test_a_picture_says_what_is_known_of_nodes(run):
+    row = next(row for row in run.results if row.verifier == "match" and row.model == "toy")
+    (both,) = tree_pictures("p", run.drafting, [row])
+    (exact,) = tree_pictures("p", run.drafting, [replace(row, node_counts=None)])
+    (measured,) = tree_pictures("p", run.drafting, [replace(row, nodes=None)])
+    assert f"the share of {row.node_counts.calls:,} calls" in both.caption
+    assert "The numbers are exact" in exact.caption
+    assert "the exact share is not known" in measured.caption
+    assert tree_pictures("p", run.drafting, [replace(row, nodes=None, node_counts=None)]) == ()
 
 
 def test_the_command_asks_for_the_same(run):

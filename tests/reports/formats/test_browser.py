@@ -165,13 +165,18 @@ HINTS = """[...document.querySelectorAll('.wide')].filter(wide => wide.offsetPar
   wide.previousElementSibling.checkVisibility() && wide.previousElementSibling.textContent])"""
 
 
+def hints_of(browser):
+    """Whether each table goes on beyond the screen, and its hint: after the page's own code ran."""
+    browser.value("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
+    return browser.value(HINTS)
+
+
 @pytest.mark.parametrize("width", [360, 800, 1600])
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
 def test_a_table_that_goes_on_beyond_the_screen_says_so(browser, page, width):
     browser.open(page, width=width)
     browser.value("document.querySelectorAll('details').forEach(d => d.open = true)")
-    browser.value("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
-    hints = browser.value(HINTS)
+    hints = hints_of(browser)
     assert all(bool(said) == goes_on for goes_on, said in hints)
     assert any(goes_on for goes_on, _ in hints) or width > 360
 
@@ -192,7 +197,7 @@ def test_settings_with_a_hash_need_no_scrolling(browser, tmp_path):
 def test_the_hint_counts_the_columns_that_are_off_the_screen(browser):
     browser.open(FOLDER / "compare" / "report.html", width=360)
     columns = browser.value("document.querySelector('table').tHead.rows[0].cells.length")
-    first, wide = browser.value(HINTS)[0], "document.querySelector('.wide')"
+    first, wide = hints_of(browser)[0], "document.querySelector('.wide')"
     inside = browser.value(
         "[...document.querySelector('table').tHead.rows[0].cells].filter(cell => "
         f"cell.getBoundingClientRect().right <= {wide}.getBoundingClientRect().right + 1).length"
