@@ -7,6 +7,7 @@ code under audit has to be over, therefore stands on a board that outlives it.
 
 import ctypes
 import mmap
+import os
 import signal
 import struct
 import sys
@@ -125,8 +126,12 @@ def kept_waiting(thread: int) -> float:
     Linux counts them. Without it, a thread that gets a twentieth of a processor looks asleep.
     """
     try:
-        with open(f"/proc/self/task/{thread}/schedstat", encoding="ascii") as file:
-            return int(file.read().split()[1]) / 1e9
+        # Not by ``open``, which takes twice as long, around every block of an audit.
+        file = os.open(f"/proc/self/task/{thread}/schedstat", os.O_RDONLY)
+        try:
+            return int(os.read(file, 128).split()[1]) / 1e9
+        finally:
+            os.close(file)
     except (OSError, ValueError, IndexError):
         return 0.0
 

@@ -5,6 +5,7 @@ For the duration of a ``with`` block: ``numpy.random``, ``random``, the scalar f
 every name in the code's own modules that was bound to one of these at import.
 """
 
+import ctypes
 import os
 import random
 import secrets
@@ -32,6 +33,7 @@ from simverify.symbolic.stand_ins.lift import Lift, lift_strings, lifted_names, 
 from simverify.symbolic.stand_ins.names import Twin, type_twin
 
 _LEGACY: Any = np.random.mtrand._rand
+_MERSENNE: Any = np.random.MT19937
 _PYTHON_STATE: Any = random.Random.__mro__[1].getstate  # type: ignore[attr-defined]
 
 
@@ -132,17 +134,22 @@ def intercepted(
             source.builtins.replace(code, "int", Int, stack)
         if lift:
             lift_strings(code, lift, stack)
-        for owner, name, new in patches:
-            _patch(owner, name, new, stack)
+        _patch(patches, stack)
         yield numpy.generator
 
 
 def real_states() -> tuple[object, ...]:
     """Return the states of the process's own generators, which must not move."""
-    legacy = _LEGACY.get_state()
+    bits = _LEGACY._bit_generator
+    if type(bits) is _MERSENNE:
+        # Read where it lies, 624 words and the place in them: this is asked for around every
+        # block, and numpy's own copy takes forty times as long.
+        legacy: object = ctypes.string_at(bits.ctypes.state_address, 4 * 625)
+    else:
+        legacy = repr(bits.state)
     torch = sys.modules.get("torch")
     third = None if torch is None else _torch_state(torch)
-    return legacy[1].tobytes(), legacy[2], _PYTHON_STATE(random._inst), third
+    return legacy, _PYTHON_STATE(random._inst), third
 
 
 @contextmanager
@@ -167,14 +174,22 @@ def _torch_state(torch: Any) -> bytes:
         return bytes(state.numpy().tobytes())
 
 
-def _patch(owner: Any, name: str, new: Any, stack: ExitStack) -> None:
+def _patch(patches: list[tuple[Any, str, Any]], stack: ExitStack) -> None:
+    """Set the attributes until ``stack`` closes; by one callback, as there are two hundred."""
     missing = object()
-    old = vars(owner).get(name, missing)
-    setattr(owner, name, new)
-    if old is missing:
-        stack.callback(delattr, owner, name)
-    else:
-        stack.callback(setattr, owner, name, old)
+    before: list[tuple[Any, str, Any]] = []
+
+    def undo() -> None:
+        for owner, name, old in reversed(before):
+            if old is missing:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, old)
+
+    stack.callback(undo)
+    for owner, name, new in patches:
+        before.append((owner, name, vars(owner).get(name, missing)))
+        setattr(owner, name, new)
 
 
 def _refused(source: Source, call: str) -> Callable[..., Any]:

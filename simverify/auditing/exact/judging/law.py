@@ -265,6 +265,8 @@ class _Target:
         """Law of the next ``length`` tokens, shape (V,) * length; 1 if length is 0."""
         if length == 0:
             return np.array(1.0)
+        if length == 1:
+            return np.asarray(self._row(prefix), dtype=np.float64)
         if (prefix, length) not in self._known:
             row = self._row(prefix)
             rest = [self.joint((*prefix, y), length - 1) for y in range(len(row))]
