@@ -1,7 +1,14 @@
 import gc
+import os
 import signal
 
 import pytest
+
+# A worker to a core: linear algebra on more threads would wait for one that the other worker keeps
+# from running. Read when numpy and torch are loaded, so set before any test is collected; processes
+# that tests start inherit it.
+for _library in ("OMP", "OPENBLAS", "MKL", "VECLIB"):
+    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
 # A shell that starts the suite in the background has it ignore Ctrl-C, and so would every
 # process the tests start and interrupt.
@@ -38,6 +45,16 @@ def pytest_unconfigure():
 def distribution_tests(request):
     """Return the number of distribution tests collected in this run."""
     return request.config.stash[DISTRIBUTION_TESTS]
+
+
+@pytest.fixture
+def two_threads():
+    """Torch computes on two threads here, as in most processes outside this suite."""
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

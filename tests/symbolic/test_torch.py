@@ -212,11 +212,11 @@ def test_what_cannot_be_followed_is_refused(function):
         enumerate_verify(lambda p, q, x, rng: [int(bool(function()))], rows, rows[:1], [0])
 
 
-def test_threads_and_seeding_are_put_back():
-    seed, threads = torch.manual_seed, torch.get_num_threads()
+def test_threads_and_seeding_are_put_back(two_threads):
+    seed = torch.manual_seed
     compare_verify(scalar, COMPACT, 1)
     assert torch.manual_seed is seed
-    assert torch.get_num_threads() == threads
+    assert torch.get_num_threads() == 2
     assert not torch.rand(1).isnan()
 
 

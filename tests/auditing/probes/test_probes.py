@@ -222,14 +222,13 @@ def test_malformed_rows_may_raise_but_not_end_the_process(bad):
     assert outcomes(exiting)[name] == "violation"
 
 
-def test_the_process_is_left_as_it_was():
+def test_the_process_is_left_as_it_was(two_threads):
     legacy, python, state = np.random.get_state()[1], random.getstate(), torch.get_rng_state()  # noqa: NPY002
-    threads = torch.get_num_threads()
     run_probes(torch_race, "verify")
     assert np.array_equal(np.random.get_state()[1], legacy)  # noqa: NPY002
     assert random.getstate() == python
     assert torch.equal(torch.get_rng_state(), state)
-    assert torch.get_num_threads() == threads
+    assert torch.get_num_threads() == 2
     assert isinstance(np.random.default_rng(0).random(), float)
 
 

@@ -133,7 +133,7 @@ def test_what_a_child_says_raises_and_returns_comes_back():
     assert "in <lambda>" in caught.value.__notes__[0]
 
 
-def test_a_child_uses_torch_after_its_parent_did():
+def test_a_child_uses_torch_after_its_parent_did(two_threads):
     torch = pytest.importorskip("torch")
     many = 1 << 20
     torch.zeros(many).exp()  # starts threads, which no fork takes along
