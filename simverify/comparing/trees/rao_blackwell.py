@@ -1,8 +1,9 @@
 """E[tau] on drawn trees, the coins averaged out: for rules whose law no closed form gives.
 
-Given its tree, a rule that tests one way after the other stops at each with a known probability:
-its tests come in an order that the shape alone decides, so they are taken on thousands of trees
-at a time. Means over trees have no more variance than the trees themselves have.
+Given its tree, a rule that walks down it goes on to each child with a known probability
+(``walked``), and one that tests one way after the other stops at each with one: its tests come in
+an order that the shape alone decides, so they are taken on thousands of trees at a time. Means
+over trees have no more variance than the trees themselves have.
 """
 
 from collections.abc import Callable
@@ -12,6 +13,13 @@ import numpy as np
 
 from simverify.arrays import Floats, Ints
 from simverify.comparing.trees.rows import StateRows
+from simverify.comparing.trees.walked import (
+    greedy_draft,
+    naive,
+    of_target,
+    recursive_without,
+    walked_tails,
+)
 from simverify.simulators.rao_blackwell import RaoBlackwell
 from simverify.trees import ROOT, Drafting, TreeShape
 from simverify.verifiers.trees.base import most_children
@@ -19,6 +27,12 @@ from simverify.verifiers.trees.gbv import ranks
 
 PAIRS = 1 << 15
 """Pairs of trees behind an estimate: some .003 either way of a Pr(tau >= l)."""
+
+FEWEST_PAIRS = 1 << 12
+"""The same where rows are long, or trees wide: some .01 either way."""
+
+_WORK = 1 << 27
+"""Entries of rows that all pairs may read: some seconds."""
 
 _ENTRIES = 1 << 19
 """Entries of rows that are laid out at a time."""
@@ -37,40 +51,47 @@ def tree_sample(name: str, drafting: Drafting, rows: StateRows, seed: int) -> Ra
     None too where a row has fewer tokens than siblings are asked for, so that trees differ in
     shape. The same seed gives the same trees.
     """
-    tails, replaced = _TAILS.get(name), drafting.scheme.replaced
+    tails, scheme = _TAILS.get(name), drafting.scheme
     most = most_children(drafting.shape)
-    if tails is None or not (replaced or (rows.draft > 0).sum(axis=1).min() >= most):
+    if tails is None or not (scheme.replaced or (rows.draft > 0).sum(axis=1).min() >= most):
         return None
     p, q = rows.target.astype(np.float64), rows.draft.astype(np.float64)
     rng = np.random.default_rng([seed, _STREAM])
     sums, squares = np.zeros((2, drafting.shape.depth + 1))
     size = max(_ENTRIES // (rows.vocab_size * 2), 1)
-    for begin in range(0, PAIRS, size):
-        pairs = min(size, PAIRS - begin)
+    each = _WORK // (rows.vocab_size * len(drafting.shape))
+    strata = min(max(each, FEWEST_PAIRS), PAIRS)
+    for begin in range(0, strata, size):
+        pairs = min(size, strata - begin)
         uniforms = rng.random((len(drafting.shape), 2 * pairs))
-        tokens = _drawn(drafting.shape, q, uniforms, replaced=replaced)
+        tokens = _drawn(drafting, q, uniforms)
         found = tails(drafting.shape, tokens, p, q)
         found = np.column_stack([found, found.sum(axis=1)])
         sums += found.sum(axis=0)
         squares += ((found[:pairs] - found[pairs:]) ** 2).sum(axis=0) / 2
     # Sums of probabilities may round to just above their number.
     ends = np.append(np.ones(drafting.shape.depth), drafting.shape.depth)
-    return RaoBlackwell(PAIRS, np.minimum(sums / (2 * PAIRS), ends), squares / PAIRS)
+    return RaoBlackwell(strata, np.minimum(sums / (2 * strata), ends), squares / strata)
 
 
-def _drawn(shape: TreeShape, q: Floats, uniforms: Floats, *, replaced: bool) -> Ints:
-    """Return the token of each node (nodes, trees), by inverse transform."""
+def _drawn(drafting: Drafting, q: Floats, uniforms: Floats) -> Ints:
+    """Return the token of each node (nodes, trees): the certain ones, then by inverse transform."""
     tokens = np.empty(uniforms.shape, np.int64)
-    each = np.arange(uniforms.shape[1])
-    for parent, children in shape.children.items():
-        row = q[_state(tokens, parent, q)]
-        for child in children:
-            sums = np.cumsum(row, axis=1)
-            # The last token of positive mass takes what rounding leaves.
-            last = row.shape[1] - 1 - np.argmax(row[:, ::-1] > 0, axis=1)
-            found = (sums <= (uniforms[child] * sums[:, -1])[:, np.newaxis]).sum(axis=1)
-            tokens[child] = np.minimum(found, last)
-            if not replaced:
+    each, scheme = np.arange(uniforms.shape[1]), drafting.scheme
+    likeliest = np.argsort(-q, axis=1, kind="stable")
+    for parent, children in drafting.shape.children.items():
+        state = _state(tokens, parent, q)
+        row, certain = q[state], scheme.certain(len(children)) if children else 0
+        for place, child in enumerate(children):
+            if place < certain:
+                tokens[child] = likeliest[state, place]
+            else:
+                sums = np.cumsum(row, axis=1)
+                # The last token of positive mass takes what rounding leaves.
+                last = row.shape[1] - 1 - np.argmax(row[:, ::-1] > 0, axis=1)
+                found = (sums <= (uniforms[child] * sums[:, -1])[:, np.newaxis]).sum(axis=1)
+                tokens[child] = np.minimum(found, last)
+            if not scheme.replaced:
                 row[each, tokens[child]] = 0.0
     return tokens
 
@@ -154,4 +175,9 @@ _TAILS: dict[str, Tails] = {
     "traversal": traversal_tails,
     "traversal-without-replacement": partial(traversal_tails, replaced=False),
     "gbv": gbv_tails,
+    "naive": partial(walked_tails, naive),
+    "greedy-draft": partial(walked_tails, greedy_draft),
+    "recursive-without-replacement": partial(walked_tails, recursive_without),
+    "match": partial(walked_tails, of_target),
+    "fixed-tree": partial(walked_tails, of_target),
 }

@@ -143,7 +143,17 @@ def test_block_is_the_law_of_rules_that_are_block_on_a_chain():
 
 
 def test_what_nobody_knows_is_not_made_up():
-    law = found(get_model("markov-64"), "greedy-draft", drafting(shape_of_levels([2, 2, 2])))
+    """Trees of three siblings and of two, as the draft's rows have two tokens or more."""
+    model = get_model("markov-64")
+    q = model.draft_rows.copy()
+    q[::2, 2:] = 0
+    narrow = MarkovModel(
+        "narrow", model.target_start, model.target_rows,
+        model.draft_start, q / q.sum(axis=1, keepdims=True),
+    )  # fmt: skip
+    drafted = drafting(shape_of_levels([3, 1]), "without-replacement")
+    assert found(model, "naive", drafted).curve.sample is not None
+    law = found(narrow, "naive", drafted)
     assert law.curve is None
     assert law.nodes is None
     assert law.check is None

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from support.false_alarms import ALPHA
+from support.instances import disjoint_pair, equal_pair, one_hot_pair, random_pair
 
 from simverify.comparing.exact.curves import sample_bounds
 from simverify.comparing.trees.curves import tree_curve
@@ -52,6 +53,49 @@ def inside(sample, curve):
 def test_the_exact_law_is_inside(rule, shape, model):
     pair = get_model(model)
     assert inside(sampled(rule, shape, pair), exact(rule, shape, pair))
+
+
+WALKS = [
+    ("naive", "iid"),
+    ("naive", "without-replacement"),
+    ("greedy-draft", "iid"),
+    ("greedy-draft", "without-replacement"),
+    ("greedy-draft", "last-sampled"),
+    ("recursive-without-replacement", "without-replacement"),
+    ("match", "argmax-first"),
+    ("fixed-tree", "without-replacement"),
+]
+
+
+@pytest.mark.parametrize(("rule", "scheme"), WALKS)
+@pytest.mark.parametrize("shape", ["[3]", "uneven"])
+def test_the_exact_law_of_a_walk_is_inside(rule, scheme, shape):
+    """And that of the same rule on other siblings is not, where it differs by a hundredth."""
+    pair, verifier = random_pair(5, 4), get_tree_verifier(rule)
+    rows = StateRows.of(pair)
+    drafted = Drafting(SHAPES[shape], SCHEMES[scheme])
+    law = tree_curve(verifier, drafted, pair, rows).curve
+    sample = tree_sample(rule, drafted, rows, seed=3)
+    assert inside(sample, law)
+    for other in set(verifier.schemes) - {scheme}:
+        wrong = tree_curve(verifier, Drafting(SHAPES[shape], SCHEMES[other]), pair, rows).curve
+        if abs(wrong.middle - law.middle).max() > 0.01:
+            assert not inside(sample, wrong)
+
+
+@pytest.mark.parametrize(
+    ("rule", "law"), [("naive", "match"), ("greedy-draft", "naive"), ("match", "greedy-draft")]
+)
+def test_the_law_of_another_walk_is_outside(rule, law):
+    pair = random_pair(5, 4)
+    assert not inside(sampled(rule, "[3]", pair), exact(law, "[3]", pair))
+
+
+@pytest.mark.parametrize("pair", [one_hot_pair(), disjoint_pair(), equal_pair()])
+@pytest.mark.parametrize("rule", ["naive", "greedy-draft", "match"])
+def test_walks_on_rows_with_little_in_common(rule, pair):
+    with np.errstate(all="raise"):
+        assert inside(sampled(rule, "[2,2]", pair), exact(rule, "[2,2]", pair))
 
 
 def test_the_law_of_another_rule_is_outside():
