@@ -146,9 +146,12 @@ class Uniform(Draw):
     def locate(self, cuts: "list[float]") -> int:
         """Return how many of the ascending ``cuts`` it has passed; one fork for all."""
         self.check_epoch()
-        ends = [self.low, *(min(max(c, self.low), self.high) for c in cuts), self.high]
-        weights = [(b - a) / (self.high - self.low) for a, b in pairwise(ends)]
-        if sum(w > 0 for w in weights) > 1:
+        low, high = self.low, self.high
+        # Lists, not generators: a token of a large vocabulary has a cut for each.
+        ends = [low, *[low if c < low else high if c > high else c for c in cuts], high]
+        width = high - low
+        weights = [(b - a) / width for a, b in pairwise(ends)]
+        if len([w for w in weights if w > 0]) > 1:
             if self.owner is not None:
                 self.refuse("a draw compared with a number after it was compared with a draw")
             cell = self._source.fork(weights, Decided.OUTCOME, self, ends)

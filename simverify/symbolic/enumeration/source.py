@@ -131,7 +131,7 @@ class Source:
             self.cut = True
             raise PathCut
         if min(weights) < self.prune:
-            weights = tuple(w if w >= self.prune else 0.0 for w in weights)
+            weights = tuple([w if w >= self.prune else 0.0 for w in weights])
         else:
             weights = tuple(weights)
         if path.position < len(path.choices):
