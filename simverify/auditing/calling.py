@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from simverify.auditing.exact.generations.drafts import takes_draft_arguments
+from simverify.auditing.exact.generations.trees import takes_tree_arguments
 from simverify.auditing.exact.instances.drafts import draft_instances
 from simverify.auditing.exact.instances.hinted import Hints
 from simverify.auditing.exact.instances.made import SmallModel, instances_for
@@ -57,6 +58,8 @@ def calling_of(
         return Calling(whole, one, contract)
     if contract == "draft":
         _draft_iv(one, settings)
+    else:
+        _tree_iv(one)
     name = settings.scheme or one.scheme or (None if contract == "tree" else "iid")
     if name is None:
         raise UsageError(
@@ -76,6 +79,14 @@ def _draft_iv(subject: Subject, settings: AuditSettings) -> None:
         raise UsageError("--eos is for code that emits: a drafter goes on as it is asked")
     try:
         takes_draft_arguments(subject.rule)
+    except ValueError as error:
+        raise UsageError(f"{subject.name}: {error}") from None
+
+
+def _tree_iv(subject: Subject) -> None:
+    """Refuse code that judges no draft trees."""
+    try:
+        takes_tree_arguments(subject.rule)
     except ValueError as error:
         raise UsageError(f"{subject.name}: {error}") from None
 

@@ -21,6 +21,7 @@ from simverify.auditing.exact.generations.enumerate import takes_step_arguments
 from simverify.auditing.exact.instances.hinted import Hints
 from simverify.auditing.exact.judging.comparison import TOLERANCE
 from simverify.auditing.exact.judging.diagnosis import refuted, resemble
+from simverify.auditing.exact.judging.examiner import generates
 from simverify.auditing.exact.tier import examine
 from simverify.auditing.probes.run import probes_of
 from simverify.auditing.sampled.tables import default_instances
@@ -185,7 +186,9 @@ def _audit(
     detect = settings.detect if sampled is None else sampled.tier.detect
     command = replace(settings, detect=detect).command(subject.name, chosen)
     trial = None if sampled is None else sampled.trial
-    broken = breach(violated, chosen) if violated else None
+    # The rows that a call may ask for, and the tokens that are compared.
+    way: Contract = "step" if generates(subject, chosen) else chosen
+    broken = breach(violated, way) if violated else None
     say("faults it resembles" if failure else "faults it refutes")
     return doc.AuditRun(
         schema_version=doc.SCHEMA_VERSION,
@@ -203,7 +206,7 @@ def _audit(
         not_enumerable=None if is_whole(tier) or failure or hung else reason(tier),
         inconclusive=why_open(tier, sampled) if verdict == "INCONCLUSIVE" else None,
         sampled=None if sampled is None else sampled.tier,
-        counterexample=counterexample(shown, chosen) if shown else None,
+        counterexample=counterexample(shown, way) if shown else None,
         localisation=localisation(shown) if shown else None,
         diagnosis=resemble(subject, shown, chosen) if shown else (),
         refuted=refuted(chosen, [judged.model for judged in tier.judged], tolerance)

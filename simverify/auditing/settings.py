@@ -1,8 +1,11 @@
 """How an audit is run: sizes, budgets, error rates."""
 
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
+from simverify.auditing.exact.generations.trees import takes_tree_arguments
 from simverify.auditing.exact.judging.examiner import MAX_PATHS, SECONDS
 from simverify.auditing.exact.tier import TORCH_PATHS, uses_torch
 from simverify.auditing.sampled.tier import MAX_SAMPLES
@@ -33,6 +36,13 @@ _TREES = 3
 
 MAX_GAMMA = 4
 MAX_VOCAB = 12
+
+
+def _builds(rule: Callable[..., Any]) -> bool:
+    try:
+        return not takes_tree_arguments(rule)
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True)
@@ -98,7 +108,10 @@ class AuditSettings:
         if self.max_paths is not None:
             return self.max_paths
         most = TORCH_PATHS if uses_torch(subject.rule) else MAX_PATHS
-        return most if self.scheme is None and subject.scheme is None else _TREES * most
+        if self.scheme is None and subject.scheme is None:
+            return most
+        # What builds an object takes no arguments, and each of its paths several calls.
+        return most if _builds(subject.rule) else _TREES * most
 
     @property
     def shape(self) -> TreeShape | None:

@@ -29,7 +29,7 @@ class Subject:
     """Code under audit. ``contract`` is None where only the caller can say it.
 
     ``rule`` is a ``verify``, ``step``, ``tree`` or ``draft`` function, or a class or factory of
-    step rules or drafters;
+    objects with such a method, but for ``verify``;
     one that takes its uniforms in the place of a generator has ``coin_bits``, those of each.
     ``tolerance``: what its own arithmetic explains, where that is known. ``batch``: blocks per
     call of code that is known to take a batch axis. ``scheme``: how the siblings are drafted that
@@ -164,7 +164,10 @@ def _loaded(spec: str, engine_path: str | None, modules: dict[str, Any]) -> Subj
             raise UsageError(f"{place} has no attribute {attribute!r}")
         target = getattr(target, part)
     if not callable(target):
-        raise UsageError(f"{spec}: {attribute} is a {type(target).__name__}, expected a callable")
+        kind = type(target).__name__
+        ways = [way for way in ("verify", "step", "tree", "draft") if hasattr(target, way)]
+        more = f": name its class, or the method, {spec}.{ways[0]}" if ways else ""
+        raise UsageError(f"{spec}: {attribute} is a {kind}, expected a callable{more}")
     return Subject(spec, target, None)
 
 

@@ -31,7 +31,7 @@ _MOST_ITEMS = 64
 _MOST_FUNCTIONS = 500
 
 _SELF_CALLED = frozenset(
-    {"__init__", "__new__", "__post_init__", "__call__", "step", "draft", "reset"}
+    {"__init__", "__new__", "__post_init__", "__call__", "step", "tree", "draft", "reset"}
 )
 """Methods that run without being named by the code itself."""
 

@@ -11,7 +11,7 @@ from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutO
 from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.instances.trees import most_trees
 from simverify.auditing.exact.judging.comparison import Held
-from simverify.auditing.exact.judging.examiner import STEP_PATHS, Examiner, Judged
+from simverify.auditing.exact.judging.examiner import STEP_PATHS, Examiner, Judged, generates
 from simverify.auditing.exact.judging.repeated import Confirmed, confirm, confirm_findings
 from simverify.auditing.exact.judging.rows import FailingRows
 from simverify.symbolic.enumeration.effort import effort_of
@@ -291,5 +291,7 @@ def _fair_paths(examiner: Examiner, model: SmallModel) -> int:
     if examiner.contract == "step":
         return STEP_PATHS
     if model.drafting is not None:
-        return 1_000 + 40 * most_trees(model)
+        fair = 1_000 + 40 * most_trees(model)
+        # Of an object there are a few calls more, which look for what it keeps.
+        return 2 * fair if generates(examiner.subject, examiner.contract) else fair
     return 1_000 + 30 * int((2 * model.vocab_size) ** model.gamma) * model.vocab_size

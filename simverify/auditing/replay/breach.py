@@ -8,7 +8,7 @@ import numpy as np
 
 from simverify.auditing.exact.generations.enumerate import MAX_PATHS, SECONDS, check_ids
 from simverify.auditing.exact.generations.generation import decode
-from simverify.auditing.exact.generations.trees import arguments_of
+from simverify.auditing.exact.generations.trees import arguments_of, as_judged
 from simverify.auditing.probes.calls import Outcome, Rule, attempt, built, caller, read
 from simverify.auditing.probes.cases import Case
 from simverify.auditing.replay.drafts import broken_draft
@@ -29,6 +29,7 @@ def replay_breach(rule: Rule, contract: Contract, found: Breach) -> tuple[str, .
     ``CannotEnumerate``, ``TooManyPaths`` or ``OutOfTime`` as the exact tier does.
     """
     broken: list[Leaf] = []
+    rule, contract = as_judged(rule, contract, drafting_of(found.instance))
     for length in _lengths(contract, found):
         broken = broken or _broken(rule, contract, found, length)
     return tuple(

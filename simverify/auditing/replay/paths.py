@@ -15,7 +15,7 @@ from simverify.auditing.exact.generations.enumerate import (
     law_of_block,
 )
 from simverify.auditing.exact.generations.generation import decode, until
-from simverify.auditing.exact.generations.trees import law_of_tree
+from simverify.auditing.exact.generations.trees import as_judged, law_of_tree
 from simverify.auditing.probes.calls import Rule, built, read
 from simverify.auditing.replay.instance_rows import InstanceRows
 from simverify.auditing.subject import Contract
@@ -109,6 +109,7 @@ def explain(
         ``sequence`` does not fit the instance, or the instance lacks a row.
     """
     model = InstanceRows(instance)
+    rule, contract = as_judged(rule, contract, model.drafting)
     tokens = _explain_iv(instance, contract, sequence)
     found = _FIND[contract](rule, model, instance.gamma, tokens, _Budget(max_paths, seconds))
     trails = sorted(found, key=lambda trail: trail.contribution, reverse=True)

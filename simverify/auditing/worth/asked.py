@@ -40,7 +40,7 @@ def contract_of(subject: Subject) -> Verifying:
     if subject.contract is not None:
         return subject.contract
     if inspect.isclass(subject.rule):
-        return "step"
+        return "tree" if callable(getattr(subject.rule, "tree", None)) else "step"
     try:
         parameters = inspect.signature(subject.rule).parameters.values()
     except (TypeError, ValueError):

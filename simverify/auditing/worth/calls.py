@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from simverify.auditing.exact.generations.trees import arguments_of
+from simverify.auditing.exact.generations.trees import arguments_of, as_judged
 from simverify.auditing.process.quiet import global_generators, quiet
 from simverify.auditing.real.calls import BlockCaller, StepCaller, TreeCaller
 from simverify.auditing.sampled.emissions import Misuse
@@ -28,7 +28,8 @@ def call_on(subject: Subject, contract: Verifying, asked: Asked) -> Called:
     """Return the exact law of ``subject`` on a model, if it can be had, and what calls emit."""
     with contained():
         exact, broken = exact_on(subject, contract, asked)
-        counted = _Calls(subject.generator_rule(), contract, asked)
+        rule, calling = as_judged(subject.generator_rule(), contract, asked.drafting)
+        counted = _Calls(rule, calling, asked)
         clock = time.perf_counter()
         if not broken:
             try:

@@ -9,6 +9,7 @@ from simverify.auditing.exact.generations.calls import Beyond, Generation
 from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
 from simverify.auditing.exact.generations.laws import law_of_generation
 from simverify.auditing.exact.generations.steps import StepEnumeration, law_of_first_call
+from simverify.auditing.exact.generations.trees import as_judged
 from simverify.auditing.exact.judging.comparison import Comparison, deviation, hold
 from simverify.auditing.exact.judging.law import compare_blocks, compare_tokens
 from simverify.auditing.exact.judging.trees import compare_trees
@@ -39,7 +40,8 @@ def exact_on(
         return None, ()
     if subject.coin_bits is not None:
         return None, ()  # its coins are handed over, and are no draws to follow
-    on = _OnModel(subject.rule, contract, asked)
+    rule, contract = as_judged(subject.rule, contract, asked.drafting)
+    on = _OnModel(rule, contract, asked)
     try:
         held = hold(on.compare, subject.tolerance)
         accepted = on.accepted(held.comparison)

@@ -118,6 +118,9 @@ class _Composition:
         self._watch = Stopwatch()
         self._interception = -1
         self._drifts = ""
+        # Code that raises while it is built keeps nothing.
+        self._start: Hashable = None
+        self._image: Hashable = None
         first = self.generation.first()
         root = Node(first, None, [Way(first)])
         self._run(root)
@@ -267,7 +270,7 @@ class _Composition:
 
     def _end(self, instance: Any) -> None:
         if not self.merges:
-            self._image: Hashable = Unlike()
+            self._image = Unlike()
             return
         self._image = self._kept.image(instance, known=not self.enumeration.source.remembers())
         if instance is None and self._image != self._start:

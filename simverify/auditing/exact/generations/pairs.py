@@ -7,6 +7,7 @@ the paths of the pair.
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -20,13 +21,15 @@ from simverify.auditing.exact.generations.drafts import (
     grow,
     takes_draft_arguments,
 )
+from simverify.auditing.exact.generations.trees import built_tree, reset_of, takes_tree_arguments
 from simverify.symbolic.enumeration.endings import Tokens
 from simverify.trees import ROOT, Drafting, Scheme, TreeShape, shape_of_levels
 
 Law = Callable[[Tokens], Row]
 
-Judge = Callable[[Grown, Row, Any], Any]
-"""``judge(grown, target_rows, rng)``: the tokens out of a tree, target_rows (n+1, V) as in it."""
+Judge = Callable[[Any, Grown, Row, Any], Any]
+"""``judge(built, grown, target_rows, rng)``: the tokens out of a tree, target_rows (n+1, V) as in
+it; ``built``: the object that judges, where the verifier is one."""
 
 _TIE = 1e-12
 
@@ -41,15 +44,18 @@ def pair_as_step(
 
     ``drafting``: the trees of the tree contract; None under verify, of chains of gamma tokens.
     """
+    keeps = contract == "tree" and not takes_tree_arguments(verifier)
 
-    def judge(grown: Grown, target_rows: Row, rng: Any) -> Any:
+    def judge(built: Any, grown: Grown, target_rows: Row, rng: Any) -> Any:
         tokens = np.array(grown.tokens, dtype=np.int64)
         if contract == "verify":
             return watched(verifier, target_rows, grown.reported[:-1], tokens, rng)
         parents = np.array(grown.parents, dtype=np.int64)
-        return watched(verifier, target_rows, grown.reported, tokens, parents, rng)
+        rule = built.tree if keeps else verifier
+        return watched(rule, target_rows, grown.reported, tokens, parents, rng)
 
-    return _as_step(drafter, judge, drafting, (drafter, verifier))
+    build = partial(built_tree, verifier) if keeps else None
+    return _as_step(drafter, judge, drafting, (drafter, verifier), build)
 
 
 def drafter_as_step(drafter: Callable[..., Any], drafting: Drafting) -> Callable[..., Any]:
@@ -59,7 +65,7 @@ def drafter_as_step(drafter: Callable[..., Any], drafting: Drafting) -> Callable
     reported.
     """
 
-    def judge(grown: Grown, target_rows: Row, rng: Any) -> Any:
+    def judge(_: Any, grown: Grown, target_rows: Row, rng: Any) -> Any:
         return recursive_rejection(grown, target_rows, drafting.scheme, rng)
 
     return _as_step(drafter, judge, drafting, (drafter,))
@@ -70,9 +76,16 @@ def _as_step(
     judge: Judge,
     drafting: Drafting | None,
     parts: tuple[Callable[..., Any], ...],
+    build: Callable[[], Any] | None = None,
 ) -> Callable[..., Any]:
+    """Return the step rule of a drafter and a judge.
+
+    ``build``: builds the object that judges, which may keep something, if there is one.
+    """
+
     def one(
         drafting_code: Drafter,
+        built: Any,
         prefix: Sequence[int],
         target: Law,
         draft: Law,
@@ -85,27 +98,29 @@ def _as_step(
         if not grown.tokens:
             p = target(before)
             return [int(rng.choice(len(p), p=p))]
-        return judge(grown, np.array([target(text) for text in (before, *grown.texts)]), rng)
+        return judge(built, grown, np.array([target(text) for text in (before, *grown.texts)]), rng)
 
     def step(prefix: Sequence[int], target: Law, draft: Law, gamma: int, rng: Any) -> Any:
-        return one(drafter, prefix, target, draft, gamma, rng)
+        return one(drafter, None, prefix, target, draft, gamma, rng)
 
     class Step:
-        """The pair for one generation, of a drafter that is built anew for it."""
+        """The pair for one generation, of code that is built anew for it."""
 
         def __init__(self) -> None:
             self._drafter = built_drafter(drafter)
+            self._judge = None if build is None else build()
 
         def step(self, prefix: Sequence[int], target: Law, draft: Law, gamma: int, rng: Any) -> Any:
-            return one(self._drafter, prefix, target, draft, gamma, rng)
+            return one(self._drafter, self._judge, prefix, target, draft, gamma, rng)
 
         def reset(self) -> None:
+            reset_of(self._judge)
             # A drafter that keeps no state of a generation is the same in the next one.
             reset = getattr(getattr(self._drafter, "__self__", None), "reset", None)
             if callable(reset):
                 watched(reset)
 
-    rule: Any = step if takes_draft_arguments(drafter) else _factory(Step)
+    rule: Any = step if takes_draft_arguments(drafter) and build is None else _factory(Step)
     # Errors name the code's own modules, and their globals are where its generators are found.
     rule.__signature__ = inspect.signature(rule)
     rule.__wrapped__ = parts[0]

@@ -1,6 +1,7 @@
 """Which catalogued fault a law resembles, and which ones a clean law refutes."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -8,11 +9,12 @@ import numpy as np
 
 from simverify.auditing.exact.generations.calls import NOWHERE, Beyond
 from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
+from simverify.auditing.exact.generations.trees import first_call
 from simverify.auditing.exact.instances.drafts import draft_instances
 from simverify.auditing.exact.instances.made import SmallModel, battery
 from simverify.auditing.exact.instances.trees import most_trees, telling_trees, tree_instances
 from simverify.auditing.exact.judging.comparison import Comparison
-from simverify.auditing.exact.judging.examiner import Examiner, Judged
+from simverify.auditing.exact.judging.examiner import Examiner, Judged, generates
 from simverify.auditing.exact.judging.tree import distance
 from simverify.auditing.subject import Contract, Subject
 from simverify.faults import FAULTS
@@ -63,7 +65,15 @@ def resemble(
     be enumerated there. ``distance`` is the larger TV distance of the completed outputs;
     faults that cannot be enumerated are left out, and so are those whose law is right there.
     """
-    laws = [(judged.model, judged.comparison)]
+    comparison: Comparison | None = judged.comparison
+    if contract == "tree" and generates(subject, contract):
+        # The catalogue's faults keep nothing: what they do shows in the first call, or they differ.
+        subject = replace(subject, rule=first_call(subject.rule))
+        comparison = _comparison(Examiner(subject, contract, 0.0), judged.model)
+        if comparison is None or comparison.tv <= _RIGHT:
+            return ()
+    assert comparison is not None
+    laws = [(judged.model, comparison)]
     rich = _rich(contract, judged.model)
     comparison = _comparison(Examiner(subject, contract, 0.0), rich)
     # A rule for draft trees may be made for one shape alone.

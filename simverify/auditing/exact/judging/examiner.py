@@ -1,15 +1,18 @@
 """The code's exact law on one instance, whether it is the target's, and which ones decide."""
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Any
 
 from simverify.auditing.exact.coins.coin_blocks import compare_coins
 from simverify.auditing.exact.coins.coins import NotMonotone, TooManyCalls
-from simverify.auditing.exact.generations.calls import Beyond, Generation
+from simverify.auditing.exact.generations.calls import NOWHERE, Beyond, Generation
 from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
 from simverify.auditing.exact.generations.generation import ending
 from simverify.auditing.exact.generations.laws import law_of_generation
 from simverify.auditing.exact.generations.steps import StepEnumeration
+from simverify.auditing.exact.generations.trees import takes_tree_arguments, tree_as_step
 from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.instances.rows import EVERY_WAY
 from simverify.auditing.exact.judging.comparison import (
@@ -120,7 +123,7 @@ class Examiner:
                 stack.enter_context(enumeration)
             enumeration.source.sites.learn()
             if isinstance(enumeration, StepEnumeration):
-                return self._compare_tokens(enumeration, model, seconds)
+                return self._compare_tokens(enumeration, rule, model, seconds)
             if model.drafting is not None:
                 compare = compare_drafts if self.contract == "draft" else compare_trees
                 return compare(
@@ -139,9 +142,14 @@ class Examiner:
             )
 
     def _compare_tokens(
-        self, enumeration: StepEnumeration, model: SmallModel, seconds: float | None
+        self,
+        enumeration: StepEnumeration,
+        rule: Callable[..., Any],
+        model: SmallModel,
+        seconds: float | None,
     ) -> Comparison:
-        rule = self.subject.rule
+        if model.drafting is not None:
+            rule = tree_as_step(rule, model.drafting)
         target = ending(model.target, model.eos)
         law = law_of_generation(
             enumeration,
@@ -150,7 +158,7 @@ class Examiner:
                 model.target, model.draft, model.gamma, output_length(model, "step"),
                 model.prompt, model.earlier_calls, model.eos,
             ),
-            max_paths=min(self.max_paths, STEP_PATHS),
+            max_paths=min(self.max_paths, STEP_PATHS) if model.drafting is None else self.max_paths,
             seconds=seconds,
             beyond=self.beyond or _beyond(model),
             enough=self.enough,
@@ -168,6 +176,8 @@ class Examiner:
 
 
 def _beyond(model: SmallModel) -> Beyond:
+    if model.drafting is not None and not model.core:
+        return NOWHERE  # trees are many, and what an object hides shows on the core
     return Beyond(every_way=model.core or model.name in EVERY_WAY, due=model.core)
 
 
@@ -175,9 +185,14 @@ def enumeration_of(
     subject: Subject, contract: Contract, leaves: int = 0, lift: Lift | None = None
 ) -> Enumeration:
     """Return what follows the subject's rule, for any number of instances."""
-    if contract == "step":
+    if generates(subject, contract):
         return StepEnumeration(subject.rule, leaves=leaves, lift=lift)
     return Enumeration(subject.rule, seed_once=contract == "draft", leaves=leaves, lift=lift)
+
+
+def generates(subject: Subject, contract: Contract) -> bool:
+    """Whether it is judged over generations: what drafts itself, and objects for draft trees."""
+    return contract == "step" or (contract == "tree" and not takes_tree_arguments(subject.rule))
 
 
 def output_length(model: SmallModel, contract: Contract) -> int:
