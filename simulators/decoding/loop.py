@@ -85,7 +85,7 @@ class Clock:
 
 
 @dataclass
-class _Lane:
+class Lane:
     """A lane's place: its request's tokens so far, and what its models have not been fed."""
 
     number: int
@@ -117,6 +117,20 @@ class _Lane:
         if self.judge is not None:
             self.judge.reset()
 
+    def advance(self, emitted: tuple[int, ...], last: int, job: Job, eos: frozenset[int]) -> bool:
+        """Count what a call emitted; ``last``: the token that no model was fed.
+
+        Returns whether the request ends there: the next one begins.
+        """
+        self.emitted += len(emitted)
+        self.request += len(emitted)
+        self.prefix += len(emitted)
+        if self.request == job.request_tokens or emitted[-1] in eos:
+            self.begin()
+            return True
+        self.for_target = self.for_draft = [last]
+        return False
+
 
 def decode(
     pair: TransformerPair,
@@ -135,7 +149,7 @@ def decode(
     as long as their texts agree, and batches change no draw.
     """
     gamma, clock = job.gamma, Clock()
-    lanes = [_Lane(r, job.prompts, make_judge(), r, job.lanes) for r in range(job.lanes)]
+    lanes = [Lane(r, job.prompts, make_judge(), r, job.lanes) for r in range(job.lanes)]
     target = pair.cached(pair.target_model, job.lanes)
     draft = pair.cached(pair.draft_model, job.lanes)
     for lane in lanes:
@@ -146,7 +160,7 @@ def decode(
     while lanes:
         fill_tile(np.uint64(job.seed), 0, DRAFT, call * (even // 2), uniforms)
         numbers = [lane.number for lane in lanes]
-        _read(lanes, clock, target, draft)
+        feed_prompts(lanes, clock, target, draft)
         begun = time.perf_counter()
         q, drafts, heads = _draft(draft, lanes, gamma, uniforms[:, numbers], pair.sampling)
         drafted = time.perf_counter()
@@ -186,7 +200,7 @@ def decode(
 def plain(pair: TransformerPair, job: Job) -> Clock:
     """Decode ``job`` with the target alone, a token a call: what speculation is up against."""
     clock = Clock()
-    lanes = [_Lane(r, job.prompts, None, r, job.lanes) for r in range(job.lanes)]
+    lanes = [Lane(r, job.prompts, None, r, job.lanes) for r in range(job.lanes)]
     target = pair.cached(pair.target_model, job.lanes)
     for lane in lanes:
         lane.begin()
@@ -194,7 +208,7 @@ def plain(pair: TransformerPair, job: Job) -> Clock:
     call = 0
     while lanes:
         fill_tile(np.uint64(job.seed), 0, ACCEPT, call, uniforms)
-        _read(lanes, clock, target)
+        feed_prompts(lanes, clock, target)
         begun = time.perf_counter()
         logits = target.feed([lane.for_target for lane in lanes])
         rows = pair.sampling.rows(np.stack([own[-1] for own in logits]))
@@ -212,7 +226,7 @@ def plain(pair: TransformerPair, job: Job) -> Clock:
     return clock
 
 
-def _read(lanes: list[_Lane], clock: Clock, *models: "CachedModel") -> None:
+def feed_prompts(lanes: Sequence[Lane], clock: Clock, *models: "CachedModel") -> None:
     """Let the models read the prompts of requests that begin, but for the last token."""
     begun = time.perf_counter()
     for i, lane in enumerate(lanes):
@@ -223,7 +237,7 @@ def _read(lanes: list[_Lane], clock: Clock, *models: "CachedModel") -> None:
 
 
 def _draft(
-    draft: "CachedModel", lanes: list[_Lane], gamma: int, uniforms: Floats, sampling: Sampling
+    draft: "CachedModel", lanes: list[Lane], gamma: int, uniforms: Floats, sampling: Sampling
 ) -> tuple[Floats, Ints, list[Logits]]:
     """Draft gamma tokens for each lane: rows (lanes, gamma, V), tokens (lanes, gamma), logits."""
     logits = draft.feed([lane.for_draft for lane in lanes])
@@ -257,30 +271,22 @@ def cut(found: list[int], room: int, eos: frozenset[int]) -> tuple[int, ...]:
 
 
 def _settle(
-    lanes: list[_Lane],
+    lanes: list[Lane],
     blocks: list[Block],
     found: list[list[int]],
     job: Job,
     eos: frozenset[int],
     target: "CachedModel",
     draft: "CachedModel | None" = None,
-) -> list[_Lane]:
+) -> list[Lane]:
     """Count what was emitted, take back what was rejected; return the lanes that go on."""
     lengths = target.lengths, draft.lengths if draft else target.lengths
     target_back, draft_back = [], []
     for i, (lane, block) in enumerate(zip(lanes, blocks, strict=True)):
-        emitted = len(block.emitted)
-        lane.emitted += emitted
-        lane.request += emitted
-        lane.prefix += emitted
-        if lane.request == job.request_tokens or block.emitted[-1] in eos:
-            target_back.append(int(lengths[0][i]))
-            draft_back.append(int(lengths[1][i]))
-            lane.begin()
-            continue
-        target_back.append(len(block.drafts) - block.tau)
-        draft_back.append(len(block.drafts) - block.tau)
-        lane.for_target = lane.for_draft = found[i][-1:]
+        ended = lane.advance(block.emitted, found[i][-1], job, eos)
+        rejected = len(block.drafts) - block.tau
+        target_back.append(int(lengths[0][i]) if ended else rejected)
+        draft_back.append(int(lengths[1][i]) if ended else rejected)
     target.take_back(target_back)
     if draft is not None:
         draft.take_back(draft_back)

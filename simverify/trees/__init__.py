@@ -1,6 +1,13 @@
 """Draft trees: the value that rules, simulators, audits and reports share, and how it is drawn."""
 
-from simverify.trees.draft_tree import Drafting, DraftTree, RowAfter, draw_tree, law_of_trees
+from simverify.trees.draft_tree import (
+    Drafting,
+    DraftTree,
+    Growing,
+    RowAfter,
+    draw_tree,
+    law_of_trees,
+)
 from simverify.trees.schemes import SCHEMES, Scheme, get_scheme
 from simverify.trees.shapes import ROOT, TreeShape, draw_on, shape_of_levels
 
@@ -9,6 +16,7 @@ __all__ = [
     "SCHEMES",
     "DraftTree",
     "Drafting",
+    "Growing",
     "RowAfter",
     "Scheme",
     "TreeShape",

@@ -107,26 +107,53 @@ def _named(node: int) -> str:
     return "the root" if node == ROOT else f"node {node}"
 
 
+class Growing:
+    """A tree by ``drafting`` that is being drawn after ``prefix``, one group of siblings at a time.
+
+    Whoever grows it goes by levels, or in any order that has parents before their children.
+    """
+
+    def __init__(self, drafting: Drafting, prefix: Siblings = ()) -> None:
+        self._drafting = drafting
+        self.drawn: dict[int, int] = {}
+        self.text: dict[int, Siblings] = {ROOT: prefix}
+
+    def grow(self, node: int, row: Array, rng: Any) -> None:
+        """Draw the children of ``node`` from the draft's row (V,) there: a draw of the scheme.
+
+        Where the row has too few tokens the nodes that are left over are missing, with all
+        below them.
+        """
+        children = self._drafting.shape.children[node]
+        tokens = self._drafting.scheme.draw(row, len(children), rng)
+        for child, token in zip(children, tokens, strict=False):
+            self.drawn[child] = token
+            self.text[child] = (*self.text[node], token)
+
+    @property
+    def kept(self) -> list[int]:
+        """The nodes of the shape that are there: in the tree they have the numbers 0, 1, ..."""
+        return sorted(self.drawn)
+
+    def tree(self) -> DraftTree:
+        """Return what was drawn; nodes move up in number where others are missing."""
+        kept, shape = self.kept, self._drafting.shape
+        number = {ROOT: ROOT, **{node: i for i, node in enumerate(kept)}}
+        parents = tuple(number[shape.parents[node]] for node in kept)
+        tokens = tuple(self.drawn[node] for node in kept)
+        return DraftTree(TreeShape(parents), tokens, self._drafting.scheme)
+
+
 def draw_tree(drafting: Drafting, draft: RowAfter, rng: Any, prefix: Siblings = ()) -> DraftTree:
     """Draw the tokens of a tree from the rows of ``draft`` after ``prefix``.
 
-    A group of siblings is one draw of ``scheme``. Where a row has too few tokens the nodes
-    that are left over are missing, with all below them; the others move up in number.
+    A group of siblings is one draw of the scheme; :class:`Growing` says what is missing where.
     """
-    shape, scheme = drafting.shape, drafting.scheme
-    drawn: dict[int, int] = {}
-    text: dict[int, Siblings] = {ROOT: prefix}
-    for parent, children in shape.children.items():
-        if not children or parent not in text:
-            continue
-        tokens = scheme.draw(draft(text[parent]), len(children), rng)
-        for child, token in zip(children, tokens, strict=False):
-            drawn[child] = token
-            text[child] = (*text[parent], token)
-    kept = sorted(drawn)
-    number = {ROOT: ROOT, **{node: i for i, node in enumerate(kept)}}
-    parents = tuple(number[shape.parents[node]] for node in kept)
-    return DraftTree(TreeShape(parents), tuple(drawn[node] for node in kept), scheme)
+    growing = Growing(drafting, prefix)
+    for node, children in drafting.shape.children.items():
+        if children and node in growing.text:
+            growing.grow(node, draft(growing.text[node]), rng)
+    return growing.tree()
 
 
 def law_of_trees(

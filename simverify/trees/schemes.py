@@ -37,6 +37,8 @@ class Scheme:
     def fixed(self, q: Array, k: int) -> Siblings:
         """Return the tokens of q (V,) that are drafted for certain: the likeliest, ties by id."""
         count = min(self.certain(k), len(q))
+        if not count:
+            return ()
         return tuple(sorted(range(len(q)), key=lambda x: (-q[x], x))[:count])
 
     def next_row(self, q: Array, before: Siblings) -> Array | None:

@@ -1,7 +1,8 @@
 """Whether a model decodes with a cache of keys and values as :class:`CachedModel` uses it.
 
 Tokens are taken back and positions are a request's own, which only full causal attention bears:
-models with windows, states or attention to later tokens give wrong rows without a word.
+models with windows, states or attention to later tokens give wrong rows without a word. Nodes of
+draft trees see their own way alone, by a mask that a model may not take.
 """
 
 from typing import Any
@@ -38,11 +39,7 @@ def cache_iv(model: Any, name: str) -> None:
         cached.feed([texts[0][12:20] + others, texts[1][:9] + others[:2]])
         cached.take_back([6, 2])
         found = cached.feed([texts[0][20:], texts[1][9:]])
-        with torch.no_grad():
-            due = [
-                model(torch.tensor([text], device=model.device)).logits[0].float().cpu().numpy()
-                for text in texts
-            ]
+        due = [_whole(model, text) for text in texts]
     except Exception as error:
         line = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise UsageError(
@@ -50,12 +47,54 @@ def cache_iv(model: Any, name: str) -> None:
             f"causal model with full attention"
         ) from None
     for own, whole in zip(found, due, strict=True):
-        off = np.sqrt(((own - whole[-len(own) :]) ** 2).mean()) / max(whole.std(), 1e-30)
-        if not off <= _TOLERANCE.get(model.dtype, 0.1):
+        if (off := _off(model, own, whole[-len(own) :])) is not None:
             raise UsageError(
                 f"{name} gives other logits when tokens are fed piece by piece and taken back, off "
                 f"by {off:.2g} of their spread: expected a causal model with full attention"
             )
+
+
+def trees_iv(model: Any, name: str) -> None:
+    """Raise ``UsageError`` unless ``model`` gives each node of a tree the logits of its own way.
+
+    Two ways of two nodes behind a few tokens, one of which is kept and gone on with.
+    """
+    rng = np.random.default_rng(_SEED)
+    text, one, other = (rng.integers(model.config.vocab_size, size=n).tolist() for n in (7, 2, 2))
+    try:
+        cached = CachedModel(model, 1)
+        cached.feed([text])
+        (nodes,) = cached.grow([[one[0], other[0], one[1], other[1]]], [[-1, -1, 0, 1]])
+        cached.keep([[1, 3]])
+        (after,) = cached.feed([one])
+        found = [nodes[[0, 2]], np.concatenate([nodes[[1, 3]], after])]
+        due = [_whole(model, text + way)[7:] for way in (one, other + one)]
+    except Exception as error:
+        line = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise UsageError(
+            f"{name} takes no mask that shows a node its own way of a draft tree alone ({line}): "
+            "take a single draft, or a model whose attention takes masks of four axes"
+        ) from None
+    for own, whole in zip(found, due, strict=True):
+        if (off := _off(model, own, whole)) is not None:
+            raise UsageError(
+                f"{name} gives the nodes of a draft tree other logits than their ways alone, off by "
+                f"{off:.2g} of their spread: take a single draft, or a model whose attention takes "
+                "masks of four axes"
+            )
+
+
+@torch.no_grad()
+def _whole(model: Any, text: list[int]) -> Any:
+    """Return the logits (n, V) after each token of ``text``, fed at once without a cache."""
+    found = model(torch.tensor([text], device=model.device)).logits[0]
+    return found.float().cpu().numpy()
+
+
+def _off(model: Any, own: Any, due: Any) -> float | None:
+    """Return how far logits are from those that are due, over their spread; None: near enough."""
+    off = float(np.sqrt(((own - due) ** 2).mean()) / max(due.std(), 1e-30))
+    return None if off <= _TOLERANCE.get(model.dtype, 0.1) else off
 
 
 def _window(config: Any) -> str | None:

@@ -20,6 +20,9 @@ class CachedModel:
     once they outnumber the others the cache is packed. Positions count a request's own
     tokens, so that its logits do not depend on the batch but for rounding.
 
+    A request may also grow a tree behind its tokens, node by node, each of which sees its own
+    way from the root and no other; :meth:`keep` makes one way of it tokens of the request.
+
     Parameters
     ----------
     model
@@ -32,6 +35,8 @@ class CachedModel:
         self._model, self._device = model, model.device
         self._cache = self._empty()
         self._used = torch.zeros((requests, 0), dtype=torch.bool, device=self._device)
+        # Of each node of a request's tree the slots of its way from the root, its own the last.
+        self._ways: list[list[list[int]]] = [[] for _ in range(requests)]
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
@@ -92,18 +97,69 @@ class CachedModel:
         self._used = torch.nn.functional.pad(self._used, (0, missing))
         self._used[request, :end] = True
 
+    @torch.no_grad()
+    def grow(
+        self, tokens: Sequence[Sequence[int]], parents: Sequence[Sequence[int]]
+    ) -> list[Floats]:
+        """Append nodes to the trees of the requests; return the logits after each.
+
+        ``parents``: of each new node its parent, a node that was appended before it, by its
+        number in the request's tree, or -1, the request's last token. float32 (n_r, V) for
+        request r, which appended n_r nodes, of which there may be none.
+        """
+        begun, requests = self._used.shape[1], range(len(tokens))
+        width = max(map(len, tokens))
+        padded = torch.zeros((len(tokens), width), dtype=torch.long)
+        depths = torch.ones((len(tokens), width), dtype=torch.long)
+        # What is no node sees the request's own tokens, so that no row of attention is empty.
+        seen = torch.nn.functional.pad(self._used, (0, width))[:, None].repeat(1, width, 1)
+        for r in requests:
+            ways = self._ways[r]
+            for i, parent in enumerate(parents[r]):
+                ways.append([*(ways[parent] if parent >= 0 else ()), begun + i])
+                padded[r, i], depths[r, i] = tokens[r][i], len(ways[-1])
+                seen[r, i, ways[-1]] = True
+        seen[:, :, begun:] |= (~seen.any(dim=2, keepdim=True)) & torch.eye(
+            width, dtype=torch.bool, device=self._device
+        )
+        hidden = torch.zeros(seen.shape, dtype=self._model.dtype, device=self._device)
+        hidden.masked_fill_(~seen, torch.finfo(self._model.dtype).min)
+        positions = self._used.sum(dim=1)[:, None] + depths.to(self._device) - 1
+        self._used = torch.nn.functional.pad(self._used, (0, width))
+        with self._memory():
+            logits = self._model(
+                padded.to(self._device),
+                attention_mask=hidden[:, None],
+                position_ids=positions,
+                past_key_values=self._cache,
+                use_cache=True,
+            ).logits
+            found = logits.float().cpu().numpy()
+        return [found[r, : len(tokens[r])] for r in requests]
+
+    def keep(self, ways: Sequence[Sequence[int]]) -> None:
+        """Make of each request's tree the nodes ``ways[r]`` its next tokens, and drop the others.
+
+        They are a way down from the root, by their numbers.
+        """
+        for r, way in enumerate(ways):
+            for node in way:
+                self._used[r, self._ways[r][node][-1]] = True
+            self._ways[r] = []
+        self._pack_if_due()
+
     def take_back(self, counts: Sequence[int]) -> None:
         """Forget the last ``counts[r]`` tokens of each request r."""
         back = torch.as_tensor(np.asarray(counts), device=self._device)[:, None]
         from_end = self._used.flip(1).cumsum(dim=1).flip(1)
         self._used &= from_end > back
-        if self._used.shape[1] > 2 * int(self._used.sum(dim=1).max()):
-            self._pack()
+        self._pack_if_due()
 
     def select(self, requests: Sequence[int]) -> None:
         """Keep these requests of the batch, in this order."""
         index = torch.as_tensor(np.asarray(requests), device=self._device)
         self._used = self._used[index]
+        self._ways = [self._ways[r] for r in requests]
         self._cache.batch_select_indices(index)
 
     @contextmanager
@@ -125,6 +181,10 @@ class CachedModel:
         from transformers import DynamicCache
 
         return DynamicCache(config=self._model.config)
+
+    def _pack_if_due(self) -> None:
+        if self._used.shape[1] > 2 * int(self._used.sum(dim=1).max()):
+            self._pack()
 
     def _pack(self) -> None:
         """Move the used slots of each request to the front, and drop the rest."""

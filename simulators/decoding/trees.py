@@ -1,0 +1,230 @@
+"""Speculative decoding of real models by rules for draft trees, batched.
+
+Lanes, requests and what is cut are those of :mod:`~simverify.simulators.decoding.loop`. The
+draft is called once a level, the target once a tree: each node sees its own way from the root
+alone, by a mask, as in engines (SpecInfer, 2023).
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from simverify.arrays import Floats
+from simverify.errors import UsageError
+from simverify.models.real.transformer import TransformerPair
+from simverify.simulators.decoding.loop import (
+    Block,
+    Clock,
+    Job,
+    Lane,
+    call_generator,
+    cut,
+    feed_prompts,
+)
+from simverify.simulators.kernels.philox import DRAFT
+from simverify.trees import ROOT, Drafting, DraftTree, Growing
+
+if TYPE_CHECKING:
+    from simverify.models.real.kv_cache import CachedModel
+
+Tokens = tuple[int, ...]
+
+
+class TreeJudge(Protocol):
+    """A rule for draft trees, which keeps nothing from call to call."""
+
+    def judge(self, tree: DraftTree, given: Mapping[str, Any], rng: np.random.Generator) -> Tokens:
+        """Return the emitted tokens; ``given``: the arguments of the contract but the last."""
+        ...
+
+
+class RuleOfTrees:
+    """A rule under the ``tree`` contract as a judge; it must return a way and one token more."""
+
+    def __init__(self, rule: Callable[..., Any]) -> None:
+        self._rule = rule
+
+    def judge(self, tree: DraftTree, given: Mapping[str, Any], rng: np.random.Generator) -> Tokens:
+        """Return the emitted tokens; ``UsageError`` for those of no way."""
+        emitted = tuple(int(token) for token in self._rule(*given.values(), rng))
+        if not emitted or all(tree.text(n) != emitted[:-1] for n in range(ROOT, len(tree.shape))):
+            raise UsageError(
+                f"the rule emitted {list(emitted)} on the tree {tree.drawn()}: expected a way from "
+                "its root and one more token; audit it (simverify audit)"
+            )
+        return emitted
+
+
+@dataclass(frozen=True, eq=False)
+class TreeBlock:
+    """One call for one lane, and its tree.
+
+    ``p``, ``q``: float64 (n+1, V), target and draft rows after the prefix and after each node of
+    ``tree``. ``block``: what came of it, with the rows before each of its tokens that count.
+    """
+
+    block: Block
+    tree: DraftTree
+    p: Floats
+    q: Floats
+
+
+def arguments(tree: DraftTree, p: Floats, q: Floats) -> dict[str, Any]:
+    """Return fresh arguments of the ``tree`` contract by name; the generator comes after."""
+    return {
+        "target_probs": p.copy(),
+        "draft_probs": q.copy(),
+        "tokens": np.array(tree.tokens, dtype=np.int64),
+        "parents": np.array(tree.shape.parents, dtype=np.int64),
+    }
+
+
+def decode_trees(
+    pair: TransformerPair,
+    job: Job,
+    drafting: Drafting,
+    judge: TreeJudge,
+    observe: Callable[[TreeBlock], None] = lambda found: None,
+) -> Clock:
+    """Decode ``job``, whose ``gamma`` is the depth of the trees; hand every call to ``observe``.
+
+    Trees of call c in lane r, and the coins of the rule, come from generators of their own: so
+    rules see the same trees as long as their texts agree, and batches change no draw. Where a
+    tree holds a text twice, its rows are the first one's. In the clock ``drafted`` counts levels.
+    """
+    clock = Clock()
+    lanes = [Lane(r, job.prompts, None, r, job.lanes) for r in range(job.lanes)]
+    target = pair.cached(pair.target_model, job.lanes)
+    draft = pair.cached(pair.draft_model, job.lanes)
+    for lane in lanes:
+        lane.begin()
+    call = 0
+    while lanes:
+        feed_prompts(lanes, clock, target, draft)
+        drafted = _draft(pair, draft, lanes, drafting, (job.seed, call), clock)
+        looked = time.perf_counter()
+        # Node 0 of what a model is fed is the last token of the prefix, which it has not seen.
+        logits = target.grow(
+            [[*a.for_target, *b.tree.tokens] for a, b in zip(lanes, drafted, strict=True)],
+            [[ROOT, *(parent + 1 for parent in own.tree.shape.parents)] for own in drafted],
+        )
+        clock.score += time.perf_counter() - looked
+        ways, founds, blocks = [], [], []
+        for lane, heads, own in zip(lanes, logits, drafted, strict=True):
+            begun = time.perf_counter()
+            p = pair.sampling.rows(heads)[own.firsts]
+            scored = time.perf_counter()
+            rng = call_generator(job.seed, lane.number, call)
+            found = judge.judge(own.tree, arguments(own.tree, p, own.q), rng)
+            clock.score += scored - begun
+            clock.verify += time.perf_counter() - scored
+            way = own.tree.shape.way(own.node_of(found[:-1]))
+            emitted = cut(
+                list(found),
+                min(job.lane_tokens - lane.emitted, job.request_tokens - lane.request),
+                pair.eos,
+            )
+            rows = [node + 1 for node in (ROOT, *way)][: len(emitted)]
+            blocks.append(
+                Block(
+                    lane.number, lane.emitted, lane.request == 0, p[rows], own.q[rows], (),
+                    len(found) - 1, emitted,
+                )
+            )  # fmt: skip
+            observe(TreeBlock(blocks[-1], own.tree, p, own.q))
+            ways.append(way)
+            founds.append(found)
+        clock.calls += len(lanes)
+        clock.drafted += job.gamma * len(lanes)
+        clock.tokens += sum(len(block.emitted) for block in blocks)
+        target.keep([[0, *(node + 1 for node in way)] for way in ways])
+        draft.keep(
+            [[0, *(a.fed[node] for node in way)] for a, way in zip(drafted, ways, strict=True)]
+        )
+        ended = [
+            lane.advance(block.emitted, found[-1], job, pair.eos)
+            for lane, block, found in zip(lanes, blocks, founds, strict=True)
+        ]
+        going = [i for i, lane in enumerate(lanes) if lane.emitted < job.lane_tokens]
+        for model in (target, draft):
+            model.take_back(np.where(ended, model.lengths, 0).tolist())
+            if len(going) < len(lanes) and going:
+                model.select(going)
+        lanes = [lanes[i] for i in going]
+        call += 1
+    return clock
+
+
+@dataclass(frozen=True, eq=False)
+class _Drafted:
+    """A tree with its draft's rows ``q`` (n+1, V).
+
+    ``fed``: the number of each node among those that the draft was fed. ``firsts``: for row 0
+    and each node the first row of the same text.
+    """
+
+    tree: DraftTree
+    q: Floats
+    fed: list[int]
+
+    @property
+    def firsts(self) -> list[int]:
+        texts = [self.tree.text(node) for node in range(ROOT, len(self.tree.shape))]
+        return [texts.index(text) for text in texts]
+
+    def node_of(self, text: Tokens) -> int:
+        """Return the first node that ends ``text``; ``ROOT`` for none."""
+        nodes = range(ROOT, len(self.tree.shape))
+        return next(node for node in nodes if self.tree.text(node) == text)
+
+
+def _draft(
+    pair: TransformerPair,
+    draft: "CachedModel",
+    lanes: Sequence[Lane],
+    drafting: Drafting,
+    at: tuple[int, int],
+    clock: Clock,
+) -> list[_Drafted]:
+    """Draft a tree for each lane, level by level; ``at``: the seed of all draws, and the call."""
+    depths, seed, call = drafting.shape.depths, *at
+    trees = [Growing(drafting) for _ in lanes]
+    rngs = [
+        np.random.Generator(
+            np.random.Philox(key=[seed, DRAFT], counter=[0, 0, call, lane.number])
+        )
+        for lane in lanes
+    ]  # fmt: skip
+    rows: list[dict[Tokens, Floats]] = [{} for _ in lanes]
+    fed = [{ROOT: 0} for _ in lanes]
+    tokens, level = [lane.for_draft for lane in lanes], [[ROOT] for _ in lanes]
+    for depth in range(drafting.shape.depth + 1):
+        begun = time.perf_counter()
+        parents = drafting.shape.parents
+        logits = draft.grow(
+            tokens,
+            [
+                [ROOT if node == ROOT else own[parents[node]] for node in nodes]
+                for own, nodes in zip(fed, level, strict=True)
+            ],
+        )
+        for i, (tree, nodes) in enumerate(zip(trees, level, strict=True)):
+            fed[i] |= {node: len(fed[i]) + k for k, node in enumerate(nodes) if node != ROOT}
+            for node, row in zip(nodes, pair.sampling.rows(logits[i]), strict=True):
+                own = rows[i].setdefault(tree.text[node], row)
+                if drafting.shape.children[node]:
+                    tree.grow(node, own, rngs[i])
+            level[i] = [node for node in tree.kept if depths[node] == depth + 1]
+            tokens[i] = [tree.drawn[node] for node in level[i]]
+        if not any(level):
+            break  # the last level was for the rules' last rows, and is no part of drafting
+        clock.draft += time.perf_counter() - begun
+    found = []
+    for i, growing in enumerate(trees):
+        tree = growing.tree()
+        q = np.stack([rows[i][tree.text(node)] for node in range(ROOT, len(tree.shape))])
+        found.append(_Drafted(tree, q, [fed[i][node] for node in growing.kept]))
+    return found
