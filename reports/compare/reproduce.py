@@ -24,9 +24,7 @@ def reproduce_blocks(run: CompareRun) -> Iterator[Block]:
         )
         return
     yield Command(compare_command(run))
-    if run.drafting is not None and _levels(run.drafting) == TREE_FILE:
-        parents = ", ".join(map(str, run.drafting.parents))
-        yield Prose(f'{TREE_FILE} is a file that holds {{"parents": [{parents}]}}.')
+    yield from _tree_file(run)
     for model in run.models:
         if model.file_sha256 is not None:
             yield Prose(
@@ -51,6 +49,7 @@ def _decoding_blocks(run: CompareRun, found: Decoding) -> Iterator[Block]:
         return
     options = {
         "--gamma": str(run.gamma),
+        **_trees(run),
         "--target": found.target,
         "--draft": found.draft,
         "--prompts": found.prompts or "",
@@ -69,6 +68,7 @@ def _decoding_blocks(run: CompareRun, found: Decoding) -> Iterator[Block]:
     }
     words = [word for name, value in options.items() if value for word in _words(name, value)]
     yield Command(shlex.join(["simverify", "compare", *words]))
+    yield from _tree_file(run)
     yield Prose(
         f"The prompts together have sha256 {found.prompts_sha256}. Another machine or torch may "
         f"round logits otherwise and emit other tokens; the verdict stands on those that it does."
@@ -93,14 +93,26 @@ def _trace_blocks(run: CompareRun, found: Decoding) -> Iterator[Block]:
     )
 
 
+def _tree_file(run: CompareRun) -> Iterator[Block]:
+    if run.drafting is not None and _levels(run.drafting) == TREE_FILE:
+        parents = ", ".join(map(str, run.drafting.parents))
+        yield Prose(f'{TREE_FILE} is a file that holds {{"parents": [{parents}]}}.')
+
+
+def _trees(run: CompareRun) -> dict[str, str]:
+    """Return the options of draft trees."""
+    if run.drafting is None:
+        return {}
+    return {"--tree": _levels(run.drafting), "--scheme": run.drafting.scheme}
+
+
 def compare_command(run: CompareRun) -> str:
     """Return the command line of a run all of whose models have names."""
     knobs = [model for model in run.models if model.temperature is not None]
     load = run.results[0].speedup
     options = {
         "--gamma": str(run.gamma),
-        "--tree": "" if run.drafting is None else _levels(run.drafting),
-        "--scheme": "" if run.drafting is None else run.drafting.scheme,
+        **_trees(run),
         "--verifiers": ",".join(dict.fromkeys(row.verifier for row in run.results)),
         "--models": ",".join(model.given or "" for model in run.models),
         "--blocks": "" if run.blocks is None else str(run.blocks),

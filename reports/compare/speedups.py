@@ -18,6 +18,8 @@ def speedup_words(run: CompareRun, model: str) -> Iterator[str]:
         return
     cost = f"{run.results[0].speedup.cost_ratio:g} as given (--cost-ratio)"
     block = f"a target call on {run.gamma + 1} tokens"
+    if run.drafting is not None:
+        block = f"a target call on the {len(run.drafting.parents) + 1} tokens of a tree"
     found = timed(run, model)
     yield (
         f"Predicted speed-up: (E[tau] + 1) / (gamma c + 1), the latency model, if {block} takes as "

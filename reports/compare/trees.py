@@ -105,11 +105,13 @@ def best_line(rows: Sequence[CompareResult], coupling: Expected) -> str:
     words = f"most tokens: {first.verifier}, {first.block_efficiency:.3f} a call"
     of_trees = [row for row in rows if not row.one_draft]
     if of_trees:
-        best = of_trees[0].optimum
+        # On real models the optimum is of each rule's own calls.
+        best = of_trees[0].optimum if first.one_draft else first.optimum
         words += f"; the best rule for these trees: {best.expected_accepted + 1:.3f}"
         words += " at most" if best.bound else ""
         # What carried state, or more than the tree, could add: one call alone.
-        if not best.bound and coupling.upper - best.expected_accepted > _NEAR:
+        exact = coupling.confidence is None
+        if exact and not best.bound and coupling.upper - best.expected_accepted > _NEAR:
             words += f", in one call with state {coupling.upper + 1:.3f}"
     if fastest.verifier != first.verifier:
         words += f"; fastest: {fastest.verifier}, {fastest.speedup.predicted:.2f}x"

@@ -24,10 +24,13 @@ class TokenSums:
 
     ``by_slot``: whether slots of a call follow the target, as they do of a rule without
     state; if not, no slot counts as one that judged a draft, and no tokens as a pair.
+    ``one_draft``: whether q drafted a token a slot; the named faults are of such.
     """
 
-    def __init__(self, *, gamma: int, lanes: int, seed: int, by_slot: bool = True) -> None:
-        self._gamma, self._by_slot = gamma, by_slot
+    def __init__(
+        self, *, gamma: int, lanes: int, seed: int, by_slot: bool = True, one_draft: bool = True
+    ) -> None:
+        self._gamma, self._by_slot, self._one_draft = gamma, by_slot, one_draft
         self._features: Features | None = None
         self._kept: list[Block] = []
         self._entries = 0
@@ -63,7 +66,7 @@ class TokenSums:
             np.concatenate(
                 [self._uniforms[b.lane].random(n) for b, n in zip(self._kept, lengths, strict=True)]
             ),
-            judged=(slots < self._gamma) & self._by_slot,
+            judged=(slots < self._gamma) & self._by_slot & self._one_draft,
             follows=follows,
         )
         self._features = found if self._features is None else self._features + found

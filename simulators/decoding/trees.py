@@ -24,6 +24,7 @@ from simverify.simulators.decoding.loop import (
     cut,
     feed_prompts,
 )
+from simverify.simulators.decoding.tree_worth import Drawn
 from simverify.simulators.kernels.philox import DRAFT
 from simverify.trees import ROOT, Drafting, DraftTree, Growing
 
@@ -60,25 +61,23 @@ class RuleOfTrees:
 
 @dataclass(frozen=True, eq=False)
 class TreeBlock:
-    """One call for one lane, and its tree.
+    """One call for one lane: its tree with the rows, and all tokens that were ``found``.
 
-    ``p``, ``q``: float64 (n+1, V), target and draft rows after the prefix and after each node of
-    ``tree``. ``block``: what came of it, with the rows before each of its tokens that count.
+    ``block``: what came of it, with the rows before each of its tokens that count.
     """
 
     block: Block
-    tree: DraftTree
-    p: Floats
-    q: Floats
+    drawn: Drawn
+    found: Tokens
 
 
-def arguments(tree: DraftTree, p: Floats, q: Floats) -> dict[str, Any]:
+def arguments(drawn: Drawn) -> dict[str, Any]:
     """Return fresh arguments of the ``tree`` contract by name; the generator comes after."""
     return {
-        "target_probs": p.copy(),
-        "draft_probs": q.copy(),
-        "tokens": np.array(tree.tokens, dtype=np.int64),
-        "parents": np.array(tree.shape.parents, dtype=np.int64),
+        "target_probs": drawn.p.copy(),
+        "draft_probs": drawn.q.copy(),
+        "tokens": np.array(drawn.tree.tokens, dtype=np.int64),
+        "parents": np.array(drawn.tree.shape.parents, dtype=np.int64),
     }
 
 
@@ -116,9 +115,10 @@ def decode_trees(
         for lane, heads, own in zip(lanes, logits, drafted, strict=True):
             begun = time.perf_counter()
             p = pair.sampling.rows(heads)[own.firsts]
+            drawn = Drawn(own.tree, own.places, p, own.q)
             scored = time.perf_counter()
             rng = call_generator(job.seed, lane.number, call)
-            found = judge.judge(own.tree, arguments(own.tree, p, own.q), rng)
+            found = judge.judge(own.tree, arguments(drawn), rng)
             clock.score += scored - begun
             clock.verify += time.perf_counter() - scored
             way = own.tree.shape.way(own.node_of(found[:-1]))
@@ -134,7 +134,7 @@ def decode_trees(
                     len(found) - 1, emitted,
                 )
             )  # fmt: skip
-            observe(TreeBlock(blocks[-1], own.tree, p, own.q))
+            observe(TreeBlock(blocks[-1], drawn, found))
             ways.append(way)
             founds.append(found)
         clock.calls += len(lanes)
@@ -160,13 +160,14 @@ def decode_trees(
 
 @dataclass(frozen=True, eq=False)
 class _Drafted:
-    """A tree with its draft's rows ``q`` (n+1, V).
+    """A tree with its draft's rows ``q`` (n+1, V); ``places`` as of :class:`Drawn`.
 
     ``fed``: the number of each node among those that the draft was fed. ``firsts``: for row 0
     and each node the first row of the same text.
     """
 
     tree: DraftTree
+    places: tuple[int, ...]
     q: Floats
     fed: list[int]
 
@@ -226,5 +227,6 @@ def _draft(
     for i, growing in enumerate(trees):
         tree = growing.tree()
         q = np.stack([rows[i][tree.text(node)] for node in range(ROOT, len(tree.shape))])
-        found.append(_Drafted(tree, q, [fed[i][node] for node in growing.kept]))
+        places = tuple(growing.kept)
+        found.append(_Drafted(tree, places, q, [fed[i][node] for node in places]))
     return found

@@ -46,6 +46,9 @@ def _by_ratio(p: Array, q: Array, certain: tuple[int, ...]) -> list[int]:
     """Return the other tokens from the largest q/p down; those of which p is 0 come first."""
     rest = [x for x in range(len(p)) if x not in certain]
     endless = float("inf")
+    if p.dtype == q.dtype == np.float64:  # as below, for vocabularies of models that are real
+        ratio = np.divide(q, p, out=np.full(len(p), endless), where=p > 0)[rest]
+        return [rest[i] for i in np.argsort(-ratio, kind="stable")]
     return sorted(rest, key=lambda x: q[x] / p[x] if p[x] > 0 else endless, reverse=True)
 
 
@@ -53,6 +56,10 @@ def _inside(
     q: Array, order: list[int], certain: tuple[int, ...], samples: int, scheme: Scheme
 ) -> Array:
     """Return Pr(all siblings are among the first i tokens of ``order``), i = 1..V."""
+    row = scheme.next_row(q, certain)
+    if samples == 1 and row is not None:
+        only: Array = np.cumsum(row[order])
+        return only
     if len(q) ** samples > MAX_DRAWS:
         raise UsageError(
             f"{samples} drafts without replacement of {len(q)} tokens: expected at most "

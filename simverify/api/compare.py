@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from simverify.api.options import NO_GAMMA, CompareOptions
 from simverify.api.real import BUNDLED, RealModels
-from simverify.api.simulated import DEFAULT_MODELS, Rule, compare_simulated
+from simverify.api.simulated import DEFAULT_MODELS, Rule, asked_trees, compare_simulated
 from simverify.api.ways import called_from_python, refuse
 from simverify.errors import OptionError, UsageError
 from simverify.models import REAL, Model
@@ -129,12 +129,10 @@ def run_comparison(
         "calls": options.calls or None,
         "eos": options.eos,
         "draft_distance": options.draft_distance,
-        "drafts": options.drafts,
-        "tree": options.tree,
-        "scheme": options.scheme,
         "batch_size": options.batch_size,
         "free_rows": options.free_rows,
     }
+    of_trees = {"drafts": options.drafts, "tree": options.tree, "scheme": options.scheme}
     real = options.real()
     of_pairs = {
         name: value
@@ -149,6 +147,7 @@ def run_comparison(
     }
     if options.trace is not None:
         own = of_pairs | simulated | {"temperature": real.temperature}
+        refuse(of_trees, "{option} is for draft trees, and a trace holds single drafts")
         refuse(own, "{option} is not for a trace, which has its own")
         return _of_trace(options.trace, _named(verifiers), options, shared)
     if options.gamma is None and options.tree is None:
@@ -162,11 +161,9 @@ def run_comparison(
         )
         return compare_simulated(models, verifiers, options, shared)
     refuse(simulated, "{option} is not for real models")
-    if options.gamma is None:
-        raise OptionError(NO_GAMMA)
     if real.target is None and real.draft is None:
         real = replace(real, target=BUNDLED, draft=str(models[0]))
-    return _of_pair(real, _named(verifiers) or REAL_VERIFIERS, options, shared)
+    return _of_pair(real, _named(verifiers), options, shared)
 
 
 def _named(verifiers: Sequence[Rule] | None) -> Sequence[str] | None:
@@ -181,7 +178,7 @@ def _named(verifiers: Sequence[Rule] | None) -> Sequence[str] | None:
 
 def _of_pair(
     real: RealModels,
-    verifiers: Sequence[str],
+    verifiers: Sequence[str] | None,
     options: CompareOptions,
     shared: dict[str, Any],
 ) -> CompareRun:
@@ -193,11 +190,15 @@ def _of_pair(
     from simverify.comparing.real.pair_rows import DETECT as FOR_PAIRS
     from simverify.simulators.decoding.job import LANES
 
+    drafting = asked_trees(options, shared)
+    if drafting is None:
+        verifiers = verifiers or REAL_VERIFIERS
     texts = real.texts()
     return compare_pair(
         real.load(),
         texts,
         verifiers,
+        drafting=drafting,
         tokens=real.tokens,
         detect=FOR_PAIRS if options.detect is None else options.detect,
         lanes=LANES if options.lanes is None else options.lanes,

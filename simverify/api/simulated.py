@@ -38,19 +38,14 @@ def compare_simulated(
     from simverify.comparing.own import DETECT as FOR_CALLS
 
     distance, temperature = options.draft_distance, options.temperature
-    drafting = None
-    if options.drafts is not None or options.tree is not None:
-        from simverify.comparing.trees.asked import drafting_asked
-
+    drafting = asked_trees(options, shared)
+    if drafting is not None:
         refuse(
             {"calls": options.calls or None, "eos": options.eos},
             "{option} is for a single draft: leave {drafts} and {tree} out",
         )
-        drafting = drafting_asked(options.drafts, options.tree, options.scheme, options.gamma)
-        shared["gamma"] = drafting.shape.depth
         models = TREE_MODELS if models == DEFAULT_MODELS else models
     else:
-        refuse({"scheme": options.scheme}, "{option} is for draft trees: name {drafts} or {tree}")
         verifiers = DEFAULT_VERIFIERS if verifiers is None else verifiers
     own: dict[str, OwnRule] = {}
     if verifiers is not None and not isinstance(verifiers, str):
@@ -70,6 +65,18 @@ def compare_simulated(
         distance=DEFAULT_DISTANCE if distance is None else distance,
         **shared,
     )
+
+
+def asked_trees(options: CompareOptions, shared: dict[str, Any]) -> "Drafting | None":
+    """Return how trees are drafted, None for a single draft; the depth is gamma in ``shared``."""
+    if options.drafts is None and options.tree is None:
+        refuse({"scheme": options.scheme}, "{option} is for draft trees: name {drafts} or {tree}")
+        return None
+    from simverify.comparing.trees.asked import drafting_asked
+
+    drafting = drafting_asked(options.drafts, options.tree, options.scheme, options.gamma)
+    shared["gamma"] = drafting.shape.depth
+    return drafting
 
 
 def _own_rules(

@@ -37,9 +37,7 @@ class Scheme:
     def fixed(self, q: Array, k: int) -> Siblings:
         """Return the tokens of q (V,) that are drafted for certain: the likeliest, ties by id."""
         count = min(self.certain(k), len(q))
-        if not count:
-            return ()
-        return tuple(sorted(range(len(q)), key=lambda x: (-q[x], x))[:count])
+        return tuple(map(int, np.argsort(-q, kind="stable")[:count])) if count else ()
 
     def next_row(self, q: Array, before: Siblings) -> Array | None:
         """Return the law (V,) of the next sampled sibling after ``before``; None: there is none."""
@@ -70,7 +68,7 @@ class Scheme:
     def included(self, q: Array, k: int) -> Array:
         """Return the probability (V,) of each token to be one of ``k`` siblings.
 
-        Of m samples without replacement in some V^(m-1) steps.
+        Of m samples without replacement in some V^(m-2) steps on arrays.
         """
         fixed = self.fixed(q, k)
         samples = k - len(fixed)
@@ -99,14 +97,31 @@ def _included(q: Array, samples: int) -> Array:
     """Return the probability of each token to be one of some samples of q, each off the others."""
     if samples == 0:
         return 0 * q
+    if samples == 1:
+        return q.copy()
+    drawn = [int(x) for x in np.flatnonzero(q)]
+    if len(drawn) == 1:
+        return q.copy()  # there is no second one
+    if samples == 2:
+        # First x, then y off it: q(y) times the sum over all other x of q(x) / (1 - q(x)).
+        found: Array = q + q * _others(q / _others(q))
+        return found
     found = q.copy()
-    if samples > 1:
-        for x in map(int, np.flatnonzero(q)):
-            left = q.copy()
-            left[x] = 0
-            total = left.sum()
-            if total > 0:
-                found = found + q[x] * _included(left / total, samples - 1)
+    for x in drawn:
+        left = q.copy()
+        left[x] = 0
+        total = left.sum()
+        if total > 0:
+            found = found + q[x] * _included(left / total, samples - 1)
+    return found
+
+
+def _others(values: Array) -> Array:
+    """Return for each of ``values`` (V,) the sum of the others, without taking it off the whole."""
+    before, after = np.cumsum(values), np.cumsum(values[::-1])[::-1]
+    found: Array = 0 * values
+    found[1:] = before[:-1]
+    found[:-1] = found[:-1] + after[1:]
     return found
 
 

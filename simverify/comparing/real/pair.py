@@ -1,6 +1,9 @@
-"""A comparison on a pair of real models: every verifier decodes, is judged and timed."""
+"""A comparison on a pair of real models: every verifier decodes, is judged and timed.
 
-from collections.abc import Callable, Sequence
+On draft trees rules that judge such stand beside those for a single draft, which is as long.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -9,6 +12,8 @@ from simverify.battery.by_position import output_tokens
 from simverify.battery.judgement import stamped
 from simverify.checks import comparison_iv
 from simverify.comparing.real.pair_rows import DETECT, POWER, expected_accepted, pair_row
+from simverify.comparing.real.tree_rows import coupling_bound, tree_row
+from simverify.comparing.trees.rules import tree_rules
 from simverify.errors import UsageError
 from simverify.models.real.transformer import TransformerPair
 from simverify.simulators.decoding.emitted import Decoded, Emitted
@@ -16,8 +21,12 @@ from simverify.simulators.decoding.expected import RULES
 from simverify.simulators.decoding.job import LANES, REQUEST_TOKENS, decoding_document, make_job
 from simverify.simulators.decoding.judges import judges
 from simverify.simulators.decoding.loop import Clock, decode, plain
+from simverify.simulators.decoding.tree_emitted import DecodedTrees, TreesEmitted
+from simverify.simulators.decoding.trees import RuleOfTrees, decode_trees
 from simverify.simulators.latency import predicted_speedup
+from simverify.trees import Drafting
 from simverify.verifiers import Verifier, get_verifier
+from simverify.verifiers.trees import TreeVerifier
 
 TOKENS = 20_000
 """Fewest emitted tokens a verifier by default: enough for the acceptance test as well."""
@@ -26,9 +35,10 @@ TOKENS = 20_000
 def compare_pair(
     pair: TransformerPair,
     prompts: Sequence[str],
-    verifiers: Sequence[str] = ("token", "block", "greedy"),
+    verifiers: Sequence[str] | None = ("token", "block", "greedy"),
     *,
     gamma: int,
+    drafting: Drafting | None = None,
     tokens: int | None = None,
     lanes: int = LANES,
     request_tokens: int = REQUEST_TOKENS,
@@ -49,9 +59,12 @@ def compare_pair(
     prompts
         Texts; lanes take them in turn, over and over.
     verifiers
-        Of token, block, greedy and match.
+        Of token, block, greedy and match. On draft trees of those that judge such, with token
+        and block beside them; None: all that are lossless there.
     gamma
-        Draft length.
+        Draft length; the depth of the trees.
+    drafting
+        The trees that are drafted; None: a single draft.
     tokens
         Emitted tokens a verifier; by default as many as the promised power needs.
     lanes
@@ -74,42 +87,55 @@ def compare_pair(
         If a value is out of range, a verifier is unknown, or a prompt is too long.
     """
     comparison_iv(
-        verifiers, gamma=gamma, cost_ratio=cost_ratio, alpha=alpha, detect=detect, seed=seed
+        verifiers or (), gamma=gamma, cost_ratio=cost_ratio, alpha=alpha, detect=detect, seed=seed
     )
-    rules = [_rule_iv(get_verifier(name)) for name in verifiers]
+    rules = _rules_iv(verifiers, drafting)
     share = alpha / len(rules)
     wanted = max(output_tokens(detect, share), TOKENS) if tokens is None else tokens
     job = make_job(
         pair, prompts, gamma=gamma, tokens=wanted, lanes=lanes, request_tokens=request_tokens,
         seed=seed,
     )  # fmt: skip
+    if drafting is not None:
+        pair.trees_iv()
     say, stamp = progress or (lambda _: None), stamped()
     say(f"{pair.name}: the target alone")
     alone = plain(pair, job)
     runs: dict[str, Decoded] = {}
+    of_trees: dict[str, DecodedTrees] = {}
     clocks = []
+    calls = -(-job.lane_tokens // (gamma + 1))
     for rule in rules:
         say(f"{pair.name}: {rule.name}")
-        emitted = Emitted(job, rule, calls=-(-job.lane_tokens // (gamma + 1)))
-        clocks.append(decode(pair, job, judges(rule), emitted))
-        runs[rule.name] = emitted.decoded
+        if isinstance(rule, TreeVerifier):
+            assert drafting is not None
+            seen = TreesEmitted(job, drafting, rule, nodes=calls)
+            clocks.append(decode_trees(pair, job, drafting, RuleOfTrees(rule.rule), seen))
+            of_trees[rule.name] = seen.decoded
+        else:
+            emitted = Emitted(job, rule, calls=calls)
+            clocks.append(decode(pair, job, judges(rule), emitted))
+            runs[rule.name] = emitted.decoded
+    how = {"share": share, "detect": detect, "cost_ratio": cost_ratio}
     rows = [
-        pair_row(
-            pair.name, pair.vocab_size, rule, runs[rule.name], share=share, detect=detect,
-            cost_ratio=cost_ratio, baseline=runs.get("token"),
+        tree_row(pair.name, pair.vocab_size, rule, drafting, of_trees[rule.name], **how)
+        if isinstance(rule, TreeVerifier) and drafting is not None
+        else msgspec.structs.replace(
+            pair_row(
+                pair.name, pair.vocab_size, rule, runs[rule.name], **how,
+                baseline=runs.get("token"),
+            ),
+            one_draft=drafting is not None,
         )
         for rule in rules
     ]  # fmt: skip
-    # Greedy's first calls attain the bound: on its own blocks no row contradicts it.
-    blocks_of = "greedy" if "greedy" in runs else rules[0].name
-    coupling = expected_accepted(runs[blocks_of], "greedy")
     timings = [_timing(row, clock) for row, clock in zip(rows, clocks, strict=True)]
     latencies = [
         _latency(row, clock, alone, gamma) for row, clock in zip(rows, clocks, strict=True)
     ]
     info = doc.ModelInfo(
         name=pair.name, given=None, vocab_size=pair.vocab_size,
-        bounds=doc.Bounds(coupling=coupling, blocks_of=blocks_of), file_sha256=None,
+        bounds=_bounds(rules[0].name, runs, drafting, of_trees), file_sha256=None,
         draft_distance=None, temperature=None, corpus_sha256=None,
         target_perplexity=None, draft_perplexity=None,
     )  # fmt: skip
@@ -126,8 +152,26 @@ def compare_pair(
         results=tuple(rows),
         models=(info,),
         decoding=decoding_document(pair, job, prompts, prompts_file),
+        drafting=None
+        if drafting is None
+        else doc.DraftTrees(parents=drafting.shape.parents, scheme=drafting.scheme.name),
         meta=msgspec.structs.replace(stamp(), timings=tuple(timings), latencies=tuple(latencies)),
     )
+
+
+def _bounds(
+    first: str,
+    runs: Mapping[str, Decoded],
+    drafting: Drafting | None,
+    of_trees: Mapping[str, DecodedTrees],
+) -> doc.Bounds:
+    """Return the bound that no rule beats in one call; ``first``: the rule that is named first."""
+    if drafting is not None:
+        name, seen = next(iter(of_trees.items()))
+        return doc.Bounds(coupling=coupling_bound(drafting, seen), blocks_of=name)
+    # Greedy's first calls attain the bound: on its own blocks no row contradicts it.
+    blocks_of = "greedy" if "greedy" in runs else first
+    return doc.Bounds(coupling=expected_accepted(runs[blocks_of], "greedy"), blocks_of=blocks_of)
 
 
 def _timing(row: doc.CompareResult, clock: Clock) -> doc.Timing:
@@ -149,6 +193,24 @@ def _latency(row: doc.CompareResult, clock: Clock, alone: Clock, gamma: int) -> 
         measured=alone.seconds_per_token / clock.seconds_per_token,
         block_cost=clock.score / clock.calls * alone.calls / alone.score,
     )  # fmt: skip
+
+
+def _rules_iv(
+    names: Sequence[str] | None, drafting: Drafting | None
+) -> "list[Verifier | TreeVerifier]":
+    if drafting is None:
+        return [_rule_iv(get_verifier(name)) for name in names or ()]
+    rules: list[Verifier | TreeVerifier] = [
+        rule
+        for rule in tree_rules(names, drafting, {}).values()
+        if isinstance(rule, Verifier | TreeVerifier)
+    ]
+    if not any(isinstance(rule, TreeVerifier) for rule in rules):
+        raise UsageError(
+            f"there is no rule for draft trees among {', '.join(rule.name for rule in rules)}: "
+            "name one, or ask for a single draft"
+        )
+    return rules
 
 
 def _rule_iv(rule: Verifier) -> Verifier:

@@ -15,6 +15,7 @@ from simverify.battery.judgement import (
 from simverify.battery.shares import output_shares
 from simverify.simulators.decoding.emitted import Decoded
 from simverify.simulators.decoding.expected import RULES, Interval
+from simverify.simulators.features import Features
 from simverify.simulators.latency import predicted_speedup
 from simverify.verifiers import Verifier
 
@@ -24,8 +25,8 @@ DETECT = 0.04
 """Deviation that a run on real models is to find: they are too slow for a simulation's .01."""
 
 _DELTA = 1e-3
-_REFUTED = float(np.log(1.0 / (1.0 - POWER)))
-_WORDS: dict[doc.Verdict, str] = {
+REFUTED = float(np.log(1.0 / (1.0 - POWER)))
+WORDS: dict[doc.Verdict, str] = {
     "PASS": "accepts as the declared rule does",
     "FAIL": "not the declared rule",
     "INCONCLUSIVE": "too few blocks to tell it from other rules",
@@ -47,25 +48,8 @@ def pair_row(
 
     ``baseline``: the run of the token rule, on whose blocks the rules are paired.
     """
-    found, gamma = seen.features, seen.gamma
-    judged = judge_output(found, share)
-    verdict = judged.verdict(detect)
-    bound = certificate_document(certify_output(found, _DELTA)) if verdict == "PASS" else None
-    lossless = doc.Lossless(
-        verdict=verdict,
-        tier="output",
-        max_abs_deviation=None,
-        tv=None,
-        exact=None,
-        tests=tuple(test_document(test) for test in judged.tests),
-        detectable=finite(judged.detectable),
-        deviation=judged.deviation,
-        beside=(),
-        certificate=bound,
-        faults=faults_document(judged.named),
-        localisation=suspect_document(judged.located),
-        findings=judged.findings,
-    )
+    gamma = seen.gamma
+    lossless = lossless_of_tokens(seen.features, share, detect)
     acceptance = _acceptance(seen, output_shares(share)["acceptance"], detect)
     expected = expected_accepted(seen, rule.name)
     coupling = rule.contract == "step"
@@ -106,6 +90,28 @@ def pair_row(
     )  # fmt: skip
 
 
+def lossless_of_tokens(found: Features, share: float, detect: float) -> doc.Lossless:
+    """Judge emitted tokens, each against its own target row, at level ``share``."""
+    judged = judge_output(found, share)
+    verdict = judged.verdict(detect)
+    bound = certificate_document(certify_output(found, _DELTA)) if verdict == "PASS" else None
+    return doc.Lossless(
+        verdict=verdict,
+        tier="output",
+        max_abs_deviation=None,
+        tv=None,
+        exact=None,
+        tests=tuple(test_document(test) for test in judged.tests),
+        detectable=finite(judged.detectable),
+        deviation=judged.deviation,
+        beside=(),
+        certificate=bound,
+        faults=faults_document(judged.named),
+        localisation=suspect_document(judged.located),
+        findings=judged.findings,
+    )
+
+
 def _acceptance(seen: Decoded, alpha: float, detect: float) -> doc.Acceptance:
     """Test the tau of every block against its law, which coins alone leave open."""
     values, laws = np.arange(seen.gamma + 1), seen.laws
@@ -118,7 +124,7 @@ def _acceptance(seen: Decoded, alpha: float, detect: float) -> doc.Acceptance:
     each = test.min_detectable / seen.gamma
     if sums.variance == 0.0:
         # No coin decides, as at temperature 0: one call that is off shows it.
-        each = _REFUTED / test.n
+        each = REFUTED / test.n
     findings = []
     if wrong := int((laws[np.arange(test.n), seen.taus] == 0.0).sum()):
         findings.append(f"accepts what its rule cannot accept, in {wrong:,} of {test.n:,} blocks")
@@ -131,7 +137,7 @@ def _acceptance(seen: Decoded, alpha: float, detect: float) -> doc.Acceptance:
     verdict: doc.Verdict = "FAIL" if findings else "PASS" if each <= detect else "INCONCLUSIVE"
     return doc.Acceptance(
         verdict=verdict,
-        words=_WORDS[verdict],
+        words=WORDS[verdict],
         tests=(test_document(test),),
         detectable=finite(each),
         deviation="shift of E[tau] / gamma",

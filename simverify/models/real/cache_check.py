@@ -78,9 +78,9 @@ def trees_iv(model: Any, name: str) -> None:
     for own, whole in zip(found, due, strict=True):
         if (off := _off(model, own, whole)) is not None:
             raise UsageError(
-                f"{name} gives the nodes of a draft tree other logits than their ways alone, off by "
-                f"{off:.2g} of their spread: take a single draft, or a model whose attention takes "
-                "masks of four axes"
+                f"{name} gives the nodes of a draft tree other logits than their ways alone, off "
+                f"by {off:.2g} of their spread: take a single draft, or a model whose attention "
+                "takes masks of four axes"
             )
 
 

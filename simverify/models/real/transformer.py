@@ -69,6 +69,13 @@ class TransformerPair:
 
         return CachedModel(model, requests)
 
+    def trees_iv(self) -> None:
+        """Raise ``UsageError`` unless both models take the masks of draft trees."""
+        from simverify.models.real.cache_check import trees_iv
+
+        trees_iv(self.target_model, self.target_name)
+        trees_iv(self.draft_model, self.draft_name)
+
     def encode(self, prompt: str) -> list[int]:
         """Return a prompt's token ids, one or more."""
         ids: list[int] = self.tokenizer(prompt).input_ids

@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from support.real_models import CONTEXT, little_pair  # noqa: E402
+from support.real_models import CONTEXT, Words, little_pair  # noqa: E402
 
 from simverify.battery.by_position import judge_output  # noqa: E402
 from simverify.comparing.real.pair import compare_pair  # noqa: E402
@@ -106,15 +106,6 @@ def test_the_same_seed_gives_the_same_document():
 
     assert again(1) == again(1)
     assert again(1) != again(2)
-
-
-class Words:
-    """A tokenizer of numbers."""
-
-    bos_token_id = 0
-
-    def __call__(self, text):
-        return type("Encoded", (), {"input_ids": [int(word) for word in text.split()]})
 
 
 @pytest.mark.parametrize(

@@ -62,11 +62,11 @@ def test_rows_are_those_of_each_way(rule, levels, scheme, sampling):
     for lane in (0, 5):
         assert sum(len(call.block.emitted) for call in lanes[lane]) == 24
         for text, call in with_prefixes(lane, lanes[lane], job):
-            short.add(len(call.tree.shape))
-            for node in range(ROOT, len(call.tree.shape)):
-                prefix = text + call.tree.text(node)
-                np.testing.assert_allclose(call.p[node + 1], target(prefix), atol=1e-5)
-                np.testing.assert_allclose(call.q[node + 1], draft(prefix), atol=1e-5)
+            short.add(len(call.drawn.tree.shape))
+            for node in range(ROOT, len(call.drawn.tree.shape)):
+                prefix = text + call.drawn.tree.text(node)
+                np.testing.assert_allclose(call.drawn.p[node + 1], target(prefix), atol=1e-5)
+                np.testing.assert_allclose(call.drawn.q[node + 1], draft(prefix), atol=1e-5)
             for i in range(len(call.block.emitted)):
                 prefix = text + call.block.emitted[:i]
                 np.testing.assert_allclose(call.block.p[i], target(prefix), atol=1e-5)
@@ -97,7 +97,7 @@ def test_rules_see_the_same_trees_as_long_as_their_texts_agree():
     alike = 0
     for lane in one:
         for a, b in zip(one[lane], other[lane], strict=False):
-            assert a.tree == b.tree
+            assert a.drawn.tree == b.drawn.tree
             alike += 1
             if a.block.emitted != b.block.emitted:
                 break
@@ -112,7 +112,7 @@ def test_batches_change_no_draw():
     one, other = (run_of("recursive", pair, job=job)[0] for job in (few, many))
     assert few.lanes == len(one)
     for lane in one:
-        assert [call.tree for call in one[lane]] == [call.tree for call in other[lane]]
+        assert [call.drawn.tree for call in one[lane]] == [call.drawn.tree for call in other[lane]]
         assert [c.block.emitted for c in one[lane]] == [c.block.emitted for c in other[lane]]
 
 
@@ -122,13 +122,14 @@ def test_nodes_may_be_numbered_depth_first():
     lanes, _ = run_of("traversal", pair, depth_first)
     target = cache(lambda text: pair.target(list(text)))
     for text, call in with_prefixes(0, lanes[0]):
-        for node in range(len(call.tree.shape)):
-            prefix = text + call.tree.text(node)
-            np.testing.assert_allclose(call.p[node + 1], target(prefix), atol=1e-5)
+        for node in range(len(call.drawn.tree.shape)):
+            prefix = text + call.drawn.tree.text(node)
+            np.testing.assert_allclose(call.drawn.p[node + 1], target(prefix), atol=1e-5)
     # The same texts in another order: the draws of a level do not depend on the numbers.
     level_by_level, _ = run_of("traversal", pair)
     assert [
-        sorted(a.tree.text(n) for n in range(6)) == sorted(b.tree.text(n) for n in range(6))
+        sorted(a.drawn.tree.text(n) for n in range(6))
+        == sorted(b.drawn.tree.text(n) for n in range(6))
         for a, b in zip(
             [calls[0] for calls in lanes.values()],
             [calls[0] for calls in level_by_level.values()],
