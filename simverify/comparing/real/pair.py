@@ -21,8 +21,8 @@ from simverify.simulators.decoding.expected import RULES
 from simverify.simulators.decoding.job import LANES, REQUEST_TOKENS, decoding_document, make_job
 from simverify.simulators.decoding.judges import judges
 from simverify.simulators.decoding.loop import Clock, decode, plain
-from simverify.simulators.decoding.tree_emitted import DecodedTrees, TreesEmitted
-from simverify.simulators.decoding.trees import RuleOfTrees, decode_trees
+from simverify.simulators.decoding.trees.emitted import DecodedTrees, TreesEmitted
+from simverify.simulators.decoding.trees.loop import RuleOfTrees, decode_trees
 from simverify.simulators.latency import predicted_speedup
 from simverify.trees import Drafting
 from simverify.verifiers import Verifier, get_verifier

@@ -15,8 +15,8 @@ from simverify.comparing.real.pair_rows import (
     WORDS,
     lossless_of_tokens,
 )
-from simverify.simulators.decoding.tree_emitted import BEST, COUPLING, OWN, TAU, DecodedTrees
-from simverify.simulators.decoding.tree_worth import TreeWorth
+from simverify.simulators.decoding.trees.emitted import BEST, COUPLING, OWN, TAU, DecodedTrees
+from simverify.simulators.decoding.trees.worth import TreeWorth
 from simverify.simulators.latency import predicted_speedup
 from simverify.trees import Drafting
 from simverify.verifiers.trees import TreeVerifier

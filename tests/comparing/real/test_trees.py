@@ -19,8 +19,8 @@ from simverify.models.real.transformer import BUNDLED, load_pair  # noqa: E402
 from simverify.reports.formats.html import html_report  # noqa: E402
 from simverify.results.reading.document import read_document  # noqa: E402
 from simverify.simulators.decoding.job import make_job  # noqa: E402
-from simverify.simulators.decoding.tree_emitted import TreesEmitted  # noqa: E402
-from simverify.simulators.decoding.trees import RuleOfTrees, decode_trees  # noqa: E402
+from simverify.simulators.decoding.trees.emitted import TreesEmitted  # noqa: E402
+from simverify.simulators.decoding.trees.loop import RuleOfTrees, decode_trees  # noqa: E402
 from simverify.trees import SCHEMES, Drafting, shape_of_levels  # noqa: E402
 from simverify.verifiers.trees import TREE_VERIFIERS  # noqa: E402
 

@@ -9,8 +9,8 @@ from simverify.arrays import Floats, Ints
 from simverify.simulators.decoding.emitted import TokenSums
 from simverify.simulators.decoding.expected import Interval, LaneMeans
 from simverify.simulators.decoding.loop import Job
-from simverify.simulators.decoding.tree_worth import TreeWorth, steps_of
-from simverify.simulators.decoding.trees import TreeBlock
+from simverify.simulators.decoding.trees.loop import TreeBlock
+from simverify.simulators.decoding.trees.worth import TreeWorth, steps_of
 from simverify.simulators.features import Features
 from simverify.trees import Drafting
 from simverify.verifiers.trees import TreeVerifier
@@ -64,7 +64,7 @@ class DecodedTrees:
 
 
 class TreesEmitted:
-    """Observer of :func:`~simverify.simulators.decoding.trees.decode_trees`.
+    """Observer of :func:`~simverify.simulators.decoding.trees.loop.decode_trees`.
 
     ``nodes``: so many first nodes that each lane comes by have the rule's step judged, a number
     to be fixed beforehand.

@@ -6,7 +6,7 @@ import pytest
 from simverify.comparing.trees.bounds import bounds_of
 from simverify.comparing.trees.rows import StateRows
 from simverify.models import get_model
-from simverify.simulators.decoding.tree_worth import Drawn, TreeWorth, steps_of
+from simverify.simulators.decoding.trees.worth import Drawn, TreeWorth, steps_of
 from simverify.trees import SCHEMES, Drafting, TreeShape, law_of_trees, shape_of_levels
 from simverify.verifiers.trees import TREE_VERIFIERS
 

@@ -14,7 +14,7 @@ from support.real_models import little_pair
 from simverify.errors import UsageError
 from simverify.models.real.sampling import Sampling
 from simverify.simulators.decoding.loop import Job
-from simverify.simulators.decoding.trees import RuleOfTrees, decode_trees
+from simverify.simulators.decoding.trees.loop import RuleOfTrees, decode_trees
 from simverify.trees import ROOT, SCHEMES, Drafting, TreeShape, shape_of_levels
 from simverify.verifiers.trees import TREE_VERIFIERS
 

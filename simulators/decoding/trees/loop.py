@@ -24,7 +24,7 @@ from simverify.simulators.decoding.loop import (
     cut,
     feed_prompts,
 )
-from simverify.simulators.decoding.tree_worth import Drawn
+from simverify.simulators.decoding.trees.worth import Drawn
 from simverify.simulators.kernels.philox import DRAFT
 from simverify.trees import ROOT, Drafting, DraftTree, Growing
 
