@@ -13,6 +13,7 @@ from simverify.api.ways import Way, called_from_python, chosen_way
 from simverify.auditing.process.supervised import Conduct, supervised_audit
 from simverify.auditing.settings import AuditSettings
 from simverify.results import AuditRun, SelfTestRun
+from simverify.trees import parse_levels
 
 Say = Callable[[str], None]
 
@@ -209,9 +210,14 @@ def _live(options: AuditOptions) -> Any:
 
     real = options.real()
     real.complete()
+    gamma = options.gamma
+    if gamma is None and options.tree is not None:
+        gamma = parse_levels(options.tree).depth
     own: dict[str, Any] = {
-        "gamma": options.gamma,
+        "gamma": gamma,
         "contract": options.contract,
+        "scheme": options.scheme,
+        "tree": options.tree,
         "tokens": real.tokens,
         "device": real.device,
         "dtype": real.dtype,
@@ -250,7 +256,7 @@ def _settings(options: AuditOptions, way: Way) -> AuditSettings:
         strict_coverage=options.strict_coverage,
         batch=options.batch,
         eos=options.eos,
-        scheme=None if pair else options.scheme,
-        tree=None if pair else options.tree,
+        scheme=None if pair or way == "live" else options.scheme,
+        tree=None if pair or way == "live" else options.tree,
         pair=pair,
     )

@@ -13,7 +13,8 @@ models; tokens that another engine emitted.
 """
 
 _SIZES = ("gamma", "vocab", "seconds", "max_paths", "max_samples")
-_CODE = ("batch", "eos", "tolerance", "scheme", "tree")
+_CODE = ("batch", "eos", "tolerance")
+_TREES = ("scheme", "tree")
 _MODELS = (
     "target", "draft", "prompts", "tokens", "temperature", "top_k", "top_p", "device", "dtype",
     "threads",
@@ -33,15 +34,16 @@ _NOT_EMITTED = "{option} is for tokens already emitted: name {outputs} or {endpo
 
 _REFUSED: dict[Way, tuple[tuple[tuple[str, ...], str], ...]] = {
     "emitted": (
-        ((*_OWN, *_CODE, *_SIZES, "self_test"),
+        ((*_OWN, *_CODE, *_TREES, *_SIZES, "self_test"),
          "{option} is not for emitted tokens: name {outputs} alone"),
     ),
     "self-test": (
-        ((*_OWN, *_CODE, *_MODELS),
+        ((*_OWN, *_CODE, *_TREES, *_MODELS),
          "{self_test} takes no {option}: every entry of the catalogue has its own"),
         (_EMITTED, _NOT_EMITTED),
     ),
     "trace": (
+        (_TREES, "{trace} takes no {option}: it holds single drafts"),
         ((*_CODE, *_SIZES, *_MODELS), "{trace} takes no {option}: its blocks are drafted already"),
         (_EMITTED, _NOT_EMITTED),
     ),
@@ -82,9 +84,10 @@ def chosen_way(spec: object, options: AuditOptions) -> Way:
         raise UsageError("name what to audit, such as my_sampler.py:verify; see audit --help")
     if way == "trace" and options.contract == "step":
         raise OptionError("{trace} takes no {contract} step: its blocks are drafted already")
-    if way in ("trace", "live") and options.contract in ("tree", "draft"):
-        line = "{contract} NAME is for small instances: leave {trace} and {target} out"
-        raise OptionError(line.replace("NAME", options.contract))
+    if way == "trace" and options.contract == "tree":
+        raise OptionError("{trace} takes no {contract} tree: it holds single drafts")
+    if way in ("trace", "live") and options.contract == "draft":
+        raise OptionError("{contract} draft is for small instances: leave {trace} and {target} out")
     return way
 
 

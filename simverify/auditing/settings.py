@@ -13,7 +13,7 @@ from simverify.auditing.subject import Contract, Subject
 from simverify.checks import MAX_SECONDS, MIN_ALPHA, MIN_DETECT, ranges_iv
 from simverify.errors import UsageError
 from simverify.results import Pair
-from simverify.trees import TreeShape, shape_of_levels
+from simverify.trees import TreeShape, parse_levels
 
 _FLAGS = {
     "gamma": "--gamma",
@@ -121,12 +121,7 @@ class AuditSettings:
         """
         if self.tree is None:
             return None
-        try:
-            shape = shape_of_levels([int(count) for count in self.tree.split(",")])
-        except ValueError:
-            raise UsageError(
-                f"tree {self.tree!r}: expected children per level, such as 3,2,1"
-            ) from None
+        shape = parse_levels(self.tree)
         if shape.depth > self.gamma:
             raise UsageError(
                 f"the tree has a depth of {shape.depth}, above gamma {self.gamma}: cut it, or "

@@ -9,7 +9,7 @@ from simverify.trees.draft_tree import (
     law_of_trees,
 )
 from simverify.trees.schemes import SCHEMES, Scheme, get_scheme
-from simverify.trees.shapes import ROOT, TreeShape, draw_on, shape_of_levels
+from simverify.trees.shapes import ROOT, TreeShape, draw_on, parse_levels, shape_of_levels
 
 __all__ = [
     "ROOT",
@@ -24,5 +24,6 @@ __all__ = [
     "draw_tree",
     "get_scheme",
     "law_of_trees",
+    "parse_levels",
     "shape_of_levels",
 ]

@@ -113,6 +113,15 @@ def shape_of_levels(children: Sequence[int]) -> TreeShape:
     return TreeShape(tuple(parents))
 
 
+def parse_levels(text: str) -> TreeShape:
+    """Return the tree of children per level such as "3,2,1"; ``UsageError`` for other text."""
+    try:
+        levels = [int(count) for count in text.split(",")]
+    except ValueError:
+        raise UsageError(f"tree {text!r}: expected children per level, such as 3,2,1") from None
+    return shape_of_levels(levels)
+
+
 def draw_on(shape: TreeShape, tokens: Sequence[int]) -> str:
     """Return the tokens on one line, children in brackets behind their parent: 0(1 2(0)) 2."""
 

@@ -35,7 +35,11 @@ Tokens = tuple[int, ...]
 
 
 class TreeJudge(Protocol):
-    """A rule for draft trees, which keeps nothing from call to call."""
+    """A rule for draft trees of one lane of requests; one with state keeps it between calls."""
+
+    def reset(self) -> None:
+        """Begin a new request."""
+        ...
 
     def judge(self, tree: DraftTree, given: Mapping[str, Any], rng: np.random.Generator) -> Tokens:
         """Return the emitted tokens; ``given``: the arguments of the contract but the last."""
@@ -47,6 +51,9 @@ class RuleOfTrees:
 
     def __init__(self, rule: Callable[..., Any]) -> None:
         self._rule = rule
+
+    def reset(self) -> None:
+        """Begin a new request, which a rule without state does not notice."""
 
     def judge(self, tree: DraftTree, given: Mapping[str, Any], rng: np.random.Generator) -> Tokens:
         """Return the emitted tokens; ``UsageError`` for those of no way."""
@@ -85,7 +92,7 @@ def decode_trees(
     pair: TransformerPair,
     job: Job,
     drafting: Drafting,
-    judge: TreeJudge,
+    make_judge: Callable[[], TreeJudge],
     observe: Callable[[TreeBlock], None] = lambda found: None,
 ) -> Clock:
     """Decode ``job``, whose ``gamma`` is the depth of the trees; hand every call to ``observe``.
@@ -96,6 +103,7 @@ def decode_trees(
     """
     clock = Clock()
     lanes = [Lane(r, job.prompts, None, r, job.lanes) for r in range(job.lanes)]
+    judges = [make_judge() for _ in lanes]
     target = pair.cached(pair.target_model, job.lanes)
     draft = pair.cached(pair.draft_model, job.lanes)
     for lane in lanes:
@@ -117,7 +125,9 @@ def decode_trees(
             p = pair.sampling.rows(heads)[own.firsts]
             drawn = Drawn(own.tree, own.places, p, own.q)
             scored = time.perf_counter()
-            rng = call_generator(job.seed, lane.number, call)
+            rng, judge = call_generator(job.seed, lane.number, call), judges[lane.number]
+            if lane.request == 0:
+                judge.reset()
             found = judge.judge(own.tree, arguments(drawn), rng)
             clock.score += scored - begun
             clock.verify += time.perf_counter() - scored

@@ -7,6 +7,7 @@ import numpy as np
 
 from simverify.auditing.coverage.watch import watched
 from simverify.auditing.exact.generations.enumerate import check_ids
+from simverify.auditing.exact.generations.trees import built_tree, reset_of
 from simverify.auditing.probes.calls import built, read
 from simverify.auditing.sampled.emissions import Misuse
 from simverify.auditing.sampled.run import HANG_SECONDS
@@ -14,10 +15,12 @@ from simverify.simulators.decoding.emitted import TokenSums
 from simverify.simulators.decoding.expected import RULES, Interval, LaneMeans, curves
 from simverify.simulators.decoding.loop import Block
 from simverify.simulators.decoding.steps import BeyondContext, ModelFailed
+from simverify.simulators.decoding.trees.loop import TreeBlock
+from simverify.simulators.decoding.trees.worth import TreeWorth
 from simverify.symbolic.enumeration.endings import BadTokens, Tokens, what_was_raised
 from simverify.symbolic.guards.containment import from_user
 from simverify.symbolic.guards.watchdog import Expired, deadline, doing
-from simverify.trees import ROOT, DraftTree, RowAfter
+from simverify.trees import ROOT, Drafting, DraftTree, RowAfter
 
 STEP_SECONDS = 600.0
 """As :data:`HANG_SECONDS`, of a call that asks models for rows, which may be slow ones."""
@@ -55,10 +58,20 @@ class BlockCaller:
 
 
 class TreeCaller:
-    """A rule for draft trees, called on one tree; a broken contract is a ``Misuse``."""
+    """A rule for draft trees, called on one tree; a broken contract is a ``Misuse``.
 
-    def __init__(self, rule: Callable[..., Any], vocab_size: int) -> None:
-        self._rule, self._vocab_size = rule, vocab_size
+    ``builds``: whether ``rule`` builds an object with one, which may keep state.
+    """
+
+    def __init__(self, rule: Callable[..., Any], vocab_size: int, *, builds: bool = False) -> None:
+        self._built = _called(built_tree, rule, seconds=HANG_SECONDS) if builds else None
+        self._rule = self._built.tree if self._built is not None else rule
+        self._vocab_size = vocab_size
+
+    def reset(self) -> None:
+        """Begin a new request."""
+        if self._built is not None:
+            _called(reset_of, self._built, seconds=HANG_SECONDS)
 
     def judge(self, tree: DraftTree, given: Mapping[str, Any], rng: np.random.Generator) -> Tokens:
         """Return the tokens of a call on ``tree``; ``given``: its arguments by their names."""
@@ -101,31 +114,64 @@ class StepCaller:
 
 
 class Kept:
-    """Observer of calls: their tokens, judged, and of drafted blocks what was accepted."""
+    """Observer of calls: their tokens, judged, and of drafts what was accepted.
 
-    def __init__(self, *, gamma: int, lanes: int, seed: int, drafted: bool) -> None:
-        # Without drafts the rule may carry state: only absolute positions follow the target.
-        self.tokens = TokenSums(gamma=gamma, lanes=lanes, seed=seed, by_slot=drafted)
+    ``drafted``: whether drafts are given to the rule; ``drafting``: how, if they are trees.
+    ``state``: whether it may keep something from call to call.
+    """
+
+    def __init__(
+        self,
+        *,
+        gamma: int,
+        lanes: int,
+        seed: int,
+        drafted: bool,
+        drafting: Drafting | None = None,
+        state: bool = False,
+    ) -> None:
+        # Of a rule that may carry state, as one without drafts, absolute positions alone follow
+        # the target.
+        by_slot = drafted and not state
+        self.tokens = TokenSums(
+            gamma=gamma, lanes=lanes, seed=seed, by_slot=by_slot, one_draft=drafting is None
+        )
         self.calls = 0
         self._accepted = LaneMeans(lanes, 2) if drafted else None
+        self._trees, self._state = None if drafting is None else TreeWorth(drafting), state
 
     def __call__(self, block: Block) -> None:
-        """Count a call."""
-        self.calls += 1
+        """Count a call on a drafted block, or of a rule that drafts for itself."""
+        optimum = 0.0
         if self._accepted is not None:
             optimum = float(curves(block)[RULES.index("block")].sum())
+        self._count(block, optimum)
+
+    def tree(self, call: TreeBlock) -> None:
+        """Count a call on a draft tree."""
+        assert self._trees is not None
+        memoryless, of_any = self._trees.levels(call.drawn)
+        self._count(call.block, float((of_any if self._state else memoryless).sum()))
+
+    def _count(self, block: Block, optimum: float) -> None:
+        self.calls += 1
+        if self._accepted is not None:
             self._accepted.add(block.lane, [block.tau, optimum])
         self.tokens.add(block)
 
     @property
     def optimality(self) -> str | None:
-        """E[tau] beside the optimum's on the same blocks, in words; None without drafts."""
+        """E[tau] beside the optimum's on the same drafts, in words; None without drafts."""
         if self._accepted is None:
             return None
         tau, best, less = map(self._interval, ((1.0, 0.0), (0.0, 1.0), (1.0, -1.0)))
+        whose, where = "block's", "blocks"
+        if self._trees is not None:
+            counted = self._trees.by == "counting"
+            whose, where = "no rule's above" if counted else "the best rule's", "trees"
         return (
-            f"E[tau] = {tau.mean:.4f} ({tau.low:.4f} to {tau.high:.4f}), block's {best.mean:.4f} "
-            f"on the same blocks: {less.mean:+.4f} ({less.low:+.4f} to {less.high:+.4f})"
+            f"E[tau] = {tau.mean:.4f} ({tau.low:.4f} to {tau.high:.4f}), {whose} {best.mean:.4f} "
+            f"on the same {where}: {less.mean:+.4f} ({less.low:+.4f} to {less.high:+.4f})"
         )
 
     def _interval(self, weights: tuple[float, float]) -> Interval:
@@ -141,6 +187,8 @@ def _called(call: Callable[..., Any], *arguments: Any, seconds: float) -> Any:
         raise Misuse(f"hangs: did not return within {seconds:g} s") from None
     except (BeyondContext, ModelFailed):
         raise  # no fault of the code
+    except BadTokens as error:
+        raise Misuse(f"{error.kind}: {error}") from None
     except BaseException as error:  # the code may raise anything, SystemExit too
         if from_user(error):
             raise

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from simverify import results as doc
-from simverify.auditing.real.calls import BlockCaller, Kept, StepCaller
+from simverify.auditing.exact.generations.trees import takes_tree_arguments
+from simverify.auditing.real.calls import BlockCaller, Kept, StepCaller, TreeCaller
 from simverify.auditing.real.rows import Ground, audit_on, repeated
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Contract, Subject, contract_iv
@@ -24,6 +26,8 @@ from simverify.models.real.transformer import (
 from simverify.simulators.decoding.job import make_job
 from simverify.simulators.decoding.loop import decode
 from simverify.simulators.decoding.steps import decode_steps
+from simverify.simulators.decoding.trees.loop import decode_trees
+from simverify.trees import SCHEMES, Drafting, get_scheme, parse_levels, shape_of_levels
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,8 @@ class Live:
     device: str = "cpu"
     dtype: Dtype = "float32"
     threads: int | None = None
+    scheme: str | None = None
+    tree: str | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.gamma <= MAX_GAMMA:
@@ -61,12 +67,44 @@ class Live:
         )
         return pair, texts
 
+    def drafting(self, subject: Subject, contract: Contract) -> Drafting | None:
+        """Return how trees are drafted for ``subject``; None for code that judges no trees.
+
+        Raises ``UsageError`` for a scheme or a tree that is missing, or not for this code.
+        """
+        if contract != "tree":
+            for name, value in (("scheme", self.scheme), ("tree", self.tree)):
+                if value is not None:
+                    raise UsageError(
+                        f"--{name} {value} is for draft trees: name --contract tree too"
+                    )
+            return None
+        name = self.scheme or subject.scheme
+        if name is None:
+            raise UsageError(
+                f"--contract tree needs --scheme, how siblings are drafted: {', '.join(SCHEMES)}"
+            )
+        if self.tree is not None:
+            shape = parse_levels(self.tree)
+        else:
+            two, one = (shape_of_levels([k] + [1] * (self.gamma - 1)) for k in (2, 1))
+            shape = two if subject.fits(two) else one
+        if shape.depth > self.gamma:
+            raise UsageError(
+                f"the tree has a depth of {shape.depth}, above gamma {self.gamma}: cut it, or "
+                "raise gamma"
+            )
+        if not subject.fits(shape):
+            raise UsageError(f"{subject.name} does not take the tree {self.tree}: name another one")
+        return Drafting(shape, get_scheme(name))
+
     def command(self, spec: str, settings: AuditSettings) -> str:
         """Return the command that repeats the audit of ``spec``."""
         law = self.sampling
         given = {
             "--target": self.target, "--draft": self.draft, "--prompts": self.prompts,
             "--gamma": self.gamma, "--tokens": self.tokens, "--contract": self.contract,
+            "--scheme": self.scheme, "--tree": self.tree,
             "--temperature": law.temperature, "--top-k": law.top_k, "--top-p": law.top_p,
             "--device": self.device, "--dtype": self.dtype, "--threads": self.threads,
         }  # fmt: skip
@@ -88,10 +126,11 @@ def audit_live(
 ) -> doc.AuditRun:
     """Put ``subject`` on trial in the decoding loop, on a pair of real models.
 
-    A ``verify`` rule is handed the blocks of a batch of requests; a ``step`` rule decodes
-    request after request and asks for any row. Every emitted token is judged against the
-    target's row before it. Of ``settings``, ``alpha``, ``detect``, ``seed``, ``strict_probes`` and
-    ``strict_coverage`` count. ``loaded``: the pair and the prompts, if they are there already.
+    A ``verify`` rule is handed the blocks of a batch of requests, and a ``tree`` rule their draft
+    trees; a ``step`` rule decodes request after request and asks for any row. Every emitted token
+    is judged against the target's row before it. Of ``settings``, ``alpha``, ``detect``, ``seed``,
+    ``strict_probes`` and ``strict_coverage`` count. ``loaded``: the pair and the prompts, if they
+    are there already.
 
     Raises
     ------
@@ -100,18 +139,21 @@ def audit_live(
         prompt is missing or too long, or the code looks beyond the models' context.
     """
     contract = contract_iv(subject, live.contract, settings.batch)
-    if contract == "tree" or contract == "draft":
-        what = "judges draft trees" if contract == "tree" else "is a drafter"
-        raise UsageError(f"{subject.name} {what}: audit it on small instances, without --target")
+    if contract == "draft":
+        raise UsageError(
+            f"{subject.name} is a drafter: audit it on small instances, without --target"
+        )
     if settings.batch or subject.batch:
         raise UsageError(f"{subject.name} takes whole batches: blocks come one by one here")
+    drafting = live.drafting(subject, contract)
+    gamma = live.gamma if drafting is None else drafting.shape.depth
     say = progress or (lambda _: None)
     tokens = output_tokens(settings.detect, settings.alpha) if live.tokens is None else live.tokens
     if loaded is None:
         say(f"loading {live.target} and {live.draft}")
         loaded = live.load()
     pair, texts = loaded
-    job = make_job(pair, texts, gamma=live.gamma, tokens=tokens, seed=settings.seed)
+    job = make_job(pair, texts, gamma=gamma, tokens=tokens, seed=settings.seed)
     total = job.lanes * job.lane_tokens
     found = output_detectable(total, settings.alpha)
     ground = Ground(
@@ -122,16 +164,40 @@ def audit_live(
         why=f"called in the decoding loop of real models, {pair.name}",
         more="take more --tokens",
         command=live.command(subject.name, settings),
+        scheme=None if drafting is None else drafting.scheme.name,
+        tree=None if drafting is None else _levels(drafting),
     )
-    drafted = contract == "verify"
-    kept = Kept(gamma=job.gamma, lanes=job.lanes, seed=job.seed, drafted=drafted)
+    builds = drafting is not None and _builds(subject)
+    kept = Kept(
+        gamma=job.gamma, lanes=job.lanes, seed=job.seed, drafted=contract != "step",
+        drafting=drafting, state=builds,
+    )  # fmt: skip
     rule = subject.generator_rule()
 
     def call() -> None:
         use_threads(live.threads)
-        if drafted:
+        if drafting is not None:
+            caller = partial(TreeCaller, rule, pair.vocab_size, builds=builds)
+            decode_trees(pair, job, drafting, caller, kept.tree)
+        elif contract == "verify":
             decode(pair, job, lambda: BlockCaller(rule, pair.vocab_size), kept)
         else:
             decode_steps(pair, job, lambda: StepCaller(rule, pair.vocab_size), kept)
 
-    return audit_on(ground, subject, contract, settings, kept, call, say)
+    probed = None
+    if drafting is not None:
+        pair.trees_iv()
+        probed = subject.drafting_itself(drafting, "tree")
+    return audit_on(ground, subject, contract, settings, kept, call, say, probed=probed)
+
+
+def _builds(subject: Subject) -> bool:
+    """Tell a class or a factory from a rule for draft trees; ``UsageError`` for other code."""
+    try:
+        return not takes_tree_arguments(subject.rule)
+    except ValueError as error:
+        raise UsageError(f"{subject.name}: {error}") from None
+
+
+def _levels(drafting: Drafting) -> str:
+    return drafting.shape.words().removesuffix(" children per level")

@@ -37,7 +37,8 @@ class Ground:
     """What code is called on, in the words of its document.
 
     ``plan``: what will be done. ``why``: why no path is followed. ``more``: what to do for more
-    tokens. ``command``: repeats the audit. ``notes``: go before the others.
+    tokens. ``command``: repeats the audit. ``notes``: go before the others. ``scheme``, ``tree``:
+    of draft trees that the code judges, how siblings are drafted and children per level.
     """
 
     name: str
@@ -48,24 +49,35 @@ class Ground:
     more: str
     command: str
     notes: tuple[str, ...] = ()
+    scheme: str | None = None
+    tree: str | None = None
 
 
 def audit_on(
     ground: Ground,
     subject: Subject,
-    contract: Literal["verify", "step"],
+    contract: Literal["verify", "step", "tree"],
     settings: AuditSettings,
     kept: Kept,
     call: Callable[[], None],
     say: Callable[[str], None],
+    *,
+    probed: Subject | None = None,
 ) -> doc.AuditRun:
-    """Probe ``subject``, let ``call`` call it and hand everything to ``kept``, and judge that."""
+    """Probe ``subject``, let ``call`` call it and hand everything to ``kept``, and judge that.
+
+    ``probed``: a rule for draft trees as a step rule that drafts for itself.
+    """
     stamp = stamped()
     broken, judged = None, None
     watch = Watch(reach_of(subject.rule).codes, always=settings.strict_coverage)
     with contained(), watching(watch):
         say("edge probes")
-        probes = probes_of(subject, subject, contract, settings)
+        if contract == "tree":
+            assert probed is not None
+            probes = probes_of(probed, probed, "step", settings)
+        else:
+            probes = probes_of(subject, subject, contract, settings)
         if not any(probe.hung for probe in probes):
             say(ground.plan)
             try:
@@ -92,7 +104,7 @@ def repeated(words: Sequence[str], settings: AuditSettings) -> str:
 def _document(
     ground: Ground,
     subject: Subject,
-    contract: Literal["verify", "step"],
+    contract: Literal["verify", "step", "tree"],
     settings: AuditSettings,
     probes: tuple[doc.Probe, ...],
     kept: Kept,
@@ -128,7 +140,8 @@ def _document(
         optimality=None if judged is None else kept.optimality,
         findings=tuple(of_tier),
         instances=(instance,),
-        faults=None if judged is None else faults_document(judged.named),
+        # The named faults are of rules for a single draft.
+        faults=None if judged is None or contract == "tree" else faults_document(judged.named),
         localisation=None if judged is None else suspect_document(judged.located),
     )
     return doc.AuditRun(
@@ -150,6 +163,8 @@ def _document(
         reproduce=ground.command,
         meta=meta,
         engine_path=settings.engine_path,
+        scheme=ground.scheme,
+        tree=ground.tree,
     )
 
 

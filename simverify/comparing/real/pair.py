@@ -4,6 +4,7 @@ On draft trees rules that judge such stand beside those for a single draft, whic
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
@@ -110,7 +111,7 @@ def compare_pair(
         if isinstance(rule, TreeVerifier):
             assert drafting is not None
             seen = TreesEmitted(job, drafting, rule, nodes=calls)
-            clocks.append(decode_trees(pair, job, drafting, RuleOfTrees(rule.rule), seen))
+            clocks.append(decode_trees(pair, job, drafting, partial(RuleOfTrees, rule.rule), seen))
             of_trees[rule.name] = seen.decoded
         else:
             emitted = Emitted(job, rule, calls=calls)

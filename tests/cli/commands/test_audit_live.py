@@ -75,6 +75,12 @@ def test_a_process_that_dies_is_a_finding(command, tmp_path, rules):
         (["token", "--target", "tiny-llama", "--top-p", "2"], "top-p is 2.0"),
         (["token", "--target", "tiny-llama", "--threads", "0"], "threads is 0"),
         (["token", "--target", "tiny-llama", "--contract", "step"], "has the verify contract"),
+        (["token", "--target", "tiny-llama", "--tree", "2"], "--tree 2 is for draft trees"),
+        (["gbv", "--target", "tiny-llama", "--tree", "2,2"], "gbv does not take the tree 2,2"),
+        (["gbv", "--target", "tiny-llama", "--tree", "2,x"], "expected children per level"),
+        (["gbv", "--target", "tiny-llama", "--tree", "2,1", "--gamma", "1"], "above gamma 1"),
+        (["token", "--contract", "draft", "--target", "tiny-llama"], "is for small instances"),
+        (["token", "--trace", "t", "--tree", "2"], "--trace takes no --tree: it holds single"),
         (["swapped-requests", "--target", "tiny-llama"], "takes whole batches"),
         *(
             (["token", "--target", "tiny-llama", f"--{name}", "2"],

@@ -116,7 +116,7 @@ def test_a_wrong_rule_fails(pair):
     job = make_job(pair, PROMPTS, gamma=2, tokens=1200, lanes=24, seed=0)
     rule = TREE_VERIFIERS["recursive"]
     seen = TreesEmitted(job, TREE, rule, nodes=17)
-    decode_trees(pair, job, TREE, RuleOfTrees(stale), seen)
+    decode_trees(pair, job, TREE, lambda: RuleOfTrees(stale), seen)
     row = tree_row("m", pair.vocab_size, rule, TREE, seen.decoded, share=1e-6, detect=0.3,
                    cost_ratio=0.1)  # fmt: skip
     assert (row.lossless.verdict, row.acceptance.verdict) == ("FAIL", "FAIL")

@@ -27,7 +27,9 @@ TREE = Drafting(shape_of_levels([2, 2]), SCHEMES["iid"])
 def run_of(rule, pair, drafting=TREE, job=JOB):
     lanes = defaultdict(list)
     judge = RuleOfTrees(TREE_VERIFIERS[rule].rule if isinstance(rule, str) else rule)
-    clock = decode_trees(pair, job, drafting, judge, lambda b: lanes[b.block.lane].append(b))
+    clock = decode_trees(
+        pair, job, drafting, lambda: judge, lambda b: lanes[b.block.lane].append(b)
+    )
     return lanes, clock
 
 
