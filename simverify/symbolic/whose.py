@@ -84,26 +84,23 @@ _NEVER = (
 )
 
 
-def namespaces(code: Any) -> Iterator[dict[str, Any]]:
-    """Yield the globals of the modules that belong to the code, or to each of its ``__parts__``."""
-    found: set[int] = set()
+def namespaces(code: Any) -> list[dict[str, Any]]:
+    """Return the globals of the modules that belong to the code, or each of its ``__parts__``."""
+    found: dict[int, dict[str, Any]] = {}
     for part in getattr(code, "__parts__", (code,)):
-        yield from _namespaces(part, found)
+        for space in _namespaces(part):
+            found.setdefault(id(space), space)
+    return list(found.values())
 
 
-def _namespaces(code: Any, found: set[int]) -> Iterator[dict[str, Any]]:
+def _namespaces(code: Any) -> list[dict[str, Any]]:
     own = unwrapped(code)
     spaces = getattr(own, "__globals__", None)
-    if isinstance(spaces, dict) and id(spaces) not in found:
-        found.add(id(spaces))
-        yield spaces
     home = getattr(own, "__module__", None)
     package = (home or type(own).__module__).split(".")[0]
     whole = package != "__main__" and not _is_huge(package)
-    for space in _LOADED.belonging_to(home, package if whole else None):
-        if id(space) not in found:
-            found.add(id(space))
-            yield space
+    loaded = _LOADED.belonging_to(home, package if whole else None)
+    return [spaces, *loaded] if isinstance(spaces, dict) else loaded
 
 
 class _Loaded:

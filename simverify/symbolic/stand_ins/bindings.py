@@ -6,9 +6,11 @@ through a module found is remembered for as long as every name in it is bound as
 
 import functools
 import inspect
-from collections.abc import Callable, Hashable, Mapping
+import operator
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import chain
 from types import CellType, FunctionType, ModuleType
 from typing import Any
 
@@ -25,17 +27,30 @@ def replace_names(code: Any, replacement: Replacement, stack: ExitStack, like: H
     folders), and the attributes of ``code`` itself if it is an object. ``like``: equal for
     replacements that give a value for the same objects.
     """
-    for namespace in namespaces(code):
-        key = (id(namespace), like)
-        known = _KNOWN.get(key)
-        if known is None or not known.hold():
-            look = _Look(replacement)
-            look.at_module(namespace)
-            known = _KNOWN[key] = look.found
-        known.rebind(replacement, stack)
+    spaces = namespaces(code)
+    # Equal for all code of a session, wherever it stands in the order.
+    key = (tuple(sorted(map(id, spaces))), like)
+    together = _TOGETHER.pop(key, None)
+    if together is None or not together.hold():
+        together = _Together([_known(space, replacement, like) for space in spaces])
+    while len(_TOGETHER) >= _MOST:
+        del _TOGETHER[next(iter(_TOGETHER))]
+    _TOGETHER[key] = together
+    together.rebind(replacement, stack)
     look = _Look(replacement)
     look.inside(code, None)
     look.found.rebind(replacement, stack)
+
+
+def _known(space: dict[str, Any], replacement: Replacement, like: Hashable) -> "_Bindings":
+    """Return what a look through one module finds, or found."""
+    key = (id(space), like)
+    known = _KNOWN.get(key)
+    if known is None or not known.hold():
+        look = _Look(replacement)
+        look.at_module(space)
+        known = _KNOWN[key] = look.found
+    return known
 
 
 class _Names:
@@ -119,8 +134,70 @@ class _Bindings:
                 stack.callback(holder.put, name, old)
 
 
+class _Together(_Bindings):
+    """The bindings of many modules, compared at once.
+
+    They are asked for before every instance, and in a session of tests there are tens of thousands:
+    as few as possible are compared by a loop in Python.
+    """
+
+    def __init__(self, parts: list[_Bindings]) -> None:
+        every = [binding for part in parts for binding in part.all]
+        super().__init__([], [place for part in parts for place in part.places])
+        self._mappings: list[Mapping[Any, Any]] = []
+        self._functions: list[FunctionType] = []
+        self._cells: list[CellType] = []
+        names: list[Mapping[Any, Any]] = []
+        defaults: list[Mapping[int, Any]] = []
+        self._contents: list[Any] = []
+        for holder, before in every:
+            if isinstance(holder, _Defaults):
+                self._functions.append(holder.function)
+                defaults.append(before)
+            elif not isinstance(holder, _Cell):
+                self._mappings.append(holder.read())  # the mapping itself: it changes with it
+                names.append(before)
+            elif before:
+                self._cells.append(holder.cell)
+                self._contents.append(before[""])
+            else:
+                self.all.append((holder, before))  # a variable without a value
+        self._sizes = [*map(len, names), *map(len, defaults)]
+        self._keys = list(chain.from_iterable(names))
+        self._values = list(chain.from_iterable(map(_VALUES, names)))
+        self._defaults = list(chain.from_iterable(map(_VALUES, defaults)))
+
+    def hold(self) -> bool:
+        """Whether every name is still bound to the very same object."""
+        try:
+            defaults = list(map(_DEFAULTS, self._functions))
+            return (
+                [*map(len, self._mappings), *map(len, defaults)] == self._sizes
+                and _same(chain.from_iterable(self._mappings), self._keys)
+                and _same(chain.from_iterable(map(_VALUES, self._mappings)), self._values)
+                and _same(map(_CONTENTS, self._cells), self._contents)
+                and _same(chain.from_iterable(defaults), self._defaults)
+                and super().hold()
+            )
+        except (TypeError, ValueError):  # no defaults any more, no value any more
+            return False
+
+
+def _same(now: Iterable[Any], before: list[Any]) -> bool:
+    return all(map(operator.is_, now, before))
+
+
+_VALUES = operator.methodcaller("values")
+_DEFAULTS = operator.attrgetter("__defaults__")
+_CONTENTS = operator.attrgetter("cell_contents")
+
 _KNOWN: dict[tuple[int, Hashable], _Bindings] = {}
 """By module and kind of replacement. What is bound is kept alive, so no address is used again."""
+
+_TOGETHER: dict[tuple[tuple[int, ...], Hashable], _Together] = {}
+"""The same of all modules that belong to some code, the ones used last."""
+
+_MOST = 8
 
 
 class _Look:
