@@ -45,6 +45,15 @@ SAME = {
     "16 bits and doubles": "x = 1 / (np.float16(STATE.rand(2)[1] * 7) + 1)\n"
     "    return int(np.digitize(x, [0.2, 0.5]))",
     "a grid of its own": "return int(rng.integers(256) / 256 <= 76.5 / 256)",
+    # An infinity is no number of a byte, whichever number it becomes.
+    "a logarithm in a byte": "x = np.log(rng.random(dtype=np.float32)).astype(np.int8)\n"
+    "    return int(np.float32(x + np.int8(1)) > -0.25)",
+    "the integer part of noise": "return int(-np.log(-np.log(rng.random()))) % 5",
+    "zero over a number of either sign": "x = 0 / (rng.random() - 0.3)\n"
+    "    return int(math.copysign(1, x) > 0)",
+    "zero over zero": "return int(np.isnan(0 / (rng.integers(3) * 1.0)))",
+    "types by their names": "x = np.where(rng.random() > -1, rng.random(2), 3)\n"
+    "    return len(type(x).__name__ + type(rng.random()).__module__ + x.__class__.__module__)",
     # numpy's own arrays of objects.
     "a list and a logarithm": "a = np.log(np.array([rng.random(), 0.4]) + 2); return a.argmax()",
     "appended": "return int((np.log(np.append(rng.random(2), 0.3) + 2) < 0.9).sum())",
@@ -129,6 +138,8 @@ def test_what_was_found_stays_mended(what):
 
 TORCH = {
     "swamped noise": "x = torch.rand(1) + 1e5 - 1e5; return int(x[0] < 0.3)",
+    "noise in a byte": "x = -torch.log(-torch.log(torch.rand(1))).to(torch.int8)\n"
+    "    return int(torch.log(x + 1)[0] > -0.25)",
     "half that is 1": "return int(torch.rand(1).half()[0] >= 1)",
     "bfloat16": "return int((torch.rand(1).bfloat16() * 0.7)[0] < 0.3)",
     "half plus a number": "return int((torch.rand(1).half() + 0.3)[0] < 0.6)",
@@ -202,6 +213,8 @@ REFUSED = {
     "    return int(np.arctan2(a[0], a[1]) < 0.3)",
     "numpy() of bfloat16": "a = torch.rand(2, dtype=torch.bfloat16)\n"
     "    return int(np.argmin([a[0], 0.3]))",
+    # Some of whose values raise, and others do not.
+    "a power of a draw": "return int(2 ** (3 - rng.integers(-2**40, 2**40)) > 0)",
     "np.hypot of draws": "return int(np.hypot(torch.rand(1)[0], torch.rand(1)[0]) < 0.3)",
 }
 

@@ -219,20 +219,39 @@ class Base:
         atom = self.atom
         if not atom.single:
             self.refuse("a product or sum of draws that may overflow")
-        first, last = self.inner_span()
-        value, points = machine.values(), atom.points
+        value = machine.values()
+        beyond = self._beyond(value, *self.inner_span())
+        if beyond is not None:
+            return beyond
+        if not math.isfinite(machine.sample):
+            machine.sample = value(sum(self.inner_span()) // 2)
+        return self.kind(atom, form, machine)
+
+    def _beyond(self, value: Callable[[int], Any], first: int, last: int) -> Any:
+        """Return what is not finite, or None where ``value`` is: the path forks."""
         finite = finite_part(value, first, last)
         if finite is None:
             return self._infinite(value, first, last)
         low, high = finite
+        points = self.atom.points
         ends = [low / points] * (low > first) + [(high + 1) / points] * (high < last)
         if ends:
-            cell = atom.locate(ends) + (low == first)
+            cell = self.atom.locate(ends) + (low == first)
             if cell != 1:
                 return value(first if cell == 0 else last)
-        if not math.isfinite(machine.sample):
-            machine.sample = value((low + high) // 2)
-        return self.kind(atom, form, machine)
+        return None
+
+    def infinite(self) -> Any:
+        """Return the draw where it is infinite, and None where it is not: the path forks.
+
+        An integer is made of neither end: some types raise, and others hold any number then.
+        """
+        if self.holds_integers() or not self.atom.single or self.atom.owner is not None:
+            return None
+        if all(math.isfinite(end) for end in self.range()):
+            return None
+        value, first, last = self.grid()
+        return self._beyond(value, first, last)
 
     def _infinite(self, value: Callable[[int], Any], first: int, last: int) -> Any:
         """Return the one value of what is infinite at both ends, or raise what the machine does."""

@@ -6,6 +6,7 @@ path forks once for each value, and the real library computes with a real number
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,11 +38,24 @@ class Integers(Base):
         """Smallest and largest floor that it can still have."""
         low, high = self.range()
         if not (math.isfinite(low) and math.isfinite(high)):
+            low, high = self._ends()
+        if not (math.isfinite(low) and math.isfinite(high)):
             self.refuse("the integer part of a draw without bounds")
         if self.is_exact():
             return math.floor(low), math.floor(high)
         first = math.floor(low + _NEAR * abs(low))
         return first, max(first, math.ceil(high - _NEAR * abs(high)) - 1)
+
+    def _ends(self) -> tuple[Any, Any]:
+        """Return the smallest and the largest value that the machine computes.
+
+        A form may have no bounds where they are finite: no uniform is 1.
+        """
+        if not self.atom.single or self.atom.owner is not None:
+            return self.range()
+        value, first, last = self.grid()
+        low, high = value(first), value(last)
+        return (low, high) if low <= high else (high, low)
 
     def has_many_cells(self) -> bool:
         """Whether its integer part stays a draw; not where that stopped the code before."""
@@ -83,13 +97,17 @@ class Integers(Base):
         if self.settles():
             return op(self.settle(), *others)
         if not any(isinstance(x, Base) for x in others):
-            op(self.machine.sample, *others)
+            # Other errors may come of this value alone.
+            with suppress(ArithmeticError, ValueError, LookupError):
+                op(self.machine.sample, *others)
         return self.refuse(f"{name} of a draw")
 
     def floor(self, op: Callable[..., Any], *others: Any) -> Any:
         """Return the floor as ``op`` computes it: a number if few are possible, else a draw."""
         if self.holds_integers() and not others:
             return self.map(lambda: self.form, op)
+        if (end := self.infinite()) is not None:
+            return op(end, *others)
         if not others:
             return self._floored(op)
         step = self.map(self.form.floor, op, *others)
@@ -97,6 +115,8 @@ class Integers(Base):
 
     def toward_zero(self, op: Callable[..., Any]) -> Any:
         """Return the integer part as ``op`` computes it: ``int``, ``np.trunc``, a cast."""
+        if (end := self.infinite()) is not None:
+            return op(end)
         low, high = self.range()
         if self.holds_integers() or low >= 0:
             return self._kept(op)
@@ -135,12 +155,16 @@ class Integers(Base):
         """Return the nearest integer, half to even, as ``op`` computes it."""
         if self.holds_integers() and not others:
             return self.map(lambda: self.form, op)
+        if (end := self.infinite()) is not None:
+            return op(end, *others)
         return self._stepped(lambda: self.form.affine(1, 0.5).floor(), op, *others)
 
     def ceiling(self, op: Callable[..., Any]) -> Any:
         """Return the ceiling as ``op`` computes it."""
         if self.holds_integers():
             return self.map(lambda: self.form, op)
+        if (end := self.infinite()) is not None:
+            return op(end)
         return self._stepped(lambda: self.form.affine(-1, 0).floor().affine(-1, 0), op)
 
     def whole(self, kind: Any = int) -> Any:
@@ -179,6 +203,8 @@ class Integers(Base):
         return self.kind(self.atom, form, self.machine)
 
     def __int__(self) -> Any:
+        if (end := self.infinite()) is not None:
+            return int(end)
         if self.source.refuses_many and self.has_many_cells():
             self.refuse("int() of a draw with many values", IntOfDraw)
         whole = self.whole(int)

@@ -113,17 +113,18 @@ class Operators(Comparisons):
     def __rtruediv__(self, other: Any) -> Any:
         if (x := self.number(other)) is not None:
             if x == 0 or not math.isfinite(x):
-                return (
-                    self.refuse(f"{x} divided by a draw")
-                    if x
-                    else operator.truediv(other, self.machine.sample)
-                )
+                return self.refuse(f"{x} divided by a draw") if x else self._under_zero(other)
             if self.holds_integers():
                 return self.on_values(_reversed(operator.truediv), other, name="a division")
             return self.map(
                 lambda: self.form.power(-1.0).affine(x, 0.0), operator.truediv, other, reverse=True
             )
         return by_array(np.divide, other, self)
+
+    def _under_zero(self, zero: Any) -> Any:
+        """Return ``zero / draw``: a zero with a sign, and no number where the draw is zero."""
+        sign = -1 if self.is_below(0) else 0 if self.is_at(0) else 1
+        return operator.truediv(zero, type(self.machine.sample)(sign))
 
     def __pow__(self, other: Any, modulo: None = None) -> Any:
         if (x := self.number(other)) is not None:

@@ -115,7 +115,7 @@ class _LikeFloat(type):
 
     def __init__(cls, *parts: Any) -> None:
         super().__init__(*parts)
-        cls.__name__ = cls.makes.__name__
+        cls.__name__, cls.__module__ = cls.makes.__name__, cls.makes.__module__
 
     def __call__(cls, x: Any = 0.0) -> Any:
         if isinstance(x, Draw):

@@ -24,6 +24,9 @@ class DrawArray(np.ndarray[Any, Any]):
 
     _real: Any
 
+    # Code may ask for its type.
+    __class__ = property(lambda self: np.ndarray)
+
     def __array_finalize__(self, made_from: Any) -> None:
         self._real = getattr(made_from, "_real", None)
 
@@ -119,6 +122,9 @@ class DrawArray(np.ndarray[Any, Any]):
             refuse((self,), "round(out=) of draws")
         flat = [x.round(decimals) for x in self.view(np.ndarray).ravel().tolist()]
         return draw_array(flat, self.shape)
+
+
+DrawArray.__name__, DrawArray.__module__ = np.ndarray.__name__, np.ndarray.__module__
 
 
 def converted(x: Any, dtype: np.dtype[Any]) -> Any:
