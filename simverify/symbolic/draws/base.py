@@ -1,9 +1,7 @@
 """What every symbolic scalar is made of: a uniform, a form of it, and what the machine did."""
 
 import math
-import numbers
 from collections.abc import Callable
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -25,7 +23,9 @@ from simverify.symbolic.draws.machine import (
     finite_part,
     may_overflow,
     to_bfloat16,
+    where_defined,
 )
+from simverify.symbolic.draws.operands import kind_of, number
 from simverify.symbolic.errors import CannotEnumerate
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class Base:
             self.refuse("a draw compared with a number after it was compared with a draw")
         value = self.machine.values()
         first, last = atom.span()
-        return value, *_where_defined(value, first, last)
+        return value, *where_defined(value, first, last)
 
     def range(self, *, inside: bool = False) -> tuple[Any, Any]:
         """Smallest and largest value it can still take.
@@ -170,7 +170,7 @@ class Base:
             return self.form.range(self.atom.low, self.atom.high)
         first, last = self.inner_span() if inside else self.atom.span()
         value = self.machine.values()
-        x, y = (value(k) for k in _where_defined(value, first, last))
+        x, y = (value(k) for k in where_defined(value, first, last))
         return (x, y) if x <= y else (y, x)
 
     def number(self, x: Any) -> float | None:
@@ -266,7 +266,7 @@ class Base:
 
     def cast(self, dtype: Any) -> Any:
         """Return the draw as a number of a numpy or torch type of floats, or a Python float."""
-        kind, met = _kind_of(dtype)
+        kind, met = kind_of(dtype)
         self.source.meet(met)
         if type(self.machine.sample) is kind:
             return self
@@ -274,41 +274,6 @@ class Base:
             return self.kind(self.atom, self.form, DOUBLE)
         form = self.form
         return self.map(lambda: form, to_bfloat16 if kind is BFloat16 else kind)
-
-
-@lru_cache(maxsize=256)
-def _kind_of(dtype: Any) -> tuple[Any, Any]:
-    """Return the type of one number of a numpy or torch type, and what a draw meets in it."""
-    name = str(dtype).removeprefix("torch.") if not isinstance(dtype, type) else ""
-    if name == "bfloat16":
-        return BFloat16, name
-    kind = dtype if dtype is float else np.dtype(name or dtype).type
-    return kind, name or np.dtype(kind)
-
-
-def _where_defined(value: Callable[[int], Any], first: int, last: int) -> tuple[int, int]:
-    """Leave out an end at which the machine raises."""
-    for step in (1, -1):
-        point = first if step == 1 else last
-        if first < last:
-            try:
-                value(point)
-            except OVERFLOWS:
-                first, last = (first + 1, last) if step == 1 else (first, last - 1)
-    return first, last
-
-
-def number(x: Any) -> float | None:
-    """Read a real number of any type; None if it is something else."""
-    if type(x) is float:
-        return x
-    if isinstance(x, Base) or hasattr(x, "read"):
-        return None
-    if isinstance(x, float | int | np.number | np.bool_ | numbers.Rational):
-        return float(x)
-    if isinstance(x, np.ndarray) and x.ndim == 0 and x.dtype != object:
-        return float(x)
-    return None
 
 
 def by_array(ufunc: Any, x: Any, y: Any) -> Any:

@@ -243,6 +243,18 @@ def finite_part(value: Callable[[int], Any], first: int, last: int) -> "tuple[in
     return first if low > inside else low, high - 1
 
 
+def where_defined(value: Callable[[int], Any], first: int, last: int) -> tuple[int, int]:
+    """Leave out an end at which the machine raises."""
+    for step in (1, -1):
+        point = first if step == 1 else last
+        if first < last:
+            try:
+                value(point)
+            except OVERFLOWS:
+                first, last = (first + 1, last) if step == 1 else (first, last - 1)
+    return first, last
+
+
 _LARGEST = {np.float16: 65504.0, np.float32: 3.4e38, BFloat16: 3.3e38}
 _LONGEST = 40.0
 """No exponential, nor the logarithm of one, is further from 0: no uniform is below 2^-54."""
