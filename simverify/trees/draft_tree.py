@@ -65,6 +65,23 @@ class DraftTree:
         """Return the tokens from the first level down to ``node``; none at ``ROOT``."""
         return tuple(self.tokens[x] for x in self.shape.way(node))
 
+    def way_of(self, text: Siblings) -> Siblings:
+        """Return the nodes whose tokens are ``text``: the first such way in the tree's order.
+
+        Raises ``ValueError`` if there is none.
+        """
+        ways: list[Siblings] = [()]
+        for token in text:
+            ways = [
+                (*way, child)
+                for way in ways
+                for child in self.shape.children[way[-1] if way else ROOT]
+                if self.tokens[child] == token
+            ]
+        if not ways:
+            raise ValueError(f"{text} is no way down the tree {self.drawn()}")
+        return ways[0]
+
     def drawn(self) -> str:
         """Return the tokens on one line, as :func:`~.shapes.draw_on` does."""
         return draw_on(self.shape, self.tokens)

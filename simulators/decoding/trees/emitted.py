@@ -25,7 +25,8 @@ class DecodedTrees:
     """All that is judged of a rule's run.
 
     ``features``: of the emitted tokens. ``accepted``: int64 (depth+1,), how often tau was each
-    value. ``worth``: per lane, of each call the parts ``BEST`` to ``TAU``. ``known``: whether
+    value; ``nodes`` int64 (nodes,), how often the way kept went through each node of the shape.
+    ``worth``: per lane, of each call the parts ``BEST`` to ``TAU``. ``known``: whether
     ``OWN`` is; ``stepped``: whether the rule's steps are. ``went`` bool (n,), ``chances`` float64
     (n,): of the first nodes that each lane came by, whether its rule went on, and with what
     probability it was to.
@@ -33,6 +34,7 @@ class DecodedTrees:
 
     features: Features
     accepted: Ints
+    nodes: Ints
     worth: LaneMeans
     known: bool
     stepped: bool
@@ -75,6 +77,7 @@ class TreesEmitted:
         self._best = TreeWorth(drafting)
         self._tokens = TokenSums(gamma=job.gamma, lanes=job.lanes, seed=job.seed, one_draft=False)
         self._accepted: Ints = np.zeros(job.gamma + 1, np.int64)
+        self._kept: Ints = np.zeros(len(drafting.shape), np.int64)
         self._worth = LaneMeans(job.lanes, 3 * job.gamma + 1)
         self._steps: list[list[tuple[float, bool]]] = [[] for _ in range(job.lanes)]
         self._stepped = self._known = True
@@ -83,6 +86,8 @@ class TreesEmitted:
         """Count a call."""
         block = call.block
         self._accepted[block.tau] += 1
+        for node in call.way:
+            self._kept[call.drawn.places[node]] += 1
         steps = steps_of(self._rule, self._drafting, call.drawn, call.found)
         if steps is None:
             self._stepped = False
@@ -105,6 +110,7 @@ class TreesEmitted:
         return DecodedTrees(
             features=self._tokens.features,
             accepted=self._accepted,
+            nodes=self._kept,
             worth=self._worth,
             known=self._known,
             stepped=self._stepped,

@@ -70,12 +70,14 @@ class RuleOfTrees:
 class TreeBlock:
     """One call for one lane: its tree with the rows, and all tokens that were ``found``.
 
+    ``way``: the nodes of the tree that they go by.
     ``block``: what came of it, with the rows before each of its tokens that count.
     """
 
     block: Block
     drawn: Drawn
     found: Tokens
+    way: Tokens
 
 
 def arguments(drawn: Drawn) -> dict[str, Any]:
@@ -131,7 +133,7 @@ def decode_trees(
             found = judge.judge(own.tree, arguments(drawn), rng)
             clock.score += scored - begun
             clock.verify += time.perf_counter() - scored
-            way = own.tree.shape.way(own.node_of(found[:-1]))
+            way = own.tree.way_of(found[:-1])
             emitted = cut(
                 list(found),
                 min(job.lane_tokens - lane.emitted, job.request_tokens - lane.request),
@@ -144,7 +146,7 @@ def decode_trees(
                     len(found) - 1, emitted,
                 )
             )  # fmt: skip
-            observe(TreeBlock(blocks[-1], drawn, found))
+            observe(TreeBlock(blocks[-1], drawn, found, way))
             ways.append(way)
             founds.append(found)
         clock.calls += len(lanes)
@@ -185,11 +187,6 @@ class _Drafted:
     def firsts(self) -> list[int]:
         texts = [self.tree.text(node) for node in range(ROOT, len(self.tree.shape))]
         return [texts.index(text) for text in texts]
-
-    def node_of(self, text: Tokens) -> int:
-        """Return the first node that ends ``text``; ``ROOT`` for none."""
-        nodes = range(ROOT, len(self.tree.shape))
-        return next(node for node in nodes if self.tree.text(node) == text)
 
 
 def _draft(

@@ -75,6 +75,7 @@ def tree_row(
             rows=len(drafting.shape) + 1,
         ),
         calls=(),
+        node_counts=doc.NodeCounts(calls=seen.worth.blocks, kept=tuple(seen.nodes.tolist())),
     )  # fmt: skip
 
 

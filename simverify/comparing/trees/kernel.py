@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from simverify.comparing.kernels.kernel import Trial
-from simverify.comparing.trees.whole import Text, kept_way, places
+from simverify.comparing.trees.whole import Text, places
 from simverify.results import NodeCounts
 from simverify.simulators.run import PIT_BINS, Counts
 from simverify.simulators.streamed import Sample
@@ -112,7 +112,7 @@ def _called(trial: ReadableTrial, trials: int, first_trial: int) -> tuple[tuple[
         rows = tree.rows(model.target), tree.rows(model.draft)
         arrays = np.array(tree.tokens), np.array(tree.shape.parents)
         emitted = tuple(map(int, trial.verifier.rule(*rows, *arrays, rng)))
-        found.append((emitted, places(trial.drafting, tree, kept_way(tree, emitted[:-1]))))
+        found.append((emitted, places(trial.drafting, tree, tree.way_of(emitted[:-1]))))
     return tuple(found)
 
 

@@ -77,28 +77,10 @@ def whole_law(rule: TreeVerifier, drafting: Drafting, rows: StateRows) -> WholeL
         for emitted, weight in paths:
             text = tuple(map(int, emitted))
             law[text] = law.get(text, 0) + mass * weight
-            for level, node in enumerate(kept_way(tree, text[:-1])):
+            for level, node in enumerate(tree.way_of(text[:-1])):
                 curve[level] += mass * weight
                 nodes[place[node]] += mass * weight
     return WholeLaw(curve, nodes, *_deviation(law, rows, depth))
-
-
-def kept_way(tree: DraftTree, accepted: Text) -> Text:
-    """Return the nodes whose tokens are ``accepted``: the first such way in the tree's order."""
-
-    def below(node: int, tokens: Text) -> Text | None:
-        if not tokens:
-            return ()
-        for child in tree.shape.children[node]:
-            if tree.tokens[child] == tokens[0]:
-                rest = below(child, tokens[1:])
-                if rest is not None:
-                    return (child, *rest)
-        return None
-
-    way = below(ROOT, accepted)
-    assert way is not None, "a rule keeps a way of the tree"
-    return way
 
 
 def places(drafting: Drafting, tree: DraftTree, nodes: Text) -> Text:

@@ -77,6 +77,16 @@ def test_the_optimum_is_bounded_on_each_rules_own_calls(run):
     assert run.models[0].bounds.coupling.method == "counting"
 
 
+def test_the_ways_that_were_kept_are_counted(run):
+    for row in run.results[1:]:
+        calls, kept = row.node_counts.calls, row.node_counts.kept
+        assert calls == row.measured.blocks
+        # Two siblings on the first level, and below each its own two.
+        assert sum(kept[:2]) / calls == pytest.approx(row.acceptance_ccdf.measured[0])
+        assert sum(kept[2:]) / calls == pytest.approx(row.acceptance_ccdf.measured[1])
+    assert run.results[0].node_counts is None
+
+
 def test_what_a_call_costs_counts_the_tree(run):
     assert [row.speedup.rows for row in run.results] == [None, 7, 7, 7]
     assert {latency.verifier for latency in run.meta.latencies} == {

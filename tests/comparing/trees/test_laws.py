@@ -12,7 +12,7 @@ from simverify.comparing.trees.curves import _gbv, block_curve, tree_curve
 from simverify.comparing.trees.rao_blackwell import tree_sample
 from simverify.comparing.trees.rows import StateRows
 from simverify.comparing.trees.walk import closed_form, written_out
-from simverify.comparing.trees.whole import kept_way, whole_law
+from simverify.comparing.trees.whole import whole_law
 from simverify.models import MarkovModel, get_model
 from simverify.trees import SCHEMES, Drafting, DraftTree, TreeShape, shape_of_levels
 from simverify.verifiers.trees import TREE_VERIFIERS, get_tree_verifier
@@ -161,9 +161,9 @@ def test_what_nobody_knows_is_not_made_up():
 
 def test_the_way_kept_is_the_first_that_has_the_tokens():
     tree = DraftTree(TreeShape((-1, -1, 1)), (4, 4, 5), SCHEMES["iid"])
-    assert kept_way(tree, (4,)) == (0,)
-    assert kept_way(tree, (4, 5)) == (1, 2)
-    assert kept_way(tree, ()) == ()
+    assert tree.way_of((4,)) == (0,)
+    assert tree.way_of((4, 5)) == (1, 2)
+    assert tree.way_of(()) == ()
 
 
 def test_rows_that_have_too_few_tokens_have_fewer_siblings():
