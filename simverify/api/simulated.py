@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 DEFAULT_MODELS = ("toy", "compact", "markov-64", "ngram")
 TREE_MODELS = ("toy", "compact", "markov-64")
-"""By default on draft trees, which need rows that follow from the last token."""
+"""By default on draft trees: those whose rules are compiled."""
 
 DEFAULT_VERIFIERS = ("token", "block", "greedy", "match")
 DETECT = 0.01
@@ -50,6 +50,8 @@ def compare_simulated(
     own: dict[str, OwnRule] = {}
     if verifiers is not None and not isinstance(verifiers, str):
         verifiers, own = _own_rules(verifiers, drafting, shared)
+    # On ngram the rules for draft trees are called too.
+    called = own or (drafting is not None and any(_is_ngram(model) for model in models))
     return compare_models(
         models,
         verifiers,
@@ -60,11 +62,15 @@ def compare_simulated(
         calls=options.calls,
         eos=options.eos,
         threads=options.threads,
-        detect=options.detect if options.detect is not None else FOR_CALLS if own else DETECT,
+        detect=(FOR_CALLS if called else DETECT) if options.detect is None else options.detect,
         temperature=1.0 if temperature is None else temperature,
         distance=DEFAULT_DISTANCE if distance is None else distance,
         **shared,
     )
+
+
+def _is_ngram(model: str | Model) -> bool:
+    return (model if isinstance(model, str) else model.name) == "ngram"
 
 
 def asked_trees(options: CompareOptions, shared: dict[str, Any]) -> "Drafting | None":

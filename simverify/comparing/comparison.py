@@ -13,6 +13,7 @@ from simverify.comparing.model import ModelComparison, Settings
 from simverify.comparing.own import OwnRule
 from simverify.errors import UsageError
 from simverify.models import DEFAULT_DISTANCE, Model, get_model
+from simverify.models.ngram import NgramModel
 from simverify.simulators.kernels import compiled_before
 from simverify.simulators.latency import ALONE, Load
 from simverify.simulators.run import default_threads
@@ -176,9 +177,12 @@ def _comparing(
     """Return what compares the rules on a model, for a single draft or for trees."""
     if drafting is None:
         return lambda model: ModelComparison(model, rules, settings, share, say)
+    from simverify.comparing.trees.called import CalledTrees
     from simverify.comparing.trees.model import TreeComparison
 
-    return lambda model: TreeComparison(model, drafting, rules, settings, share, say)
+    return lambda model: (CalledTrees if isinstance(model, NgramModel) else TreeComparison)(
+        model, drafting, rules, settings, share, say
+    )
 
 
 def _settings_iv(settings: Settings) -> Settings:

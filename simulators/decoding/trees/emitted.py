@@ -8,7 +8,6 @@ import numpy.typing as npt
 from simverify.arrays import Floats, Ints
 from simverify.simulators.decoding.emitted import TokenSums
 from simverify.simulators.decoding.expected import Interval, LaneMeans
-from simverify.simulators.decoding.loop import Job
 from simverify.simulators.decoding.trees.loop import TreeBlock
 from simverify.simulators.decoding.trees.worth import TreeWorth, steps_of
 from simverify.simulators.features import Features
@@ -72,14 +71,17 @@ class TreesEmitted:
     to be fixed beforehand.
     """
 
-    def __init__(self, job: Job, drafting: Drafting, rule: TreeVerifier, nodes: int) -> None:
+    def __init__(
+        self, lanes: int, seed: int, drafting: Drafting, rule: TreeVerifier, nodes: int
+    ) -> None:
+        gamma = drafting.shape.depth
         self._drafting, self._rule, self._nodes = drafting, rule, nodes
         self._best = TreeWorth(drafting)
-        self._tokens = TokenSums(gamma=job.gamma, lanes=job.lanes, seed=job.seed, one_draft=False)
-        self._accepted: Ints = np.zeros(job.gamma + 1, np.int64)
+        self._tokens = TokenSums(gamma=gamma, lanes=lanes, seed=seed, one_draft=False)
+        self._accepted: Ints = np.zeros(gamma + 1, np.int64)
         self._kept: Ints = np.zeros(len(drafting.shape), np.int64)
-        self._worth = LaneMeans(job.lanes, 3 * job.gamma + 1)
-        self._steps: list[list[tuple[float, bool]]] = [[] for _ in range(job.lanes)]
+        self._worth = LaneMeans(lanes, 3 * gamma + 1)
+        self._steps: list[list[tuple[float, bool]]] = [[] for _ in range(lanes)]
         self._stepped = self._known = True
 
     def __call__(self, call: TreeBlock) -> None:
@@ -102,6 +104,10 @@ class TreesEmitted:
         levels, of_any = self._best.levels(call.drawn)
         self._worth.add(block.lane, [*levels, *of_any, *expected, block.tau])
         self._tokens.add(block)
+
+    def complete(self, call: TreeBlock) -> None:
+        """Count the tokens of a call alone."""
+        self._tokens.add(call.block)
 
     @property
     def decoded(self) -> DecodedTrees:

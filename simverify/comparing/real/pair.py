@@ -110,7 +110,7 @@ def compare_pair(
         say(f"{pair.name}: {rule.name}")
         if isinstance(rule, TreeVerifier):
             assert drafting is not None
-            seen = TreesEmitted(job, drafting, rule, nodes=calls)
+            seen = TreesEmitted(job.lanes, seed, drafting, rule, nodes=calls)
             clocks.append(decode_trees(pair, job, drafting, partial(RuleOfTrees, rule.rule), seen))
             of_trees[rule.name] = seen.decoded
         else:

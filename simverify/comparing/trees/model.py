@@ -178,7 +178,7 @@ def _model_iv(model: Model) -> MarkovModel:
     if not isinstance(model, MarkovModel):
         raise UsageError(
             f"{model.name} on draft trees: expected a model whose rows follow from the last token; "
-            "take toy, compact, markov-V or a file of rows"
+            "take toy, compact, markov-V, ngram or a file of rows"
         )
     cells = (model.states + 1) * model.vocab_size
     if cells > MAX_CONTEXT_CELLS:

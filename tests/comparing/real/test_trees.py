@@ -125,7 +125,7 @@ def test_a_wrong_rule_fails(pair):
     """The negative control: tokens and acceptance of a rule without residuals are found out."""
     job = make_job(pair, PROMPTS, gamma=2, tokens=1200, lanes=24, seed=0)
     rule = TREE_VERIFIERS["recursive"]
-    seen = TreesEmitted(job, TREE, rule, nodes=17)
+    seen = TreesEmitted(job.lanes, job.seed, TREE, rule, nodes=17)
     decode_trees(pair, job, TREE, lambda: RuleOfTrees(stale), seen)
     row = tree_row("m", pair.vocab_size, rule, TREE, seen.decoded, share=1e-6, detect=0.3,
                    cost_ratio=0.1)  # fmt: skip

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -226,7 +227,11 @@ BAD = {
     "shape": ({"tree": "2,2", "verifiers": ["gbv"]}, "gbv takes chains of one length"),
     "stateful": ({"tree": "2", "verifiers": ["greedy"]}, "greedy is for a single draft"),
     "unknown": ({"tree": "2", "verifiers": ["kseq"]}, "did you mean 'k-seq'?"),
-    "ngram": ({"tree": "2", "models": ["ngram"]}, "expected a model whose rows follow"),
+    "trace": ({"tree": "2", "trace": "t"}, "tree is for draft trees, and a trace holds single"),
+    "other": (
+        {"tree": "2", "models": [SimpleNamespace(name="own", vocab_size=3)]},
+        "expected a model whose rows follow",
+    ),
     "large": ({"tree": "2", "models": ["markov-4096"]}, "take a smaller vocabulary"),
     "batch alone": ({"gamma": 2, "batch_size": 8}, "batch_size alone changes nothing"),
     "batch": ({"gamma": 2, "batch_size": 0, "free_rows": 8}, "batch size is 0"),
