@@ -67,12 +67,15 @@ def test_unknown_spec(simverify_audit):
 """
 
 
-UNSEARCHED = """
+QUICK = """
+from simverify.auditing import run
 from simverify.auditing.exact import tier
 
 tier.search = lambda *_, **__: None
+run.refuted = lambda *_: ()
 """
-"""What the fixture ``unsearched`` does, for audits in a process of their own."""
+"""What the fixture ``unsearched`` does, for audits in a process of their own; and no test here asks
+which faults a PASS refutes."""
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +85,7 @@ def folder(tmp_path_factory):
     (folder / "rules.py").write_text(RULES)
     (folder / "test_audits.py").write_text(AUDITS)
     (folder / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers --strict-config\n")
-    (folder / "conftest.py").write_text(UNSEARCHED)
+    (folder / "conftest.py").write_text(QUICK)
     return folder
 
 
@@ -203,6 +206,7 @@ def packaged(tmp_path_factory):
     (root / "outer" / "pack" / "rules.py").write_text(CRASH + RULES)
     (root / "outer" / "checks" / "test_packaged.py").write_text(PACKAGED)
     (root / "pytest.ini").write_text("[pytest]\n")
+    (root / "conftest.py").write_text(QUICK)
     return root
 
 

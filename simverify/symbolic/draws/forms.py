@@ -21,6 +21,8 @@ import math
 from typing import Any
 
 INF = math.inf
+# The real ones: while code is followed, math has others, which take draws and thrice the time.
+_isfinite, _exp_of, _log_of, _floor = math.isfinite, math.exp, math.log, math.floor
 TINY_OFFSET = 2e-7
 """``log(u + eps)`` with eps up to this (float32's and a little) is read as ``log(u)``.
 
@@ -76,7 +78,7 @@ class Form:
         v = 1 - u if self.flip else u
         if self.kind == "up":
             return self.a * _power(v, self.b)
-        e = INF if v <= 0 else -math.log(v)
+        e = INF if v <= 0 else -_log_of(v)
         if self.kind == "ea":
             return self.a * e + self.b
         if self.kind == "ep":
@@ -107,7 +109,7 @@ class Form:
 
     def affine(self, scale: float, shift: float) -> "Form":
         """``scale * value + shift``."""
-        if scale == 0 or not math.isfinite(scale) or not math.isfinite(shift):
+        if scale == 0 or not _isfinite(scale) or not _isfinite(shift):
             raise NotMonotone(f"{scale} * draw + {shift}")
         if scale == 1 and shift == 0:
             return self
@@ -121,9 +123,9 @@ class Form:
         """Natural logarithm; the value must be positive."""
         form = self.centred()
         if form.kind == "up" and form.a > 0:
-            return form._like("ea", -form.b, math.log(form.a))
+            return form._like("ea", -form.b, _log_of(form.a))
         if form.kind == "ep" and form.a > 0:
-            return form._like("le", form.b, math.log(form.a))
+            return form._like("le", form.b, _log_of(form.a))
         form._must_be_positive("log")
         return form._wrap("log", 0, 0)
 
@@ -137,7 +139,7 @@ class Form:
 
     def power(self, k: float) -> "Form":
         """``value ** k``; the value must be positive, but for k = -1."""
-        if k == 0 or not math.isfinite(k):
+        if k == 0 or not _isfinite(k):
             raise NotMonotone(f"draw ** {k}")
         form = self.centred()
         if form.kind in ("up", "ep") and (form.a > 0 or k == -1):
@@ -169,7 +171,7 @@ class Form:
     def spread_at(self, u: float) -> float:
         """Return the same for a change where the uniform is ``u``."""
         low, high = self.value(u), self.value(u + _APART if u < 0.5 else u - _APART)
-        if not (math.isfinite(low) and math.isfinite(high)):
+        if not (_isfinite(low) and _isfinite(high)):
             return 0.0
         return abs(high) * _APART / abs(high - low) if high != low else INF
 
@@ -213,7 +215,7 @@ class Form:
         return ("ep", k, sign), abs(self.a) ** (-1 / k), sign * up
 
     def _like(self, kind: str, a: float, b: float) -> "Form":
-        if a == 0 or not math.isfinite(a) or not math.isfinite(b):
+        if a == 0 or not _isfinite(a) or not _isfinite(b):
             raise NotMonotone(f"a draw scaled by {a} and shifted by {b}")
         return Form(kind, a, b, self.flip, None, "", self.slack)
 
@@ -250,11 +252,11 @@ IDENTITY = Form("u", 1.0, 0.0)
 
 
 def _exp(x: float) -> float:
-    return INF if x > 709 else math.exp(x)
+    return INF if x > 709 else _exp_of(x)
 
 
 def _log(x: float) -> float:
-    return -INF if x <= 0 else math.log(x)
+    return -INF if x <= 0 else _log_of(x)
 
 
 def _power(x: float, k: float) -> float:
@@ -277,7 +279,7 @@ def _apply(op: str, a: float, b: float, x: float) -> float:
     if op == "affine":
         return a * x + b
     if op == "floor":
-        return math.floor(x) if math.isfinite(x) else x
+        return _floor(x) if _isfinite(x) else x
     if op == "exp":
         return _exp(x)
     return _log(x) if op == "log" else _power(x, a)

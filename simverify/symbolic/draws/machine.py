@@ -256,13 +256,14 @@ def where_defined(value: Callable[[int], Any], first: int, last: int) -> tuple[i
 
 
 _LARGEST = {np.float16: 65504.0, np.float32: 3.4e38, BFloat16: 3.3e38}
+_FLOATS = (float, np.floating)
 _LONGEST = 40.0
 """No exponential, nor the logarithm of one, is further from 0: no uniform is below 2^-54."""
 
 
 def may_overflow(form: "Form", sample: Any) -> bool:
     """Whether a form may be infinite somewhere in the type of ``sample``, but for its ends."""
-    if not isinstance(sample, float | np.floating):
+    if not isinstance(sample, _FLOATS):
         return False
     try:
         return _reach(form) > _LARGEST.get(type(sample), 1.7e308)

@@ -95,7 +95,8 @@ class Sampler:
         scale = _double(scale)
         if size is None:
             size = np.shape(scale) or None
-        return scale * self.standard_exponential(size)
+        drawn = self.standard_exponential(size)
+        return drawn if _is_one(scale) else scale * drawn
 
     def gumbel(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
         """Gumbel: ``loc - scale * log(E)``."""
@@ -104,7 +105,8 @@ class Sampler:
         if size is None:
             size = np.broadcast(loc, scale).shape or None
         drawn = each(size, lambda: self.source.exponential(self.stream, "gumbel"))
-        return loc - scale * log_of(drawn)
+        drawn = log_of(drawn)
+        return loc - (drawn if _is_one(scale) else scale * drawn)
 
     def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
         """Binomial; one trial is a coin, more trials are a fork by outcome."""
@@ -242,6 +244,11 @@ def each(size: Any, one: Callable[[], Any]) -> Any:
         return one()
     shape = (int(size),) if np.ndim(size) == 0 else tuple(int(n) for n in size)
     return draw_array([one() for _ in range(math.prod(shape))], shape)
+
+
+def _is_one(scale: Any) -> bool:
+    """Whether a scale is the number that changes nothing, as it is by default."""
+    return type(scale) is float and scale == 1.0
 
 
 def integer_below(n: int, u: Any, low: int = 0, kind: Any = int) -> Any:
