@@ -51,6 +51,7 @@ SAME = {
     "the integer part of noise": "return int(-np.log(-np.log(rng.random()))) % 5",
     "zero over a number of either sign": "x = 0 / (rng.random() - 0.3)\n"
     "    return int(math.copysign(1, x) > 0)",
+    "the integer part of an exponential": "return int(rng.standard_exponential() * 2) % 5",
     "zero over zero": "return int(np.isnan(0 / (rng.integers(3) * 1.0)))",
     "types by their names": "x = np.where(rng.random() > -1, rng.random(2), 3)\n"
     "    return len(type(x).__name__ + type(rng.random()).__module__ + x.__class__.__module__)",
@@ -215,6 +216,9 @@ REFUSED = {
     "    return int(np.argmin([a[0], 0.3]))",
     # Some of whose values raise, and others do not.
     "a power of a draw": "return int(2 ** (3 - rng.integers(-2**40, 2**40)) > 0)",
+    # The uniform of an exponential may be 0, at which no logarithm may raise.
+    "the remainder of a draw": "x = (0.5 / torch.empty(1).exponential_()) ** 2\n"
+    "    return int(x[0].item() // 0.3) % 27",
     "np.hypot of draws": "return int(np.hypot(torch.rand(1)[0], torch.rand(1)[0]) < 0.3)",
 }
 
