@@ -217,7 +217,7 @@ REFUSED = {
     # Some of whose values raise, and others do not.
     "a power of a draw": "return int(2 ** (3 - rng.integers(-2**40, 2**40)) > 0)",
     # The uniform of an exponential may be 0, at which no logarithm may raise.
-    "the remainder of a draw": "x = (0.5 / torch.empty(1).exponential_()) ** 2\n"
+    "the remainder of a draw": "x = 0.5 / torch.empty(1).exponential_()\n    x *= x\n"
     "    return int(x[0].item() // 0.3) % 27",
     "np.hypot of draws": "return int(np.hypot(torch.rand(1)[0], torch.rand(1)[0]) < 0.3)",
 }

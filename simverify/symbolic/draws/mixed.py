@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from simverify.symbolic.draws.machine import OVERFLOWS
+
 if TYPE_CHECKING:
     from simverify.symbolic.draws.base import Base
     from simverify.symbolic.draws.path import Atom
@@ -119,7 +121,10 @@ def _affine(draw: "Base") -> tuple[int, int, int] | None:
     while root.before is not None:
         steps.append(root)
         root = root.before
-    first, last = root.op(0), root.op(atom.points - 1)
+    try:
+        first, last = root.op(0), root.op(atom.points - 1)
+    except OVERFLOWS:  # of a uniform that is 0
+        return None
     if not isinstance(first, int | np.integer) or isinstance(first, bool):
         return None
     if not all(step.op in _AFFINE or _passes(step.op) for step in steps):

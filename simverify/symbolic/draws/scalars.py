@@ -177,7 +177,7 @@ def exponential_of(u: Uniform) -> Any:
 
 
 def _minus_log(u: float) -> float:
-    return -math.log(u) if u > 0 else math.inf
+    return -math.log(u)
 
 
 def _point(x: float) -> int:
