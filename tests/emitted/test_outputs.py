@@ -1,7 +1,6 @@
-"""Tokens that another engine emitted: verdicts of lossless and lossy ones, text, bad files."""
+"""Tokens that another engine emitted: verdicts of lossless and lossy ones, text, documents."""
 
 import dataclasses
-import json
 import re
 
 import msgspec
@@ -12,14 +11,13 @@ from support.false_alarms import ALPHA
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from support.emitted_tokens import ArgmaxDraft, emitted, write_lines  # noqa: E402
+from support.emitted_tokens import ArgmaxDraft, emitted  # noqa: E402
+from support.judged_tokens import HERE, N, judged  # noqa: E402
 
 from simverify.emitted import (  # noqa: E402
     OutputSettings,
     Request,
-    Source,
     audit_outputs,
-    read_requests,
     request_iv,
 )
 from simverify.errors import UsageError  # noqa: E402
@@ -33,10 +31,6 @@ from simverify.reports.formats.markdown import markdown_report  # noqa: E402
 from simverify.results.reading.document import read_document  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
-HERE = Source("outputs.jsonl", "simverify audit --outputs outputs.jsonl --target tiny-llama")
-N = 2000
-GOOD = {"prompt": "def f(", "tokens": [5, 6]}
-
 
 @pytest.fixture(scope="module")
 def pair():
@@ -47,12 +41,6 @@ def pair():
 @pytest.fixture(scope="module")
 def lossless(pair):
     return emitted(pair, VERIFIERS["token"], N)
-
-
-def judged(pair, objects, tokens=N, *, proxy=False, detect=0.2, **settings):
-    requests = tuple(request_iv(value, "outputs", pair) for value in objects)
-    asked = OutputSettings(tokens=tokens, alpha=ALPHA, detect=detect, **settings)
-    return audit_outputs(requests, pair, HERE, asked, proxy=proxy)
 
 
 def rejected(run):
@@ -172,36 +160,6 @@ def test_copies_of_a_request_fail(pair, lossless):
     assert "pairs, copies of the request before" in rejected(judged(pair, copied, 1000))
 
 
-def test_a_dropped_end_of_sequence_is_put_back_where_the_engine_says_so(pair):
-    (end,) = pair.eos
-    kept = GOOD | {"tokens": [5, 6, end], "finish_reason": "stop"}
-    dropped = GOOD | {"finish_reason": "stop"}
-    run = judged(pair, [kept, dropped, GOOD, GOOD | {"finish_reason": "length"}], 10)
-    assert (run.tokens, run.ended, run.restored, run.unfinished) == (10, 2, 1, 1)
-    assert "1 requests end without an end-of-sequence token" in run.notes[-1]
-    two = dataclasses.replace(pair, eos=frozenset({end, 7}))
-    with pytest.raises(UsageError, match="has 2 such tokens: write token ids"):
-        request_iv(dropped, "outputs", two)
-
-
-@pytest.mark.parametrize(
-    ("says", "tokens", "left_out"),
-    [
-        ({"stop_reason": "\n\n"}, (5, 6), False),  # a stop string: no token is missing
-        ({"matched_stop": "\n\n"}, (5, 6), False),
-        ({"stop_reason": 9}, (5, 6, 9), True),  # a token that stops, left out
-        ({"stop_reason": 6}, (5, 6), False),  # and one that is there
-        ({"stop_reason": None, "matched_stop": 0}, (5, 6, 0), True),
-        ({"stop_reason": None}, (5, 6, 0), True),
-    ],
-)
-def test_what_stopped_a_request_is_taken_where_it_is_said(pair, says, tokens, left_out):
-    request = request_iv(GOOD | {"finish_reason": "stop"} | says, "", pair)
-    assert (request.tokens, request.restored) == (tokens, left_out)
-    cut = request_iv(GOOD | {"finish_reason": "length"} | says, "", pair)
-    assert cut.tokens == (5, 6)
-
-
 @pytest.mark.distribution
 def test_an_end_that_nobody_drew_fails_with_a_word_on_it(pair, lossless):
     cut = [value | {"tokens": value["tokens"][:9], "finish_reason": "stop"} for value in lossless]
@@ -269,47 +227,3 @@ def test_the_document_renders_and_reads_back(pair, lossless, tmp_path):
     path.write_bytes(msgspec.json.encode(msgspec.structs.replace(run, verdict="PASS")))
     with pytest.raises(UsageError, match="verdict is PASS: expected INCONCLUSIVE"):
         read_document(path)
-
-
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ("{", "line 1 is no JSON"),
-        ("[1]", "line 1 is no object"),
-        ('{"tokens": [1]}', "line 1 has no prompt"),
-        ('{"prompt": "a"}', "neither tokens, a list of ids, nor text"),
-        ('{"prompt": [], "tokens": [1]}', "prompt is empty"),
-        ('{"prompt": "a", "tokens": [1024]}', r"tokens\[0\] is 1024: expected an id of tiny-llama"),
-        ('{"prompt": "a", "tokens": [-1]}', r"tokens\[0\] is -1"),
-        ('{"prompt": "a", "tokens": [true]}', r"tokens\[0\] is true"),
-        ('{"prompt": "a", "tokens": "b"}', "tokens is str: expected a list"),
-        ('{"prompt": "a", "tokens": []}', "emitted nothing"),
-        ('{"prompt": "a", "text": ""}', "emitted nothing"),
-        ('{"prompt": "a", "text": "\\ud800"}', "text is no Unicode"),
-        ('{"prompt": "\\ud800", "text": "a"}', "prompt is no Unicode"),
-        (json.dumps(GOOD | {"finish_reason": "abort"}), 'ended by "abort": expected stop or'),
-        (json.dumps(GOOD | {"finish_reason": "stop", "stop_reason": 1024}),
-         r"stop_reason\[0\] is 1024"),
-        ('{"prompt": "a", "text": "b", "finish_reason": "stop", "stop_reason": "c"}',
-         'at the stop string "c", whose tokens its text does not tell'),
-        (json.dumps(GOOD | {"tokens": [5] * 600}), "the context of tiny-llama holds 512"),
-        ("", "holds no request"),
-    ],
-)  # fmt: skip
-def test_a_bad_file_costs_a_line(pair, tmp_path, line, says):
-    path = tmp_path / "outputs.jsonl"
-    path.write_text(line)
-    with pytest.raises(UsageError, match=says) as error:
-        read_requests(path, pair)
-    assert "\n" not in str(error.value)
-
-
-def test_a_good_file_is_read_whole(pair, tmp_path):
-    path = write_lines(tmp_path / "o.jsonl", [GOOD, GOOD | {"finish_reason": "stop", "x": 1}])
-    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())  # as some editors begin a file
-    first, second = read_requests(path, pair)
-    prompt = tuple(pair.encode("def f("))
-    assert first == Request(prompt, (5, 6), unfinished=True)
-    assert second == Request(prompt, (5, 6, *pair.eos), restored=True)
-    with pytest.raises(UsageError, match="cannot read"):
-        read_requests(tmp_path / "none.jsonl", pair)

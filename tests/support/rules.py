@@ -40,3 +40,17 @@ def strict(p, q, x, draw, pick):
             row = rest if rest.sum() > 0 else p[i]
             return [*map(int, x[:i]), int(pick(row / row.sum()))]
     return [*map(int, x), int(pick(p[-1]))]
+
+
+def narrow(size):
+    """Return the token rule with a residual that is cut to its ``size`` likeliest tokens."""
+
+    def verify(p, q, x, rng):
+        for i, t in enumerate(x):
+            if not rng.random() < p[i][t] / q[i][t]:
+                r = np.maximum(p[i] - q[i], 0)
+                r[np.argsort(-r, kind="stable")[size:]] = 0
+                return [*map(int, x[:i]), int(rng.choice(len(r), p=r / r.sum()))]
+        return [*map(int, x), int(rng.choice(p.shape[1], p=p[-1]))]
+
+    return verify

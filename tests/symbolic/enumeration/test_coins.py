@@ -1,17 +1,12 @@
-# ruff: noqa: NPY002 -- these are verifiers as users write them
 """Ways to accept a token and to draw one, each right and with a fault: no verdict may be wrong."""
 
 import bisect
-import functools
 import heapq
 import itertools
 import math
 import operator
-import os
 import random
-import re
 import secrets
-import uuid
 
 import numba
 import numpy as np
@@ -19,7 +14,7 @@ import pytest
 from scipy import stats
 from support.oracles.token_law import INSTANCES, closed_form, distance, residual
 
-from simverify.auditing.exact.generations.enumerate import CannotEnumerate, enumerate_verify
+from simverify.auditing.exact.generations.enumerate import enumerate_verify
 
 SYSTEM = random.SystemRandom()
 STATE = np.random.RandomState(5)
@@ -242,96 +237,3 @@ def test_every_way_to_draw(how):
 
     assert deviation(verifier(scalar, DRAW[how])) < 1e-14
     assert deviation(verifier(scalar, tilted)) > 1e-6
-
-
-def test_a_draw_can_be_indexed_as_numpy_scalars_are_and_not_iterated():
-    p, q, drafted = INSTANCES["compact"]
-    law = enumerate_verify(
-        lambda p, q, x, rng: (rng.uniform(size=())[..., None] < [0.25]).astype(int), p, q, drafted
-    )
-    assert law.probabilities == {(0,): 0.75, (1,): 0.25}
-    law = enumerate_verify(lambda p, q, x, rng: [*rng.uniform(size=()), 0], p, q, drafted)
-    assert (law.lost, [f.kind for f in law.findings]) == (1.0, ["raises"])
-    law = enumerate_verify(lambda p, q, x, rng: rng.random(), p, q, drafted)
-    assert (law.lost, [f.kind for f in law.findings]) == (1.0, ["shape"])
-
-
-@functools.cache
-def remembered(u):
-    return u
-
-
-CANNOT = {
-    "os.urandom": lambda rng: uuid.uuid4().int % 2,
-    "secrets.token_bytes": lambda rng: secrets.token_bytes(1)[0] < 9,
-    "os.fork": lambda rng: (os.fork() or os._exit(0)) < 9,
-    "bytes() of a generator": lambda rng: rng.bytes(1)[0] < 9,
-    "compiled by numba": lambda rng: jitted_ratio(rng.random(), 1.0) < 0.5,
-    "bit generator of rng": lambda rng: compiled_draw(rng) < 0.5,
-    "randomness that is not tracked": lambda rng: compiled_own() < 0.5,
-    "hash": lambda rng: remembered(rng.random()) < 0.5,
-}
-compiled_draw = numba.njit(lambda rng: rng.random())
-compiled_own = numba.njit(lambda: np.random.random())
-
-
-@pytest.mark.parametrize("what", CANNOT)
-def test_what_cannot_be_followed_is_named(what):
-    p, q, drafted = INSTANCES["compact"]
-    with pytest.raises(CannotEnumerate, match=re.escape(what)) as refusal:
-        enumerate_verify(lambda *given: [int(CANNOT[what](given[-1]))], p, q, drafted)
-    if "tracked" not in what:
-        assert refusal.value.where.startswith(f"{__file__}:")
-
-
-# -- random integers are compared without a path for each --
-
-
-@pytest.mark.parametrize("n", [100, 256, 4096, 10**6, 2**24])
-@pytest.mark.parametrize(
-    ("condition", "share"),
-    [
-        (lambda k, n: k < 0.3 * n, lambda n: math.ceil(0.3 * n) / n),
-        (lambda k, n: k <= 7, lambda n: 8 / n),
-        (lambda k, n: k < 7, lambda n: 7 / n),
-        (lambda k, n: k > 7, lambda n: (n - 8) / n),
-        (lambda k, n: n - 1 - k <= 7, lambda n: 8 / n),
-        (lambda k, n: -k < -7, lambda n: (n - 8) / n),
-        (lambda k, n: k / (n - 1) <= 0.5, lambda n: ((n - 1) // 2 + 1) / n),
-        (lambda k, n: k == 12, lambda n: 1 / n),
-        (lambda k, n: k != 12, lambda n: 1 - 1 / n),
-        (lambda k, n: not k, lambda n: 1 / n),
-    ],
-)
-def test_a_random_integer_counts_its_steps(n, condition, share):
-    p, q, drafted = INSTANCES["compact"]
-    law = enumerate_verify(
-        lambda p, q, x, rng: [int(bool(condition(rng.integers(n), n)))], p, q, drafted
-    )
-    assert law.probabilities[(1,)] == pytest.approx(share(n), abs=1e-15)
-    assert law.paths <= 3
-
-
-STEPS = {
-    "a uniform of 8 bits": (lambda u: np.floor(u * 256) / 256 < 0.3, 77 / 256),
-    "rounded": (lambda u: round(u, 2) <= 0.3, 0.305),
-    "np.round": (lambda u: np.round(u, 2) < 0.3, 0.295),
-    "array rounded": (lambda u: np.round(u * np.ones(2), 2)[1] < 0.3, 0.295),
-    "cells": (lambda u: (u * 1000) // 10 <= 3, 0.04),
-}
-
-
-@pytest.mark.parametrize("what", STEPS)
-def test_a_rounded_uniform_keeps_its_steps(what):
-    p, q, drafted = INSTANCES["compact"]
-    function, due = STEPS[what]
-    law = enumerate_verify(lambda p, q, x, rng: [int(bool(function(rng.random())))], p, q, drafted)
-    assert law.probabilities[(1,)] == pytest.approx(due, abs=1e-14)
-    assert law.paths == 2
-
-
-def test_a_random_integer_is_an_index_too():
-    p, q, drafted = INSTANCES["compact"]
-    table = [0] * 60 + [1] * 40
-    law = enumerate_verify(lambda p, q, x, rng: [table[99 - rng.integers(100)]], p, q, drafted)
-    assert law.probabilities == pytest.approx({(0,): 0.6, (1,): 0.4})

@@ -12,17 +12,9 @@ import pytest
 from scipy.stats import chisquare
 from support.fuzzing.generator_pairs import law_of
 
-from simverify.auditing.exact.generations.enumerate import CannotEnumerate
-
 torch = pytest.importorskip("torch")
-from simverify.symbolic.generators.torch.rng import REFUSED, draws_in_training  # noqa: E402
 
-P = [0.2, 0.3, 0.5]
-
-
-def cell(x, *cuts):
-    return int(sum(x >= c for c in cuts))
-
+from support.surface import TORCH, P, cell, refused_with  # noqa: E402
 
 # How each followed name gives one of few outcomes; g is the generator.
 GENERATOR = {
@@ -88,25 +80,6 @@ PYTHON = {
     ),
     "setstate": lambda g: PYTHON["getstate"](g),
 }  # fmt: skip
-
-
-def empty():
-    return torch.empty((), dtype=torch.float64)
-
-
-PROBS = torch.tensor(P, dtype=torch.float64)
-TORCH = {
-    "rand": lambda: cell(torch.rand(2)[1].item(), 0.25),
-    "rand_like": lambda: cell(torch.rand_like(PROBS)[1].item(), 0.25),
-    "uniform_": lambda: cell(empty().uniform_(1, 3).item(), 1.5),
-    "exponential_": lambda: cell(empty().exponential_(2.0).item(), 0.3),
-    "bernoulli": lambda: int(torch.bernoulli(PROBS)[0]),
-    "bernoulli_": lambda: int(empty().bernoulli_(0.3)),
-    "multinomial": lambda: torch.multinomial(PROBS, 2)[1].item(),
-    "randint": lambda: torch.randint(1, 4, ()).item() + torch.randint(high=2, size=()).item(),
-    "randperm": lambda: torch.randperm(3)[0].item(),
-    "random_": lambda: empty().random_(1, 4).long().item(),
-}
 
 FAMILIES = {
     "numpy Generator": (GENERATOR, np.random.Generator, lambda: np.random.default_rng()),
@@ -174,12 +147,6 @@ def others(kind, table, none=()):
     return sorted(
         name for name in dir(kind) if not name.startswith("_") and name not in {*table, *none}
     )
-
-
-def refused_with(rule):
-    with pytest.raises(CannotEnumerate) as refusal:
-        law_of(rule)
-    return str(refusal.value)
 
 
 @pytest.mark.parametrize("name", others(np.random.Generator, GENERATOR))
@@ -260,73 +227,3 @@ def test_names_that_numpy_random_has_beside_methods_are_known():
         and not hasattr(np.random.RandomState, name)
     }  # fmt: skip
     assert functions - made - kinds - HARMLESS == {"set_bit_generator", "ranf", "sample"}
-
-
-def random_ops():
-    """Names of torch's operators that draw, and of those that can be handed a generator."""
-    tagged, handed = set(), set()
-    for name in dir(torch.ops.aten):
-        packet = getattr(torch.ops.aten, name)
-        for overload in packet.overloads() if hasattr(packet, "overloads") else ():
-            op = getattr(packet, overload)
-            if any("Generator" in str(a.type) for a in op._schema.arguments):
-                handed.add(name)
-            if torch.Tag.nondeterministic_seeded in op.tags:
-                tagged.add(name)
-    return tagged, handed
-
-
-def test_torchs_random_operators_are_followed_or_refused_by_name():
-    """Beside those that draw from the default generator alone, whose state is looked at."""
-    tagged, handed = random_ops()
-    assert len(tagged) > 30
-    known = {*TORCH, *REFUSED}
-    reachable = {n for n in tagged | handed if hasattr(torch, n) or hasattr(torch.Tensor, n)}
-    unknown = {n for n in reachable - known if not draws_in_training(n, (), {})}
-    assert unknown & handed == set()
-    assert all(n.startswith("_") or "rnn" in n or n in ("gru", "lstm") for n in unknown)
-
-
-def test_a_function_that_draws_from_the_default_generator_unseen_is_refused():
-    layers = torch.nn.GRU(2, 2, num_layers=2, dropout=0.5)
-
-    def rule():
-        return int(layers(torch.ones(1, 1, 2))[0][0, 0, 0] > 9)
-
-    assert "a global generator moved" in refused_with(rule)
-    layers.eval()
-    assert law_of(rule).tolist() == [1.0]
-
-
-@pytest.mark.parametrize("name", sorted(REFUSED))
-def test_refused_names_of_torch_are_refused(name):
-    if not any(hasattr(x, name) for x in (torch, torch.Tensor, torch.nn.functional)):
-        pytest.skip("this torch has no such function")
-    function = getattr(torch, name, None) or getattr(torch.nn.functional, name, None)
-    given = {"binomial": 2, "normal": 2, "cauchy_": 1}.get(name, 1)
-
-    def rule():
-        tensors = [torch.full((2, 2, 2), 0.5) for _ in range(given)]
-        if function is not None and name in ("alpha_dropout", "feature_dropout", "native_dropout"):
-            function(*tensors, 0.5, True)
-        elif name in ("randint_like",):
-            function(*tensors, 3)
-        elif name == "randn":
-            torch.randn(2)
-        elif function is not None:
-            function(*tensors)
-        else:
-            getattr(torch.Tensor, name)(*tensors, *([0.5] if name == "geometric_" else []))
-        return 0
-
-    assert f"torch.{name}" in refused_with(rule)
-
-
-def test_a_generator_handed_to_an_unknown_function_of_torch_is_refused():
-    def rule():
-        made = torch.Generator()
-        made.seed()
-        torch.nn.init.trunc_normal_(torch.empty(2), generator=made)
-        return 0
-
-    assert "torch." in refused_with(rule)

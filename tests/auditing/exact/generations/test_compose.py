@@ -6,54 +6,16 @@ import types
 
 import numpy as np
 import pytest
+from support.composing import MODELS, SMALL, Count, composed, judged, right
 from support.whole_laws import enumerate_step
 
-from simverify.auditing.exact.generations.calls import Generation
-from simverify.auditing.exact.generations.compose import NotComposable, compose
-from simverify.auditing.exact.generations.laws import law_of_generation
-from simverify.auditing.exact.generations.steps import StepEnumeration
-from simverify.auditing.exact.instances.made import SmallModel, battery, instances_for
+from simverify.auditing.exact.generations.compose import NotComposable
+from simverify.auditing.exact.instances.made import SmallModel, instances_for
 from simverify.auditing.exact.judging.diagnosis import as_step
 from simverify.auditing.exact.judging.examiner import Examiner, enumeration_of
-from simverify.auditing.exact.judging.law import compare_tokens
 from simverify.auditing.subject import Subject
 from simverify.verifiers import VERIFIERS
 from simverify.verifiers.greedy import GreedyBlock
-
-MODELS = {model.name: model for model in battery(4, 12)}
-SMALL = MODELS["plain, V=2, gamma=2"]
-
-
-def right(prefix, target, draft, gamma, rng, wrong=False):
-    """Return a call of the token rule; ``wrong``: its last token is the draft's."""
-    out = tuple(prefix)
-    for _ in range(gamma):
-        p, q = target(out), draft(out)
-        y = int(rng.choice(len(q), p=q))
-        if rng.random() * q[y] >= p[y]:
-            rest = q if wrong else np.maximum(p - q, 0)
-            return [*out[len(prefix) :], int(rng.choice(len(p), p=rest / rest.sum()))]
-        out += (y,)
-    row = draft(out) if wrong else target(out)
-    return [*out[len(prefix) :], int(rng.choice(len(row), p=row))]
-
-
-def generation(model, length=None):
-    return Generation(model.target, model.draft, model.gamma, length or model.gamma + 1)
-
-
-def composed(rule, model, length=None, merges=True):
-    with StepEnumeration(rule) as enumeration:
-        law = compose(
-            enumeration, rule, generation(model, length),
-            max_paths=20_000, seconds=60, merges=merges,
-        )  # fmt: skip
-    return law, compare_tokens(law, model.target)
-
-
-def judged(rule, model=SMALL):
-    return Examiner(Subject("mine", rule, None), "step", 1e-9).judge(model)
-
 
 # -- the number of paths --
 
@@ -91,13 +53,6 @@ def bumped():
     global _global
     _global += 1
     return _global
-
-
-class Count:
-    """Wrong from the third call on. Subclasses keep the number of calls somewhere."""
-
-    def step(self, prefix, target, draft, gamma, rng):
-        return right(prefix, target, draft, gamma, rng, wrong=self.count() > 2)
 
 
 class Attribute(Count):
@@ -265,59 +220,6 @@ def test_what_cannot_be_read_is_not_composed(rule):
         composed(rule, SMALL)
 
 
-class HidesRejections(Count):
-    """Counts rejections in a library's module, and is wrong after the first."""
-
-    def reset(self):
-        np.exceptions.calls = 0
-
-    def step(self, prefix, target, draft, gamma, rng):
-        tokens = right(prefix, target, draft, gamma, rng, wrong=np.exceptions.calls > 0)
-        np.exceptions.calls += len(tokens) <= gamma
-        return tokens
-
-
-def test_two_histories_that_look_the_same_are_told_apart():
-    with pytest.raises(NotComposable, match="lead to two laws"):
-        composed(HidesRejections, SMALL)
-    assert judged(HidesRejections).deviates
-
-
-def test_hidden_state_is_found_by_making_the_calls_one_after_the_other(monkeypatch):
-    monkeypatch.setattr("simverify.auditing.exact.generations.compose._MOST_CHECKED", 0)
-    rule, model = HidesRejections, MODELS["plain, V=2, gamma=1"]
-    with StepEnumeration(rule) as enumeration:
-        law_of_generation(enumeration, rule, generation(model), max_paths=9_000, seconds=60)
-        assert not enumeration.composes
-
-
-class HidesBonuses(Count):
-    """Counts whole blocks in a library's module, and is wrong after the first."""
-
-    def reset(self):
-        np.exceptions.calls = 0
-
-    def step(self, prefix, target, draft, gamma, rng):
-        tokens = right(prefix, target, draft, gamma, rng, wrong=np.exceptions.calls > 0)
-        np.exceptions.calls += len(tokens) > gamma
-        return tokens
-
-
-@pytest.mark.parametrize("hidden", [HidesRejections, HidesBonuses])
-@pytest.mark.parametrize("name", ["plain, V=2, gamma=2", "skewed, V=2, gamma=2"])
-def test_what_one_call_hides_from_the_next_is_found_on_any_instance(hidden, name):
-    """In the core each way to end is followed; elsewhere the longest call, and one again."""
-    assert judged(hidden, MODELS[name]).deviates
-
-
-def test_outside_the_core_fewer_calls_are_made_after_others():
-    rule = as_step(VERIFIERS["token"].rule)
-    core, other = (judged(rule, MODELS[f"{x}, V=2, gamma=2"]) for x in ("plain", "skewed"))
-    assert not core.failed
-    assert not other.failed
-    assert other.comparison.paths < 0.7 * core.comparison.paths
-
-
 def test_a_function_that_keeps_something_is_not_composed():
     calls = []
 
@@ -327,69 +229,6 @@ def test_a_function_that_keeps_something_is_not_composed():
 
     with pytest.raises(NotComposable, match="keeps something"):
         composed(counts, SMALL)
-
-
-# -- how far it looks --
-
-
-class AfterBonus:
-    """Wrong in the call after one that kept every draft, and in no other."""
-
-    def reset(self):
-        self.full = False
-
-    def step(self, prefix, target, draft, gamma, rng):
-        tokens = right(prefix, target, draft, gamma, rng, wrong=self.full)
-        self.full = len(tokens) > gamma
-        return tokens
-
-
-class AfterTwo(AfterBonus):
-    """Wrong after two such calls."""
-
-    def reset(self):
-        self.full, self.before = False, False
-
-    def step(self, prefix, target, draft, gamma, rng):
-        wrong = self.full and self.before
-        tokens = right(prefix, target, draft, gamma, rng, wrong=wrong)
-        self.full, self.before = len(tokens) > gamma, self.full
-        return tokens
-
-
-class HidesTheBonus(AfterBonus):
-    """The same, where nobody looks."""
-
-    def reset(self):
-        np.exceptions.calls = 0
-
-    def step(self, prefix, target, draft, gamma, rng):
-        tokens = right(prefix, target, draft, gamma, rng, wrong=np.exceptions.calls > 0)
-        np.exceptions.calls = int(len(tokens) > gamma)
-        return tokens
-
-
-@pytest.mark.parametrize(
-    ("rule", "gamma"),
-    [(AfterBonus, 1), (AfterBonus, 3), (AfterTwo, 1), (AfterTwo, 2), (HidesTheBonus, 1)],
-)
-def test_what_shows_after_a_bonus_alone_is_seen(rule, gamma):
-    assert judged(rule, MODELS[f"plain, V=2, gamma={gamma}"]).deviates
-    assert not judged(right, MODELS[f"plain, V=2, gamma={gamma}"]).failed
-
-
-@pytest.mark.parametrize("tau", [0, 1, 2, 3])
-def test_what_shows_after_one_way_to_end_alone_is_seen(tau):
-    class After:
-        def reset(self):
-            self.last = None
-
-        def step(self, prefix, target, draft, gamma, rng):
-            tokens = right(prefix, target, draft, gamma, rng, wrong=self.last == tau)
-            self.last = len(tokens) - 1
-            return tokens
-
-    assert judged(After, MODELS["plain, V=2, gamma=3"]).deviates
 
 
 def matching(prefix, target, draft, gamma, rng):

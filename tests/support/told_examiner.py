@@ -1,0 +1,62 @@
+"""An examiner that is told what comes of each instance, and a battery run by it."""
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+from simverify.auditing.exact.battery import ExactTier, run_battery
+from simverify.auditing.exact.instances.made import SmallModel
+from simverify.symbolic.enumeration.paths import TooManyPaths
+
+MANY = TooManyPaths(3)
+
+
+def instance(name, vocab=2, gamma=1):
+    return SmallModel(name, gamma, ((1,) * vocab,), ((1,) * vocab,))
+
+
+A, B, C, D = (instance(name) for name in "ABCD")
+LARGE, LARGER = instance("large", 4, 1), instance("larger", 4, 2)
+FAIR = 1_000 + 30 * 4 * 2
+"""Paths that a rule without endless loops stays below on two tokens and one draft."""
+
+
+def seen(model, *, paths=10, failed=False, undecided=False):
+    return SimpleNamespace(
+        model=model, comparison=SimpleNamespace(paths=paths), failed=failed, undecided=undecided
+    )
+
+
+@dataclass(frozen=True)
+class Told:
+    """An examiner that is told what comes of each instance, and notes what it was given."""
+
+    come: dict
+    given: list
+    max_paths: int = 0
+    contract: str = "verify"
+    subject: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(coin_bits=None))
+    enough: float | None = None
+    enumeration: None = None
+
+    def judge(self, model, seconds):
+        self.given.append((model.name, self.max_paths, seconds, self.enough))
+        found = self.come.get(model, seen(model))
+        found = found[self.enough is not None] if isinstance(found, tuple) else found
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+def run(models, come=None, *, max_paths=100_000, seconds=60.0, **more):
+    """What the battery comes to, and what each instance was judged within."""
+    tier, given = ExactTier(), []
+
+    def examiner_for(paths):
+        return Told(come or {}, given, paths, **more)
+
+    run_battery(tier, examiner_for, models, max_paths, seconds)
+    return tier, given
+
+
+def names(models):
+    return [getattr(x, "model", x).name for x in models]
