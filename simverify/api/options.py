@@ -37,7 +37,8 @@ class AuditOptions(_OfRealModels):
         How the siblings of draft trees are drafted: iid, without-replacement, top-k,
         argmax-first or last-sampled. Of a drafter, what it declares; iid if not given.
     tree
-        Children per level of the one tree that the code takes, such as 3,2,1; many if not given.
+        Children per level of the one tree that the code takes, such as 3,2,1; many if not given,
+        of real models two drafts of gamma tokens.
     gamma
         Largest draft length of the instances, 1 to 4; 4 if not given. Of real models the draft
         length, 1 to 64.

@@ -11,7 +11,7 @@ from simverify.simulators.decoding.expected import Interval, LaneMeans
 from simverify.simulators.decoding.trees.loop import TreeBlock
 from simverify.simulators.decoding.trees.worth import TreeWorth, steps_of
 from simverify.simulators.features import Features
-from simverify.trees import Drafting
+from simverify.trees import Drafting, TreeShape
 from simverify.verifiers.trees import TreeVerifier
 
 BEST, COUPLING, OWN, TAU = range(4)
@@ -62,6 +62,15 @@ class DecodedTrees:
         if level is not None:
             weights[first : first + self.gamma] = np.arange(self.gamma) == level
         return self.worth.interval(weights, confidence)
+
+
+def fewest_nodes(shape: TreeShape, tokens: int) -> int:
+    """Return how many nodes with children a lane comes by at least, until it emitted ``tokens``.
+
+    A call that emits m tokens comes by m of them, or by one less where it keeps a whole way.
+    """
+    shortest = min(d for node, d in enumerate(shape.depths) if not shape.children[node])
+    return tokens * shortest // (shortest + 1)
 
 
 class TreesEmitted:

@@ -22,7 +22,7 @@ from simverify.simulators.decoding.expected import RULES
 from simverify.simulators.decoding.job import LANES, REQUEST_TOKENS, decoding_document, make_job
 from simverify.simulators.decoding.judges import judges
 from simverify.simulators.decoding.loop import Clock, decode, plain
-from simverify.simulators.decoding.trees.emitted import DecodedTrees, TreesEmitted
+from simverify.simulators.decoding.trees.emitted import DecodedTrees, TreesEmitted, fewest_nodes
 from simverify.simulators.decoding.trees.loop import RuleOfTrees, decode_trees
 from simverify.simulators.latency import predicted_speedup
 from simverify.trees import Drafting
@@ -110,7 +110,8 @@ def compare_pair(
         say(f"{pair.name}: {rule.name}")
         if isinstance(rule, TreeVerifier):
             assert drafting is not None
-            seen = TreesEmitted(job.lanes, seed, drafting, rule, nodes=calls)
+            nodes = fewest_nodes(drafting.shape, job.lane_tokens)
+            seen = TreesEmitted(job.lanes, seed, drafting, rule, nodes=nodes)
             clocks.append(decode_trees(pair, job, drafting, partial(RuleOfTrees, rule.rule), seen))
             of_trees[rule.name] = seen.decoded
         else:

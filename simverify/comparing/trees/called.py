@@ -48,7 +48,8 @@ class CalledTrees:
         self._runs: dict[str, tuple[DecodedTrees, float]] = {}
         tokens = output_tokens(settings.detect, alpha)
         self._tokens = tokens if settings.blocks is None else settings.blocks
-        calls = max(-(-tokens // (settings.gamma + 1)), FEWEST_CALLS)
+        # Each call has one node at least whose step is judged, for which as many are enough.
+        calls = max(tokens, FEWEST_CALLS)
         # Intervals are over lanes, two of them at least.
         self._calls = max(calls if settings.blocks is None else settings.blocks, LANES)
         self._rows = ModelRows(model)

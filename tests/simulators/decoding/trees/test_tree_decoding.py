@@ -14,7 +14,9 @@ from support.real_models import little_pair
 from simverify.errors import UsageError
 from simverify.models.real.sampling import Sampling
 from simverify.simulators.decoding.loop import Job
+from simverify.simulators.decoding.trees.emitted import fewest_nodes
 from simverify.simulators.decoding.trees.loop import RuleOfTrees, decode_trees
+from simverify.simulators.decoding.trees.worth import steps_of
 from simverify.trees import ROOT, SCHEMES, Drafting, TreeShape, shape_of_levels
 from simverify.verifiers.trees import TREE_VERIFIERS
 
@@ -138,6 +140,20 @@ def test_nodes_may_be_numbered_depth_first():
             strict=True,
         )
     ] == [True] * JOB.lanes
+
+
+@pytest.mark.parametrize(
+    ("parents", "least"),
+    [((-1, -1, 0, 2), 15), ((-1, -1, 0, 1), 20)],  # a leaf at the first level, or at the second
+)
+def test_a_lane_comes_by_as_many_nodes_as_are_promised(parents, least):
+    shape = TreeShape(parents)
+    drafting, rule = Drafting(shape, SCHEMES["iid"]), TREE_VERIFIERS["recursive"]
+    job = Job(PROMPTS, shape.depth, lanes=4, lane_tokens=30, request_tokens=13, seed=3)
+    lanes, _ = run_of("recursive", little_pair(eos=EOS, noise=0.01), drafting, job)
+    assert fewest_nodes(shape, job.lane_tokens) == least
+    for calls in lanes.values():
+        assert sum(len(steps_of(rule, drafting, c.drawn, c.found)) for c in calls) >= least
 
 
 def test_what_is_no_way_of_the_tree_is_refused():
