@@ -159,7 +159,11 @@ def _loaded(spec: str, engine_path: str | None, modules: dict[str, Any]) -> Subj
     target = module = modules[key]
     for part in attribute.split("."):
         if not hasattr(target, part):
-            known = [name for name in vars(module) if not name.startswith("_")]
+            known = [
+                name
+                for name, value in vars(module).items()
+                if not name.startswith("_") and callable(value)
+            ]
             pick(attribute, known, f"attribute of {place}")
             raise UsageError(f"{place} has no attribute {attribute!r}")
         target = getattr(target, part)

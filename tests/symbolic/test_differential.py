@@ -139,6 +139,8 @@ def test_what_was_found_stays_mended(what):
 
 TORCH = {
     "swamped noise": "x = torch.rand(1) + 1e5 - 1e5; return int(x[0] < 0.3)",
+    "masked in place": "a = torch.rand(2)\n    a.masked_fill_(a > 0.5, 0.1)\n"
+    "    return int(a[0] < 0.25)",
     "noise in a byte": "x = -torch.log(-torch.log(torch.rand(1))).to(torch.int8)\n"
     "    return int(torch.log(x + 1)[0] > -0.25)",
     "half that is 1": "return int(torch.rand(1).half()[0] >= 1)",
@@ -219,6 +221,8 @@ REFUSED = {
     # The uniform of an exponential may be 0, at which no logarithm may raise.
     "the remainder of a draw": "x = 0.5 / torch.empty(1).exponential_()\n    x *= x\n"
     "    return int(x[0].item() // 0.3) % 27",
+    "masked_fill_ of an expanded tensor": "a = torch.rand(1).expand(2)\n"
+    "    a.masked_fill_(a > 0.5, 0.1)\n    return int(a[0] < 0.25)",
     "np.hypot of draws": "return int(np.hypot(torch.rand(1)[0], torch.rand(1)[0]) < 0.3)",
 }
 

@@ -54,6 +54,12 @@ class TorchSpecial:
         arrays = [self.shadows.numbers(x) for x in (mask, value, tensor)]
         return self._wrap(map_elements(lambda c, x, y: x if c else y, arrays), (tensor,))
 
+    def _on_masked_fill_(self, tensor: torch.Tensor, mask: Any, value: Any) -> torch.Tensor:
+        if 0 in tensor.stride():
+            self._refuse("masked_fill_ of an expanded tensor")  # a number for all that are one
+        self.shadows.write(tensor, self.shadows.numbers(self._on_masked_fill(tensor, mask, value)))
+        return tensor
+
     def _on_clamp(self, tensor: torch.Tensor, min: Any = None, max: Any = None) -> Any:  # noqa: A002
         values = self.shadows.numbers(tensor)
         if min is not None:
