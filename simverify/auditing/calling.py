@@ -11,6 +11,7 @@ from simverify.auditing.exact.generations.drafts import takes_draft_arguments
 from simverify.auditing.exact.generations.trees import takes_tree_arguments
 from simverify.auditing.exact.instances.drafts import draft_instances
 from simverify.auditing.exact.instances.hinted import Hints
+from simverify.auditing.exact.instances.hinted_trees import hinted_trees
 from simverify.auditing.exact.instances.made import SmallModel, instances_for
 from simverify.auditing.exact.instances.trees import tree_instances
 from simverify.auditing.settings import AuditSettings
@@ -108,9 +109,11 @@ def instances_of(
     """Return the instances of the exact tier."""
     gamma, vocab, seed = settings.gamma, settings.vocab_size, settings.seed
     if scheme is not None and contract == "draft":
-        return draft_instances(scheme, gamma, vocab, seed, settings.shape)
+        models = draft_instances(scheme, gamma, vocab, seed, settings.shape)
+        return models + hinted_trees(hints, scheme, contract, settings.shape)
     if scheme is not None:
         models = tree_instances(scheme, gamma, vocab, seed, settings.shape)
+        models += hinted_trees(hints, scheme, "tree", settings.shape)
         return [m for m in models if m.drafting is not None and subject.fits(m.drafting.shape)]
     assert contract == "verify" or contract == "step", "the others have a scheme"
     models = instances_for(contract, gamma, vocab, seed, settings.eos)

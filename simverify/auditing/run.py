@@ -64,9 +64,7 @@ def audit(
     chosen = contract_iv(subject, contract, settings.batch)
     stamp, shared = stamped(), Shared()
     reach = reach_of(subject.rule)
-    hints = Hints()  # instances of draft trees do not go by the code's numbers
-    if chosen == "verify" or chosen == "step":
-        hints = Hints.among(reach.numbers, chosen, settings.gamma, settings.vocab_size)
+    hints = Hints.among(reach.numbers, chosen, settings.gamma, settings.vocab_size)
     watch = Watch(reach.codes, always=settings.strict_coverage)
     with contained() as noise, watching(watch):
         try:

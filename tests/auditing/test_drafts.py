@@ -11,6 +11,8 @@ from simverify.errors import UsageError
 from simverify.reports.audit.failure import audit_lines
 from simverify.results.reading.consistent import check_consistent
 
+pytestmark = pytest.mark.usefixtures("unsearched")
+
 SMALL = AuditSettings(gamma=2, vocab_size=3)
 
 

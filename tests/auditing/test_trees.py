@@ -13,6 +13,8 @@ from simverify.reports.audit.failure import audit_lines
 from simverify.trees import SCHEMES, shape_of_levels
 from simverify.verifiers.trees import TREE_VERIFIERS
 
+pytestmark = pytest.mark.usefixtures("unsearched")
+
 SMALL = AuditSettings(gamma=2, vocab_size=3, scheme="iid")
 
 

@@ -22,15 +22,17 @@ _ENDLESS = 3
 """Instances with more paths than a rule takes whose loops end, after which no more are tried."""
 
 ENOUGH = 2e-7
-"""Mass that may be left out of a law whose paths have no end. What lies there is not known, so a
-probability is known up to it: one that is off by less neither fails nor is seen."""
+"""Mass that may be left out of a law whose paths have no end: a probability is known up to it."""
 
 EFFORT = 5.0
-"""What a battery may take for each path of its budget: runs of the code, or 40 calls of torch in
-the place of one. A path through a whole model is dear, and of such there are fewer."""
+"""What a battery may take for each path of its budget: runs of the code, or 40 calls of torch
+each. A path through a whole model is dear."""
 
 PART = 4
 """An instance beyond the core may take this part of the effort that is left, and no more."""
+
+_AT_ONCE = 300
+"""Outcomes of one tree at most where a token is drawn at every node of it."""
 
 LARGEST = 8
 """An instance beyond the core may take this part of the paths of all, and no more."""
@@ -291,7 +293,8 @@ def _fair_paths(examiner: Examiner, model: SmallModel) -> int:
     if examiner.contract == "step":
         return STEP_PATHS
     if model.drafting is not None:
-        fair = 1_000 + 40 * most_trees(model)
+        drawn = int(model.vocab_size ** (len(model.drafting.shape) + 1))
+        fair = 1_000 + most_trees(model) * min(max(40, drawn), _AT_ONCE)
         # Of an object there are a few calls more, which look for what it keeps.
         return 2 * fair if generates(examiner.subject, examiner.contract) else fair
     return 1_000 + 30 * int((2 * model.vocab_size) ** model.gamma) * model.vocab_size

@@ -1,7 +1,6 @@
 """The exact tier of an audit: the battery, the search, the smallest counterexample."""
 
 import math
-import random
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
@@ -14,7 +13,6 @@ from simverify.auditing.exact.coins.coins import NotMonotone, TooManyCalls
 from simverify.auditing.exact.generations.calls import NOWHERE
 from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
 from simverify.auditing.exact.instances.made import SmallModel
-from simverify.auditing.exact.instances.rows import Weights
 from simverify.auditing.exact.judging.examiner import (
     MAX_PATHS,
     SECONDS,
@@ -23,6 +21,7 @@ from simverify.auditing.exact.judging.examiner import (
 )
 from simverify.auditing.exact.judging.repeated import confirm
 from simverify.auditing.exact.judging.rows import Part, failing_rows
+from simverify.auditing.exact.search import search, where_to_look
 from simverify.auditing.subject import Contract, Subject
 from simverify.symbolic.enumeration.effort import effort_of
 from simverify.symbolic.guards.watchdog import doing
@@ -74,10 +73,8 @@ def examine(
         )
         # A broken contract needs no smaller instance, and broken code may be slow to search with.
         broken = tier.failure is not None and not tier.failure.deviates
-        # Of trees there are too many for a search of many rows.
-        searched = searching and contract not in ("tree", "draft")
-        if searched and not broken and tier.not_enumerable is None and tier.aborted is None:
-            _search(tier, examiner, contract, seed)
+        if searching and not broken and tier.not_enumerable is None and tier.aborted is None:
+            _search(tier, examiner, models, seed)
     # What a drafter does not read, the target's rows, needs no kinds.
     kinds = searching and contract != "draft"
     if kinds and tier.failure is not None and tier.failure.comparison.complete:
@@ -104,7 +101,7 @@ def partly(examiner: Examiner, seconds: float) -> Callable[[list[SmallModel], bo
     return run
 
 
-def _search(tier: ExactTier, examiner: Examiner, contract: Contract, seed: int) -> None:
+def _search(tier: ExactTier, examiner: Examiner, models: list[SmallModel], seed: int) -> None:
     if not tier.judged:
         return
     failure, enumeration = tier.failure, examiner.enumeration
@@ -116,12 +113,12 @@ def _search(tier: ExactTier, examiner: Examiner, contract: Contract, seed: int) 
     if enumeration is not None:
         enumeration.release()
     budget = SEARCH_BUDGET * (3 if failure else 1)
-    spent = 0.0
+    spent, found_one = 0.0, failure is not None
     # Hypothesis asks for what it has found again; the answer must not depend on the budget.
     known: dict[SmallModel, bool] = {}
 
     def fails(model: SmallModel) -> bool:
-        nonlocal spent
+        nonlocal spent, budget, found_one
         if model in known or spent >= budget:
             return known.get(model, False)
         begun = effort_of(enumeration.source) if enumeration else 0.0
@@ -138,15 +135,15 @@ def _search(tier: ExactTier, examiner: Examiner, contract: Contract, seed: int) 
             # Hypothesis draws random numbers of its own.
             enumeration.release()
         spent += effort_of(enumeration.source) - begun if enumeration else paths
+        if known[model] and not found_one:
+            found_one, budget = True, spent + 3 * SEARCH_BUDGET
         return known[model]
 
-    found = search(
-        fails,
-        max_vocab=failure.model.vocab_size if failure else 3 if contract == "verify" else 2,
-        max_gamma=failure.model.gamma if failure else 2,
-        examples=SEARCH_EXAMPLES,
-        seed=seed,
+    beyond_vocab = 3 if examiner.contract == "verify" else 2
+    within = where_to_look(
+        models, failure.model if failure else None, examiner.subject.fits, beyond=beyond_vocab
     )
+    found = search(fails, within, examples=SEARCH_EXAMPLES, seed=seed)
     if found is None:
         return
     with suppress(CannotEnumerate, OutOfTime, TooManyPaths):
@@ -166,52 +163,3 @@ def uses_torch(rule: Callable[..., Any]) -> bool:
         isinstance(value, ModuleType) and value.__name__.partition(".")[0] == "torch"
         for value in names.values()
     )
-
-
-def search(
-    fails: Callable[[SmallModel], bool],
-    *,
-    max_vocab: int,
-    max_gamma: int,
-    examples: int,
-    seed: int,
-) -> SmallModel | None:
-    """Return the simplest failing instance that Hypothesis finds and shrinks, if any.
-
-    ``fails`` is asked for at most some multiple of ``examples`` instances with V up to
-    ``max_vocab``, gamma up to ``max_gamma`` and integer weights up to 8, 50 or 1000; what is
-    shrunk first is gamma, then V, the number of different rows, and the weights.
-    """
-    from hypothesis import HealthCheck, Phase, Verbosity, find, settings
-    from hypothesis import strategies as st
-    from hypothesis.errors import Flaky, NoSuchExample
-
-    def weights(vocab: int) -> st.SearchStrategy[Weights]:
-        row = st.tuples(*[st.integers(0, 8) | st.sampled_from([50, 1000])] * vocab)
-        return row.filter(any)
-
-    @st.composite
-    def models(draw: Any) -> SmallModel:
-        gamma = draw(st.integers(1, max_gamma))
-        vocab = draw(st.integers(2, max_vocab))
-        count = draw(st.integers(1, 4))
-        rows = st.tuples(*[weights(vocab)] * count)
-        return SmallModel(f"found, V={vocab}, gamma={gamma}", gamma, draw(rows), draw(rows))
-
-    try:
-        return find(
-            models(),
-            fails,
-            settings=settings(
-                max_examples=examples,
-                database=None,
-                deadline=None,
-                phases=[Phase.generate, Phase.shrink],
-                verbosity=Verbosity.quiet,
-                suppress_health_check=list(HealthCheck),
-            ),
-            random=random.Random(seed),
-        )
-    except (Flaky, NoSuchExample):
-        # Code that fails now and then draws from something that is not followed.
-        return None

@@ -13,7 +13,7 @@ from typing import Literal
 from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.instances.rows import Pair, Weights
 
-Contract = Literal["verify", "step"]
+Contract = Literal["verify", "step", "tree", "draft"]
 
 MOST_NUMBERS = 12
 """Numbers of each kind that instances are made for, the smallest first."""
@@ -23,6 +23,8 @@ MAX_VOCAB = 300
 
 MAX_GAMMA = 8
 MAX_PROMPT = 600
+MAX_COUNT = 12
+"""Most nodes, children and tokens of small trees that are made for a number."""
 
 _BYTE = 256
 """Ids of eight bits wrap here without any number in the code."""
@@ -41,12 +43,14 @@ class Hints:
 
     ``sizes``: of vocabularies and ids. ``drafts``: draft lengths beyond the battery's.
     ``parts``: of probabilities and p/q. ``lengths``: of prefixes, for rules that see them.
+    ``counts``: of what a draft tree has many of, and of small vocabularies, for code on trees.
     """
 
     sizes: tuple[int, ...] = ()
     drafts: tuple[int, ...] = ()
     parts: tuple[float, ...] = ()
     lengths: tuple[int, ...] = ()
+    counts: tuple[int, ...] = ()
 
     @classmethod
     def among(
@@ -64,22 +68,23 @@ class Hints:
             }
         )
         drafts = {n for k in whole for n in (k, k + 1) if max_gamma < n <= MAX_GAMMA}
-        lengths = [k for k in whole if 3 < k <= MAX_PROMPT] if contract == "step" else []
+        lengths = [k for k in whole if 3 < k <= MAX_PROMPT] if contract in ("step", "draft") else []
         sizes = [k for k in whole if max_vocab <= k + 2 <= MAX_VOCAB and k > 1]
+        counts = [k for k in whole if 3 <= k <= MAX_COUNT] if contract in ("tree", "draft") else []
         return cls(
             tuple(sizes[:MOST_NUMBERS]), tuple(sorted(drafts)), tuple(parts[:MOST_NUMBERS]),
-            tuple(lengths[:MOST_NUMBERS]),
+            tuple(lengths[:MOST_NUMBERS]), tuple(counts[:MOST_NUMBERS]),
         )  # fmt: skip
 
     @property
     def numbers(self) -> tuple[float, ...]:
         """All of them."""
-        return tuple(sorted({*self.sizes, *self.drafts, *self.parts, *self.lengths}))
+        return tuple(sorted({*self.sizes, *self.drafts, *self.parts, *self.lengths, *self.counts}))
 
     def models(self, contract: Contract, eos: int | None = None) -> list[SmallModel]:
         """Return the instances; ``eos`` ends a generation where the vocabulary has it."""
         sizes = [model for k in (*self.sizes, _BYTE) for model in _of_size(k, contract)]
-        models = [model for x in self.parts for model in _of_part(x)]
+        models = [model for x in self.parts for model in of_part(x)]
         models += [_of_gamma(n) for n in self.drafts]
         models += [_of_prompt(k, eos) for k in self.lengths]
         models += sizes
@@ -129,7 +134,7 @@ def _of_prompt(k: int, eos: int | None) -> SmallModel:
     )
 
 
-def _of_part(x: float) -> Iterator[SmallModel]:
+def of_part(x: float) -> Iterator[SmallModel]:
     """Yield single rows in which p/q, p or q stands on either side of ``x``."""
     near = Fraction(x).limit_denominator(1_000_000)
     sides = [near * (1 - _NEAR), near * (1 + _NEAR)]

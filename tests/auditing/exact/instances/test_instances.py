@@ -10,7 +10,8 @@ from support.rules import narrow
 from simverify.auditing.exact import tier as exact_tier
 from simverify.auditing.exact.instances.made import SmallModel, battery, instances_for
 from simverify.auditing.exact.judging.diagnosis import as_step
-from simverify.auditing.exact.tier import examine, search
+from simverify.auditing.exact.search import Within, search
+from simverify.auditing.exact.tier import examine
 from simverify.auditing.subject import Subject
 from simverify.verifiers import VERIFIERS
 
@@ -86,9 +87,9 @@ def test_the_search_shrinks():
         p, q = model.target(()), model.draft(())
         return bool(abs(p - q).sum() > 0.5)
 
-    found = search(fails, max_vocab=4, max_gamma=3, examples=100, seed=0)
+    found = search(fails, Within(4, 3), examples=100, seed=0)
     assert (found.vocab_size, found.gamma, len(found.targets)) == (2, 1, 1)
-    assert search(lambda _: False, max_vocab=3, max_gamma=2, examples=20, seed=0) is None
+    assert search(lambda _: False, Within(3, 2), examples=20, seed=0) is None
 
 
 @pytest.mark.parametrize("contract", ["verify", "step"])
@@ -117,7 +118,7 @@ def test_instances_that_do_not_fit_leave_paths_for_the_small_ones():
 def test_the_search_ends_with_its_paths_and_keeps_its_answers(monkeypatch):
     asked = []
 
-    def search_all(fails, **_):
+    def search_all(fails, _within, **_):
         small = [model for model in MODELS if (model.vocab_size, model.gamma) == (2, 1)]
         before = [fails(model) for model in small]
         asked.append(len(calls))
