@@ -199,7 +199,7 @@ def _draft(
 ) -> list[_Drafted]:
     """Draft a tree for each lane, level by level; ``at``: the seed of all draws, and the call."""
     depths, seed, call = drafting.shape.depths, *at
-    trees = [Growing(drafting) for _ in lanes]
+    growing = [Growing(drafting) for _ in lanes]
     rngs = [
         np.random.Generator(
             np.random.Philox(key=[seed, DRAFT], counter=[0, 0, call, lane.number])
@@ -219,21 +219,21 @@ def _draft(
                 for own, nodes in zip(fed, level, strict=True)
             ],
         )
-        for i, (tree, nodes) in enumerate(zip(trees, level, strict=True)):
+        for i, (grown, nodes) in enumerate(zip(growing, level, strict=True)):
             fed[i] |= {node: len(fed[i]) + k for k, node in enumerate(nodes) if node != ROOT}
             for node, row in zip(nodes, pair.sampling.rows(logits[i]), strict=True):
-                own = rows[i].setdefault(tree.text[node], row)
+                own = rows[i].setdefault(grown.text[node], row)
                 if drafting.shape.children[node]:
-                    tree.grow(node, own, rngs[i])
-            level[i] = [node for node in tree.kept if depths[node] == depth + 1]
-            tokens[i] = [tree.drawn[node] for node in level[i]]
+                    grown.grow(node, own, rngs[i])
+            level[i] = [node for node in grown.kept if depths[node] == depth + 1]
+            tokens[i] = [grown.drawn[node] for node in level[i]]
         if not any(level):
             break  # the last level was for the rules' last rows, and is no part of drafting
         clock.draft += time.perf_counter() - begun
     found = []
-    for i, growing in enumerate(trees):
-        tree = growing.tree()
+    for i, grown in enumerate(growing):
+        tree = grown.tree()
         q = np.stack([rows[i][tree.text(node)] for node in range(ROOT, len(tree.shape))])
-        places = tuple(growing.kept)
+        places = tuple(grown.kept)
         found.append(_Drafted(tree, places, q, [fed[i][node] for node in places]))
     return found

@@ -176,7 +176,7 @@ def steps_of(
 
 def _texts(drawn: Drawn) -> dict[Tokens, tuple[int, float]]:
     """Return each text in the tree with its first row, and the target's probability of it."""
-    found = {(): (0, 1.0)}
+    found: dict[Tokens, tuple[int, float]] = {(): (0, 1.0)}
     tree = drawn.tree
     for node, token in enumerate(tree.tokens):
         text = tree.text(node)
@@ -203,7 +203,9 @@ def _countable(below: Below, scheme: Scheme, rows: Floats) -> bool:
 def _orders(scheme: Scheme, k: int, row: Floats) -> int:
     """Return how many steps the law of k siblings takes on a row (V,)."""
     samples = 0 if scheme.replaced else k - scheme.certain(k)
-    return int((row > 0.0).sum()) ** max(samples - 2, 0)
+    support: int = np.count_nonzero(row)
+    steps: int = support ** max(samples - 2, 0)
+    return steps
 
 
 def _inside(below: Below, scheme: Scheme, rows: Sequence[Floats], text: Tokens) -> Floats:
@@ -221,7 +223,8 @@ def _inside(below: Below, scheme: Scheme, rows: Sequence[Floats], text: Tokens) 
     if scheme.replaced:
         return _any([(rows[0][text[0]] * found, count) for found, count in under.values()])
     ((found, _),) = under.values()
-    return scheme.included(rows[0], len(below))[text[0]] * found
+    chance = float(scheme.included(rows[0], len(below))[text[0]])
+    return chance * found
 
 
 def _any(chances: Sequence[tuple[Floats, int]]) -> Floats:

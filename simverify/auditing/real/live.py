@@ -73,10 +73,10 @@ class Live:
         Raises ``UsageError`` for a scheme or a tree that is missing, or not for this code.
         """
         if contract != "tree":
-            for name, value in (("scheme", self.scheme), ("tree", self.tree)):
+            for option, value in (("scheme", self.scheme), ("tree", self.tree)):
                 if value is not None:
                     raise UsageError(
-                        f"--{name} {value} is for draft trees: name --contract tree too"
+                        f"--{option} {value} is for draft trees: name --contract tree too"
                     )
             return None
         name = self.scheme or subject.scheme

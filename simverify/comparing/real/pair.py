@@ -118,19 +118,21 @@ def compare_pair(
             emitted = Emitted(job, rule, calls=calls)
             clocks.append(decode(pair, job, judges(rule), emitted))
             runs[rule.name] = emitted.decoded
-    how = {"share": share, "detect": detect, "cost_ratio": cost_ratio}
-    rows = [
-        tree_row(pair.name, pair.vocab_size, rule, drafting, of_trees[rule.name], **how)
-        if isinstance(rule, TreeVerifier) and drafting is not None
-        else msgspec.structs.replace(
-            pair_row(
-                pair.name, pair.vocab_size, rule, runs[rule.name], **how,
-                baseline=runs.get("token"),
-            ),
-            one_draft=drafting is not None,
-        )
-        for rule in rules
-    ]  # fmt: skip
+    rows = []
+    for rule in rules:
+        if isinstance(rule, TreeVerifier):
+            assert drafting is not None
+            row = tree_row(
+                pair.name, pair.vocab_size, rule, drafting, of_trees[rule.name], share=share,
+                detect=detect, cost_ratio=cost_ratio,
+            )  # fmt: skip
+        else:
+            row = pair_row(
+                pair.name, pair.vocab_size, rule, runs[rule.name], share=share, detect=detect,
+                cost_ratio=cost_ratio, baseline=runs.get("token"),
+            )  # fmt: skip
+            row = msgspec.structs.replace(row, one_draft=drafting is not None)
+        rows.append(row)
     timings = [_timing(row, clock) for row, clock in zip(rows, clocks, strict=True)]
     latencies = [
         _latency(row, clock, alone, gamma) for row, clock in zip(rows, clocks, strict=True)

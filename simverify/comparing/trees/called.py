@@ -90,8 +90,8 @@ class CalledTrees:
             share=self.alpha, detect=settings.detect, cost_ratio=settings.cost_ratio,
         )  # fmt: skip
         kept = row.block_efficiency - 1.0
-        speed = speedup_document(kept, settings.gamma, settings, shape)
-        return replace(row, speedup=speed), seen.worth.blocks / seconds
+        predicted = speedup_document(kept, settings.gamma, settings, shape)
+        return replace(row, speedup=predicted), seen.worth.blocks / seconds
 
     def _run(self, rule: TreeVerifier) -> tuple[DecodedTrees, float]:
         """Return what the calls of ``rule`` leave, and their seconds; of each rule they run once.
