@@ -65,20 +65,20 @@ def resemble(
     be enumerated there. ``distance`` is the larger TV distance of the completed outputs;
     faults that cannot be enumerated are left out, and so are those whose law is right there.
     """
-    comparison: Comparison | None = judged.comparison
+    comparison = judged.comparison
     if contract == "tree" and generates(subject, contract):
         # The catalogue's faults keep nothing: what they do shows in the first call, or they differ.
         subject = replace(subject, rule=first_call(subject.rule))
-        comparison = _comparison(Examiner(subject, contract, 0.0), judged.model)
-        if comparison is None or comparison.tv <= _RIGHT:
+        first = _comparison(Examiner(subject, contract, 0.0), judged.model)
+        if first is None or first.tv <= _RIGHT:
             return ()
-    assert comparison is not None
+        comparison = first
     laws = [(judged.model, comparison)]
     rich = _rich(contract, judged.model)
-    comparison = _comparison(Examiner(subject, contract, 0.0), rich)
+    richer = _comparison(Examiner(subject, contract, 0.0), rich)
     # A rule for draft trees may be made for one shape alone.
-    if comparison is not None and not (contract in ("tree", "draft") and comparison.findings):
-        laws.append((rich, comparison))
+    if richer is not None and not (contract in ("tree", "draft") and richer.findings):
+        laws.append((rich, richer))
     laws = [x for x in laws if x[0].drafting is None or most_trees(x[0]) <= _MOST_COMPARED]
     if not laws:
         return ()
