@@ -203,7 +203,7 @@ def _countable(below: Below, scheme: Scheme, rows: Floats) -> bool:
 def _orders(scheme: Scheme, k: int, row: Floats) -> int:
     """Return how many steps the law of k siblings takes on a row (V,)."""
     samples = 0 if scheme.replaced else k - scheme.certain(k)
-    support: int = np.count_nonzero(row)
+    support = int(np.count_nonzero(row))
     steps: int = support ** max(samples - 2, 0)
     return steps
 

@@ -112,7 +112,7 @@ def _search(tier: ExactTier, examiner: Examiner, models: list[SmallModel], seed:
     doing("the search for a counterexample")
     if enumeration is not None:
         enumeration.release()
-    budget = SEARCH_BUDGET * (3 if failure else 1)
+    budget: float = SEARCH_BUDGET * (3 if failure else 1)
     spent, found_one = 0.0, failure is not None
     # Hypothesis asks for what it has found again; the answer must not depend on the budget.
     known: dict[SmallModel, bool] = {}

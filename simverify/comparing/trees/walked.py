@@ -92,4 +92,5 @@ def _accepted(tokens: Ints, p: Floats, q: Floats) -> Floats:
 def _normalised(weights: Floats, otherwise: Floats) -> Floats:
     """Return rows divided by their sums, those of ``otherwise`` where a sum is zero."""
     total = weights.sum(axis=1, keepdims=True)
-    return np.divide(weights, total, out=otherwise.copy(), where=total > 0)
+    found: Floats = np.divide(weights, total, out=otherwise.copy(), where=total > 0)
+    return found

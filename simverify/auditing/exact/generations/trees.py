@@ -157,10 +157,9 @@ def tree_as_step(rule: Callable[..., Any], drafting: Drafting) -> Callable[..., 
     def factory() -> Step:
         return Step()
 
-    whole = step if takes_tree_arguments(rule) else factory
+    whole: Callable[..., Any] = step if takes_tree_arguments(rule) else factory
     # Errors name the code's own module, and its globals are where its generators are found.
-    whole.__signature__ = inspect.signature(whole)  # type: ignore[attr-defined]
-    whole.__wrapped__ = rule  # type: ignore[attr-defined]
+    vars(whole).update(__signature__=inspect.signature(whole), __wrapped__=rule)
     return whole
 
 
