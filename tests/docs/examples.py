@@ -40,7 +40,7 @@ _ALONE = re.compile(r"simverify (?P<words>[^|;&<>$`]*?)(?: \| (?P<end>head|tail)
 """A command that asks nothing of a shell."""
 
 _TIMINGS = (
-    (r"(?m)(?<=x) +\d+(\.\d+)? *$", " SPEED"),  # the last column of a comparison
+    (r"(?m)(?<=x) +<?\d+(\.\d+)? *$", " SPEED"),  # the last column of a comparison
     (r"\bin \d+\.\d+s\b", "in TIME"),  # pytest's summary
 )
 
