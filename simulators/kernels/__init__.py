@@ -65,6 +65,7 @@ with _own_cache():
         tree_generation,
         tree_monte_carlo,
         walk,
+        ways,
     )
 
 __all__ = [
@@ -96,4 +97,5 @@ __all__ = [
     "tree_generation",
     "tree_monte_carlo",
     "walk",
+    "ways",
 ]

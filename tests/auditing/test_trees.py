@@ -175,12 +175,11 @@ def test_options_that_do_not_fit(contract, given, why):
         audit(Subject("mine", slipped(None), None), contract, AuditSettings(**given))
 
 
-@pytest.mark.parametrize("way", [{"target": "tiny-llama"}, {"trace": "folder"}])
-def test_small_instances_alone(way):
-    with pytest.raises(UsageError, match="scheme"):
-        simverify.audit(slipped(None), contract="tree", scheme="iid", **way)
-    with pytest.raises(UsageError, match="tree is for small instances"):
-        simverify.audit(slipped(None), contract="tree", **way)
+def test_a_trace_holds_single_drafts():
+    with pytest.raises(UsageError, match="trace takes no contract tree: it holds single drafts"):
+        simverify.audit(slipped(None), contract="tree", trace="folder")
+    with pytest.raises(UsageError, match="trace takes no scheme: it holds single drafts"):
+        simverify.audit(slipped(None), contract="tree", scheme="iid", trace="folder")
 
 
 def test_a_failure_is_shown_again(tmp_path):
