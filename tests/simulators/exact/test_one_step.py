@@ -43,7 +43,7 @@ def over_all_sets(p, q, k, scheme):
 
 @pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
 def test_the_formula_is_the_minimum_over_all_sets(scheme):
-    """40 pairs of rows for each scheme, 200 in all."""
+    """Up to 40 pairs of rows for each scheme."""
     for seed in range(40):
         size, k = SIZES[(7 * seed) % len(SIZES)]
         if size**k < 130:
@@ -53,13 +53,14 @@ def test_the_formula_is_the_minimum_over_all_sets(scheme):
 
 @pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
 def test_the_formula_is_the_linear_program(scheme):
-    for seed in range(8):
+    """200 pairs of rows for each scheme."""
+    for seed in range(200):
         size, k = SIZES[(5 * seed) % len(SIZES)]
         p, q = (row.astype(float) for row in pair(seed, size))
         best = best_hit(p, q, k, scheme)
         drafting = Drafting(shape_of_levels([k]), scheme)
         solved = memoryless_optimum(drafting, *(lambda _, row=row: row for row in (p, q)))
-        assert solved.value == pytest.approx(best, abs=1e-9), (seed, size, k)
+        assert solved.value == pytest.approx(best, abs=1e-12), (seed, size, k)
 
 
 def hits_by_paths(verifier, p, q, k, scheme):
@@ -83,9 +84,10 @@ KNOWN = [(v, scheme) for v in TREE_VERIFIERS.values() for scheme in v.hits]
     ("verifier", "scheme"), KNOWN, ids=[f"{v.name}-{scheme}" for v, scheme in KNOWN]
 )
 def test_hits_in_closed_form_are_those_of_all_paths(verifier, scheme):
+    """200 pairs of rows for each rule and scheme, up to V = 6 and three siblings."""
     most = 2 if verifier.name == "spechub" else 3
-    for seed in range(12):
-        size, k = 2 + seed % 3, 1 + seed % most
+    for seed in range(200):
+        size, k = 2 + seed % 5, 1 + seed // 5 % most
         p, q = pair(seed, size)
         closed = verifier.hits[scheme](p, q, k)
         gap = abs(closed - hits_by_paths(verifier, p, q, k, SCHEMES[scheme])).max()
