@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+from simverify.drafting.method import DraftMethod
 from simverify.errors import UsageError
 from simverify.models.real.trace import VERSION, Manifest, needs_safetensors
 from simverify.models.real.trace_writer import Logits, TraceWriter, room_iv
@@ -12,7 +13,7 @@ from simverify.models.real.transformer import TransformerPair
 from simverify.simulators.decoding.arrays import to_arrays
 from simverify.simulators.decoding.job import REQUEST_TOKENS, decoding_document, make_job
 from simverify.simulators.decoding.judges import judges
-from simverify.simulators.decoding.loop import Block, decode
+from simverify.simulators.decoding.loop import PLAIN, Block, decode
 from simverify.simulators.decoding.replay_rules import STATELESS, finish, replays
 from simverify.verifiers import get_verifier
 
@@ -31,6 +32,7 @@ def capture(
     statistics: bool = False,
     max_bytes: int = MAX_BYTES,
     prompts_file: str | None = None,
+    method: DraftMethod = PLAIN,
     progress: Callable[[str], None] | None = None,
 ) -> Manifest:
     """Decode the prompts with token verification and record every block that it drafts.
@@ -52,6 +54,8 @@ def capture(
         at any vocabulary. The tests of a comparison need no more; code under audit needs rows.
     max_bytes
         Most bytes of rows.
+    method
+        How drafts are made; the rows that are recorded are the laws that they came from.
     progress
         Receives lines.
 
@@ -71,7 +75,7 @@ def capture(
         room_iv(folder, all_tokens, gamma, pair.vocab_size, max_bytes)
     rules = [get_verifier(name) for name in STATELESS] if statistics else []
     plan = Manifest(
-        version=VERSION, kind="statistics" if statistics else "rows", name=pair.name,
+        version=VERSION, kind="statistics" if statistics else "rows", name=method.on(pair),
         gamma=gamma, vocab_size=pair.vocab_size, seed=seed, rules=tuple(r.name for r in rules),
         decoding=decoding_document(pair, job, prompts, prompts_file), versions=_versions(),
         shards=(),
@@ -86,7 +90,7 @@ def capture(
             for run in runs.values():
                 run.replayed(block)
 
-        clock = decode(pair, job, judges(get_verifier("token")), record=record)
+        clock = decode(pair, job, judges(get_verifier("token")), record=record, method=method)
         if statistics:
             found = finish(runs)
             arrays = {

@@ -16,15 +16,18 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify.arrays import Floats, Ints
+from simverify.drafting.method import DraftMethod
 from simverify.models.real.sampling import Sampling
 from simverify.models.real.transformer import TransformerPair
 from simverify.simulators.decoding.judges import Judge
 from simverify.simulators.kernels.philox import ACCEPT, DRAFT, fill_tile
 
-if TYPE_CHECKING:  # it needs torch, and blocks of a trace do not
+if TYPE_CHECKING:  # they need torch, and blocks of a trace do not
+    from simverify.drafting.drafter import Drafter
     from simverify.models.real.kv_cache import CachedModel
 
 Logits = npt.NDArray[np.float32]
+PLAIN = DraftMethod()
 
 
 @dataclass(frozen=True)
@@ -138,8 +141,9 @@ def decode(
     make_judge: Callable[[], Judge],
     observe: Callable[[Block], None] = lambda block: None,
     record: Callable[[Block, Logits, Logits], None] | None = None,
+    method: DraftMethod = PLAIN,
 ) -> Clock:
-    """Decode ``job`` with a verifier; hand every block to ``observe``.
+    """Decode ``job`` with a verifier and drafts by ``method``; hand every block to ``observe``.
 
     ``record`` is handed it too, with the target's and the draft's logits (gamma+1, V) of which
     its rows were made.
@@ -151,7 +155,7 @@ def decode(
     gamma, clock = job.gamma, Clock()
     lanes = [Lane(r, job.prompts, make_judge(), r, job.lanes) for r in range(job.lanes)]
     target = pair.cached(pair.target_model, job.lanes)
-    draft = pair.cached(pair.draft_model, job.lanes)
+    draft = method.make(pair, job.lanes)
     for lane in lanes:
         lane.begin()
     even = gamma + gamma % 2
@@ -164,8 +168,8 @@ def decode(
         begun = time.perf_counter()
         q, drafts, heads = _draft(draft, lanes, gamma, uniforms[:, numbers], pair.sampling)
         drafted = time.perf_counter()
-        logits = draft.feed(drafts[:, -1:].tolist())  # for who observes: no part of decoding
-        heads.append(np.stack([own[-1] for own in logits]))
+        # Plain drafts need it where all are kept; but it is for who observes that it is waited for.
+        heads.append(draft.extend(drafts[:, -1].tolist()))
         q = np.concatenate([q, pair.sampling.rows(heads[-1])[:, None]], axis=1)
         looked = time.perf_counter()
         logits = target.feed(
@@ -226,7 +230,7 @@ def plain(pair: TransformerPair, job: Job) -> Clock:
     return clock
 
 
-def feed_prompts(lanes: Sequence[Lane], clock: Clock, *models: "CachedModel") -> None:
+def feed_prompts(lanes: Sequence[Lane], clock: Clock, *models: "CachedModel | Drafter") -> None:
     """Let the models read the prompts of requests that begin, but for the last token."""
     begun = time.perf_counter()
     for i, lane in enumerate(lanes):
@@ -237,18 +241,17 @@ def feed_prompts(lanes: Sequence[Lane], clock: Clock, *models: "CachedModel") ->
 
 
 def _draft(
-    draft: "CachedModel", lanes: list[Lane], gamma: int, uniforms: Floats, sampling: Sampling
+    draft: "Drafter", lanes: list[Lane], gamma: int, uniforms: Floats, sampling: Sampling
 ) -> tuple[Floats, Ints, list[Logits]]:
     """Draft gamma tokens for each lane: rows (lanes, gamma, V), tokens (lanes, gamma), logits."""
-    logits = draft.feed([lane.for_draft for lane in lanes])
+    heads = [draft.begin([lane.for_draft for lane in lanes])]
     tokens = np.empty((len(lanes), gamma), np.int64)
-    rows, heads = [], []
+    rows = []
     for i in range(gamma):
-        heads.append(np.stack([own[-1] for own in logits]))
         rows.append(sampling.rows(heads[i]))
         tokens[:, i] = _draw(rows[i], uniforms[i])
         if i + 1 < gamma:
-            logits = draft.feed(tokens[:, i, None].tolist())
+            heads.append(draft.extend(tokens[:, i].tolist()))
     return np.stack(rows, axis=1), tokens, heads
 
 
@@ -277,19 +280,18 @@ def _settle(
     job: Job,
     eos: frozenset[int],
     target: "CachedModel",
-    draft: "CachedModel | None" = None,
+    draft: "Drafter | None" = None,
 ) -> list[Lane]:
     """Count what was emitted, take back what was rejected; return the lanes that go on."""
-    lengths = target.lengths, draft.lengths if draft else target.lengths
-    target_back, draft_back = [], []
-    for i, (lane, block) in enumerate(zip(lanes, blocks, strict=True)):
-        ended = lane.advance(block.emitted, found[i][-1], job, eos)
-        rejected = len(block.drafts) - block.tau
-        target_back.append(int(lengths[0][i]) if ended else rejected)
-        draft_back.append(int(lengths[1][i]) if ended else rejected)
-    target.take_back(target_back)
+    ended = [
+        lane.advance(block.emitted, own[-1], job, eos)
+        for lane, block, own in zip(lanes, blocks, found, strict=True)
+    ]
+    rejected = [len(block.drafts) - block.tau for block in blocks]
+    target.take_back(np.where(ended, target.lengths, rejected).tolist())
     if draft is not None:
-        draft.take_back(draft_back)
+        draft.accept([range(block.tau) for block in blocks])
+        draft.end(ended)
     going = [i for i, lane in enumerate(lanes) if lane.emitted < job.lane_tokens]
     if len(going) < len(lanes) and going:
         target.select(going)

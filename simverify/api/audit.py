@@ -4,16 +4,21 @@ from collections.abc import Callable
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from simverify.api.options import AuditOptions
 from simverify.api.pairs import audit_pair, loader, name_of, named, pair_of
+from simverify.api.real import BUNDLED, RealModels
 from simverify.api.subjects import subject_of
 from simverify.api.ways import Way, called_from_python, chosen_way
 from simverify.auditing.process.supervised import Conduct, supervised_audit
 from simverify.auditing.settings import AuditSettings
+from simverify.errors import OptionError
 from simverify.results import AuditRun, SelfTestRun
 from simverify.trees import parse_levels
+
+if TYPE_CHECKING:
+    from simverify.drafting.method import DraftMethod
 
 Say = Callable[[str], None]
 
@@ -54,6 +59,8 @@ def audit(
     device: str | None = None,
     dtype: Literal["float32", "bfloat16"] | None = None,
     threads: int | None = None,
+    layer_parallel: int | str | None = None,
+    no_calibration: bool = False,
     progress: Say | None = None,
 ) -> AuditRun:
     """Put a verifier on trial: say whether its output is the target's distribution.
@@ -71,6 +78,7 @@ def audit(
     drafter, verifier
         In the place of ``rule``: a drafter, and a verifier of the "verify" or the "tree"
         contract, to be audited together. They may share the generator that both are handed.
+        With ``target`` the drafter is one of compare's: "plain", "easyspec", ...
     scheme, tree
         How siblings of draft trees are drafted ("iid", "without-replacement", "top-k",
         "argmax-first", "last-sampled"), and children per level of the one tree that the code
@@ -104,6 +112,8 @@ def audit(
     target, draft, prompts, tokens, temperature, top_k, top_p, device, dtype, threads
         Let the code decode on a pair of real models instead; ``target`` names one that
         Transformers loads, or "tiny-llama", which ships.
+    layer_parallel, no_calibration
+        Of the drafter "easyspec", as in :func:`simverify.compare`.
     progress
         Receives a line when something begins that may take a while.
 
@@ -133,6 +143,8 @@ def audit(
         target=target, draft=draft, prompts=None if prompts is None else Path(prompts),
         tokens=tokens, temperature=temperature, top_k=top_k, top_p=top_p, device=device,
         dtype=dtype, threads=threads,
+        layer_parallel=None if layer_parallel is None else str(layer_parallel),
+        no_calibration=no_calibration,
     )  # fmt: skip
     with called_from_python():
         return run_audit(rule, options, progress=progress)
@@ -222,15 +234,23 @@ def _live(options: AuditOptions) -> Any:
         "device": real.device,
         "dtype": real.dtype,
         "threads": real.threads,
+        "method": _method(real),
     }
     assert real.target is not None
     return Live(
         target=real.target,
-        draft=real.draft or "tiny-llama",
+        draft=real.draft or ("tiny-llama" if real.target == BUNDLED else None),
         prompts=real.prompts,
         sampling=real.sampling(),
         **{name: value for name, value in own.items() if value is not None},
     )
+
+
+def _method(real: RealModels) -> "DraftMethod":
+    methods = real.methods()
+    if len(methods) > 1:
+        raise OptionError("{layer_parallel} is one number here: an audit drafts in one way")
+    return methods[0]
 
 
 def _settings(options: AuditOptions, way: Way) -> AuditSettings:
@@ -242,7 +262,7 @@ def _settings(options: AuditOptions, way: Way) -> AuditSettings:
         "seconds": options.seconds,
         **(wide if way in ("small", "self-test") else {}),
     }
-    pair = pair_of(options)
+    pair = None if way == "live" else pair_of(options)
     detect = 0.04 if way in ("trace", "live") else 0.01
     return AuditSettings(
         **{name: value for name, value in chosen.items() if value is not None},

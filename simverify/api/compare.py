@@ -44,6 +44,9 @@ def compare(
     top_p: float | None = None,
     device: str | None = None,
     dtype: Literal["float32", "bfloat16"] | None = None,
+    drafter: str | None = None,
+    layer_parallel: int | str | None = None,
+    no_calibration: bool = False,
     trace: str | PathLike[str] | None = None,
     alpha: float = 1e-6,
     detect: float | None = None,
@@ -80,6 +83,9 @@ def compare(
         Knobs of markov-V; ``temperature`` of real models too.
     target, draft, prompts, tokens, lanes, top_k, top_p, device, dtype
         A pair of real models instead of ``models``, and how it decodes.
+    drafter, layer_parallel, no_calibration
+        How real models draft: "plain", "easyspec" with that many layers a group (4, or a list
+        such as "1,2,4") and without its calibration if so asked, "prompt-lookup" or "ngram".
     trace
         Replay this folder instead, as ``simverify capture`` wrote it.
     alpha
@@ -109,7 +115,9 @@ def compare(
         cost_ratio=cost_ratio, batch_size=batch_size, free_rows=free_rows,
         draft_distance=draft_distance, temperature=temperature, target=target, draft=draft,
         prompts=None if prompts is None else Path(prompts), tokens=tokens, lanes=lanes, top_k=top_k,
-        top_p=top_p, device=device, dtype=dtype, trace=None if trace is None else Path(trace),
+        top_p=top_p, device=device, dtype=dtype, drafter=drafter,
+        layer_parallel=None if layer_parallel is None else str(layer_parallel),
+        no_calibration=no_calibration, trace=None if trace is None else Path(trace),
         alpha=alpha, detect=detect, seed=seed, threads=threads,
     )  # fmt: skip
     with called_from_python():
@@ -182,8 +190,9 @@ def _of_pair(
     options: CompareOptions,
     shared: dict[str, Any],
 ) -> CompareRun:
+    methods = real.methods()
     for name in ("target", "draft"):
-        if getattr(real, name) is None:
+        if getattr(real, name) is None and not (name == "draft" and methods[0].from_texts):
             raise OptionError(f"{{{name}}} is missing: real models are a target and a draft")
     real.complete()
     from simverify.comparing.real.pair import compare_pair
@@ -199,6 +208,7 @@ def _of_pair(
         texts,
         verifiers,
         drafting=drafting,
+        methods=methods,
         tokens=real.tokens,
         detect=FOR_PAIRS if options.detect is None else options.detect,
         lanes=LANES if options.lanes is None else options.lanes,

@@ -32,7 +32,8 @@ class AuditOptions(_OfRealModels):
         (a draft tree is given) or draft (it drafts, and says from which law).
     drafter, verifier
         Instead of SPEC: a drafter, and a verifier of the verify or the tree contract, audited
-        together: one drafts, the other judges by the rows that are reported.
+        together: one drafts, the other judges by the rows that are reported. With --target the
+        drafter is one of compare's: plain, easyspec, prompt-lookup or ngram.
     scheme
         How the siblings of draft trees are drafted: iid, without-replacement, top-k,
         argmax-first or last-sampled. Of a drafter, what it declares; iid if not given.
@@ -118,6 +119,10 @@ class AuditOptions(_OfRealModels):
         In what real models compute; float32 by default.
     threads
         Threads of torch; with SPEC one by default.
+    layer_parallel
+        Real models: layers a group of easyspec, 4 by default.
+    no_calibration
+        Real models: leave the fuzzy entries of easyspec in the draft's cache.
     """
 
     contract: Literal["verify", "step", "tree", "draft"] | None = None
@@ -158,6 +163,8 @@ class AuditOptions(_OfRealModels):
     device: str | None = None
     dtype: Literal["float32", "bfloat16"] | None = None
     threads: int | None = None
+    layer_parallel: str | None = None
+    no_calibration: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,6 +213,14 @@ class CompareOptions(_OfRealModels):
         Real models: tokens that are kept, of target and draft.
     device, dtype
         Real models: where and in what they compute; cpu and float32 by default.
+    drafter
+        Real models: how drafts are made: plain, token by token with the draft model (the
+        default); easyspec, with its layers in groups; prompt-lookup or ngram, from the texts
+        alone.
+    layer_parallel
+        Layers a group of easyspec, 4 by default, or a list to compare, such as 1,2,4.
+    no_calibration
+        Leave the fuzzy entries of easyspec in the draft's cache.
     trace
         Replay this trace instead, as simverify capture wrote it.
     alpha
@@ -240,6 +255,9 @@ class CompareOptions(_OfRealModels):
     top_p: float | None = None
     device: str | None = None
     dtype: Literal["float32", "bfloat16"] | None = None
+    drafter: str | None = None
+    layer_parallel: str | None = None
+    no_calibration: bool = False
     trace: Path | None = None
     alpha: float = 1e-6
     detect: float | None = None

@@ -9,6 +9,7 @@ from simverify.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from simverify.drafting.method import DraftMethod
     from simverify.models.real.sampling import Sampling
     from simverify.models.real.transformer import TransformerPair
 
@@ -29,6 +30,9 @@ class RealModels:
     device: str | None = None
     dtype: Literal["float32", "bfloat16"] | None = None
     threads: int | None = None
+    drafter: str | None = None
+    layer_parallel: str | None = None
+    no_calibration: bool | None = None
 
     def complete(self) -> None:
         """Raise ``OptionError`` if a part of the pair is missing that does not ship."""
@@ -38,6 +42,8 @@ class RealModels:
             "prompts": "name a file of prompts, JSONL or text",
         }
         for name, why in missing.items():
+            if name == "draft" and all(method.from_texts for method in self.methods()):
+                continue
             if getattr(self, name) is None and self.target != BUNDLED:
                 raise OptionError(f"{{{name}}} is missing: {why}")
 
@@ -47,6 +53,12 @@ class RealModels:
 
         temperature = 1.0 if self.temperature is None else self.temperature
         return Sampling(temperature, self.top_k, self.top_p)
+
+    def methods(self) -> "tuple[DraftMethod, ...]":
+        """Return how drafts are made; raises ``UsageError`` for what does not go together."""
+        from simverify.drafting.method import methods_of
+
+        return methods_of(self.drafter, self.layer_parallel, calibration=not self.no_calibration)
 
     def texts(self) -> "Sequence[str]":
         """Read the prompts: the bundled ones where no file is named."""

@@ -17,7 +17,7 @@ _CODE = ("batch", "eos", "tolerance")
 _TREES = ("scheme", "tree")
 _MODELS = (
     "target", "draft", "prompts", "tokens", "temperature", "top_k", "top_p", "device", "dtype",
-    "threads",
+    "threads", "layer_parallel", "no_calibration",
 )  # fmt: skip
 _EMITTED = ("samples", "max_tokens", "served_model", "keep", "ball")
 _OWN = (
@@ -34,7 +34,7 @@ _NOT_EMITTED = "{option} is for tokens already emitted: name {outputs} or {endpo
 
 _REFUSED: dict[Way, tuple[tuple[tuple[str, ...], str], ...]] = {
     "emitted": (
-        ((*_OWN, *_CODE, *_TREES, *_SIZES, "self_test"),
+        ((*_OWN, *_CODE, *_TREES, *_SIZES, "self_test", "layer_parallel", "no_calibration"),
          "{option} is not for emitted tokens: name {outputs} alone"),
     ),
     "self-test": (
@@ -73,13 +73,14 @@ def chosen_way(spec: object, options: AuditOptions) -> Way:
         raise OptionError(f"{{self_test}} audits the catalogue: got SPEC {quoted} too")
     for names, why in _REFUSED[way]:
         refuse({name: given[name] for name in names}, why)
-    paired = options.drafter is not None or options.verifier is not None
+    drafter = None if way == "live" else options.drafter
+    paired = drafter is not None or options.verifier is not None
     if paired and spec is not None:
         quoted = repr(spec).replace("{", "{{").replace("}", "}}")
         raise OptionError(f"{{drafter}} and {{verifier}} take the place of SPEC: got {quoted} too")
     if paired and way != "small":
-        raise OptionError("{drafter} and {verifier} are for small instances: leave {trace} and "
-                          "{target} out")  # fmt: skip
+        raise OptionError("{drafter} and {verifier} as code are for small instances: leave {trace} "
+                          "and {target} out")  # fmt: skip
     if way not in ("emitted", "self-test") and spec is None and not paired:
         raise UsageError("name what to audit, such as my_sampler.py:verify; see audit --help")
     if way == "trace" and options.contract == "step":

@@ -158,12 +158,23 @@ class Bounds(Struct, frozen=True):
     blocks_of: str | None = None
 
 
+class Drafter(Struct, frozen=True):
+    """How drafts of real models were made, where not token by token with the draft model.
+
+    Of easyspec the layers a group, and whether fuzzy entries of the cache were replaced.
+    """
+
+    name: str
+    layer_parallel: int | None
+    calibration: bool | None
+
+
 class ModelInfo(Struct, frozen=True):
     """A model of the run. Perplexities and corpus belong to trained models.
 
     ``given``: what names it in ``--models``, for a file its path; null for a model that was
     made in Python. ``file_sha256``: of that file. ``draft_distance``, ``temperature``: the
-    knobs of markov-V.
+    knobs of markov-V. ``drafter``: null where drafts are plain, and of simulated models.
     """
 
     name: str
@@ -176,6 +187,7 @@ class ModelInfo(Struct, frozen=True):
     corpus_sha256: str | None
     target_perplexity: float | None
     draft_perplexity: float | None
+    drafter: Drafter | None = None
 
 
 class Decoding(Struct, frozen=True):

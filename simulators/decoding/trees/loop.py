@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from simverify.arrays import Floats
+from simverify.drafting.method import DraftMethod
 from simverify.errors import UsageError
 from simverify.models.real.transformer import TransformerPair
 from simverify.simulators.decoding.loop import (
+    PLAIN,
     Block,
     Clock,
     Job,
@@ -29,7 +31,7 @@ from simverify.simulators.kernels.philox import DRAFT
 from simverify.trees import ROOT, Drafting, DraftTree, Growing
 
 if TYPE_CHECKING:
-    from simverify.models.real.kv_cache import CachedModel
+    from simverify.drafting.drafter import Drafter
 
 Tokens = tuple[int, ...]
 
@@ -96,8 +98,11 @@ def decode_trees(
     drafting: Drafting,
     make_judge: Callable[[], TreeJudge],
     observe: Callable[[TreeBlock], None] = lambda found: None,
+    method: DraftMethod = PLAIN,
 ) -> Clock:
     """Decode ``job``, whose ``gamma`` is the depth of the trees; hand every call to ``observe``.
+
+    Drafts are made by ``method``; one that knows one token alone raises ``UsageError``.
 
     Trees of call c in lane r, and the coins of the rule, come from generators of their own: so
     rules see the same trees as long as their texts agree, and batches change no draw. Where a
@@ -107,7 +112,7 @@ def decode_trees(
     lanes = [Lane(r, job.prompts, None, r, job.lanes) for r in range(job.lanes)]
     judges = [make_judge() for _ in lanes]
     target = pair.cached(pair.target_model, job.lanes)
-    draft = pair.cached(pair.draft_model, job.lanes)
+    draft = method.make(pair, job.lanes)
     for lane in lanes:
         lane.begin()
     call = 0
@@ -153,18 +158,17 @@ def decode_trees(
         clock.drafted += job.gamma * len(lanes)
         clock.tokens += sum(len(block.emitted) for block in blocks)
         target.keep([[0, *(node + 1 for node in way)] for way in ways])
-        draft.keep(
-            [[0, *(a.fed[node] for node in way)] for a, way in zip(drafted, ways, strict=True)]
-        )
+        draft.accept([[a.fed[node] for node in way] for a, way in zip(drafted, ways, strict=True)])
         ended = [
             lane.advance(block.emitted, found[-1], job, pair.eos)
             for lane, block, found in zip(lanes, blocks, founds, strict=True)
         ]
         going = [i for i, lane in enumerate(lanes) if lane.emitted < job.lane_tokens]
-        for model in (target, draft):
-            model.take_back(np.where(ended, model.lengths, 0).tolist())
-            if len(going) < len(lanes) and going:
-                model.select(going)
+        target.take_back(np.where(ended, target.lengths, 0).tolist())
+        draft.end(ended)
+        if len(going) < len(lanes) and going:
+            target.select(going)
+            draft.select(going)
         lanes = [lanes[i] for i in going]
         call += 1
     return clock
@@ -174,7 +178,7 @@ def decode_trees(
 class _Drafted:
     """A tree with its draft's rows ``q`` (n+1, V); ``places`` as of :class:`Drawn`.
 
-    ``fed``: the number of each node among those that the draft was fed. ``firsts``: for row 0
+    ``fed``: the number of each node among those that the drafter was told. ``firsts``: for row 0
     and each node the first row of the same text.
     """
 
@@ -191,7 +195,7 @@ class _Drafted:
 
 def _draft(
     pair: TransformerPair,
-    draft: "CachedModel",
+    draft: "Drafter",
     lanes: Sequence[Lane],
     drafting: Drafting,
     at: tuple[int, int],
@@ -207,29 +211,30 @@ def _draft(
         for lane in lanes
     ]  # fmt: skip
     rows: list[dict[Tokens, Floats]] = [{} for _ in lanes]
-    fed = [{ROOT: 0} for _ in lanes]
-    tokens, level = [lane.for_draft for lane in lanes], [[ROOT] for _ in lanes]
+    fed: list[dict[int, int]] = [{ROOT: ROOT} for _ in lanes]
+    parents, level = drafting.shape.parents, [[ROOT] for _ in lanes]
+    begun = time.perf_counter()
+    logits = list(draft.begin([lane.for_draft for lane in lanes])[:, None])
     for depth in range(drafting.shape.depth + 1):
-        begun = time.perf_counter()
-        parents = drafting.shape.parents
-        logits = draft.grow(
-            tokens,
-            [
-                [ROOT if node == ROOT else own[parents[node]] for node in nodes]
-                for own, nodes in zip(fed, level, strict=True)
-            ],
-        )
         for i, (grown, nodes) in enumerate(zip(growing, level, strict=True)):
-            fed[i] |= {node: len(fed[i]) + k for k, node in enumerate(nodes) if node != ROOT}
+            fed[i] |= {node: len(fed[i]) - 1 + k for k, node in enumerate(nodes) if node != ROOT}
             for node, row in zip(nodes, pair.sampling.rows(logits[i]), strict=True):
                 own = rows[i].setdefault(grown.text[node], row)
                 if drafting.shape.children[node]:
                     grown.grow(node, own, rngs[i])
             level[i] = [node for node in grown.kept if depths[node] == depth + 1]
-            tokens[i] = [grown.drawn[node] for node in level[i]]
         if not any(level):
             break  # the last level was for the rules' last rows, and is no part of drafting
-        clock.draft += time.perf_counter() - begun
+        now = time.perf_counter()
+        clock.draft += now - begun
+        begun = now
+        logits = draft.grow(
+            [
+                [grown.drawn[node] for node in nodes]
+                for grown, nodes in zip(growing, level, strict=True)
+            ],
+            [[own[parents[node]] for node in nodes] for own, nodes in zip(fed, level, strict=True)],
+        )
     found = []
     for i, grown in enumerate(growing):
         tree = grown.tree()

@@ -13,6 +13,7 @@ from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Contract, Subject, contract_iv
 from simverify.battery.by_position import output_detectable, output_tokens
 from simverify.checks import MAX_GAMMA
+from simverify.drafting.method import DraftMethod
 from simverify.errors import UsageError
 from simverify.models.real.prompts import read_prompts
 from simverify.models.real.sampling import Sampling
@@ -35,6 +36,7 @@ class Live:
     """A pair of models, and how code decodes on it.
 
     ``target``, ``draft``: as :func:`~simverify.models.real.transformer.load_pair` takes them.
+    ``method``: how drafts are made.
     ``prompts``: a file, None for the bundled ones. ``gamma``: draft length, 1 to 64.
     ``tokens``: emitted tokens; None for as many as ``detect`` needs. ``contract``: None where
     the code says its own. ``threads``: of torch; None leaves them.
@@ -43,7 +45,7 @@ class Live:
     """
 
     target: str
-    draft: str
+    draft: str | None
     prompts: Path | None = None
     gamma: int = 4
     tokens: int | None = None
@@ -54,6 +56,7 @@ class Live:
     threads: int | None = None
     scheme: str | None = None
     tree: str | None = None
+    method: DraftMethod = field(default_factory=DraftMethod)
 
     def __post_init__(self) -> None:
         if not 1 <= self.gamma <= MAX_GAMMA:
@@ -107,12 +110,18 @@ class Live:
             "--scheme": self.scheme, "--tree": self.tree,
             "--temperature": law.temperature, "--top-k": law.top_k, "--top-p": law.top_p,
             "--device": self.device, "--dtype": self.dtype, "--threads": self.threads,
+            "--drafter": self.method.name,
         }  # fmt: skip
-        plain = {"--temperature": 1.0, "--device": "cpu", "--dtype": "float32"}
+        plain = {
+            "--temperature": 1.0, "--device": "cpu", "--dtype": "float32", "--drafter": "plain"
+        }  # fmt: skip
         words = ["simverify", "audit", spec]
         for name, value in given.items():
             if value is not None and value != plain.get(name):
                 words += [name, str(value)]
+        if self.method.name == "easyspec":
+            words += ["--layer-parallel", str(self.method.layer_parallel)]
+            words += [] if self.method.calibration else ["--no-calibration"]
         return repeated(words, settings)
 
 
@@ -146,22 +155,25 @@ def audit_live(
     if settings.batch or subject.batch:
         raise UsageError(f"{subject.name} takes whole batches: blocks come one by one here")
     drafting = live.drafting(subject, contract)
+    if contract == "step" and live.method != DraftMethod():
+        raise UsageError(f"{subject.name} drafts for itself: leave --drafter out")
     gamma = live.gamma if drafting is None else drafting.shape.depth
     say = progress or (lambda _: None)
     tokens = output_tokens(settings.detect, settings.alpha) if live.tokens is None else live.tokens
     if loaded is None:
-        say(f"loading {live.target} and {live.draft}")
+        say(f"loading {live.target}" + (f" and {live.draft}" if live.draft else ""))
         loaded = live.load()
     pair, texts = loaded
     job = make_job(pair, texts, gamma=gamma, tokens=tokens, seed=settings.seed)
     total = job.lanes * job.lane_tokens
     found = output_detectable(total, settings.alpha)
+    name = live.method.on(pair)
     ground = Ground(
-        name=pair.name,
+        name=name,
         gamma=job.gamma,
         vocab_size=pair.vocab_size,
-        plan=f"{total:,} tokens of {pair.name}: power .9 against TV {found:.3g}",
-        why=f"called in the decoding loop of real models, {pair.name}",
+        plan=f"{total:,} tokens of {name}: power .9 against TV {found:.3g}",
+        why=f"called in the decoding loop of real models, {name}",
         more="take more --tokens",
         command=live.command(subject.name, settings),
         scheme=None if drafting is None else drafting.scheme.name,
@@ -178,9 +190,10 @@ def audit_live(
         use_threads(live.threads)
         if drafting is not None:
             caller = partial(TreeCaller, rule, pair.vocab_size, builds=builds)
-            decode_trees(pair, job, drafting, caller, kept.tree)
+            decode_trees(pair, job, drafting, caller, kept.tree, live.method)
         elif contract == "verify":
-            decode(pair, job, lambda: BlockCaller(rule, pair.vocab_size), kept)
+            judge = partial(BlockCaller, rule, pair.vocab_size)
+            decode(pair, job, judge, kept, method=live.method)
         else:
             decode_steps(pair, job, lambda: StepCaller(rule, pair.vocab_size), kept)
 

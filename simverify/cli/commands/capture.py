@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Literal
 
 from simverify.cli.common import progress
-from simverify.errors import UsageError
+from simverify.errors import OptionError, UsageError
 
 
 def capture(
@@ -21,6 +21,9 @@ def capture(
     top_p: float | None = None,
     device: str = "cpu",
     dtype: Literal["float32", "bfloat16"] = "float32",
+    drafter: str | None = None,
+    layer_parallel: str | None = None,
+    no_calibration: bool = False,
     statistics: bool = False,
     max_bytes: int = 2_000_000_000,
     seed: int = 0,
@@ -47,6 +50,12 @@ def capture(
         The law that is sampled, of target and draft.
     device, dtype
         Where and in what the models compute.
+    drafter
+        How drafts are made, as in compare: plain, easyspec, prompt-lookup or ngram.
+    layer_parallel
+        Layers a group of easyspec, 4 by default.
+    no_calibration
+        Leave the fuzzy entries of easyspec in the draft's cache.
     statistics
         No rows, which are large: sums for compare alone, of every rule without state.
     max_bytes
@@ -62,7 +71,12 @@ def capture(
         if target is not None or draft is not None:
             raise UsageError("--models is the bundled pair: got --target or --draft too")
         target, draft = "tiny-llama", models
-    if target is None or draft is None:
+    from simverify.drafting.method import methods_of
+
+    methods = methods_of(drafter, layer_parallel, calibration=not no_calibration)
+    if len(methods) > 1:
+        raise OptionError("{layer_parallel} is one number here: a trace is drafted in one way")
+    if target is None or (draft is None and not methods[0].from_texts):
         missing = "target" if target is None else "draft"
         raise UsageError(f"--{missing} is missing: name two models, or --models tiny-llama")
     if prompts is None and target != "tiny-llama":
@@ -75,13 +89,13 @@ def capture(
     sampling = Sampling(temperature, top_k, top_p)
     texts = read_prompts(prompts or BUNDLED / "prompts.jsonl")
     with progress(quiet) as say:
-        say(f"loading {target} and {draft}")
+        say(f"loading {target}" + (f" and {draft}" if draft else ""))
         use_threads(threads)
         pair = load_pair(target, draft, sampling=sampling, device=device, dtype=dtype)
         made = record(
             pair, texts, out, gamma=gamma, tokens=tokens, seed=seed, statistics=statistics,
             max_bytes=max_bytes, prompts_file=None if prompts is None else str(prompts),
-            progress=say,
+            method=methods[0], progress=say,
         )  # fmt: skip
     size = sum(shard.bytes for shard in made.shards)
     print(

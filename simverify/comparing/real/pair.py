@@ -3,8 +3,7 @@
 On draft trees rules that judge such stand beside those for a single draft, which is as long.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -12,19 +11,22 @@ from simverify import results as doc
 from simverify.battery.by_position import output_tokens
 from simverify.battery.judgement import stamped
 from simverify.checks import comparison_iv
-from simverify.comparing.real.pair_rows import DETECT, POWER, expected_accepted, pair_row
-from simverify.comparing.real.tree_rows import coupling_bound, tree_row
+from simverify.comparing.real.drafted import (
+    Promise,
+    decode_rules,
+    latencies,
+    model_info,
+    rows_of,
+    timings,
+)
+from simverify.comparing.real.pair_rows import DETECT, POWER
 from simverify.comparing.trees.rules import tree_rules
+from simverify.drafting.method import DraftMethod
 from simverify.errors import UsageError
 from simverify.models.real.transformer import TransformerPair
-from simverify.simulators.decoding.emitted import Decoded, Emitted
 from simverify.simulators.decoding.expected import RULES
 from simverify.simulators.decoding.job import LANES, REQUEST_TOKENS, decoding_document, make_job
-from simverify.simulators.decoding.judges import judges
-from simverify.simulators.decoding.loop import Clock, decode, plain
-from simverify.simulators.decoding.trees.emitted import DecodedTrees, TreesEmitted, fewest_nodes
-from simverify.simulators.decoding.trees.loop import RuleOfTrees, decode_trees
-from simverify.simulators.latency import predicted_speedup
+from simverify.simulators.decoding.loop import plain
 from simverify.trees import Drafting
 from simverify.verifiers import Verifier, get_verifier
 from simverify.verifiers.trees import TreeVerifier
@@ -40,6 +42,7 @@ def compare_pair(
     *,
     gamma: int,
     drafting: Drafting | None = None,
+    methods: Sequence[DraftMethod] = (DraftMethod(),),
     tokens: int | None = None,
     lanes: int = LANES,
     request_tokens: int = REQUEST_TOKENS,
@@ -66,6 +69,8 @@ def compare_pair(
         Draft length; the depth of the trees.
     drafting
         The trees that are drafted; None: a single draft.
+    methods
+        How drafts are made, each in its turn; rows and bounds stand for each by its name.
     tokens
         Emitted tokens a verifier; by default as many as the promised power needs.
     lanes
@@ -91,7 +96,8 @@ def compare_pair(
         verifiers or (), gamma=gamma, cost_ratio=cost_ratio, alpha=alpha, detect=detect, seed=seed
     )
     rules = _rules_iv(verifiers, drafting)
-    share = alpha / len(rules)
+    _methods_iv(methods, drafting)
+    share = alpha / (len(rules) * len(methods))
     wanted = max(output_tokens(detect, share), TOKENS) if tokens is None else tokens
     job = make_job(
         pair, prompts, gamma=gamma, tokens=wanted, lanes=lanes, request_tokens=request_tokens,
@@ -99,50 +105,20 @@ def compare_pair(
     )  # fmt: skip
     if drafting is not None:
         pair.trees_iv()
+    for method in methods:
+        method.make(pair, 1)  # what does not fit the model is said before anything runs
     say, stamp = progress or (lambda _: None), stamped()
     say(f"{pair.name}: the target alone")
     alone = plain(pair, job)
-    runs: dict[str, Decoded] = {}
-    of_trees: dict[str, DecodedTrees] = {}
-    clocks = []
-    calls = -(-job.lane_tokens // (gamma + 1))
-    for rule in rules:
-        say(f"{pair.name}: {rule.name}")
-        if isinstance(rule, TreeVerifier):
-            assert drafting is not None
-            nodes = fewest_nodes(drafting.shape, job.lane_tokens)
-            seen = TreesEmitted(job.lanes, seed, drafting, rule, nodes=nodes)
-            clocks.append(decode_trees(pair, job, drafting, partial(RuleOfTrees, rule.rule), seen))
-            of_trees[rule.name] = seen.decoded
-        else:
-            emitted = Emitted(job, rule, calls=calls)
-            clocks.append(decode(pair, job, judges(rule), emitted))
-            runs[rule.name] = emitted.decoded
-    rows = []
-    for rule in rules:
-        if isinstance(rule, TreeVerifier):
-            assert drafting is not None
-            row = tree_row(
-                pair.name, pair.vocab_size, rule, drafting, of_trees[rule.name], share=share,
-                detect=detect, cost_ratio=cost_ratio,
-            )  # fmt: skip
-        else:
-            row = pair_row(
-                pair.name, pair.vocab_size, rule, runs[rule.name], share=share, detect=detect,
-                cost_ratio=cost_ratio, baseline=runs.get("token"),
-            )  # fmt: skip
-            row = msgspec.structs.replace(row, one_draft=drafting is not None)
-        rows.append(row)
-    timings = [_timing(row, clock) for row, clock in zip(rows, clocks, strict=True)]
-    latencies = [
-        _latency(row, clock, alone, gamma) for row, clock in zip(rows, clocks, strict=True)
-    ]
-    info = doc.ModelInfo(
-        name=pair.name, given=None, vocab_size=pair.vocab_size,
-        bounds=_bounds(rules[0].name, runs, drafting, of_trees), file_sha256=None,
-        draft_distance=None, temperature=None, corpus_sha256=None,
-        target_perplexity=None, draft_perplexity=None,
-    )  # fmt: skip
+    promise = Promise(share, detect, cost_ratio)
+    rows, models, speeds, times = [], [], [], []
+    for method in methods:
+        found = decode_rules(pair, job, rules, drafting, method, say)
+        own = rows_of(pair, found, promise)
+        rows += own
+        models.append(model_info(pair, found))
+        speeds += timings(own, found)
+        times += latencies(own, found, alone)
     return doc.CompareRun(
         schema_version=doc.SCHEMA_VERSION,
         seed=seed,
@@ -154,49 +130,13 @@ def compare_pair(
         eos=min(pair.eos) if pair.eos else None,
         verdict=doc.overall([row.verdict for row in rows]),
         results=tuple(rows),
-        models=(info,),
+        models=tuple(models),
         decoding=decoding_document(pair, job, prompts, prompts_file),
         drafting=None
         if drafting is None
         else doc.DraftTrees(parents=drafting.shape.parents, scheme=drafting.scheme.name),
-        meta=msgspec.structs.replace(stamp(), timings=tuple(timings), latencies=tuple(latencies)),
+        meta=msgspec.structs.replace(stamp(), timings=tuple(speeds), latencies=tuple(times)),
     )
-
-
-def _bounds(
-    first: str,
-    runs: Mapping[str, Decoded],
-    drafting: Drafting | None,
-    of_trees: Mapping[str, DecodedTrees],
-) -> doc.Bounds:
-    """Return the bound that no rule beats in one call; ``first``: the rule that is named first."""
-    if drafting is not None:
-        name, seen = next(iter(of_trees.items()))
-        return doc.Bounds(coupling=coupling_bound(drafting, seen), blocks_of=name)
-    # Greedy's first calls attain the bound: on its own blocks no row contradicts it.
-    blocks_of = "greedy" if "greedy" in runs else first
-    return doc.Bounds(coupling=expected_accepted(runs[blocks_of], "greedy"), blocks_of=blocks_of)
-
-
-def _timing(row: doc.CompareResult, clock: Clock) -> doc.Timing:
-    seconds = clock.draft + clock.score + clock.verify
-    return doc.Timing(
-        model=row.model, verifier=row.verifier, blocks_per_second=clock.calls / seconds
-    )
-
-
-def _latency(row: doc.CompareResult, clock: Clock, alone: Clock, gamma: int) -> doc.Latency:
-    each = [part / clock.tokens for part in (clock.draft, clock.score, clock.verify)]
-    rounds = clock.calls / clock.score
-    ratio = clock.draft / clock.drafted * rounds
-    return doc.Latency(
-        model=row.model, verifier=row.verifier,
-        plain=alone.seconds_per_token, speculative=clock.seconds_per_token,
-        draft=each[0], score=each[1], verify=each[2], cost_ratio=ratio,
-        predicted=predicted_speedup(row.block_efficiency - 1.0, gamma, ratio),
-        measured=alone.seconds_per_token / clock.seconds_per_token,
-        block_cost=clock.score / clock.calls * alone.calls / alone.score,
-    )  # fmt: skip
 
 
 def _rules_iv(
@@ -215,6 +155,16 @@ def _rules_iv(
             "name one, or ask for a single draft"
         )
     return rules
+
+
+def _methods_iv(methods: Sequence[DraftMethod], drafting: Drafting | None) -> None:
+    if len(set(methods)) < len(methods):
+        raise UsageError("a drafter is named twice: name each way of drafting once")
+    for method in methods:
+        if drafting is not None and method.from_texts:
+            raise UsageError(
+                f"{method.name} proposes one token after each text: ask for a single draft"
+            )
 
 
 def _rule_iv(rule: Verifier) -> Verifier:

@@ -23,6 +23,9 @@ class CachedModel:
     A request may also grow a tree behind its tokens, node by node, each of which sees its own
     way from the root and no other; :meth:`keep` makes one way of it tokens of the request.
 
+    Tokens may be fed ``through`` another model that fills the same cache: one that computes the
+    same weights in another way.
+
     Parameters
     ----------
     model
@@ -45,7 +48,7 @@ class CachedModel:
         return lengths
 
     @torch.no_grad()
-    def feed(self, tokens: Sequence[Sequence[int]]) -> list[Floats]:
+    def feed(self, tokens: Sequence[Sequence[int]], *, through: Any | None = None) -> list[Floats]:
         """Append ``tokens``, one or more a request; return the logits after each.
 
         float32 (n_r, V) for request r, which appended n_r tokens.
@@ -61,7 +64,7 @@ class CachedModel:
         self._used = torch.cat([self._used, fresh], dim=1)
         positions = (self._used.cumsum(dim=1) - 1)[:, -width:]
         with self._memory():
-            logits = self._model(
+            logits = (through or self._model)(
                 padded.to(self._device),
                 attention_mask=self._used.long(),
                 position_ids=positions,
@@ -99,7 +102,11 @@ class CachedModel:
 
     @torch.no_grad()
     def grow(
-        self, tokens: Sequence[Sequence[int]], parents: Sequence[Sequence[int]]
+        self,
+        tokens: Sequence[Sequence[int]],
+        parents: Sequence[Sequence[int]],
+        *,
+        through: Any | None = None,
     ) -> list[Floats]:
         """Append nodes to the trees of the requests; return the logits after each.
 
@@ -127,7 +134,7 @@ class CachedModel:
         positions = self._used.sum(dim=1)[:, None] + depths.to(self._device) - 1
         self._used = torch.nn.functional.pad(self._used, (0, width))
         with self._memory():
-            logits = self._model(
+            logits = (through or self._model)(
                 padded.to(self._device),
                 attention_mask=hidden[:, None],
                 position_ids=positions,

@@ -1,0 +1,108 @@
+"""The drafters by name, and how one is made for a batch of requests."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
+
+from simverify.errors import OptionError, UsageError
+from simverify.models.real.transformer import TransformerPair
+
+if TYPE_CHECKING:  # they need torch
+    from simverify.drafting.drafter import Drafter
+
+DrafterName = Literal["plain", "easyspec", "prompt-lookup", "ngram"]
+
+
+@dataclass(frozen=True)
+class DraftMethod:
+    """How drafts are made.
+
+    ``name``: plain, token by token with the pair's draft; easyspec, with that model's layers in
+    groups of ``layer_parallel``, and with or without ``calibration``; prompt-lookup and ngram,
+    from the texts alone, without a draft model.
+
+    Raises ``UsageError`` for another name, or what does not go with it.
+    """
+
+    name: DrafterName = "plain"
+    layer_parallel: int = 1
+    calibration: bool = True
+
+    def __post_init__(self) -> None:
+        names = get_args(DrafterName)
+        if self.name not in names:
+            raise UsageError(f"drafter is {self.name!r}: expected one of {', '.join(names)}")
+        if self.layer_parallel < 1:
+            raise UsageError(f"layer-parallel is {self.layer_parallel}: expected 1 or more")
+        if self.name != "easyspec" and (self.layer_parallel != 1 or not self.calibration):
+            raise UsageError(f"groups of layers are for the drafter easyspec, not for {self.name}")
+
+    @property
+    def words(self) -> str:
+        """How tables name it: easyspec(4), easyspec(4, no-calibration), ngram; plain is ''."""
+        if self.name == "plain":
+            return ""
+        if self.name != "easyspec":
+            return self.name
+        without = "" if self.calibration else ", no-calibration"
+        return f"easyspec({self.layer_parallel}{without})"
+
+    @property
+    def from_texts(self) -> bool:
+        """Whether no draft model is needed, and each law is that of one token alone."""
+        return self.name in ("prompt-lookup", "ngram")
+
+    def on(self, pair: TransformerPair) -> str:
+        """Return what tables call ``pair``, drafting so; drafters from texts use no draft model."""
+        name = Path(pair.target_name).name if self.from_texts else pair.name
+        return f"{name} {self.words}".strip()
+
+    def make(self, pair: TransformerPair, requests: int) -> "Drafter":
+        """Return the drafter for a batch of ``requests``, none of which has a text yet.
+
+        Raises ``UsageError`` if the draft model is of a type whose layers cannot be grouped.
+        """
+        from simverify.drafting.easyspec import EasySpec
+        from simverify.drafting.plain import Plain
+        from simverify.drafting.texts import Ngram, PromptLookup
+
+        match self.name:
+            case "plain":
+                return Plain(pair.draft_model, requests)
+            case "easyspec":
+                return EasySpec(
+                    pair.draft_model, requests, self.layer_parallel, calibration=self.calibration
+                )
+            case "prompt-lookup":
+                return PromptLookup(pair.vocab_size, requests)
+            case "ngram":
+                return Ngram(pair.vocab_size, requests)
+
+
+def methods_of(
+    drafter: str | None, layer_parallel: str | None, *, calibration: bool
+) -> tuple[DraftMethod, ...]:
+    """Return the ways of drafting that options name, one for each number of layers a group.
+
+    ``drafter``: a name; None is plain. ``layer_parallel``: numbers with commas between, for
+    easyspec; None is 4. Raises ``UsageError`` for what does not go together.
+    """
+    name = drafter or "plain"
+    if name == "easyspec":
+        given = "4" if layer_parallel is None else layer_parallel
+        numbers = [_number_iv(number, given) for number in given.split(",")]
+        return tuple(DraftMethod("easyspec", number, calibration=calibration) for number in numbers)
+    for option, asked in (("layer_parallel", layer_parallel), ("no_calibration", not calibration)):
+        if asked:
+            raise OptionError(
+                f"{{{option}}} is for layers in groups: name {{drafter}} easyspec too"
+            )
+    return (DraftMethod(name),)  # type: ignore[arg-type]  # checked there
+
+
+def _number_iv(text: str, given: str) -> int:
+    if not (text.strip().isascii() and text.strip().isdigit()):
+        raise UsageError(
+            f"layer-parallel is {given!r}: expected the layers a group, 4 or a list such as 1,2,4"
+        )
+    return int(text)
