@@ -1,10 +1,10 @@
-"""A pair of random little Llama models, alike enough that drafts are kept now and then."""
+"""Random little models: a pair alike enough that drafts are kept now and then, and a deep one."""
 
 import copy
 from functools import lru_cache
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from simverify.models.real.sampling import Sampling
 from simverify.models.real.transformer import TransformerPair
@@ -29,6 +29,24 @@ def little_pair(eos=(), sampling=None, noise=0.1):
     return TransformerPair(
         "t", "d", target, draft, None, VOCAB_SIZE, CONTEXT, frozenset(eos), sampling or Sampling()
     )
+
+
+@lru_cache
+def deep_model(kind="llama", layers=10):
+    """A model of ``layers`` layers whose two key/value heads serve two queries each."""
+    torch.set_num_threads(1)
+    torch.manual_seed(3)
+    config = AutoConfig.for_model(
+        kind, vocab_size=VOCAB_SIZE, hidden_size=16, num_hidden_layers=layers,
+        num_attention_heads=4, num_key_value_heads=2, intermediate_size=24,
+        max_position_embeddings=CONTEXT, initializer_range=0.2,
+    )  # fmt: skip
+    model = AutoModelForCausalLM.from_config(config).eval()
+    with torch.no_grad():
+        for name, weights in model.named_parameters():
+            if name.endswith("bias") or "norm" in name:  # else all of them begin at 0, and at 1
+                weights += 0.2 * torch.randn_like(weights)
+    return model
 
 
 class Words:

@@ -1,0 +1,82 @@
+"""Groups on streams of a GPU and on several GPUs: the numbers of the pass in order."""
+
+import copy
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from support.real_models import VOCAB_SIZE, deep_model  # noqa: E402
+
+from simverify.drafting.fuzzy import grouped  # noqa: E402
+from simverify.drafting.together import run_each  # noqa: E402
+
+pytestmark = pytest.mark.gpu
+
+GPUS = torch.cuda.device_count()
+needs_gpu = pytest.mark.skipif(GPUS < 1, reason="needs a GPU")
+needs_two = pytest.mark.skipif(GPUS < 2, reason="needs two GPUs")
+IDS = torch.arange(3 * 9).reshape(3, 9) % VOCAB_SIZE
+
+
+def passes(model, fuzzy, home):
+    """Logits of an exact prompt, fuzzy tokens, and an exact pass behind them; and the cache."""
+    from transformers import DynamicCache
+
+    cache = DynamicCache(config=model.config)
+    with torch.no_grad():
+        logits = [
+            run(IDS[:, a:b].to(home), past_key_values=cache, use_cache=True).logits
+            for run, a, b in ((model, 0, 4), (fuzzy, 4, 5), (fuzzy, 5, 6), (model, 6, 9))
+        ]
+    kept = [x for layer in cache.layers for x in (layer.keys, layer.values)]
+    return [x.cpu() for x in logits + kept], [x.device for x in kept[::2]]
+
+
+@needs_gpu
+@pytest.mark.parametrize("kind", ["llama", "qwen2"])
+def test_two_streams_give_what_one_gives(kind):
+    model = copy.deepcopy(deep_model(kind)).to("cuda")
+    for wide in (3, 4):
+        due, _ = passes(model, grouped(model, wide, at_once=False), "cuda")
+        for _ in range(20):  # a race shows itself now and then
+            found, _ = passes(model, grouped(model, wide), "cuda")
+            assert all(map(torch.equal, found, due))
+
+
+@needs_gpu
+def test_members_have_streams_of_their_own_that_wait_for_what_went_before():
+    device = torch.device("cuda", torch.cuda.current_device())
+    present, x = torch.cuda.current_stream(device), torch.ones(2000, 2000, device=device)
+    for _ in range(10):
+        x = x @ x / 2000  # still under way when the members begin
+    found = run_each(
+        lambda i: (torch.cuda.current_stream(device).cuda_stream, x * i), range(3), device, True
+    )
+    assert len({stream for stream, _ in found} | {present.cuda_stream}) == 4
+    assert np.allclose([float(y.mean()) for _, y in found], [0, 1, 2])
+
+
+@needs_two
+@pytest.mark.parametrize("kind", ["llama", "qwen2"])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_two_devices_give_what_one_gives(kind, at_once):
+    model = copy.deepcopy(deep_model(kind)).to("cuda:0")
+    due, _ = passes(model, grouped(model, 4, at_once=False), "cuda:0")
+    fuzzy = grouped(model, 4, devices=["cuda:0", "cuda:1"], at_once=at_once)
+    for _ in range(20):
+        found, places = passes(model, fuzzy, "cuda:0")
+        assert max(float((x - y).abs().max()) for x, y in zip(found, due, strict=True)) < 1e-5
+        assert [place.index for place in places] == [0, 0, 1, 0, 0, 1, 0, 1, 0, 0]
+
+
+@needs_two
+def test_another_placement_brings_all_back():
+    model = copy.deepcopy(deep_model()).to("cuda:0")
+    due, _ = passes(model, grouped(model, 4), "cuda:0")
+    grouped(model, 4, devices=["cuda:1", "cuda:0"])
+    fuzzy = grouped(model, 4, devices=["cuda:0"])
+    assert {x.device.index for x in model.parameters()} == {0}
+    assert all(map(torch.equal, passes(model, fuzzy, "cuda:0")[0], due))
