@@ -109,6 +109,7 @@ _SAYS = {
     "engines": "other people's code",
     "backends": "torch, Triton",
     "simulators": "compiled kernels, exact laws of models",
+    "drafting": "drafters, layers in groups",
     "faults": "known bugs",
     "models": "where p and q come from",
     "verifiers": "rules",

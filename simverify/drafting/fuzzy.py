@@ -71,7 +71,7 @@ def grouped(
     fuzzy._modules = model._modules | {model.base_model_prefix: fuzzy_base}
     # The model numbers what it runs, for masks of different kinds; all of its layers have one.
     members = [[layers[i] for i in group] for group in groups]
-    run = [own[0] if len(own) == 1 else _Group(own, at_once) for own in members]
+    run = [own[0] if len(own) == 1 else Group(own, at_once) for own in members]
     fuzzy_base._modules = base._modules | {"layers": nn.ModuleList(run)}
     return fuzzy
 
@@ -140,7 +140,7 @@ def layers_of(model: Any) -> list[Any]:
     return list(base.layers)
 
 
-class _Group(nn.Module):
+class Group(nn.Module):
     """Layers whose attention blocks read one input, in the place of a layer."""
 
     def __init__(self, layers: Sequence[Any], at_once: bool) -> None:
@@ -148,26 +148,30 @@ class _Group(nn.Module):
         self.layers = nn.ModuleList(layers)
         self._at_once = at_once
 
-    def forward(
-        self, hidden_states: torch.Tensor, past_key_values: Any = None, **others: Any
-    ) -> torch.Tensor:
+    def forward(self, hidden_states: torch.Tensor, **others: Any) -> torch.Tensor:
         """Return the hidden states (batch, n, width) behind the last layer of the group."""
+        attended = self.attended(hidden_states, **others)
+        for layer, attention in zip(self._members(), attended, strict=True):
+            mixed = hidden_states + attention
+            hidden_states = mixed + layer.mlp(layer.post_attention_layernorm(mixed))
+        return hidden_states
 
-        def attended(layer: Any) -> torch.Tensor:
+    def attended(
+        self, hidden_states: torch.Tensor, past_key_values: Any = None, **others: Any
+    ) -> list[torch.Tensor]:
+        """Return what each layer's attention block gives for the group's input."""
+
+        def run(layer: Any) -> torch.Tensor:
             normed = layer.input_layernorm(hidden_states)
             found: torch.Tensor = layer.self_attn(
                 hidden_states=normed, past_key_values=past_key_values, **others
             )[0]
             return found
 
-        members: list[Any] = list(self.layers)
+        members = self._members()
         # A cache that makes its layers when they are first written makes them in order.
         made = past_key_values is None or len(past_key_values) > members[-1].self_attn.layer_idx
-        for layer, attention in zip(
-            members,
-            run_each(attended, members, hidden_states.device, self._at_once and made),
-            strict=True,
-        ):
-            mixed = hidden_states + attention
-            hidden_states = mixed + layer.mlp(layer.post_attention_layernorm(mixed))
-        return hidden_states
+        return run_each(run, members, hidden_states.device, self._at_once and made)
+
+    def _members(self) -> list[Any]:
+        return list(self.layers)

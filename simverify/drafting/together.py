@@ -2,8 +2,8 @@
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import cache
 from typing import Any, TypeVar
 
 import torch
@@ -40,17 +40,17 @@ def _on_threads(run: Callable[[Member], Any], members: Sequence[Member], threads
         with torch.inference_mode(inference), torch.set_grad_enabled(grad):
             return [run(member) for member in members[start::threads]]
 
-    waited = [_pool(threads - 1).submit(share, start) for start in range(1, threads)]
+    pool = _pool(torch.get_num_threads() - 1)
+    others = [pool.submit(share, start) for start in range(1, threads)]
     try:
         shares = [share(0)]
     finally:
-        others = [future.exception() for future in waited]  # none may write on behind our back
-    shares += [future.result() for future in waited]
-    assert not any(others)
+        wait(others)  # none writes on behind the back of who handles an error
+    shares += [other.result() for other in others]
     return [shares[i % threads][i // threads] for i in range(len(members))]
 
 
-@lru_cache(maxsize=1)
+@cache
 def _pool(workers: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, thread_name_prefix="simverify-group")
 

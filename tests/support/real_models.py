@@ -34,7 +34,6 @@ def little_pair(eos=(), sampling=None, noise=0.1):
 @lru_cache
 def deep_model(kind="llama", layers=10):
     """A model of ``layers`` layers whose two key/value heads serve two queries each."""
-    torch.set_num_threads(1)
     torch.manual_seed(3)
     config = AutoConfig.for_model(
         kind, vocab_size=VOCAB_SIZE, hidden_size=16, num_hidden_layers=layers,

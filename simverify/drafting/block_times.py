@@ -1,0 +1,141 @@
+"""Measures what attention and MLP blocks of a draft model take, for the time model."""
+
+import time
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Any
+
+import torch
+
+from simverify.checks import ranges_iv
+from simverify.drafting.fuzzy import Group, grouped, layers_of
+from simverify.drafting.time_model import BlockTimes
+
+_WARM_UP = 3
+"""Rounds that are not counted: threads start, memory is taken, kernels are chosen."""
+
+
+@torch.no_grad()
+def measure_blocks(
+    model: Any,
+    layer_parallel: int,
+    *,
+    lanes: int,
+    context: int,
+    repeats: int = 30,
+    devices: Sequence[str | torch.device] | None = None,
+) -> BlockTimes:
+    """Measure a draft model while each of ``lanes`` requests feeds one token.
+
+    Each figure is a median over ``repeats`` rounds through all layers, or all groups of the
+    largest size, so that no block finds its weights where it alone left them. On CUDA each
+    timing waits for the device and so includes the start of its kernels.
+
+    Parameters
+    ----------
+    model
+        A causal model of Transformers, of type llama or qwen2, in ``eval`` mode.
+    layer_parallel
+        N, layers of a group at most.
+    lanes
+        Requests that decode side by side.
+    context
+        Tokens that each holds in the cache, one or more.
+    repeats
+        Rounds.
+    devices
+        As in :func:`simverify.drafting.fuzzy.grouped`, which is asked for the groups.
+
+    Returns
+    -------
+    BlockTimes
+        In seconds. Threads that run at once on a CPU, streams or devices count as workers.
+
+    Raises
+    ------
+    UsageError
+        If the model has no layers to group, or a count is below 1.
+    """
+    counts = {"lanes": lanes, "context": context, "repeats": repeats}
+    ranges_iv((name, count, count >= 1, "1 or more") for name, count in counts.items())
+    fuzzy = grouped(model, layer_parallel, devices=devices)
+    step, layers = _Step(model, lanes, context), layers_of(model)
+    groups = [run for run in fuzzy.base_model.layers if isinstance(run, Group)]
+    size = max((len(group.layers) for group in groups), default=1)
+    largest = [group for group in groups if len(group.layers) == size]
+    attention = step.median(step.attention, layers, repeats)
+    group = step.median(step.group, largest, repeats) if largest else attention
+    return BlockTimes(
+        layers=len(layers),
+        layer_parallel=layer_parallel,
+        attention=attention,
+        mlp=step.median(step.mlp, layers, repeats),
+        group=group,
+        group_size=size,
+        workers=_workers(model.device, size, devices),
+        exact_pass=step.median(step.whole, [model], repeats),
+        fuzzy_pass=step.median(step.whole, [fuzzy], repeats),
+    )
+
+
+class _Step:
+    """One token for each request behind a filled cache, as often as it is asked for."""
+
+    def __init__(self, model: Any, lanes: int, context: int) -> None:
+        from transformers import DynamicCache
+
+        self._device, dtype = model.device, model.dtype
+        vocabulary, width = model.config.vocab_size, model.config.hidden_size
+        rng = torch.Generator().manual_seed(0)
+        ids = torch.randint(vocabulary, (lanes, context + 1), generator=rng).to(self._device)
+        self._cache = DynamicCache(config=model.config)
+        model(ids[:, :-1], past_key_values=self._cache, use_cache=True)
+        self._kept = [(layer.keys, layer.values) for layer in self._cache.layers]
+        self._hidden = torch.randn((lanes, 1, width), generator=rng).to(self._device, dtype)
+        positions = torch.full((lanes, 1), context, device=self._device)
+        # Requests of different lengths have a mask.
+        mask = torch.zeros((lanes, 1, 1, context + 1), dtype=dtype, device=self._device)
+        self._memory = {"attention_mask": mask, "position_ids": positions,
+                        "past_key_values": self._cache, "use_cache": True}  # fmt: skip
+        self._ids = ids[:, -1:]
+        self._turns = model.base_model.rotary_emb(self._hidden, positions)
+
+    def attention(self, layer: Any) -> object:
+        normed = layer.input_layernorm(self._hidden)
+        return layer.self_attn(
+            hidden_states=normed, position_embeddings=self._turns, **self._memory
+        )
+
+    def mlp(self, layer: Any) -> object:
+        return layer.mlp(layer.post_attention_layernorm(self._hidden))
+
+    def group(self, group: Group) -> object:
+        return group.attended(self._hidden, position_embeddings=self._turns, **self._memory)
+
+    def whole(self, model: Any) -> object:
+        return model(self._ids, **self._memory)
+
+    def median(self, run: Callable[[Any], object], over: Sequence[Any], repeats: int) -> float:
+        """Return the median time of ``run`` on each of ``over``, in seconds."""
+        found = []
+        for turn in range(_WARM_UP + repeats):
+            for one in over:
+                for layer, (keys, values) in zip(self._cache.layers, self._kept, strict=True):
+                    layer.keys, layer.values = keys, values
+                begun = self._now()
+                run(one)
+                taken = self._now() - begun
+                if turn >= _WARM_UP:
+                    found.append(taken)
+        return median(found)
+
+    def _now(self) -> float:
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+        return time.perf_counter()
+
+
+def _workers(device: torch.device, size: int, devices: Sequence[str | torch.device] | None) -> int:
+    if devices is not None:
+        return min(size, len(set(map(torch.device, devices))))
+    return size if device.type == "cuda" else min(size, torch.get_num_threads())
