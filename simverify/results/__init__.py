@@ -30,10 +30,12 @@ from simverify.results.audit import (
 from simverify.results.common import (
     SCHEMA_VERSION,
     Certificate,
+    DraftingTime,
     FaultAtStrength,
     Latency,
     Meta,
     NamedFaults,
+    OnDevices,
     Suspect,
     Test,
     Timing,
@@ -64,6 +66,7 @@ from simverify.results.counterexample import (
     Instance,
 )
 from simverify.results.coverage import Coverage, MissedLines
+from simverify.results.drafting import DraftAcceptance, LayerParallel, LayerSimilarity, Loss
 from simverify.results.outputs import OutputRun, Rescoring, Retokenised
 from simverify.results.plan import PlanLine, PlanMeta, PlanRun
 from simverify.results.run import Judged, Run
@@ -91,9 +94,11 @@ __all__ = [
     "Decoding",
     "Diagnosis",
     "Document",
+    "DraftAcceptance",
     "DraftCall",
     "DraftTrees",
     "Drafter",
+    "DraftingTime",
     "ExactCheck",
     "ExactInstance",
     "Expected",
@@ -104,7 +109,10 @@ __all__ = [
     "Instance",
     "Judged",
     "Latency",
+    "LayerParallel",
+    "LayerSimilarity",
     "Localisation",
+    "Loss",
     "Lossless",
     "Measured",
     "Meta",
@@ -112,6 +120,7 @@ __all__ = [
     "ModelInfo",
     "NamedFaults",
     "NodeCounts",
+    "OnDevices",
     "Optimum",
     "OutputRun",
     "Pair",

@@ -122,6 +122,44 @@ class Latency(Struct, frozen=True):
     block_cost: float
 
 
+class OnDevices(Struct, frozen=True):
+    """What the time model says of drafting a block on so many devices, in seconds.
+
+    ``speed_up``: plain drafting over it.
+    """
+
+    devices: int
+    iteration: float
+    per_token: float
+    speed_up: float
+
+
+class DraftingTime(Struct, frozen=True):
+    """What a pass of the draft takes in groups of ``layer_parallel`` layers, in seconds.
+
+    Medians of single steps: ``attention``, ``mlp`` of one block; ``group`` of the attention blocks
+    of ``group_size`` layers, ``workers`` of which ran at once; ``exact_pass``, ``fuzzy_pass`` of
+    all. ``rest``, ``added``: all else in a pass, and what running at once takes besides, fitted.
+    ``predicted``: by the time model. ``per_token``: of a drafted token, measured while the first
+    rule decoded; ``share``: of drafting in a whole iteration; ``tokens_per_second``: emitted.
+    """
+
+    layer_parallel: int
+    attention: float
+    mlp: float
+    group: float
+    group_size: int
+    workers: int
+    exact_pass: float
+    fuzzy_pass: float
+    rest: float
+    added: float
+    predicted: tuple[OnDevices, ...]
+    per_token: float
+    share: float
+    tokens_per_second: float
+
+
 class Meta(Struct, frozen=True):
     """Everything that may differ between two runs of the same seed and inputs."""
 
@@ -133,6 +171,7 @@ class Meta(Struct, frozen=True):
     threads: int
     timings: tuple[Timing, ...]
     latencies: tuple[Latency, ...] = ()
+    drafting: tuple[DraftingTime, ...] = ()
 
 
 def overall(verdicts: list[Verdict]) -> Verdict:

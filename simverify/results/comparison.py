@@ -20,6 +20,7 @@ from simverify.results.common import (
     Test,
     Verdict,
 )
+from simverify.results.drafting import LayerParallel
 from simverify.results.run import Judged
 
 
@@ -234,6 +235,7 @@ class CompareRun(Judged, frozen=True, tag_field="command", tag="compare"):
     found with this probability, or the verdict is INCONCLUSIVE. ``blocks``: simulated blocks
     per verifier that were asked for; null for as many as the promised power needs.
     ``decoding``: null where models were simulated. ``drafting``: null for a single draft.
+    ``layer_parallel``: of drafts by layers in groups, one for each number of layers a group.
     """
 
     schema_version: Literal[1]
@@ -250,3 +252,4 @@ class CompareRun(Judged, frozen=True, tag_field="command", tag="compare"):
     meta: Meta
     decoding: Decoding | None = None
     drafting: DraftTrees | None = None
+    layer_parallel: tuple[LayerParallel, ...] = ()

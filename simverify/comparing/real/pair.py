@@ -19,6 +19,8 @@ from simverify.comparing.real.drafted import (
     rows_of,
     timings,
 )
+from simverify.comparing.real.layer_parallel import TOKENS as FEWER
+from simverify.comparing.real.layer_parallel import drafting_times, layer_parallel_of
 from simverify.comparing.real.pair_rows import DETECT, POWER
 from simverify.comparing.trees.rules import tree_rules
 from simverify.drafting.method import DraftMethod
@@ -111,7 +113,7 @@ def compare_pair(
     say(f"{pair.name}: the target alone")
     alone = plain(pair, job)
     promise = Promise(share, detect, cost_ratio)
-    rows, models, speeds, times = [], [], [], []
+    rows, models, speeds, times, clocks = [], [], [], [], []
     for method in methods:
         found = decode_rules(pair, job, rules, drafting, method, say)
         own = rows_of(pair, found, promise)
@@ -119,6 +121,14 @@ def compare_pair(
         models.append(model_info(pair, found))
         speeds += timings(own, found)
         times += latencies(own, found, alone)
+        clocks.append((method.layer_parallel, next(iter(found.clocks.values()))))
+    grouped = [method for method in methods if method.name == "easyspec"]
+    numbers = [method.layer_parallel for method in grouped]
+    layer_parallel = drafting_time = ()
+    if grouped:
+        studied = min(wanted, FEWER) if tokens is None else tokens
+        layer_parallel = layer_parallel_of(pair, job, numbers, tokens=studied, say=say)
+        drafting_time = drafting_times(pair, job, clocks)
     return doc.CompareRun(
         schema_version=doc.SCHEMA_VERSION,
         seed=seed,
@@ -135,7 +145,10 @@ def compare_pair(
         drafting=None
         if drafting is None
         else doc.DraftTrees(parents=drafting.shape.parents, scheme=drafting.scheme.name),
-        meta=msgspec.structs.replace(stamp(), timings=tuple(speeds), latencies=tuple(times)),
+        layer_parallel=layer_parallel,
+        meta=msgspec.structs.replace(
+            stamp(), timings=tuple(speeds), latencies=tuple(times), drafting=drafting_time
+        ),
     )
 
 
