@@ -45,7 +45,7 @@ class Recipe:
 RECIPES = {
     "target": Recipe(192, 6, 6, 512, 7_000_000, 2e-3),
     "draft": Recipe(128, 1, 4, 320, 6_000_000, 3e-3),
-    "draft-deep": Recipe(64, 8, 4, 160, 5_000_000, 3e-3),
+    "draft-deep": Recipe(128, 12, 4, 320, 7_000_000, 2e-3),
 }
 
 
