@@ -88,15 +88,16 @@ class _Step:
         vocabulary, width = model.config.vocab_size, model.config.hidden_size
         rng = torch.Generator().manual_seed(0)
         ids = torch.randint(vocabulary, (lanes, context + 1), generator=rng).to(self._device)
-        self._cache = DynamicCache(config=model.config)
-        model(ids[:, :-1], past_key_values=self._cache, use_cache=True)
-        self._kept = [(layer.keys, layer.values) for layer in self._cache.layers]
+        cache = DynamicCache(config=model.config)
+        model(ids[:, :-1], past_key_values=cache, use_cache=True)
+        self._layers: list[Any] = list(cache.layers)
+        self._kept = [(layer.keys, layer.values) for layer in self._layers]
         self._hidden = torch.randn((lanes, 1, width), generator=rng).to(self._device, dtype)
         positions = torch.full((lanes, 1), context, device=self._device)
         # Requests of different lengths have a mask.
         mask = torch.zeros((lanes, 1, 1, context + 1), dtype=dtype, device=self._device)
         self._memory = {"attention_mask": mask, "position_ids": positions,
-                        "past_key_values": self._cache, "use_cache": True}  # fmt: skip
+                        "past_key_values": cache, "use_cache": True}  # fmt: skip
         self._ids = ids[:, -1:]
         self._turns = model.base_model.rotary_emb(self._hidden, positions)
 
@@ -120,7 +121,7 @@ class _Step:
         found = []
         for turn in range(_WARM_UP + repeats):
             for one in over:
-                for layer, (keys, values) in zip(self._cache.layers, self._kept, strict=True):
+                for layer, (keys, values) in zip(self._layers, self._kept, strict=True):
                     layer.keys, layer.values = keys, values
                 begun = self._now()
                 run(one)

@@ -41,10 +41,11 @@ def test_members_run_on_two_threads_and_come_back_in_order():
 
     def run(member):
         both.wait()  # nobody passes unless two are here
-        return member, threading.get_ident()
+        return member, threading.get_ident(), torch.get_num_threads()
 
     found = run_each(run, range(4), CPU, at_once=True)
-    assert [member for member, _ in found] == [0, 1, 2, 3]
+    assert [member for member, *_ in found] == [0, 1, 2, 3]
+    assert [computing for *_, computing in found] == [2] * 4  # or sums would be taken otherwise
     assert found[0][1] == found[2][1] == threading.get_ident() != found[1][1] == found[3][1]
 
 
