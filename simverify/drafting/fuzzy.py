@@ -108,7 +108,8 @@ def fuzzy_logits(model: Any, input_ids: Any, layer_parallel: int) -> torch.Tenso
 
 def layers_of(model: Any) -> list[Any]:
     """Return the decoder layers of ``model``, or raise ``UsageError`` if they make no groups."""
-    config, name = getattr(model, "config", None), type(model).__name__
+    config: Any = getattr(model, "config", None)
+    name = type(model).__name__
     kind = getattr(config, "model_type", None)
     if kind not in TYPES:
         raise UsageError(
