@@ -63,18 +63,26 @@ def measure_blocks(
     groups = [run for run in fuzzy.base_model.layers if isinstance(run, Group)]
     size = max((len(group.layers) for group in groups), default=1)
     largest = [group for group in groups if len(group.layers) == size]
-    attention = step.median(step.attention, layers, repeats)
-    group = step.median(step.group, largest, repeats) if largest else attention
+    attention, mlp, group, exact_pass, fuzzy_pass = step.medians(
+        [
+            (step.attention, layers),
+            (step.mlp, layers),
+            (step.group, largest) if largest else (step.attention, layers),
+            (step.whole, [model]),
+            (step.whole, [fuzzy]),
+        ],
+        repeats,
+    )
     return BlockTimes(
         layers=len(layers),
         layer_parallel=layer_parallel,
         attention=attention,
-        mlp=step.median(step.mlp, layers, repeats),
+        mlp=mlp,
         group=group,
         group_size=size,
         workers=_workers(model.device, size, devices),
-        exact_pass=step.median(step.whole, [model], repeats),
-        fuzzy_pass=step.median(step.whole, [fuzzy], repeats),
+        exact_pass=exact_pass,
+        fuzzy_pass=fuzzy_pass,
     )
 
 
@@ -88,15 +96,16 @@ class _Step:
         vocabulary, width = model.config.vocab_size, model.config.hidden_size
         rng = torch.Generator().manual_seed(0)
         ids = torch.randint(vocabulary, (lanes, context + 1), generator=rng).to(self._device)
-        self._cache = DynamicCache(config=model.config)
-        model(ids[:, :-1], past_key_values=self._cache, use_cache=True)
-        self._kept = [(layer.keys, layer.values) for layer in self._cache.layers]
+        cache = DynamicCache(config=model.config)
+        model(ids[:, :-1], past_key_values=cache, use_cache=True)
+        self._layers: list[Any] = list(cache.layers)
+        self._kept = [(layer.keys, layer.values) for layer in self._layers]
         self._hidden = torch.randn((lanes, 1, width), generator=rng).to(self._device, dtype)
         positions = torch.full((lanes, 1), context, device=self._device)
         # Requests of different lengths have a mask.
         mask = torch.zeros((lanes, 1, 1, context + 1), dtype=dtype, device=self._device)
         self._memory = {"attention_mask": mask, "position_ids": positions,
-                        "past_key_values": self._cache, "use_cache": True}  # fmt: skip
+                        "past_key_values": cache, "use_cache": True}  # fmt: skip
         self._ids = ids[:, -1:]
         self._turns = model.base_model.rotary_emb(self._hidden, positions)
 
@@ -115,19 +124,26 @@ class _Step:
     def whole(self, model: Any) -> object:
         return model(self._ids, **self._memory)
 
-    def median(self, run: Callable[[Any], object], over: Sequence[Any], repeats: int) -> float:
-        """Return the median time of ``run`` on each of ``over``, in seconds."""
-        found = []
+    def medians(
+        self, runs: Sequence[tuple[Callable[[Any], object], Sequence[Any]]], repeats: int
+    ) -> list[float]:
+        """Return the median time of each of ``runs`` on each of what it is for, in seconds.
+
+        They take turns, so that a machine that slows down does so for all.
+        """
+        taken: list[list[float]] = [[] for _ in runs]
         for turn in range(_WARM_UP + repeats):
-            for one in over:
-                for layer, (keys, values) in zip(self._cache.layers, self._kept, strict=True):
-                    layer.keys, layer.values = keys, values
-                begun = self._now()
-                run(one)
-                taken = self._now() - begun
-                if turn >= _WARM_UP:
-                    found.append(taken)
-        return median(found)
+            for own, (run, over) in zip(taken, runs, strict=True):
+                found = [self._timed(run, one) for one in over]
+                own += found if turn >= _WARM_UP else []
+        return [median(own) for own in taken]
+
+    def _timed(self, run: Callable[[Any], object], one: Any) -> float:
+        for layer, (keys, values) in zip(self._layers, self._kept, strict=True):
+            layer.keys, layer.values = keys, values
+        begun = self._now()
+        run(one)
+        return self._now() - begun
 
     def _now(self) -> float:
         if self._device.type == "cuda":

@@ -97,16 +97,19 @@ def fuzzy_logits(model: Any, input_ids: Any, layer_parallel: int) -> torch.Tenso
     Raises
     ------
     UsageError
-        As :func:`grouped` does.
+        As :func:`grouped` does, or if ``input_ids`` has not two axes.
     """
     ids = torch.as_tensor(input_ids, device=model.device)
+    if ids.ndim != 2:
+        raise UsageError(f"input_ids has the shape {tuple(ids.shape)}: expected (batch, n)")
     logits: torch.Tensor = grouped(model, layer_parallel)(ids, use_cache=False).logits
     return logits
 
 
 def layers_of(model: Any) -> list[Any]:
     """Return the decoder layers of ``model``, or raise ``UsageError`` if they make no groups."""
-    config, name = getattr(model, "config", None), type(model).__name__
+    config: Any = getattr(model, "config", None)
+    name = type(model).__name__
     kind = getattr(config, "model_type", None)
     if kind not in TYPES:
         raise UsageError(
@@ -125,7 +128,8 @@ def layers_of(model: Any) -> list[Any]:
             f"{name} is wrapped (compiled, or spread over devices by another library): expected it "
             "as Transformers loads it"
         )
-    for i, layer in enumerate(base.layers):
+    layers = list(base.layers)[: config.num_hidden_layers]
+    for i, layer in enumerate(layers):
         if (parts := {part for part, _ in layer.named_children()}) != _PARTS:
             raise UsageError(
                 f"layer {i} of {name} has the parts {', '.join(sorted(parts))}: expected "
@@ -137,7 +141,7 @@ def layers_of(model: Any) -> list[Any]:
             f"{name} has layers of {', '.join(sorted(kinds))}: layers run in groups with full "
             "attention alone"
         )
-    return list(base.layers)
+    return layers
 
 
 class Group(nn.Module):

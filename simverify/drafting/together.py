@@ -82,6 +82,7 @@ _STREAMS: dict[torch.device, list[torch.cuda.Stream]] = {}
 
 
 def _streams(device: torch.device, count: int) -> list[torch.cuda.Stream]:
+    stream: Any = torch.cuda.Stream  # its stubs have no types
     own = _STREAMS.setdefault(device, [])
-    own += [torch.cuda.Stream(device) for _ in range(count - len(own))]
+    own += [stream(device) for _ in range(count - len(own))]
     return own[:count]

@@ -1,5 +1,7 @@
 """The fuzzy pass against plain formulas: logits and cache, whole texts, ragged batches, trees."""
 
+import copy
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -151,6 +153,16 @@ def test_keys_and_values_are_those_of_the_group_s_input():
                 values = layer.self_attn.v_proj(layer.input_layernorm(inputs[number]))
                 due = values.unflatten(-1, (2, -1)).transpose(1, 2)
                 assert torch.equal(cache.layers[i].values, due)
+
+
+def test_layers_that_the_model_does_not_run_are_in_no_group():
+    model = copy.deepcopy(deep_model())
+    ids = [text(9)]
+    model.config.num_hidden_layers = 6
+    found = [len(getattr(run, "layers", "1")) for run in grouped(model, 4).base_model.layers]
+    assert found == [1, 3, 1, 1]
+    with torch.no_grad():
+        assert torch.equal(fuzzy_logits(model, ids, 1), model(torch.tensor(ids)).logits)
 
 
 def test_weights_are_shared_and_the_model_stays_as_it_was():

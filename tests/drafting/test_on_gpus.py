@@ -10,6 +10,7 @@ pytest.importorskip("transformers")
 
 from support.real_models import VOCAB_SIZE, deep_model  # noqa: E402
 
+from simverify.drafting.block_times import measure_blocks  # noqa: E402
 from simverify.drafting.fuzzy import grouped  # noqa: E402
 from simverify.drafting.together import run_each  # noqa: E402
 
@@ -57,6 +58,14 @@ def test_members_have_streams_of_their_own_that_wait_for_what_went_before():
     )
     assert len({stream for stream, _ in found} | {present.cuda_stream}) == 4
     assert np.allclose([float(y.mean()) for _, y in found], [0, 1, 2])
+
+
+@needs_gpu
+def test_blocks_are_timed_with_a_worker_for_each_member():
+    model = copy.deepcopy(deep_model()).to("cuda")
+    found = measure_blocks(model, 4, lanes=2, context=5, repeats=3)
+    assert found.workers == found.group_size == 4
+    assert found.exact_pass > found.attention + found.mlp > 0
 
 
 @needs_two

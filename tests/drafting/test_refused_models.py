@@ -61,6 +61,11 @@ def test_groups_of_no_size(wide):
         fuzzy_logits(deep_model(), [[1, 2]], wide)
 
 
+def test_ids_without_a_batch():
+    with pytest.raises(UsageError, match=r"input_ids has the shape \(2,\): expected \(batch, n\)"):
+        fuzzy_logits(deep_model(), [1, 2], 4)
+
+
 def test_no_devices():
     with pytest.raises(UsageError, match="devices is empty"):
         grouped(deep_model(), 4, devices=[])

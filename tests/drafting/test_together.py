@@ -1,6 +1,7 @@
 """Attention blocks of a group at once: the same bits as one after another."""
 
 import threading
+from contextlib import contextmanager
 
 import pytest
 
@@ -41,10 +42,11 @@ def test_members_run_on_two_threads_and_come_back_in_order():
 
     def run(member):
         both.wait()  # nobody passes unless two are here
-        return member, threading.get_ident()
+        return member, threading.get_ident(), torch.get_num_threads()
 
     found = run_each(run, range(4), CPU, at_once=True)
-    assert [member for member, _ in found] == [0, 1, 2, 3]
+    assert [member for member, *_ in found] == [0, 1, 2, 3]
+    assert [computing for *_, computing in found] == [2] * 4  # or sums would be taken otherwise
     assert found[0][1] == found[2][1] == threading.get_ident() != found[1][1] == found[3][1]
 
 
@@ -87,3 +89,49 @@ def test_an_error_comes_through_when_all_have_ended(failing):
     with pytest.raises(MemoryError, match=f"member {failing}"):
         run_each(run, range(4), CPU, at_once=True)
     assert running == []
+
+
+class Stream:
+    """Stands for a stream of a GPU: it notes who waits for whom."""
+
+    def __init__(self, told, name):
+        self.told, self.name = told, name
+
+    def wait_stream(self, other):
+        self.told.append((self.name, "waits for", other.name))
+
+
+def test_streams_begin_behind_the_present_one_and_end_before_it_goes_on(monkeypatch):
+    """What is asked of CUDA, by way of stand-ins; tests marked gpu ask it itself."""
+    told, active, made = [], [], []
+
+    @contextmanager
+    def entered(stream):
+        active.append(stream.name)
+        yield
+        active.pop()
+
+    def new(device):
+        made.append(Stream(told, f"side {len(made)}"))
+        return made[-1]
+
+    present = Stream(told, "present")
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: present)
+    monkeypatch.setattr(torch.cuda, "stream", entered)
+    monkeypatch.setattr(torch.cuda, "Stream", new)
+    monkeypatch.setattr("simverify.drafting.together._STREAMS", {})
+    device = torch.device("cuda", 0)
+    for members in (2, 3):  # the second time with one more stream, and the two of before
+        told.clear()
+        found = run_each(
+            lambda i: told.append(("runs", i, *active)) or i, range(members), device, True
+        )
+        assert found == list(range(members))
+        sides = [f"side {i}" for i in range(members)]
+        begins = [
+            step
+            for i, side in enumerate(sides)
+            for step in ((side, "waits for", "present"), ("runs", i, side))
+        ]
+        assert told == [*begins, *(("present", "waits for", side) for side in sides)]
+    assert len(made) == 3
