@@ -9,8 +9,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from support.naive_llama import NaiveLlama  # noqa: E402
-from support.phases import drafted_chain, drafted_tree  # noqa: E402
-from support.real_models import VOCAB_SIZE, deep_model, deep_pair  # noqa: E402
+from support.phases import KEPT, PROMPTS, drafted_tree, phases  # noqa: E402
+from support.real_models import deep_model, deep_pair  # noqa: E402
 
 from simverify.drafting import layer_groups  # noqa: E402
 from simverify.drafting.easyspec import EasySpec  # noqa: E402
@@ -26,34 +26,8 @@ from simverify.verifiers.trees import TREE_VERIFIERS  # noqa: E402
 KINDS = pytest.mark.parametrize("kind", ["llama", "qwen2"])
 EXACT, NEAR, APART = 1e-6, 1e-5, 1e-2
 LAYERS, WIDE = 10, 4
-PROMPTS = [[1, 2, 3, 4], [5], [7, 8]]
-DRAFTS = np.random.default_rng(5).integers(VOCAB_SIZE, size=(6, 3, 4)).tolist()
-"""Of six phases the four drafts of three requests."""
-
-KEPT = [[4, 0, 2], [1, 4, 0], [0, 0, 4], [3, 4, 4], [4, 4, 1], [2, 2, 2]]
-DRAWN = [[1, 2, 3], [4, 5, 6], [7, 8, 9], [0, 1, 2], [3, 4, 5], [6, 7, 8]]
-"""What the verifier draws behind the drafts that it keeps."""
-
 TREE = [(1, -1), (2, -1), (2, 0), (5, 0), (1, 1), (5, 3)]
 """Two siblings, three below them, one below those, as (token, parent)."""
-
-
-def phases(drafter, requests=range(3)):
-    """Go through all phases; yield each with the texts before it and its logits."""
-    texts = [list(PROMPTS[r]) for r in requests]
-    for i, r in enumerate(requests):
-        drafter.read(i, PROMPTS[r][:-1])
-    new = [text[-1:] for text in texts]
-    for drafts, kept, drawn in zip(DRAFTS, KEPT, DRAWN, strict=True):
-        own = [drafts[r] for r in requests]
-        heads = drafted_chain(drafter, new, own)
-        yield texts, own, heads
-        drafter.accept([range(kept[r]) for r in requests])
-        new = [[drawn[r]] for r in requests]
-        texts = [
-            [*text, *drafts[: kept[r]], drawn[r]]
-            for text, drafts, r in zip(texts, own, requests, strict=True)
-        ]
 
 
 def laws_of(model, exactly, fuzzily, wide=WIDE):

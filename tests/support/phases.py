@@ -1,8 +1,17 @@
 """Drives a drafter through phases as a decoding loop does, on texts of its own choosing."""
 
 import numpy as np
+from support.real_models import VOCAB_SIZE
 
 from simverify.trees import ROOT
+
+PROMPTS = [[1, 2, 3, 4], [5], [7, 8]]
+DRAFTS = np.random.default_rng(5).integers(VOCAB_SIZE, size=(6, 3, 4)).tolist()
+"""Of six phases the four drafts of three requests."""
+
+KEPT = [[4, 0, 2], [1, 4, 0], [0, 0, 4], [3, 4, 4], [4, 4, 1], [2, 2, 2]]
+DRAWN = [[1, 2, 3], [4, 5, 6], [7, 8, 9], [0, 1, 2], [3, 4, 5], [6, 7, 8]]
+"""What the verifier draws behind the drafts that it keeps."""
 
 
 def drafted_chain(drafter, tokens, drafts):
@@ -45,3 +54,21 @@ def drafted_tree(drafter, tokens, trees):
             for node, row in zip(level, logits[r], strict=True):
                 told[r][node] = len(told[r])
                 found[r][texts[r][node]] = row
+
+
+def phases(drafter, requests=range(3)):
+    """Go through all phases; yield each with the texts before it and its logits."""
+    texts = [list(PROMPTS[r]) for r in requests]
+    for i, r in enumerate(requests):
+        drafter.read(i, PROMPTS[r][:-1])
+    new = [text[-1:] for text in texts]
+    for drafts, kept, drawn in zip(DRAFTS, KEPT, DRAWN, strict=True):
+        own = [drafts[r] for r in requests]
+        heads = drafted_chain(drafter, new, own)
+        yield texts, own, heads
+        drafter.accept([range(kept[r]) for r in requests])
+        new = [[drawn[r]] for r in requests]
+        texts = [
+            [*text, *drafts[: kept[r]], drawn[r]]
+            for text, drafts, r in zip(texts, own, requests, strict=True)
+        ]
