@@ -28,7 +28,7 @@ from simverify.simulators.decoding.job import make_job
 from simverify.simulators.decoding.loop import decode
 from simverify.simulators.decoding.steps import decode_steps
 from simverify.simulators.decoding.trees.loop import decode_trees
-from simverify.trees import SCHEMES, Drafting, get_scheme, parse_levels, shape_of_levels
+from simverify.trees import SCHEMES, Drafting, TreeShape, get_scheme, parse_levels, shape_of_levels
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,9 @@ class Live:
                 "raise gamma"
             )
         if not subject.fits(shape):
-            raise UsageError(f"{subject.name} does not take the tree {self.tree}: name another one")
+            raise UsageError(
+                f"{subject.name} does not take the tree {_levels(shape)}: name another one"
+            )
         return Drafting(shape, get_scheme(name))
 
     def command(self, spec: str, settings: AuditSettings) -> str:
@@ -177,7 +179,7 @@ def audit_live(
         more="take more --tokens",
         command=live.command(subject.name, settings),
         scheme=None if drafting is None else drafting.scheme.name,
-        tree=None if drafting is None else _levels(drafting),
+        tree=None if drafting is None else _levels(drafting.shape),
     )
     builds = drafting is not None and _builds(subject)
     kept = Kept(
@@ -212,5 +214,5 @@ def _builds(subject: Subject) -> bool:
         raise UsageError(f"{subject.name}: {error}") from None
 
 
-def _levels(drafting: Drafting) -> str:
-    return drafting.shape.words().removesuffix(" children per level")
+def _levels(shape: TreeShape) -> str:
+    return shape.words().removesuffix(" children per level")
