@@ -20,7 +20,10 @@ class Drafter(Protocol):
     """
 
     def read(self, request: int, tokens: Sequence[int]) -> None:
-        """Begin a request with its prompt, but for the prompt's last token."""
+        """Begin a request with its prompt, but for the prompt's last token.
+
+        A request that goes on may be read no tokens, which changes nothing.
+        """
         ...
 
     def begin(self, tokens: Sequence[Sequence[int]]) -> Logits:

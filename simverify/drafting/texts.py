@@ -2,7 +2,8 @@
 
 Both propose one token after each text, so that its law is that token alone. Every draft is
 gamma tokens long here: they go on behind their own drafts, and where nothing is known of a text
-they propose its last token again.
+they propose its last token again. A phase's drafts count as text while it lasts; those that are
+rejected are forgotten with it, and nothing is learned from them.
 """
 
 from abc import ABC, abstractmethod
@@ -12,14 +13,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from simverify.drafting.drafter import Logits
-from simverify.errors import UsageError
+from simverify.errors import OptionError
 
 LONGEST = 3
 """Most tokens that are looked for."""
 
+Context = tuple[int, ...]
+
 
 class FromTexts(ABC):
     """A drafter that proposes one token after each text of a batch of requests.
+
+    Where a phase begins, what follows the last one, two and three tokens of each place is
+    learned, of the tokens that have come since: no text is gone through twice.
 
     Parameters
     ----------
@@ -32,58 +38,73 @@ class FromTexts(ABC):
     def __init__(self, vocab_size: int, requests: int) -> None:
         self._vocab_size = vocab_size
         self._texts: list[list[int]] = [[] for _ in range(requests)]
-        self._drafts: list[list[int]] = [[] for _ in range(requests)]
+        self._learned = [0] * requests
+        self._drafted = 0  # tokens at the end of each text that are drafts of this phase
 
     @abstractmethod
-    def proposed(self, request: int, text: Sequence[int]) -> int:
-        """Return the token that is proposed after ``text``, one token or more, of a request."""
+    def learn(self, request: int, context: Context, token: int) -> None:
+        """Note that ``token`` came after ``context``, one to three tokens of a request's text."""
+
+    @abstractmethod
+    def proposed(self, request: int) -> int:
+        """Return the token that is proposed after a request's text and its drafts."""
 
     def read(self, request: int, tokens: Sequence[int]) -> None:
-        """Begin a request with its prompt, but for the prompt's last token."""
-        self._texts[request] = list(tokens)
+        """Begin a request with its prompt, but for the prompt's last token.
+
+        A request that goes on is read no tokens, and keeps its text.
+        """
+        self._texts[request] += tokens
 
     def begin(self, tokens: Sequence[Sequence[int]]) -> Logits:
         """Begin a phase; return float32 (requests, V), the logits for the first drafts."""
-        for text, own in zip(self._texts, tokens, strict=True):
-            text.extend(own)
+        for request, (text, own) in enumerate(zip(self._texts, tokens, strict=True)):
+            text += own
+            for at in range(max(self._learned[request], 1), len(text)):
+                for length in range(1, min(LONGEST, at) + 1):
+                    self.learn(request, tuple(text[at - length : at]), text[at])
+            self._learned[request] = len(text)
         return self._logits()
 
     def extend(self, tokens: Sequence[int]) -> Logits:
         """Append one draft to each request's; return float32 (requests, V), for the next ones."""
-        for drafts, token in zip(self._drafts, tokens, strict=True):
-            drafts.append(int(token))
+        for text, token in zip(self._texts, tokens, strict=True):
+            text.append(int(token))
+        self._drafted += 1
         return self._logits()
 
     def grow(
         self, tokens: Sequence[Sequence[int]], parents: Sequence[Sequence[int]]
     ) -> list[Logits]:
         """Raise ``UsageError``: of one token there are no siblings."""
-        raise UsageError(
-            "prompt-lookup and ngram propose one token after each text: ask for a single draft, "
-            "or another --drafter"
+        raise OptionError(
+            "{drafter} prompt-lookup and ngram propose one token after each text, and draft no "
+            "trees: take a rule for a single draft, or another {drafter}"
         )
 
     def accept(self, kept: Sequence[Sequence[int]]) -> None:
         """End the phase: of each request the drafts that have come into the text, by number."""
-        for text, drafts, way in zip(self._texts, self._drafts, kept, strict=True):
-            text.extend(drafts[number] for number in way)
-            drafts.clear()
+        for text, way in zip(self._texts, kept, strict=True):
+            begun = len(text) - self._drafted
+            text[begun:] = [text[begun + number] for number in way]
+        self._drafted = 0
 
     def end(self, requests: Sequence[bool]) -> None:
         """Forget the texts of the requests that have ended."""
-        for text, ended in zip(self._texts, requests, strict=True):
+        for request, ended in enumerate(requests):
             if ended:
-                text.clear()
+                self._texts[request] = []
+                self._learned[request] = 0
 
     def select(self, requests: Sequence[int]) -> None:
         """Go on with these requests of the batch, in this order."""
         self._texts = [self._texts[r] for r in requests]
-        self._drafts = [self._drafts[r] for r in requests]
+        self._learned = [self._learned[r] for r in requests]
 
     def _logits(self) -> Logits:
         found = np.full((len(self._texts), self._vocab_size), -np.inf, np.float32)
-        for r, (text, drafts) in enumerate(zip(self._texts, self._drafts, strict=True)):
-            found[r, self.proposed(r, text + drafts)] = 0.0
+        for request, row in enumerate(found):
+            row[self.proposed(request)] = 0.0
         return found
 
 
@@ -94,61 +115,66 @@ class PromptLookup(FromTexts):
     The drafts of the phase count as text, so that a draft goes on behind a match that ends.
     """
 
-    def proposed(self, request: int, text: Sequence[int]) -> int:
-        """Return the token that is proposed after ``text``, one token or more, of a request."""
-        whole = list(text)
-        for length in range(min(LONGEST, len(whole) - 1), 0, -1):
-            end = whole[-length:]
-            for at in range(len(whole) - length - 1, -1, -1):
-                if whole[at : at + length] == end:
-                    return whole[at + length]
-        return whole[-1]
+    def __init__(self, vocab_size: int, requests: int) -> None:
+        super().__init__(vocab_size, requests)
+        self._latest: list[dict[Context, int]] = [{} for _ in range(requests)]
+
+    def learn(self, request: int, context: Context, token: int) -> None:
+        """Note that ``token`` came after ``context``: what did so before is out of date."""
+        self._latest[request][context] = token
+
+    def proposed(self, request: int) -> int:
+        """Return the token that is proposed after a request's text and its drafts."""
+        text, latest = self._texts[request], self._latest[request]
+        begun = len(text) - self._drafted
+        for length in range(min(LONGEST, len(text) - 1), 0, -1):
+            end = text[-length:]
+            for at in range(len(text) - 1, max(begun, length) - 1, -1):  # drafts that follow
+                if text[at - length : at] == end:
+                    return text[at]
+            if (found := latest.get(tuple(end))) is not None:
+                return found
+        return text[-1]
+
+    def end(self, requests: Sequence[bool]) -> None:
+        """Forget the texts of the requests that have ended."""
+        super().end(requests)
+        self._latest = [
+            {} if ended else own for own, ended in zip(self._latest, requests, strict=True)
+        ]
+
+    def select(self, requests: Sequence[int]) -> None:
+        """Go on with these requests of the batch, in this order."""
+        super().select(requests)
+        self._latest = [self._latest[r] for r in requests]
 
 
 class Ngram(FromTexts):
     """The token that most often followed the last ones, in all texts of a request's lane so far.
 
     The longest end that was met before is taken, of three tokens at most, and of tokens that
-    followed equally often the one that did so first. Lanes do not learn from one another, so
-    that a text does not depend on the batch.
+    followed equally often the one that did so first. The drafts of the phase are part of that
+    end, but are not counted, and neither is what the last phase of a request emits. Lanes do
+    not learn from one another, so that a text does not depend on the batch.
     """
 
     def __init__(self, vocab_size: int, requests: int) -> None:
         super().__init__(vocab_size, requests)
-        self._counts: list[dict[tuple[int, ...], Counter[int]]] = [{} for _ in range(requests)]
-        self._counted = [0] * requests
+        self._counts: list[dict[Context, Counter[int]]] = [{} for _ in range(requests)]
 
-    def proposed(self, request: int, text: Sequence[int]) -> int:
-        """Return the token that is proposed after ``text``, one token or more, of a request."""
-        counts = self._counts[request]
+    def learn(self, request: int, context: Context, token: int) -> None:
+        """Count that ``token`` came after ``context``."""
+        self._counts[request].setdefault(context, Counter())[token] += 1
+
+    def proposed(self, request: int) -> int:
+        """Return the token that is proposed after a request's text and its drafts."""
+        text, counts = self._texts[request], self._counts[request]
         for length in range(min(LONGEST, len(text)), 0, -1):
             if found := counts.get(tuple(text[-length:])):
-                return found.most_common(1)[0][0]
+                return max(found, key=found.__getitem__)  # the first that it met, of equals
         return text[-1]
-
-    def begin(self, tokens: Sequence[Sequence[int]]) -> Logits:
-        """Begin a phase; return float32 (requests, V), the logits for the first drafts."""
-        for text, own in zip(self._texts, tokens, strict=True):
-            text.extend(own)
-        self._learn()
-        return self._logits()
-
-    def read(self, request: int, tokens: Sequence[int]) -> None:
-        """Begin a request with its prompt, but for the prompt's last token."""
-        super().read(request, tokens)
-        self._counted[request] = 0
 
     def select(self, requests: Sequence[int]) -> None:
         """Go on with these requests of the batch, in this order."""
         super().select(requests)
         self._counts = [self._counts[r] for r in requests]
-        self._counted = [self._counted[r] for r in requests]
-
-    def _learn(self) -> None:
-        """Count what follows what in the tokens that have come since."""
-        for r, text in enumerate(self._texts):
-            for at in range(max(self._counted[r], 1), len(text)):
-                for length in range(1, min(LONGEST, at) + 1):
-                    after = self._counts[r].setdefault(tuple(text[at - length : at]), Counter())
-                    after[text[at]] += 1
-            self._counted[r] = len(text)
