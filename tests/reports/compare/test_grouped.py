@@ -194,6 +194,19 @@ def test_no_way_of_drafting_is_cut_off(name):
         assert words.count("easyspec(1, no-calibration)") == 2
 
 
+def test_how_it_was_decoded_names_the_drafter():
+    decoded = [
+        dict(rows(block))
+        for section in report_of(grouped_run((1, 4), calibration=False)).sections
+        for block in section.blocks
+        if isinstance(block, Table) and block.caption == "How it was decoded"
+    ]
+    assert [found["drafter"] for found in decoded] == [
+        "easyspec(1, no-calibration)", "easyspec(4, no-calibration)",
+    ]  # fmt: skip
+    assert "drafter" not in markdown_report(real_run())
+
+
 def test_the_same_rule_drafting_otherwise_is_another_case():
     run = grouped_run((1, 4))
     cases = ElementTree.fromstring(junit_report(run)).findall(".//testcase")
