@@ -18,13 +18,14 @@ def decoded_line(found: Decoding) -> str:
     return f"{made} at {_law(found)}, {found.dtype} on {found.device}, {_requests(found)}"
 
 
-def decoded_table(found: Decoding) -> Table:
-    """Return all that is known of how the blocks were made."""
+def decoded_table(found: Decoding, drafter: str) -> Table:
+    """Return all that is known of how the blocks were made; ``drafter``: empty where plain."""
     prompts = found.prompts or "bundled, or texts from Python"
     whose = "each verifier" if found.trace is None else "the recording, by token verification"
     rows = [
         ("target", found.target),
         ("draft", found.draft),
+        *([("drafter", drafter)] if drafter else []),
         ("sampling", _law(found)),
         ("computed in", f"{found.dtype} on {found.device}"),
         ("prompts", f"{prompts}, sha256 {found.prompts_sha256}"),

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from simverify.reports.compare.by_gamma import by_gamma
 from simverify.reports.compare.charts import charts
 from simverify.reports.compare.decoded import bound_words, decoded_table
+from simverify.reports.compare.grouped.names import way
 from simverify.reports.compare.speedups import speedup_table, speedup_words, timed
 from simverify.reports.compare.tree_chart import node_table, tree_pictures
 from simverify.reports.view import Block, Cell, Pictures, Prose, Table
@@ -124,7 +125,7 @@ def _real(
             numbers=frozenset(range(2, 7)),
             names=frozenset({0, 1}),
         )  # fmt: skip
-    yield decoded_table(decoding)
+    yield decoded_table(decoding, way(model))
 
 
 def expected_cell(expected: Expected) -> Cell:

@@ -1,23 +1,26 @@
 """Figures for papers from run files, by matplotlib: the extra ``figures``.
 
 Figures 3, 4 and 5 in the kind of Sun et al. 2025: acceptance, block efficiency against gamma,
-speed-up against gamma; a panel for each model. The same run files give the same bytes.
+speed-up against gamma; a panel for each model. Figure 4 in the kind of Wu et al., "EasySpec":
+acceptance by tree width. The same run files give the same bytes.
 """
 
 import io
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from simverify.checks import printable
 from simverify.errors import UsageError
 from simverify.reports.compare.by_gamma import by_gamma, curve
+from simverify.reports.compare.grouped.figure import width_panels
 from simverify.results import CompareResult, CompareRun
 from simverify.results.reading.document import write_whole
 
-Kind = Literal["fig3", "fig4", "fig5"]
+Kind = Literal["fig3", "fig4", "fig5", "easyspec-fig4"]
 
 _LABELS = {
     "fig3": ("l, draft tokens", "Pr(tau $\\geq$ l)"),
@@ -64,18 +67,21 @@ def draw(kind: Kind, runs: Sequence[CompareRun], output: Path) -> str:
     figure_iv(output)
     panels = _panels(kind, runs)
     if not panels:
-        raise UsageError(f"no result of these runs has a curve for {kind}: compare built-in rules")
+        what = "built-in rules"
+        if kind == "easyspec-fig4":
+            what = "with the drafter easyspec and layers in groups of 2 or more"
+        raise UsageError(f"no result of these runs has a curve for {kind}: compare {what}")
     import matplotlib
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(_SETTINGS), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        columns = min(len(panels), 3)
+        columns = min(len(panels), 2 if kind == "easyspec-fig4" else 3)
         lines = -(-len(panels) // columns)
         figure = Figure(figsize=(3.1 * columns, 2.6 * lines), layout="constrained")
         axes = figure.subplots(lines, columns, squeeze=False)
-        for place, (model, rows) in zip(axes.flat, panels.items(), strict=False):
-            _panel(place, kind, model, rows)
+        for place, paint in zip(axes.flat, panels, strict=False):
+            paint(place)
         for place in list(axes.flat)[len(panels) :]:
             place.set_axis_off()
         drawn = io.BytesIO()
@@ -93,7 +99,14 @@ def draw(kind: Kind, runs: Sequence[CompareRun], output: Path) -> str:
     return "".join(lacking)
 
 
-def _panels(kind: Kind, runs: Sequence[CompareRun]) -> dict[str, list[CompareResult]]:
+def _panels(kind: Kind, runs: Sequence[CompareRun]) -> list[Callable[[Any], None]]:
+    """Return what draws each panel on its axes."""
+    if kind == "easyspec-fig4":
+        return list(width_panels(runs))
+    return [partial(_panel, kind, model, rows) for model, rows in _results(kind, runs).items()]
+
+
+def _results(kind: Kind, runs: Sequence[CompareRun]) -> dict[str, list[CompareResult]]:
     """The results to draw by model, the longest drafts of each verifier."""
     longest: dict[tuple[str, str], CompareResult] = {}
     for row in (row for run in runs for row in run.results):
@@ -107,7 +120,7 @@ def _panels(kind: Kind, runs: Sequence[CompareRun]) -> dict[str, list[CompareRes
     return panels
 
 
-def _panel(axes: Any, kind: Kind, model: str, rows: Sequence[CompareResult]) -> None:
+def _panel(kind: Kind, model: str, rows: Sequence[CompareResult], axes: Any) -> None:
     for i, row in enumerate(rows):
         levels = range(1, row.gamma + 1)
         law, measured = _values(kind, row)

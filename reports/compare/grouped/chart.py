@@ -93,7 +93,10 @@ def _picture(run: CompareRun, *, calibration: bool) -> Picture:
              names=tuple(map(str, widths))),
         Axis("E[tau], accepted tokens a call", low, high), series,
     )  # fmt: skip
-    return Picture(title, svg, _CAPTIONS[calibration])
+    more = sum(any(one.loss for one in entry.acceptance) for entry in run.layer_parallel)
+    more -= len(lines) - 1
+    left_out = f" {more} more N stand in the table alone." if more > 0 else ""
+    return Picture(title, svg, _CAPTIONS[calibration] + left_out)
 
 
 _CAPTIONS = {

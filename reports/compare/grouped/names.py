@@ -30,12 +30,15 @@ def model_name(model: ModelInfo, longest: int) -> str:
 
 
 def model_names(models: Iterable[ModelInfo], most: int, longest: int) -> str:
-    """Return the first names, the ways of one pair behind it: deep easyspec(1), easyspec(4)."""
+    """Return the first names, the ways of one pair behind it: deep easyspec(1), easyspec(4).
+
+    Each is cut at ``longest`` characters; that of a pair, which stands once, at twice as many.
+    """
     ways: dict[str, list[str]] = {}
     for model in models:
         ways.setdefault(pair_name(model), []).append(way(model))
     words = [
-        f"{shortened(name, longest)} {listed([way or 'plain' for way in found], most)}"
+        f"{shortened(name, 2 * longest)} {listed([way or 'plain' for way in found], most)}"
         if any(found)
         else shortened(name, longest)
         for name, found in ways.items()

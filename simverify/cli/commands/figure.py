@@ -10,20 +10,23 @@ from simverify.errors import UsageError
 
 
 def figure(
-    kind: Annotated[Literal["fig3", "fig4", "fig5"], Parameter(show_env_var=False)],
+    kind: Annotated[
+        Literal["fig3", "fig4", "fig5", "easyspec-fig4"], Parameter(show_env_var=False)
+    ],
     runs: Annotated[list[Path], Parameter(show_env_var=False)],
     /,
     *,
     output: Annotated[Path, Parameter(alias="-o")],
 ) -> int:
-    """Draw a figure from comparisons, in the kind of the block verification paper's.
+    """Draw a figure from comparisons, in the kind of the block verification and EasySpec papers.
 
     Parameters
     ----------
     kind
-        fig3: Pr(tau >= l); fig4: block efficiency against gamma; fig5: speed-up against gamma.
+        fig3: Pr(tau >= l); fig4: block efficiency against gamma; fig5: speed-up against gamma;
+        easyspec-fig4: acceptance by tree width, of drafts with layers in groups.
     runs
-        Run files of comparisons; a panel for each model.
+        Run files of comparisons; a panel for each model, two of easyspec-fig4.
     output
         The .svg or .pdf file to write.
     """

@@ -4,6 +4,7 @@ from xml.etree import ElementTree
 
 import jsonschema
 import pytest
+from support.pages.grouped_runs import grouped_run
 from support.pages.report_runs import FOLDER, compare_run, example
 
 from simverify.reports.formats.html import html_report
@@ -171,6 +172,20 @@ class TestFigure:
                 assert word in content
 
     @pytest.mark.parametrize("ending", ["svg", "pdf"])
+    def test_acceptance_by_tree_width_of_layers_in_groups(self, command, tmp_path, ending):
+        pytest.importorskip("matplotlib")
+        (tmp_path / "run.json").write_text(document_text(grouped_run()))
+        for name in ("a", "b"):
+            assert command("figure", "easyspec-fig4", "run.json", "-o", f"{name}.{ending}") == 0
+        assert (command.out, command.err) == ("", "")
+        content = (tmp_path / f"a.{ending}").read_bytes()
+        assert content == (tmp_path / f"b.{ending}").read_bytes()
+        if ending == "svg":
+            words = [b"little 0", b"with calibration", b"without calibration", b"plain", b"N = 4"]
+            assert all(word in content for word in words)
+            assert b"N = 1" not in content
+
+    @pytest.mark.parametrize("ending", ["svg", "pdf"])
     def test_a_name_that_the_font_lacks_costs_one_line(self, command, tmp_path, ending):
         pytest.importorskip("matplotlib")
         run = compare_run(3, 2, "\N{CJK UNIFIED IDEOGRAPH-6A21}\N{CJK UNIFIED IDEOGRAPH-578B} {}")
@@ -200,6 +215,7 @@ class TestFigure:
             (("fig3", AUDIT, "-o", "a.svg"), "is no comparison"),
             (("fig3", COMPARISON, "-o", "no/a.svg"), "cannot be written"),
             (("fig3", COMPARISON), "output"),
+            (("easyspec-fig4", COMPARISON, "-o", "a.svg"), "with the drafter easyspec and layers"),
         ],
     )
     def test_bad_use(self, command, arguments, words):
