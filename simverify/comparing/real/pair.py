@@ -4,6 +4,7 @@ On draft trees rules that judge such stand beside those for a single draft, whic
 """
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -110,7 +111,7 @@ def compare_pair(
     for method in methods:
         method.make(pair, 1)  # what does not fit the model is said before anything runs
     say, stamp = progress or (lambda _: None), stamped()
-    say(f"{pair.name}: the target alone")
+    say(f"{Path(pair.target_name).name}: the target alone")
     alone = plain(pair, job)
     promise = Promise(share, detect, cost_ratio)
     rows, models, speeds, times, clocks = [], [], [], [], []
@@ -141,7 +142,7 @@ def compare_pair(
         verdict=doc.overall([row.verdict for row in rows]),
         results=tuple(rows),
         models=tuple(models),
-        decoding=decoding_document(pair, job, prompts, prompts_file),
+        decoding=decoding_document(pair, job, prompts, prompts_file, methods),
         drafting=None
         if drafting is None
         else doc.DraftTrees(parents=drafting.shape.parents, scheme=drafting.scheme.name),
@@ -174,10 +175,8 @@ def _methods_iv(methods: Sequence[DraftMethod], drafting: Drafting | None) -> No
     if len(set(methods)) < len(methods):
         raise UsageError("a drafter is named twice: name each way of drafting once")
     for method in methods:
-        if drafting is not None and method.from_texts:
-            raise UsageError(
-                f"{method.name} proposes one token after each text: ask for a single draft"
-            )
+        if drafting is not None:
+            method.trees_iv()
 
 
 def _rule_iv(rule: Verifier) -> Verifier:
