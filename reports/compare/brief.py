@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from simverify.reports.audit.found import count
 from simverify.reports.compare.decoded import bound_words
+from simverify.reports.compare.grouped.names import model_names, result_name
 from simverify.reports.compare.trees import best_line, most
 from simverify.reports.compare.words import counted
 from simverify.reports.words import listed
@@ -68,12 +69,11 @@ def _ruling(run: CompareRun) -> str:
 
 def _limits(run: CompareRun) -> str:
     """Say where a deviation is promised to be found only if it has a certain shape."""
-    shaped = dict.fromkeys(
-        row.model for row in run.results if row.lossless.deviation != ANY_DEVIATION
-    )
+    names = {row.model for row in run.results if row.lossless.deviation != ANY_DEVIATION}
+    shaped = [model for model in run.models if model.name in names]
     if not shaped:
         return ""
-    return f" (on {listed(shaped, 3, 24)}: of the shapes that --verbose names)"
+    return f" (on {model_names(shaped, 3, 24)}: of the shapes that --verbose names)"
 
 
 def _failed(rows: Sequence[CompareResult]) -> Iterator[str]:
@@ -96,5 +96,5 @@ def _remedy(run: CompareRun) -> str:
 def _those(rows: Sequence[CompareResult], run: CompareRun) -> str:
     if len(rows) == len(run.results) > 1:
         return f"all {len(rows)} results do"
-    names = listed((f"{row.verifier} on {row.model}" for row in rows), 5, 48)
+    names = listed((result_name(run, row, 48) for row in rows), 5, 90)
     return f"{names} {'does' if len(rows) == 1 else 'do'}"

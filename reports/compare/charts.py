@@ -12,6 +12,7 @@ from simverify import stats
 from simverify.checks import clean
 from simverify.reports.compare.by_gamma import Shorter, by_gamma, curve
 from simverify.reports.compare.decoded import bound_words
+from simverify.reports.compare.grouped.names import model_name
 from simverify.reports.formats.chart import STYLES, Axis, Series, line_chart
 from simverify.reports.view import Picture
 from simverify.reports.words import (
@@ -75,7 +76,7 @@ def _expected(ident: str, model: ModelInfo, rows: Sequence[CompareResult]) -> Pi
             f"{clean(row.verifier, 40)}: {'' if expected.method == 'measured' else exact}"
             f"measured {measured.mean:.4g} ({measured.ci_low:.4g} to {measured.ci_high:.4g})"
         )
-    title = f"E[tau] on {clean(model.name, 60)}"
+    title = f"E[tau] on {model_name(model, 60)}"
     svg = line_chart(
         ident, title, f"{'; '.join(said)}; coupling bound {bound:.6g}.",
         Axis("verifier", 0.5, len(rows) + 0.5, names=tuple(row.verifier for row in rows)),
@@ -115,7 +116,7 @@ def _acceptance(ident: str, model: ModelInfo, rows: Sequence[CompareResult]) -> 
             ]
         said.append(f"{clean(row.verifier, 40)}: {', '.join(f'{v:.3g}' for v in law)}")
     gamma = max(row.gamma for row in rows)
-    title = f"Acceptance on {clean(model.name, 60)}"
+    title = f"Acceptance on {model_name(model, 60)}"
     svg = line_chart(
         ident, title, f"Pr(tau >= l) for l = 1 to {gamma}. {'; '.join(said)}.",
         Axis("l, draft tokens", 1 if gamma > 1 else 0, gamma, whole=True),
@@ -148,7 +149,7 @@ def _efficiency(
         ]
         values = ", ".join(f"{p.block_efficiency:.3g}" for p in points)
         said.append(f"{clean(row.verifier, 40)}: {values}")
-    title = f"Block efficiency on {clean(model.name, 60)}"
+    title = f"Block efficiency on {model_name(model, 60)}"
     svg = _over_gamma(ident, title, "tokens a target call", said, series, 1.0)
     return Picture(title, svg, _FIRST_CALL)
 
@@ -175,7 +176,7 @@ def _speedup(
         ]
         said.append(f"{clean(row.verifier, 40)}: {words}")
     costs = {row.speedup.cost_ratio for _, row, _ in drawn}
-    title = f"Speed-up on {clean(model.name, 60)}, predicted"
+    title = f"Speed-up on {model_name(model, 60)}, predicted"
     title += " and measured" if clock else ""
     svg = _over_gamma(ident, title, "times plain decoding", said, series, 0.0)
     cost = listed(f"{cost:g}" for cost in sorted(costs))
@@ -226,7 +227,7 @@ def _pits(
         Series("widest band", 7, ((0.0, -widest, widest), (1.0, -widest, widest)), "band")
     )
     limit = max(reach, widest) * 1.1
-    title = f"PITs in {clean(order, 30)} on {clean(model.name, 60)}"
+    title = f"PITs in {clean(order, 30)} on {model_name(model, 60)}"
     svg = line_chart(
         ident, title, f"Empirical distribution less u. {'; '.join(said)}.",
         Axis("u", 0.0, 1.0), Axis("F(u) \N{MINUS SIGN} u", -limit, limit), series,

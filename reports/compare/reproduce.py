@@ -47,14 +47,19 @@ def _decoding_blocks(run: CompareRun, found: Decoding) -> Iterator[Block]:
     if found.prompts is None and not bundled:
         yield Prose("No command line gives this run again: its prompts were given in Python.")
         return
+    drafters = [model.drafter for model in run.models]
+    if len({one and (one.name, one.calibration) for one in drafters}) > 1:
+        yield Prose("No command line gives this run again: its drafters were mixed in Python.")
+        return
     options = {
         "--gamma": str(run.gamma),
         **_trees(run),
         "--target": found.target,
         "--draft": found.draft,
+        **_drafter(run),
         "--prompts": found.prompts or "",
-        "--verifiers": ",".join(row.verifier for row in run.results),
-        "--tokens": str(found.tokens),
+        "--verifiers": ",".join(dict.fromkeys(row.verifier for row in run.results)),
+        "--tokens": _tokens(run, found),
         "--lanes": str(found.lanes),
         "--temperature": _number(found.temperature),
         "--top-k": "" if found.top_k is None else str(found.top_k),
@@ -67,6 +72,8 @@ def _decoding_blocks(run: CompareRun, found: Decoding) -> Iterator[Block]:
         "--seed": str(run.seed),
     }
     words = [word for name, value in options.items() if value for word in _words(name, value)]
+    if any(one and one.calibration is False for one in drafters):
+        words.append("--no-calibration")
     yield Command(shlex.join(["simverify", "compare", *words]))
     yield from _tree_file(run)
     yield Prose(
@@ -91,6 +98,29 @@ def _trace_blocks(run: CompareRun, found: Decoding) -> Iterator[Block]:
         f"The trace has sha256 {found.trace_sha256}; it gives the same document, but for the "
         f"object meta."
     )
+
+
+def _drafter(run: CompareRun) -> dict[str, str]:
+    """Return the options of a drafter, the same but for the layers a group on all models."""
+    drafters = [model.drafter for model in run.models if model.drafter is not None]
+    if not drafters:
+        return {}
+    numbers = [str(one.layer_parallel) for one in drafters if one.layer_parallel is not None]
+    return {"--drafter": drafters[0].name, "--layer-parallel": ",".join(numbers)}
+
+
+def _tokens(run: CompareRun, found: Decoding) -> str:
+    """Return how many tokens were asked for; nothing where that was left to the default.
+
+    Acceptance by tree width then has a number of its own, a fifth or less of the verifiers'; else
+    it has theirs.
+    """
+    studied = [one for entry in run.layer_parallel for one in entry.acceptance]
+    if studied:
+        emitted = studied[0].blocks * (1.0 + studied[0].expected_accepted.upper)
+        if emitted < found.tokens / 2:
+            return ""
+    return str(found.tokens)
 
 
 def _tree_file(run: CompareRun) -> Iterator[Block]:

@@ -42,7 +42,7 @@ def speedup_table(run: CompareRun, model: str) -> Table | None:
     given = {row.verifier: row.speedup for row in run.results if row.model == model}
     cost = next(iter(given.values())).cost_ratio
     return Table(
-        f"Speed-up over the target alone, which takes {_time(found[0].plain)} a token",
+        f"Speed-up over the target alone, which takes {time_words(found[0].plain)} a token",
         ("verifier", "measured", f"predicted, c = {cost:g}", "predicted, measured c", "measured c",
          "block cost", "a token", "draft", "target", "verifier's own"),
         tuple(
@@ -52,7 +52,7 @@ def speedup_table(run: CompareRun, model: str) -> Table | None:
                   for x in (each.measured, given[each.verifier].predicted, each.predicted)),
                 figure(each.cost_ratio, 2),
                 figure(each.block_cost, 2),
-                Cell(_time(each.speculative), each.speculative),
+                Cell(time_words(each.speculative), each.speculative),
                 *(Cell(f"{part / each.speculative:.0%}", part / each.speculative)
                   for part in (each.draft, each.score, each.verify)),
             )
@@ -63,5 +63,6 @@ def speedup_table(run: CompareRun, model: str) -> Table | None:
     )  # fmt: skip
 
 
-def _time(seconds: float) -> str:
+def time_words(seconds: float) -> str:
+    """Return a time in the unit that suits it."""
     return f"{seconds * 1e3:.2f} ms" if seconds >= 1e-4 else f"{seconds * 1e6:.0f} us"

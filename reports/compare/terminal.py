@@ -10,6 +10,7 @@ from simverify.checks import clean
 from simverify.models import DEFAULT_DISTANCE
 from simverify.reports.compare.brief import sentence, under
 from simverify.reports.compare.decoded import bound_words, decoded_line, optimum_words
+from simverify.reports.compare.grouped.printed import print_groups
 from simverify.reports.compare.speedups import speedup_words
 from simverify.reports.compare.terminal_basis import (
     LONG_FRACTION,
@@ -53,6 +54,7 @@ def print_comparison(run: CompareRun, console: Console, *, verbose: bool = False
             if any(entry.exact is None for row in rows for entry in row.calls):
                 console.print(line("no exact number of tokens: shown, not judged", "dim"))
         console.print()
+    print_groups(run, console, verbose=verbose)
     if verbose:
         console.print(line(promise(run)))
     words = verdict_line(run) if verbose else sentence(run)

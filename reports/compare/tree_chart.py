@@ -83,7 +83,7 @@ def _picture(ident: str, shape: TreeShape, row: CompareResult) -> Picture:
     parts = [*_edges(places, shape, masses), *_nodes(places, shape, row.nodes, counted)]
     parts += _levels(shape, row, bottom)
     name = clean(row.verifier, 40)
-    title = f"Mass of nodes, {name} on {clean(row.model, 40)}"
+    title = f"Mass of nodes, {name} on {clean(row.model, 80)}"
     said = [
         f"{kind}, {', '.join(f'{node}: {mass:.3g}' for node, mass in enumerate(known))}."
         for kind, known in (("Exact", row.nodes), ("Measured", counted))

@@ -3,18 +3,19 @@
 from collections.abc import Iterator
 
 from simverify.reports.audit.found import count
-from simverify.reports.compare.decoded import law_words, optimum_words, rests_on
+from simverify.reports.compare.decoded import optimum_words
+from simverify.reports.compare.grouped.names import model_name, model_names
+from simverify.reports.compare.grouped.section import groups_section
 from simverify.reports.compare.model_blocks import expected_cell, model_blocks
 from simverify.reports.compare.reproduce import reproduce_blocks
-from simverify.reports.compare.trees import gap_words, load_words, tree_words
-from simverify.reports.compare.words import counted, found_from, model_words, reason, ruling
+from simverify.reports.compare.trees import gap_words, load_words
+from simverify.reports.compare.words import compare_facts, found_from, reason, ruling
 from simverify.reports.faults import fault_blocks, suspicion
 from simverify.reports.view import (
     MARKS,
     Block,
     Case,
     Cell,
-    Fact,
     Items,
     Prose,
     Report,
@@ -28,70 +29,9 @@ from simverify.reports.words import (
     figure,
     first,
     listed,
-    shortened,
     tests_table,
 )
 from simverify.results import CompareResult, CompareRun
-
-
-def compare_facts(run: CompareRun) -> Iterator[Fact]:
-    """Yield what was judged, how many passed, and the error rates of the run."""
-    for name, things, verdicts in (
-        ("Lossless", counted(run), [row.lossless.verdict for row in run.results]),
-        (
-            "Accepts as the declared rule",
-            "blocks",
-            [row.acceptance.verdict for row in run.results if row.acceptance.tests],
-        ),
-    ):
-        total = count(len(verdicts), "result")
-        told = [f"{verdicts.count('PASS')} of {total} passed"]
-        told += [f"{n} failed"] if (n := verdicts.count("FAIL")) else []
-        told += [f"{n} with too few {things}"] if (n := verdicts.count("INCONCLUSIVE")) else []
-        yield Fact(name, ", ".join(told))
-    models = listed(map(model_words, run.models), 4, 120)
-    law = ""
-    if (real := run.decoding) is not None:
-        law = f", at {law_words(real.temperature, real.top_k, real.top_p)}"
-    drafts = "" if run.drafting is None else f", {tree_words(run.drafting)}"
-    yield Fact("Judged", f"gamma {run.gamma}{drafts}, on {models}{law}")
-    yield Fact("Rests on", _rests_on(run))
-    yield Fact(
-        "False alarms",
-        f"with probability {run.alpha:g} at most this run reports a fault where there is none",
-    )
-    kinds = dict.fromkeys(row.lossless.deviation for row in run.results)
-    kinds |= dict.fromkeys(row.acceptance.deviation for row in run.results if row.acceptance.tests)
-    yield Fact(
-        "Power",
-        f"{run.power:g} against each of these of {run.detect:g}, or the verdict is INCONCLUSIVE: "
-        f"{'; '.join(shortened(kind, 120) for kind in list(kinds)[:4])}",
-    )
-    # Beside a FAIL, or a run that was too short, a bound would only mislead.
-    passed = [row.lossless for row in run.results if row.lossless.verdict == "PASS"]
-    bounds = [lossless.certificate.bound for lossless in passed if lossless.certificate]
-    if bounds:
-        where = "" if len(passed) == len(run.results) else ", where lossless passed"
-        yield Fact(
-            "Certified",
-            f"mean one-token TV at most {max(bounds):.3g}{where}, by the assumption beside each "
-            "certificate",
-        )
-
-
-def _rests_on(run: CompareRun) -> str:
-    if run.decoding is not None:
-        return rests_on(run.decoding)
-    exact = sum(row.lossless.tier == "exact" for row in run.results)
-    both = "the rule's exact law and sampled tests of its kernel"
-    if any(not row.lossless.tests for row in run.results):
-        both += ", where it has one"
-    if exact == len(run.results):
-        return both
-    if not exact:
-        return "sampled tests of the kernels alone"
-    return f"{both} for {exact} of {len(run.results)} results, sampled tests alone for the others"
-
 
 MOST_DRAWN = 10
 """Models that get charts: a page of more is no longer a page."""
@@ -112,7 +52,7 @@ def compare_report(run: CompareRun) -> Report:
     return Report(
         command="compare",
         title=f"{listed(dict.fromkeys(r.verifier for r in run.results))} on "
-        f"{listed((model.name for model in run.models), 4, 24)}",
+        f"{model_names(run.models, 4, 24)}",
         verdict=run.verdict,
         ruling=ruling(run),
         facts=tuple(compare_facts(run)),
@@ -131,13 +71,14 @@ def _sections(run: CompareRun) -> Iterator[Section]:
     for i, model in enumerate(drawn):
         rows = [row for row in run.results if row.model == model.name]
         yield Section(
-            f"Model {shortened(model.name, 48)}", tuple(model_blocks(f"m{i}", run, model, rows))
+            f"Model {model_name(model, 48)}", tuple(model_blocks(f"m{i}", run, model, rows))
         )
     if more := len(run.models) - len(drawn):
         yield Section("More models", (Prose(
             f"{count(more, 'model')} more stand in the tables above and in the run file; charts "
             f"are drawn for the first {MOST_DRAWN}."
         ),))  # fmt: skip
+    yield from groups_section(run)
     yield Section("What the verdicts rest on", tuple(_basis(run)))
     yield Section("To reproduce", tuple(reproduce_blocks(run)))
 

@@ -4,9 +4,13 @@
 rule does; the worse of both is a result's verdict, so that every word says which one it was.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from simverify.reports.audit.found import count
+from simverify.reports.compare.decoded import law_words, rests_on
+from simverify.reports.compare.grouped.names import model_name, result_name
+from simverify.reports.compare.trees import tree_words
+from simverify.reports.view import Fact
 from simverify.reports.words import listed, shortened
 from simverify.results import Acceptance, CompareResult, CompareRun, Lossless, ModelInfo, Verdict
 
@@ -121,7 +125,7 @@ def model_words(model: ModelInfo) -> str:
         words.append(f"temperature {model.temperature:g}")
     if model.file_sha256 is not None:
         words.append(f"from {shortened(model.given or '', 40)}")
-    return f"{shortened(model.name, 24)} ({', '.join(words)})"
+    return f"{model_name(model, 24)} ({', '.join(words)})"
 
 
 def _those(
@@ -137,4 +141,63 @@ def _those(
 def _named(rows: Sequence[CompareResult], run: CompareRun, every: str = "all") -> str:
     if len(rows) == len(run.results) > 1:
         return f"{every} {count(len(rows), 'result')}"
-    return listed((f"{row.verifier} on {row.model}" for row in rows), 5, 48)
+    return listed((result_name(run, row, 48) for row in rows), 5, 90)
+
+
+def compare_facts(run: CompareRun) -> Iterator[Fact]:
+    """Yield what was judged, how many passed, and the error rates of the run."""
+    for name, things, verdicts in (
+        ("Lossless", counted(run), [row.lossless.verdict for row in run.results]),
+        (
+            "Accepts as the declared rule",
+            "blocks",
+            [row.acceptance.verdict for row in run.results if row.acceptance.tests],
+        ),
+    ):
+        total = count(len(verdicts), "result")
+        told = [f"{verdicts.count('PASS')} of {total} passed"]
+        told += [f"{n} failed"] if (n := verdicts.count("FAIL")) else []
+        told += [f"{n} with too few {things}"] if (n := verdicts.count("INCONCLUSIVE")) else []
+        yield Fact(name, ", ".join(told))
+    models = listed(map(model_words, run.models), 4, 120)
+    law = ""
+    if (real := run.decoding) is not None:
+        law = f", at {law_words(real.temperature, real.top_k, real.top_p)}"
+    drafts = "" if run.drafting is None else f", {tree_words(run.drafting)}"
+    yield Fact("Judged", f"gamma {run.gamma}{drafts}, on {models}{law}")
+    yield Fact("Rests on", _rests_on(run))
+    yield Fact(
+        "False alarms",
+        f"with probability {run.alpha:g} at most this run reports a fault where there is none",
+    )
+    kinds = dict.fromkeys(row.lossless.deviation for row in run.results)
+    kinds |= dict.fromkeys(row.acceptance.deviation for row in run.results if row.acceptance.tests)
+    yield Fact(
+        "Power",
+        f"{run.power:g} against each of these of {run.detect:g}, or the verdict is INCONCLUSIVE: "
+        f"{'; '.join(shortened(kind, 120) for kind in list(kinds)[:4])}",
+    )
+    # Beside a FAIL, or a run that was too short, a bound would only mislead.
+    passed = [row.lossless for row in run.results if row.lossless.verdict == "PASS"]
+    bounds = [lossless.certificate.bound for lossless in passed if lossless.certificate]
+    if bounds:
+        where = "" if len(passed) == len(run.results) else ", where lossless passed"
+        yield Fact(
+            "Certified",
+            f"mean one-token TV at most {max(bounds):.3g}{where}, by the assumption beside each "
+            "certificate",
+        )
+
+
+def _rests_on(run: CompareRun) -> str:
+    if run.decoding is not None:
+        return rests_on(run.decoding)
+    exact = sum(row.lossless.tier == "exact" for row in run.results)
+    both = "the rule's exact law and sampled tests of its kernel"
+    if any(not row.lossless.tests for row in run.results):
+        both += ", where it has one"
+    if exact == len(run.results):
+        return both
+    if not exact:
+        return "sampled tests of the kernels alone"
+    return f"{both} for {exact} of {len(run.results)} results, sampled tests alone for the others"

@@ -10,6 +10,8 @@ gives the law of the first draft; the others of a phase are fuzzy.
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from simverify.drafting.drafter import Logits
 from simverify.drafting.fuzzy import grouped
 from simverify.drafting.groups import layer_groups
@@ -45,7 +47,7 @@ class EasySpec(Plain):
     ) -> None:
         super().__init__(model, requests)
         groups = layer_groups(model.config.num_hidden_layers, layer_parallel)
-        self._fuzzy = grouped(model, layer_parallel)
+        self._fuzzy = grouped(model, layer_parallel, devices=_devices(model.device))
         self._calibrates = calibration and any(len(group) > 1 for group in groups)
         self._exactly = None if self._calibrates else self._fuzzy
         # Of this phase the drafts of each request; of the last one those to be run again.
@@ -98,3 +100,11 @@ class EasySpec(Plain):
     def _count(self, tokens: Sequence[Sequence[int]]) -> None:
         for drafts, own in zip(self._drafts, tokens, strict=True):
             drafts.extend(own)
+
+
+def _devices(home: torch.device) -> list[torch.device] | None:
+    """Return the GPUs among which a group is shared, that of the model first; None for one."""
+    if home.type != "cuda" or torch.cuda.device_count() < 2:
+        return None
+    others = [torch.device("cuda", i) for i in range(torch.cuda.device_count())]
+    return [home, *(device for device in others if device != home)]

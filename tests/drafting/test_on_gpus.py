@@ -8,9 +8,11 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from support.phases import phases  # noqa: E402
 from support.real_models import VOCAB_SIZE, deep_model  # noqa: E402
 
 from simverify.drafting.block_times import measure_blocks  # noqa: E402
+from simverify.drafting.easyspec import EasySpec  # noqa: E402
 from simverify.drafting.fuzzy import grouped  # noqa: E402
 from simverify.drafting.together import run_each  # noqa: E402
 
@@ -89,3 +91,17 @@ def test_another_placement_brings_all_back():
     fuzzy = grouped(model, 4, devices=["cuda:0"])
     assert {x.device.index for x in model.parameters()} == {0}
     assert all(map(torch.equal, passes(model, fuzzy, "cuda:0")[0], due))
+
+
+@needs_gpu
+def test_phases_are_those_of_the_cpu():
+    """On one GPU by streams, on several with a group's attention spread over them."""
+    here = EasySpec(deep_model(), 3, 4)
+    there = EasySpec(copy.deepcopy(deep_model()).to("cuda"), 3, 4)
+    for (*_, due), (*_, found) in zip(phases(here), phases(there), strict=True):
+        np.testing.assert_allclose(found, due, atol=1e-4)
+    devices = {layer.keys.device for layer in there.cached._cache.layers}
+    assert len(devices) == min(GPUS, 4)
+    for drafter in (here, there):
+        drafter.select([2, 0])
+    np.testing.assert_allclose(there.begin([[4], [5]]), here.begin([[4], [5]]), atol=1e-4)

@@ -167,7 +167,12 @@ class CachedModel:
         index = torch.as_tensor(np.asarray(requests), device=self._device)
         self._used = self._used[index]
         self._ways = [self._ways[r] for r in requests]
-        self._cache.batch_select_indices(index)
+        layers: Any = self._cache.layers
+        for layer in layers:
+            if layer.is_initialized:
+                # A layer of a model that is spread over devices keeps its entries on its own.
+                here = index.to(layer.keys.device)
+                layer.keys, layer.values = layer.keys[here], layer.values[here]
 
     @contextmanager
     def _memory(self) -> Iterator[None]:
@@ -200,7 +205,7 @@ class CachedModel:
         order = torch.argsort((~self._used).int(), dim=1, stable=True)[:, :width]
         layers: Any = self._cache.layers
         for layer in layers:
-            index = order[:, None, :, None]
+            index = order[:, None, :, None].to(layer.keys.device)
             layer.keys = layer.keys.take_along_dim(index, dim=2)
             layer.values = layer.values.take_along_dim(index, dim=2)
         self._used = torch.arange(width, device=self._device) < lengths[:, None]

@@ -20,6 +20,7 @@ from simverify.results import (
     Instance,
     PlanRun,
 )
+from simverify.results.reading.drafting import drafting_complaints
 from simverify.results.reading.trees import parents_complaints, tree_complaints
 from simverify.results.reading.verdicts import verdict_complaints
 
@@ -69,6 +70,7 @@ def _comparison(run: CompareRun) -> Iterator[str]:
     calls = {len(row.calls) for row in run.results}
     if len(calls) > 1:
         yield "results have different numbers of calls: expected the same for all"
+    yield from drafting_complaints(run)
 
 
 def _row(row: CompareResult, where: str) -> Iterator[str]:
@@ -206,7 +208,8 @@ def _within(name: str, values: Sequence[float], low: float, high: float) -> Iter
 
 
 _RANGES = {
-    **dict.fromkeys(("gamma", "vocab_size", "batch_size", "free_rows"), (1, math.inf, "1 or more")),
+    **dict.fromkeys(("gamma", "vocab_size", "batch_size", "free_rows", "layer_parallel", "width"),
+                    (1, math.inf, "1 or more")),
     **dict.fromkeys(
         ("paths", "samples", "n", "blocks", "calls", "looks", "tv", "seconds", "df", "predicted",
          "block_efficiency", "blocks_per_second", "temperature"),

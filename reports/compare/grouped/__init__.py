@@ -1,0 +1,1 @@
+"""Ways of drafting in a comparison: their names, and layers in groups (EasySpec) reported."""

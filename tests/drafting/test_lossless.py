@@ -1,0 +1,112 @@
+"""Drafts of layers in groups are lossless with and without calibration, and what is not."""
+
+import math
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from support.faulty_drafters import (
+    Faulty,
+    KeepsAcceptedEntries,
+    KeepsARejectedSibling,
+    OneTokenShort,
+    Twin,
+)
+from support.real_models import deep_pair
+
+from simverify.battery.by_position import judge_output
+from simverify.drafting.method import DraftMethod
+from simverify.simulators.decoding import loop
+from simverify.simulators.decoding.emitted import Emitted
+from simverify.simulators.decoding.judges import judges
+from simverify.simulators.decoding.trees.emitted import OWN, TreesEmitted
+from simverify.simulators.decoding.trees.loop import RuleOfTrees, decode_trees
+from simverify.trees import SCHEMES, Drafting, shape_of_levels
+from simverify.verifiers import VERIFIERS
+from simverify.verifiers.trees import TREE_VERIFIERS
+
+pytestmark = pytest.mark.distribution
+
+ALPHA = 1e-9
+PROMPTS = ((1, 2, 3), (4,), (5, 6), (7, 8, 9, 10), (11, 1))
+JOB = loop.Job(PROMPTS, gamma=4, lanes=50, lane_tokens=60, request_tokens=30, seed=3)
+TREE = Drafting(shape_of_levels([2, 2, 1]), SCHEMES["iid"])
+CALIBRATED, NOT_CALIBRATED = (DraftMethod("easyspec", 4, calibration=x) for x in (True, False))
+
+
+def chain(method, name="token", job=JOB, scale=0.3):
+    """The verdict on the tokens that are emitted on single drafts, and what is kept of a draft."""
+    seen = Emitted(job, VERIFIERS[name])
+    loop.decode(deep_pair((2,), scale=scale), job, judges(VERIFIERS[name]), seen, method=method)
+    worth, token = seen.decoded.worth, [1.0] * job.gamma
+    rest = [0.0] * (worth.sums.shape[1] - job.gamma)
+    kept = worth.interval([*token, *rest], 0.999)
+    return judge_output(seen.decoded.features, ALPHA).verdict(1.0), kept
+
+
+def tree(method, name="recursive"):
+    """As :func:`chain`, on trees."""
+    rule = TREE_VERIFIERS[name]
+    job = replace(JOB, gamma=3)
+    seen = TreesEmitted(job.lanes, job.seed, TREE, rule, nodes=40)
+    decode_trees(deep_pair((2,)), job, TREE, partial(RuleOfTrees, rule.rule), seen, method)
+    found = seen.decoded
+    return judge_output(found.features, ALPHA).verdict(1.0), found.interval(OWN, 0.999)
+
+
+def apart(one, other):
+    """Whether one mean is above another at 99.9%, errors being independent."""
+    return one.mean - other.mean > math.hypot(one.mean - one.low, other.high - other.mean)
+
+
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [(CALIBRATED, "token"), (NOT_CALIBRATED, "block"), (DraftMethod("easyspec", 2), "greedy")],
+)
+def test_chains_are_lossless(method, name):
+    assert chain(method, name)[0] == "PASS"
+
+
+@pytest.mark.parametrize(
+    ("method", "name"), [(CALIBRATED, "recursive"), (NOT_CALIBRATED, "traversal")]
+)
+def test_trees_are_lossless(method, name):
+    assert tree(method, name)[0] == "PASS"
+
+
+def test_exact_laws_reported_of_fuzzy_drafts_are_lossy(monkeypatch):
+    drafted = loop._draft
+
+    def exactly(draft, lanes, gamma, uniforms, sampling):
+        q, tokens, heads = drafted(draft, lanes, gamma, uniforms, sampling)
+        for i, head in enumerate(draft.heads):
+            q[:, i] = sampling.rows(head)
+        return q, tokens, heads
+
+    monkeypatch.setattr(
+        Faulty, "make", lambda self, pair, requests: Twin(pair.draft_model, requests)
+    )
+    how = {"job": replace(JOB, lane_tokens=100), "scale": 0.6}
+    assert chain(Faulty(), **how)[0] == "PASS"
+    monkeypatch.setattr(loop, "_draft", exactly)
+    assert chain(Faulty(), **how)[0] == "FAIL"
+
+
+def test_faults_of_the_cache_are_slow_and_not_lossy():
+    """The law that is reported is the law that was drawn from, however far from the model's own."""
+    job = replace(JOB, lane_tokens=120)
+    verdict, right = chain(CALIBRATED, job=job)
+    assert verdict == "PASS"
+    for kind in (KeepsAcceptedEntries, OneTokenShort):
+        verdict, kept = chain(Faulty(kind=kind), job=job)
+        assert verdict == "PASS"
+        assert apart(right, kept)
+    verdict, right = tree(CALIBRATED)
+    assert verdict == "PASS"
+    verdict, kept = tree(Faulty(kind=KeepsARejectedSibling))
+    assert verdict == "PASS"
+    assert apart(right, kept)
