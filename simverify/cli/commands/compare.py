@@ -39,7 +39,7 @@ def compare(
     ----------
     models
         Comma-separated: toy, compact, markov-V for any V, ngram, or files (.json, .npz).
-        Or one real pair: tiny-llama, or tiny-llama-deep with a draft of eight layers. By
+        Or one real pair: tiny-llama, or tiny-llama-deep with a draft of twelve layers. By
         default toy, compact, markov-64 and ngram; on draft trees the first three.
     verifiers
         Comma-separated: token, block, greedy, match, temperature-0; by default the first

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from support.false_alarms import ALPHA  # noqa: E402
-from support.real_models import deep_model  # noqa: E402
+from support.real_models import deep_pair  # noqa: E402
 from support.traces import PROMPTS, spelled_pair  # noqa: E402
 
 from simverify.auditing.real.live import Live, audit_live  # noqa: E402
@@ -25,7 +25,7 @@ named = pytest.mark.parametrize("method", [FUZZY, KEPT, *TEXTS], ids=lambda meth
 def audited(spec, method, *, tokens=800, detect=0.3, gamma=3, **options):
     live = Live("t", None if method.from_texts else "d", gamma=gamma, tokens=tokens,
                 method=method, **options)  # fmt: skip
-    pair = replace(spelled_pair(eos=(11,)), draft_model=deep_model())
+    pair = replace(deep_pair(eos=(11,)), tokenizer=spelled_pair().tokenizer)
     settings = AuditSettings(alpha=ALPHA, detect=detect, seed=3)
     return audit_live(load_subject(spec), live, settings, loaded=(pair, PROMPTS))
 
@@ -59,7 +59,7 @@ def test_trees_of_fuzzy_drafts(method):
     options = {"tree": "2,2", "gamma": 2, "contract": "tree"}
     assert audited("recursive", method, **options).verdict == "PASS"
     options |= {"tokens": 2400, "scheme": "iid"}
-    found = audited("unnormalised-sibling-residual", method, **options)
+    found = audited("parent-row-bonus", method, **options)
     assert found.verdict == "FAIL"
 
 
