@@ -5,13 +5,20 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+import msgspec
+
 from simverify.drafting.method import DraftMethod
 from simverify.errors import UsageError
 from simverify.models.real.trace import VERSION, Manifest, needs_safetensors
 from simverify.models.real.trace_writer import Logits, TraceWriter, room_iv
 from simverify.models.real.transformer import TransformerPair
 from simverify.simulators.decoding.arrays import to_arrays
-from simverify.simulators.decoding.job import REQUEST_TOKENS, decoding_document, make_job
+from simverify.simulators.decoding.job import (
+    REQUEST_TOKENS,
+    decoding_document,
+    drafter_document,
+    make_job,
+)
 from simverify.simulators.decoding.judges import judges
 from simverify.simulators.decoding.loop import PLAIN, Block, decode
 from simverify.simulators.decoding.replay_rules import STATELESS, finish, replays
@@ -77,11 +84,14 @@ def capture(
     plan = Manifest(
         version=VERSION, kind="statistics" if statistics else "rows", name=method.on(pair),
         gamma=gamma, vocab_size=pair.vocab_size, seed=seed, rules=tuple(r.name for r in rules),
-        decoding=decoding_document(pair, job, prompts, prompts_file), versions=_versions(),
-        shards=(),
+        decoding=msgspec.structs.replace(
+            decoding_document(pair, job, prompts, prompts_file, [method]),
+            drafter=drafter_document(method),
+        ),
+        versions=_versions(), shards=(),
     )  # fmt: skip
     runs = replays(rules, gamma=gamma, lanes=job.lanes, tokens=all_tokens, seed=seed)
-    (progress or (lambda _: None))(f"{pair.name}: decoding {all_tokens:,} tokens")
+    (progress or (lambda _: None))(f"{plan.name}: decoding {all_tokens:,} tokens")
     with TraceWriter(folder, plan) as writer:
 
         def record(block: Block, target_logits: Logits, draft_logits: Logits) -> None:

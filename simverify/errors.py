@@ -24,6 +24,11 @@ class OptionError(UsageError):
         self.in_python = text.format_map(_Keywords())
 
 
+def quoted(given: object) -> str:
+    """Return ``repr(given)`` for the text of an :class:`OptionError`, where braces name options."""
+    return repr(given).replace("{", "{{").replace("}", "}}")
+
+
 class _Flags(dict[str, str]):
     def __missing__(self, name: str) -> str:
         return f"--{name.replace('_', '-')}"

@@ -1,7 +1,7 @@
 """How tokens of real models came about, in words that the terminal and the reports share."""
 
 from simverify.reports.view import Cell, Table
-from simverify.results import Bounds, CompareRun, Decoding
+from simverify.results import Bounds, CompareRun, Decoding, Drafter
 
 
 def law_words(temperature: float, top_k: int | None, top_p: float | None) -> str:
@@ -24,13 +24,15 @@ def decoded_table(found: Decoding, drafter: str) -> Table:
     whose = "each verifier" if found.trace is None else "the recording, by token verification"
     rows = [
         ("target", found.target),
-        ("draft", found.draft),
+        ("draft", found.draft or "none: texts alone"),
         *([("drafter", drafter)] if drafter else []),
         ("sampling", _law(found)),
         ("computed in", f"{found.dtype} on {found.device}"),
         ("prompts", f"{prompts}, sha256 {found.prompts_sha256}"),
         ("tokens", f"{found.tokens:,} of {whose}, {_requests(found)}"),
     ]
+    if found.drafter is not None:
+        rows.insert(2, ("drafter", _drafter(found.drafter)))
     if found.trace is not None:
         rows.append(("trace", f"{found.trace}, sha256 {found.trace_sha256}"))
     return Table(
@@ -72,6 +74,13 @@ def optimum_words(run: CompareRun) -> str:
             "and block efficiency are of whole generations, in which its debt is paid."
         )
     return words
+
+
+def _drafter(found: Drafter) -> str:
+    if found.layer_parallel is None:
+        return found.name
+    mended = "with" if found.calibration else "without"
+    return f"{found.name}, {found.layer_parallel} layers a group, {mended} calibration"
 
 
 def _law(found: Decoding) -> str:

@@ -3,9 +3,10 @@
 import hashlib
 from collections.abc import Sequence
 
+from simverify.drafting.method import DraftMethod
 from simverify.errors import UsageError
 from simverify.models.real.transformer import TransformerPair
-from simverify.results import Decoding
+from simverify.results import Decoding, Drafter
 from simverify.simulators.decoding.loop import Job
 
 LANES = 32
@@ -44,12 +45,16 @@ def make_job(
 
 
 def decoding_document(
-    pair: TransformerPair, job: Job, prompts: Sequence[str], prompts_file: str | None
+    pair: TransformerPair,
+    job: Job,
+    prompts: Sequence[str],
+    prompts_file: str | None,
+    methods: Sequence[DraftMethod],
 ) -> Decoding:
-    """Return the document's entry of how ``job`` was run."""
+    """Return the document's entry of how ``job`` was run, drafting by ``methods``."""
     return Decoding(
         target=pair.target_name,
-        draft=pair.draft_name,
+        draft=None if all(method.from_texts for method in methods) else pair.draft_name,
         prompts=prompts_file,
         prompts_sha256=hashlib.sha256("\0".join(prompts).encode()).hexdigest(),
         tokens=job.lanes * job.lane_tokens,
@@ -60,6 +65,18 @@ def decoding_document(
         top_p=pair.sampling.top_p,
         device=str(pair.target_model.device),
         dtype=str(pair.target_model.dtype).removeprefix("torch."),
+    )
+
+
+def drafter_document(method: DraftMethod) -> Drafter | None:
+    """Return the document's entry of how drafts were made; None where that is plain."""
+    if method.name == "plain":
+        return None
+    grouped = method.name == "easyspec"
+    return Drafter(
+        name=method.name,
+        layer_parallel=method.layer_parallel if grouped else None,
+        calibration=method.calibration if grouped else None,
     )
 
 

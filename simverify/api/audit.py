@@ -239,7 +239,7 @@ def _live(options: AuditOptions) -> Any:
     assert real.target is not None
     return Live(
         target=real.target,
-        draft=real.draft or ("tiny-llama" if real.target == BUNDLED else None),
+        draft=real.draft or (BUNDLED if real.target == BUNDLED and not real.from_texts else None),
         prompts=real.prompts,
         sampling=real.sampling(),
         **{name: value for name, value in own.items() if value is not None},

@@ -170,7 +170,7 @@ def run_comparison(
         return compare_simulated(models, verifiers, options, shared)
     refuse(simulated, "{option} is not for real models")
     if real.target is None and real.draft is None:
-        real = replace(real, target=BUNDLED, draft=str(models[0]))
+        real = replace(real, target=BUNDLED, draft=None if real.from_texts else str(models[0]))
     return _of_pair(real, _named(verifiers), options, shared)
 
 
@@ -190,9 +190,8 @@ def _of_pair(
     options: CompareOptions,
     shared: dict[str, Any],
 ) -> CompareRun:
-    methods = real.methods()
-    for name in ("target", "draft"):
-        if getattr(real, name) is None and not (name == "draft" and methods[0].from_texts):
+    for name in ("target",) if real.from_texts else ("target", "draft"):
+        if getattr(real, name) is None:
             raise OptionError(f"{{{name}}} is missing: real models are a target and a draft")
     real.complete()
     from simverify.comparing.real.pair import compare_pair
@@ -208,7 +207,7 @@ def _of_pair(
         texts,
         verifiers,
         drafting=drafting,
-        methods=methods,
+        methods=real.methods(),
         tokens=real.tokens,
         detect=FOR_PAIRS if options.detect is None else options.detect,
         lanes=LANES if options.lanes is None else options.lanes,

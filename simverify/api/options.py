@@ -201,18 +201,24 @@ class CompareOptions(_OfRealModels):
         markov-V: share of noise in the draft's rows, 0 to 1; .4 by default.
     temperature
         markov-V and real models: temperature of target and draft, 1 by default; 0 is one-hot.
-    target, draft
-        Real models instead of --models: folders or names that Transformers loads.
+    target
+        Real models instead of --models: a folder or a name that Transformers loads.
+    draft
+        Its draft, another such; none where drafts come from the texts alone.
     prompts
         Real models: prompts, JSONL or a text file with one a paragraph.
     tokens
         Real models: emitted tokens per verifier; by default what the promised power needs.
     lanes
         Real models: requests decoded side by side, 32 by default; fewer take less memory.
-    top_k, top_p
-        Real models: tokens that are kept, of target and draft.
-    device, dtype
-        Real models: where and in what they compute; cpu and float32 by default.
+    top_k
+        Real models: tokens that are kept, of target and draft; all by default.
+    top_p
+        Real models: share of the probability that is kept, of both; all by default.
+    device
+        Where real models compute; cpu by default.
+    dtype
+        In what real models compute; float32 by default.
     drafter
         Real models: how drafts are made: plain, token by token with the draft model (the
         default); easyspec, with its layers in groups; prompt-lookup or ngram, from the texts

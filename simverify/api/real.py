@@ -41,9 +41,14 @@ class RealModels:
             "draft": "real models are a target and a draft",
             "prompts": "name a file of prompts, JSONL or text",
         }
+        if self.from_texts:
+            if self.draft is not None:
+                raise OptionError(
+                    f"{{draft}} is not for {{drafter}} {self.drafter}, which drafts from the texts "
+                    "alone: leave it out"
+                )
+            del missing["draft"]
         for name, why in missing.items():
-            if name == "draft" and all(method.from_texts for method in self.methods()):
-                continue
             if getattr(self, name) is None and self.target != BUNDLED:
                 raise OptionError(f"{{{name}}} is missing: {why}")
 
@@ -59,6 +64,11 @@ class RealModels:
         from simverify.drafting.method import methods_of
 
         return methods_of(self.drafter, self.layer_parallel, calibration=not self.no_calibration)
+
+    @property
+    def from_texts(self) -> bool:
+        """Whether no draft model is needed; raises as :meth:`methods`."""
+        return all(method.from_texts for method in self.methods())
 
     def texts(self) -> "Sequence[str]":
         """Read the prompts: the bundled ones where no file is named."""

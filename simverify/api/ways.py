@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Literal
 
 from simverify.api.options import AuditOptions
-from simverify.errors import OptionError, UsageError
+from simverify.errors import OptionError, UsageError, quoted
 
 Way = Literal["small", "self-test", "trace", "live", "emitted"]
 """Instances small enough to be followed; the catalogue on them; recorded rows; a pair of real
@@ -43,11 +43,14 @@ _REFUSED: dict[Way, tuple[tuple[tuple[str, ...], str], ...]] = {
         (_EMITTED, _NOT_EMITTED),
     ),
     "trace": (
+        (("drafter", "verifier"), "{trace} takes no {option}: its blocks are drafted already"),
         (_TREES, "{trace} takes no {option}: it holds single drafts"),
         ((*_CODE, *_SIZES, *_MODELS), "{trace} takes no {option}: its blocks are drafted already"),
         (_EMITTED, _NOT_EMITTED),
     ),
     "live": (
+        (("verifier",), "{option} is half of a pair, for small instances: on real models the rule "
+                        "is SPEC"),
         (_EMITTED, _NOT_EMITTED),
         ((*_CODE, *_SIZES[1:]),
          "{option} is not for real models: SPEC decodes {tokens} of them, a block a call"),
@@ -69,18 +72,15 @@ def chosen_way(spec: object, options: AuditOptions) -> Way:
     if way == "emitted" and spec is not None:
         raise OptionError("SPEC is not for emitted tokens: name {outputs} alone")
     if way == "self-test" and spec is not None:
-        quoted = repr(spec).replace("{", "{{").replace("}", "}}")
-        raise OptionError(f"{{self_test}} audits the catalogue: got SPEC {quoted} too")
+        raise OptionError(f"{{self_test}} audits the catalogue: got SPEC {quoted(spec)} too")
     for names, why in _REFUSED[way]:
         refuse({name: given[name] for name in names}, why)
-    drafter = None if way == "live" else options.drafter
-    paired = drafter is not None or options.verifier is not None
+    _drafter_iv(way, options.drafter)
+    paired = way == "small" and (options.drafter is not None or options.verifier is not None)
     if paired and spec is not None:
-        quoted = repr(spec).replace("{", "{{").replace("}", "}}")
-        raise OptionError(f"{{drafter}} and {{verifier}} take the place of SPEC: got {quoted} too")
-    if paired and way != "small":
-        raise OptionError("{drafter} and {verifier} as code are for small instances: leave {trace} "
-                          "and {target} out")  # fmt: skip
+        raise OptionError(
+            f"{{drafter}} and {{verifier}} take the place of SPEC: got {quoted(spec)} too"
+        )
     if way not in ("emitted", "self-test") and spec is None and not paired:
         raise UsageError("name what to audit, such as my_sampler.py:verify; see audit --help")
     if way == "trace" and options.contract == "step":
@@ -90,6 +90,21 @@ def chosen_way(spec: object, options: AuditOptions) -> Way:
     if way in ("trace", "live") and options.contract == "draft":
         raise OptionError("{contract} draft is for small instances: leave {trace} and {target} out")
     return way
+
+
+def _drafter_iv(way: Way, drafter: str | None) -> None:
+    """Raise ``OptionError`` for code where real models draft, or their way to where code does."""
+    if drafter is None:
+        return
+    from simverify.drafting.method import NAMES
+
+    if way == "live" and drafter not in NAMES:
+        raise OptionError(
+            f"{{drafter}} is {quoted(drafter)}: real models draft by one of {', '.join(NAMES)}; "
+            "code is audited on small instances, with {verifier} and without {target}"
+        )
+    if way == "small" and drafter in NAMES:
+        raise OptionError(f"{{drafter}} {drafter} is for real models: name {{target}} too")
 
 
 def refuse(options: Mapping[str, object], why: str) -> None:

@@ -4,13 +4,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-from simverify.errors import OptionError, UsageError
+from simverify.errors import OptionError, quoted
 from simverify.models.real.transformer import TransformerPair
 
 if TYPE_CHECKING:  # they need torch
     from simverify.drafting.drafter import Drafter
 
 DrafterName = Literal["plain", "easyspec", "prompt-lookup", "ngram"]
+NAMES: tuple[str, ...] = get_args(DrafterName)
+
+MOST = 1_000
+"""Most layers a group; few models have a tenth as many."""
 
 
 @dataclass(frozen=True)
@@ -29,13 +33,16 @@ class DraftMethod:
     calibration: bool = True
 
     def __post_init__(self) -> None:
-        names = get_args(DrafterName)
-        if self.name not in names:
-            raise UsageError(f"drafter is {self.name!r}: expected one of {', '.join(names)}")
-        if self.layer_parallel < 1:
-            raise UsageError(f"layer-parallel is {self.layer_parallel}: expected 1 or more")
+        if self.name not in NAMES:
+            raise OptionError(
+                f"{{drafter}} is {quoted(self.name)}: expected one of {', '.join(NAMES)}"
+            )
+        if not 1 <= self.layer_parallel <= MOST:
+            raise OptionError(
+                f"{{layer_parallel}} is {self.layer_parallel}: expected 1 to {MOST} layers a group"
+            )
         if self.name != "easyspec" and (self.layer_parallel != 1 or not self.calibration):
-            raise UsageError(f"groups of layers are for the drafter easyspec, not for {self.name}")
+            raise OptionError(f"groups of layers are for {{drafter}} easyspec, not {self.name}")
 
     @property
     def words(self) -> str:
@@ -51,6 +58,14 @@ class DraftMethod:
     def from_texts(self) -> bool:
         """Whether no draft model is needed, and each law is that of one token alone."""
         return self.name in ("prompt-lookup", "ngram")
+
+    def trees_iv(self) -> None:
+        """Raise ``UsageError`` if it drafts no trees."""
+        if self.from_texts:
+            raise OptionError(
+                f"{{drafter}} {self.name} proposes one token after each text, and drafts no trees: "
+                "take a rule for a single draft, or another {drafter}"
+            )
 
     def on(self, pair: TransformerPair) -> str:
         """Return what tables call ``pair``, drafting so; drafters from texts use no draft model."""
@@ -91,6 +106,12 @@ def methods_of(
     if name == "easyspec":
         given = "4" if layer_parallel is None else layer_parallel
         numbers = [_number_iv(number, given) for number in given.split(",")]
+        for number in numbers:
+            if numbers.count(number) > 1:
+                raise OptionError(
+                    f"{{layer_parallel}} is {quoted(given)}: {number} is there twice, expected "
+                    "each number once"
+                )
         return tuple(DraftMethod("easyspec", number, calibration=calibration) for number in numbers)
     for option, asked in (("layer_parallel", layer_parallel), ("no_calibration", not calibration)):
         if asked:
@@ -101,8 +122,10 @@ def methods_of(
 
 
 def _number_iv(text: str, given: str) -> int:
-    if not (text.strip().isascii() and text.strip().isdigit()):
-        raise UsageError(
-            f"layer-parallel is {given!r}: expected the layers a group, 4 or a list such as 1,2,4"
+    digits = text.strip()
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= len(str(MOST))):
+        raise OptionError(
+            f"{{layer_parallel}} is {quoted(given)}: expected the layers a group, 1 to {MOST}, or "
+            "a list such as 1,2,4"
         )
-    return int(text)
+    return int(digits)

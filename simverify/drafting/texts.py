@@ -13,7 +13,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from simverify.drafting.drafter import Logits
-from simverify.errors import OptionError
 
 LONGEST = 3
 """Most tokens that are looked for."""
@@ -76,11 +75,8 @@ class FromTexts(ABC):
     def grow(
         self, tokens: Sequence[Sequence[int]], parents: Sequence[Sequence[int]]
     ) -> list[Logits]:
-        """Raise ``UsageError``: of one token there are no siblings."""
-        raise OptionError(
-            "{drafter} prompt-lookup and ngram propose one token after each text, and draft no "
-            "trees: take a rule for a single draft, or another {drafter}"
-        )
+        """Raise ``NotImplementedError``: of one token there are no siblings."""
+        raise NotImplementedError("one token after each text makes no tree")
 
     def accept(self, kept: Sequence[Sequence[int]]) -> None:
         """End the phase: of each request the drafts that have come into the text, by number."""

@@ -194,6 +194,9 @@ class ModelInfo(Struct, frozen=True):
 class Decoding(Struct, frozen=True):
     """How real models were run: ``target`` and ``draft`` as given to the command line.
 
+    ``draft``: null where drafts came from the texts alone. ``drafter``: of a recording, how its
+    drafts were made; null where that was plain, and where every verifier decoded by itself, for
+    then ``models`` say it.
     ``prompts``: path, null for the bundled ones or for texts from Python; ``prompts_sha256``:
     of all prompts. ``tokens``: emitted by each verifier, over ``lanes`` side by side, at most
     ``request_tokens`` a request. ``top_k``, ``top_p``: null keeps all tokens. ``trace``: the
@@ -202,7 +205,7 @@ class Decoding(Struct, frozen=True):
     """
 
     target: str
-    draft: str
+    draft: str | None
     prompts: str | None
     prompts_sha256: str
     tokens: int
@@ -215,6 +218,7 @@ class Decoding(Struct, frozen=True):
     dtype: str
     trace: str | None = None
     trace_sha256: str | None = None
+    drafter: Drafter | None = None
 
 
 class DraftTrees(Struct, frozen=True):

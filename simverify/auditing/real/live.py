@@ -14,7 +14,7 @@ from simverify.auditing.subject import Contract, Subject, contract_iv
 from simverify.battery.by_position import output_detectable, output_tokens
 from simverify.checks import MAX_GAMMA
 from simverify.drafting.method import DraftMethod
-from simverify.errors import UsageError
+from simverify.errors import OptionError, UsageError
 from simverify.models.real.prompts import read_prompts
 from simverify.models.real.sampling import Sampling
 from simverify.models.real.transformer import (
@@ -158,7 +158,10 @@ def audit_live(
         raise UsageError(f"{subject.name} takes whole batches: blocks come one by one here")
     drafting = live.drafting(subject, contract)
     if contract == "step" and live.method != DraftMethod():
-        raise UsageError(f"{subject.name} drafts for itself: leave --drafter out")
+        raise OptionError("{drafter} is not for the step contract, whose code drafts for itself: "
+                          "leave it out")  # fmt: skip
+    if drafting is not None:
+        live.method.trees_iv()
     gamma = live.gamma if drafting is None else drafting.shape.depth
     say = progress or (lambda _: None)
     tokens = output_tokens(settings.detect, settings.alpha) if live.tokens is None else live.tokens

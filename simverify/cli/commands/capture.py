@@ -70,12 +70,18 @@ def capture(
     if models is not None:
         if target is not None or draft is not None:
             raise UsageError("--models is the bundled pair: got --target or --draft too")
-        target, draft = "tiny-llama", models
+        target = "tiny-llama"
     from simverify.drafting.method import methods_of
 
     methods = methods_of(drafter, layer_parallel, calibration=not no_calibration)
     if len(methods) > 1:
         raise OptionError("{layer_parallel} is one number here: a trace is drafted in one way")
+    if methods[0].from_texts:
+        if draft is not None:
+            raise UsageError(f"--draft is not for --drafter {drafter}, which drafts from the texts "
+                             "alone: leave it out")  # fmt: skip
+    else:
+        draft = models or draft
     if target is None or (draft is None and not methods[0].from_texts):
         missing = "target" if target is None else "draft"
         raise UsageError(f"--{missing} is missing: name two models, or --models tiny-llama")

@@ -12,6 +12,7 @@ from simverify.comparing.real.tree_rows import coupling_bound, tree_row
 from simverify.drafting.method import DraftMethod
 from simverify.models.real.transformer import TransformerPair
 from simverify.simulators.decoding.emitted import Decoded, Emitted
+from simverify.simulators.decoding.job import drafter_document
 from simverify.simulators.decoding.judges import judges
 from simverify.simulators.decoding.loop import Clock, Job, decode
 from simverify.simulators.decoding.trees.emitted import DecodedTrees, TreesEmitted, fewest_nodes
@@ -101,13 +102,7 @@ def model_info(pair: TransformerPair, found: Drafted) -> doc.ModelInfo:
         name=method.on(pair), given=None, vocab_size=pair.vocab_size,
         bounds=_bounds(found), file_sha256=None, draft_distance=None, temperature=None,
         corpus_sha256=None, target_perplexity=None, draft_perplexity=None,
-        drafter=None
-        if method.name == "plain"
-        else doc.Drafter(
-            name=method.name,
-            layer_parallel=method.layer_parallel if method.name == "easyspec" else None,
-            calibration=method.calibration if method.name == "easyspec" else None,
-        ),
+        drafter=drafter_document(method),
     )  # fmt: skip
 
 

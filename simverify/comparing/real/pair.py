@@ -4,6 +4,7 @@ On draft trees rules that judge such stand beside those for a single draft, whic
 """
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -110,7 +111,7 @@ def compare_pair(
     for method in methods:
         method.make(pair, 1)  # what does not fit the model is said before anything runs
     say, stamp = progress or (lambda _: None), stamped()
-    say(f"{pair.name}: the target alone")
+    say(f"{Path(pair.target_name).name}: the target alone")
     alone = plain(pair, job)
     promise = Promise(share, detect, cost_ratio)
     rows, models, speeds, times, clocks = [], [], [], [], []
@@ -121,11 +122,12 @@ def compare_pair(
         models.append(model_info(pair, found))
         speeds += timings(own, found)
         times += latencies(own, found, alone)
-        clocks.append((method.layer_parallel, next(iter(found.clocks.values()))))
-    grouped = [method for method in methods if method.name == "easyspec"]
-    numbers = [method.layer_parallel for method in grouped]
-    layer_parallel = drafting_time = ()
-    if grouped:
+        if method.name == "easyspec":
+            clocks.append((method.layer_parallel, next(iter(found.clocks.values()))))
+    layer_parallel: tuple[doc.LayerParallel, ...] = ()
+    drafting_time: tuple[doc.DraftingTime, ...] = ()
+    if clocks:
+        numbers = [number for number, _ in clocks]
         studied = min(wanted, FEWER) if tokens is None else tokens
         layer_parallel = layer_parallel_of(pair, job, numbers, tokens=studied, say=say)
         drafting_time = drafting_times(pair, job, clocks)
@@ -141,7 +143,7 @@ def compare_pair(
         verdict=doc.overall([row.verdict for row in rows]),
         results=tuple(rows),
         models=tuple(models),
-        decoding=decoding_document(pair, job, prompts, prompts_file),
+        decoding=decoding_document(pair, job, prompts, prompts_file, methods),
         drafting=None
         if drafting is None
         else doc.DraftTrees(parents=drafting.shape.parents, scheme=drafting.scheme.name),
@@ -174,10 +176,8 @@ def _methods_iv(methods: Sequence[DraftMethod], drafting: Drafting | None) -> No
     if len(set(methods)) < len(methods):
         raise UsageError("a drafter is named twice: name each way of drafting once")
     for method in methods:
-        if drafting is not None and method.from_texts:
-            raise UsageError(
-                f"{method.name} proposes one token after each text: ask for a single draft"
-            )
+        if drafting is not None:
+            method.trees_iv()
 
 
 def _rule_iv(rule: Verifier) -> Verifier:

@@ -68,8 +68,8 @@ def pair_row(
         verdict=doc.overall([lossless.verdict, acceptance.verdict]),
         expected_accepted=expected,
         measured=doc.Measured(
-            mean=tau.mean, ci_low=tau.low, ci_high=tau.high, confidence=CONFIDENCE,
-            blocks=seen.worth.blocks,
+            mean=tau.mean, ci_low=max(tau.low, 0.0), ci_high=min(tau.high, gamma),
+            confidence=CONFIDENCE, blocks=seen.worth.blocks,
         ),
         block_efficiency=kept + 1.0,
         optimum=doc.Optimum(name="coupling" if coupling else "block", expected_accepted=optimum),
@@ -176,6 +176,6 @@ def expected_accepted(seen: Decoded, rule: str) -> doc.Expected:
     """Return the document's entry of E[tau] of ``rule`` on the blocks of a run."""
     found = _worth(seen, rule)
     return doc.Expected(
-        exact=None, fraction=None, lower=found.low, upper=found.high, method="rao-blackwell",
-        confidence=CONFIDENCE,
+        exact=None, fraction=None, lower=max(found.low, 0.0), upper=min(found.high, seen.gamma),
+        method="rao-blackwell", confidence=CONFIDENCE,
     )  # fmt: skip

@@ -81,7 +81,7 @@ def compare_trace(
         name=made.name, given=None, vocab_size=made.vocab_size,
         bounds=doc.Bounds(coupling=coupling, blocks_of="trace"), file_sha256=None,
         draft_distance=None, temperature=None, corpus_sha256=None,
-        target_perplexity=None, draft_perplexity=None,
+        target_perplexity=None, draft_perplexity=None, drafter=made.decoding.drafter,
     )  # fmt: skip
     timings = [
         doc.Timing(model=made.name, verifier=r.name, blocks_per_second=speeds.get(r.name, 0.0))

@@ -44,9 +44,9 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """How a trace was made, and what it consists of.
 
     ``name``: of the pair, in tables. ``kind``: whole rows, or the sums of the ``rules``' runs.
-    ``decoding``: models, prompts and sampling; its ``tokens`` are those that the recording
-    rule, token verification, emitted. ``sha256``: of the manifest itself, with "" in this
-    place; it stands for the whole trace.
+    ``decoding``: models, prompts, sampling and how drafts were made; its ``tokens`` are those
+    that the recording rule, token verification, emitted. ``sha256``: of the manifest itself, with
+    "" in this place; it stands for the whole trace.
     """
 
     version: Literal[1]
@@ -74,7 +74,9 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     def sealed(self) -> "Manifest":
         """Return the manifest with its own hash in its place."""
-        bare = msgspec.structs.replace(self, sha256="")
+        bare: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(self, sha256=""))
+        if bare["decoding"]["drafter"] is None:
+            del bare["decoding"]["drafter"]  # older traces lack it, and keep their hash
         digest = hashlib.sha256(msgspec.json.encode(bare)).hexdigest()
         return msgspec.structs.replace(self, sha256=digest)
 
