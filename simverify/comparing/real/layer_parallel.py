@@ -1,7 +1,7 @@
 """How drafts fare whose layers run in groups: similarity, acceptance with its loss, time."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from statistics import median
@@ -13,6 +13,7 @@ from simverify import results as doc
 from simverify.comparing.real.pair_rows import CONFIDENCE
 from simverify.drafting.groups import layer_groups
 from simverify.drafting.method import DraftMethod
+from simverify.errors import UsageError
 from simverify.models.real.transformer import TransformerPair
 from simverify.simulators.decoding.expected import RULES, Interval, LaneMeans, curves
 from simverify.simulators.decoding.judges import judges
@@ -44,16 +45,18 @@ def layer_parallel_of(
     """Return similarities and acceptance for each number of layers a group.
 
     ``job``: its prompts, gamma, lanes and seed are taken; every run emits ``tokens``. Plain drafts
-    are run for each width once, as what the others lose against.
+    are run for each width once, as what the others lose against. Widths above 1 need models that
+    take the masks of draft trees.
     """
+    widths = _widths(pair)
     job = replace(job, lane_tokens=-(-tokens // job.lanes))
     say(f"{pair.name}: acceptance of plain drafts by width")
-    plain = {width: _worth(pair, job, width, PLAIN) for width in WIDTHS}
+    plain = {width: _worth(pair, job, width, PLAIN) for width in widths}
     layers = pair.draft_model.config.num_hidden_layers
     found = []
     for number in numbers:
         say(f"{pair.name}: acceptance in groups of {number}, by width")
-        acceptance = [_entry(plain[width], width, None, None) for width in WIDTHS]
+        acceptance = [_entry(plain[width], width, None, None) for width in widths]
         groups = layer_groups(layers, number)
         if any(len(group) > 1 for group in groups):
             acceptance += [
@@ -62,7 +65,7 @@ def layer_parallel_of(
                     width, calibration, plain[width],
                 )
                 for calibration in (True, False)
-                for width in WIDTHS
+                for width in widths
             ]  # fmt: skip
         found.append(
             doc.LayerParallel(
@@ -76,7 +79,7 @@ def layer_parallel_of(
 
 
 def drafting_times(
-    pair: TransformerPair, job: Job, clocks: Sequence[tuple[int, Clock]]
+    pair: TransformerPair, job: Job, clocks: Mapping[int, Clock]
 ) -> tuple[doc.DraftingTime, ...]:
     """Return what passes take, and what the time model predicts.
 
@@ -87,7 +90,7 @@ def drafting_times(
 
     context = int(median(map(len, job.prompts))) + job.request_tokens // 2
     found = []
-    for number, clock in clocks:
+    for number, clock in clocks.items():
         measured = measure_blocks(pair.draft_model, number, lanes=job.lanes, context=context)
         times = fit(measured)
         whole = clock.draft + clock.score + clock.verify
@@ -133,6 +136,14 @@ def _worth(pair: TransformerPair, job: Job, width: int, method: DraftMethod) -> 
 
     decode_trees(pair, job, drafting, partial(RuleOfTrees, rule.rule), tree, method)
     return worth
+
+
+def _widths(pair: TransformerPair) -> tuple[int, ...]:
+    try:
+        pair.trees_iv()
+    except UsageError:
+        return WIDTHS[:1]
+    return WIDTHS
 
 
 def _entry(

@@ -29,7 +29,7 @@ from simverify.errors import UsageError
 from simverify.models.real.transformer import TransformerPair
 from simverify.simulators.decoding.expected import RULES
 from simverify.simulators.decoding.job import LANES, REQUEST_TOKENS, decoding_document, make_job
-from simverify.simulators.decoding.loop import plain
+from simverify.simulators.decoding.loop import Clock, plain
 from simverify.trees import Drafting
 from simverify.verifiers import Verifier, get_verifier
 from simverify.verifiers.trees import TreeVerifier
@@ -114,7 +114,8 @@ def compare_pair(
     say(f"{Path(pair.target_name).name}: the target alone")
     alone = plain(pair, job)
     promise = Promise(share, detect, cost_ratio)
-    rows, models, speeds, times, clocks = [], [], [], [], []
+    rows, models, speeds, times = [], [], [], []
+    clocks: dict[int, Clock] = {}
     for method in methods:
         found = decode_rules(pair, job, rules, drafting, method, say)
         own = rows_of(pair, found, promise)
@@ -123,13 +124,12 @@ def compare_pair(
         speeds += timings(own, found)
         times += latencies(own, found, alone)
         if method.name == "easyspec":
-            clocks.append((method.layer_parallel, next(iter(found.clocks.values()))))
+            clocks.setdefault(method.layer_parallel, next(iter(found.clocks.values())))
     layer_parallel: tuple[doc.LayerParallel, ...] = ()
     drafting_time: tuple[doc.DraftingTime, ...] = ()
     if clocks:
-        numbers = [number for number, _ in clocks]
         studied = min(wanted, FEWER) if tokens is None else tokens
-        layer_parallel = layer_parallel_of(pair, job, numbers, tokens=studied, say=say)
+        layer_parallel = layer_parallel_of(pair, job, list(clocks), tokens=studied, say=say)
         drafting_time = drafting_times(pair, job, clocks)
     return doc.CompareRun(
         schema_version=doc.SCHEMA_VERSION,
