@@ -125,7 +125,8 @@ def compare_pair(
         clocks.append((method.layer_parallel, next(iter(found.clocks.values()))))
     grouped = [method for method in methods if method.name == "easyspec"]
     numbers = [method.layer_parallel for method in grouped]
-    layer_parallel = drafting_time = ()
+    layer_parallel: tuple[doc.LayerParallel, ...] = ()
+    drafting_time: tuple[doc.DraftingTime, ...] = ()
     if grouped:
         studied = min(wanted, FEWER) if tokens is None else tokens
         layer_parallel = layer_parallel_of(pair, job, numbers, tokens=studied, say=say)
