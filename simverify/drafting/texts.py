@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from simverify.drafting.drafter import Logits
+from simverify.errors import UsageError
 
 LONGEST = 3
 """Most tokens that are looked for."""
@@ -75,8 +76,11 @@ class FromTexts(ABC):
     def grow(
         self, tokens: Sequence[Sequence[int]], parents: Sequence[Sequence[int]]
     ) -> list[Logits]:
-        """Raise ``NotImplementedError``: of one token there are no siblings."""
-        raise NotImplementedError("one token after each text makes no tree")
+        """Raise ``UsageError``: of one token there are no siblings."""
+        raise UsageError(
+            "prompt-lookup and ngram propose one token after each text, and draft no trees: take "
+            "another drafter"
+        )
 
     def accept(self, kept: Sequence[Sequence[int]]) -> None:
         """End the phase: of each request the drafts that have come into the text, by number."""

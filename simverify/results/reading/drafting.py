@@ -25,6 +25,9 @@ def drafting_complaints(run: CompareRun) -> Iterator[str]:
     """Name each field about drafters, groups of layers and their times that fits nothing else."""
     for i, model in enumerate(run.models):
         yield from _drafter(run, model, f"models[{i}].drafter")
+    recorded = None if run.decoding is None else run.decoding.drafter
+    if recorded is not None and not _of_trace(run):
+        yield "decoding.drafter stands beside no trace: expected null"
     if run.layer_parallel and run.decoding is None:
         yield "layer_parallel stands beside simulated models: expected it empty"
     numbers = [entry.layer_parallel for entry in run.layer_parallel]
@@ -63,9 +66,17 @@ def _drafter(run: CompareRun, model: ModelInfo, where: str) -> Iterator[str]:
             shown = msgspec.json.encode(value).decode()
             due = f"expected it of {GROUPED}, and of that alone"
             yield f"{where}.{name} is {shown} for {found.name!r}: {due}"
+    if run.decoding is not None and _of_trace(run):
+        if found != run.decoding.drafter:
+            yield f"{where} is not decoding.drafter: expected the recording's"
+        return
     numbers = [entry.layer_parallel for entry in run.layer_parallel]
     if found.layer_parallel is not None and found.layer_parallel not in numbers:
         yield f"{where}.layer_parallel is {found.layer_parallel}, which is not in layer_parallel"
+
+
+def _of_trace(run: CompareRun) -> bool:
+    return run.decoding is not None and run.decoding.trace is not None
 
 
 def _groups(entry: LayerParallel, where: str) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 
 import msgspec
@@ -23,6 +24,7 @@ from simverify.comparing.real.trace import compare_trace  # noqa: E402
 from simverify.drafting.easyspec import EasySpec  # noqa: E402
 from simverify.drafting.fuzzy import fuzzy_logits  # noqa: E402
 from simverify.drafting.method import DraftMethod  # noqa: E402
+from simverify.errors import UsageError  # noqa: E402
 from simverify.models.real.sampling import Sampling  # noqa: E402
 from simverify.models.real.trace import MANIFEST, open_trace  # noqa: E402
 from simverify.reports.formats.html import html_report  # noqa: E402
@@ -145,6 +147,13 @@ def test_documents_say_how_drafts_were_made(method, draft, drafter, shown, tmp_p
     (tmp_path / "run.json").write_text(document_text(run))
     assert read_document(tmp_path / "run.json") == run
     assert shown in html_report(run)
+    for change in ({"trace": None}, {"drafter": None}):
+        other = msgspec.structs.replace(run.decoding, **change)
+        (tmp_path / "run.json").write_text(
+            document_text(msgspec.structs.replace(run, decoding=other))
+        )
+        with nullcontext() if drafter is None else pytest.raises(UsageError, match="drafter"):
+            read_document(tmp_path / "run.json")
 
 
 def test_older_traces_and_run_files_are_read(tmp_path):
@@ -167,5 +176,5 @@ def test_a_drafter_that_was_changed_afterwards_is_noticed(tmp_path):
     recorded(tmp_path / "t", FUZZY, statistics=True, tokens=64)
     path = tmp_path / "t" / MANIFEST
     path.write_text(path.read_text().replace('"calibration": true', '"calibration": false'))
-    with pytest.raises(Exception, match="does not match its own sha256"):
+    with pytest.raises(UsageError, match="does not match its own sha256"):
         open_trace(tmp_path / "t")
