@@ -70,6 +70,7 @@ class Block:
 class Clock:
     """Seconds of the wall clock by phase: drafting, the target's calls, the verifier.
 
+    ``calls`` counts those of all lanes, ``rounds`` the batches that they were made in.
     ``prompt``: reading prompts, which costs as much without a draft and is no part of a token.
     """
 
@@ -79,6 +80,7 @@ class Clock:
     verify: float = 0.0
     tokens: int = 0
     calls: int = 0
+    rounds: int = 0
     drafted: int = 0
 
     @property
@@ -190,6 +192,7 @@ def decode(
         clock.score += scored - looked
         clock.verify += judged - scored
         clock.calls += len(lanes)
+        clock.rounds += 1
         clock.drafted += gamma * len(lanes)
         clock.tokens += sum(len(block.emitted) for block in blocks)
         for i, block in enumerate(blocks):

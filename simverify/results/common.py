@@ -140,8 +140,9 @@ class DraftingTime(Struct, frozen=True):
     Medians of single steps: ``attention``, ``mlp`` of one block; ``group`` of the attention blocks
     of ``group_size`` layers, ``workers`` of which ran at once; ``exact_pass``, ``fuzzy_pass`` of
     all. ``rest``, ``added``: all else in a pass, and what running at once takes besides, fitted.
-    ``predicted``: by the time model. ``per_token``: of a drafted token, measured while the first
-    rule decoded; ``share``: of drafting in a whole iteration; ``tokens_per_second``: emitted.
+    ``predicted``: by the time model. ``per_token``: of one drafted token of each request, side by
+    side, measured while the first rule decoded; ``share``: of drafting in a whole iteration;
+    ``tokens_per_second``: emitted.
     """
 
     layer_parallel: int

@@ -110,7 +110,7 @@ def times_table(run: CompareRun) -> Table:
     return Table(
         "Times of the draft's blocks and passes, one token for each request: medians",
         ("N", "T(A), an attention block", "an MLP block", "largest group", "its layers",
-         "at once", "T_add", "exact pass", "pass in groups", "a drafted token, of all requests"),
+         "at once", "T_add", "exact pass", "pass in groups", "a drafted token of each request"),
         tuple(
             (
                 Cell(str(time.layer_parallel), time.layer_parallel),

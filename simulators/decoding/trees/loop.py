@@ -155,6 +155,7 @@ def decode_trees(
             ways.append(way)
             founds.append(found)
         clock.calls += len(lanes)
+        clock.rounds += 1
         clock.drafted += job.gamma * len(lanes)
         clock.tokens += sum(len(block.emitted) for block in blocks)
         target.keep([[0, *(node + 1 for node in way)] for way in ways])

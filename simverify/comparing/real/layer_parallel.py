@@ -107,7 +107,7 @@ def drafting_times(
                     )
                     for on in predict(times, job.gamma)
                 ),
-                per_token=clock.draft / clock.drafted,
+                per_token=clock.draft / (job.gamma * clock.rounds),
                 share=clock.draft / whole,
                 tokens_per_second=clock.tokens / whole,
             )
