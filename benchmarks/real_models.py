@@ -27,7 +27,7 @@ GAMMAS = (2, 4, 6, 8)
 TEMPERATURES = (0.5, 0.8, 1.0)
 DRAFTS = {
     "tiny-llama": "one layer",
-    "tiny-llama-deep": "eight layers",
+    "tiny-llama-deep": "twelve layers",
     "target": "the target at 1.5 times the temperature",
 }
 VERIFIERS = ("token", "block", "greedy")
