@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, NoReturn, Protocol
 from weakref import ref
 
-from simverify.symbolic.errors import CannotEnumerate, Severity
+from simverify.symbolic.errors import CannotEnumerate, Finding, Severity
 from simverify.symbolic.whose import users_line
 
 HORIZON = 2**48
@@ -81,6 +81,7 @@ class Stream:
 
 class _Source(Protocol):
     epoch: int
+    findings: dict[str, Finding]
     seed_once: bool
     cut: bool
     draws: list[Any]
@@ -244,7 +245,9 @@ class Sequences:
     def _blame(self, origin: Origin) -> None:
         # A seed from the clock, or one that was drawn and is a number on replay, changes.
         again = self._first_seen.setdefault(origin, self._source.epoch) != self._source.epoch
-        if again and self._times_seeded.get(origin, 0) > 1:
+        # The first of a kind is kept: nobody asks for the line of another, which takes long to say.
+        found = "constant-seed" in self._source.findings
+        if again and not found and self._times_seeded.get(origin, 0) > 1:
             self._source.find(
                 "constant-seed",
                 "violation",

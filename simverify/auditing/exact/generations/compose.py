@@ -106,6 +106,7 @@ class _Composition:
     enough: float | None
     nodes: dict[tuple[Place, Hashable], Node] = field(default_factory=dict)
     paths: int = 0
+    dearest: int = 0
     complete: bool = True
     is_mixed: bool = False
 
@@ -164,8 +165,7 @@ class _Composition:
 
     def _fits(self, within: int) -> bool:
         """Whether one more call like the dearest so far stays within so many paths."""
-        most = max(n.law.paths for n in self.nodes.values() if n.law is not None)
-        return self.paths + most <= within
+        return self.paths + self.dearest <= within
 
     def _after(self, node: Node, within: int, *, due: bool, wanted: bool) -> Iterator[Node]:
         """Run the likeliest call after each number of tokens that the one of ``node`` emits.
@@ -206,6 +206,7 @@ class _Composition:
             return
         node.run = way = way or node.ways[0]
         node.law = self._enumerate(node.place, way)
+        self.dearest = max(self.dearest, node.law.paths)
         self.complete = self.complete and node.law.complete
         for end in node.law.ends:
             key = self.generation.next(node.place, end.tokens), end.mark

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from simverify.auditing.exact.coins.coin_blocks import compare_coins
@@ -69,6 +69,8 @@ class Examiner:
     looked at again for untracked randomness. ``enough``: the mass that may be left out of a law
     whose paths have no end. ``beyond``: which calls are made beyond the first tokens; None: on
     the core, and on instances like it, those after each way in which earlier ones can end.
+    ``lifted``: what follows the code as lifted, once it was needed. Examiners that differ in
+    their budgets alone share it.
     """
 
     subject: Subject
@@ -79,6 +81,7 @@ class Examiner:
     leaves: int = 0
     enough: float | None = None
     beyond: Beyond | None = None
+    lifted: dict[Lift, Enumeration] = field(default_factory=dict, compare=False, repr=False)
 
     def judge(self, model: SmallModel, seconds: float | None = SECONDS) -> Judged:
         """Exact law on one instance. Raises as :mod:`~.exact.generations.enumerate` does."""
@@ -116,7 +119,7 @@ class Examiner:
                 if self.enumeration is not None:
                     # Before another is set up: that takes real generators.
                     self.enumeration.release()
-                enumeration = enumeration_of(self.subject, self.contract, self.leaves, lift)
+                enumeration = self._another(lift)
                 if self.enumeration is not None:
                     payer = self.enumeration.source
                     stack.enter_context(charged_to(payer, enumeration.source))
@@ -140,6 +143,18 @@ class Examiner:
                 seconds=seconds,
                 enough=self.enough,
             )
+
+    def _another(self, lift: Lift | None) -> Enumeration:
+        """Return what follows the rule for itself; of lifted code what did so before, if any.
+
+        What has looked for untracked randomness on one instance need not on the next.
+        """
+        if lift is None or lift not in self.lifted:
+            made = enumeration_of(self.subject, self.contract, self.leaves, lift)
+            if lift is None or self.enumeration is None:
+                return made
+            self.lifted[lift] = made
+        return self.lifted[lift]
 
     def _compare_tokens(
         self,

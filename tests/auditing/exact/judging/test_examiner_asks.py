@@ -86,6 +86,24 @@ def test_what_is_not_set_up_is_followed_anew(asked, is_set_up, lift):
     assert known is None or known.said == ["released"]
 
 
+def test_what_follows_lifted_code_is_kept_from_instance_to_instance(asked):
+    """One for each lift, whatever the budget; between the instances it is left."""
+    first = examiner(known=Following())
+    for one in (first, replace(first, max_paths=7)):
+        for lift in ("half", "single"):
+            one.compare(MODEL, 3.0, lift)
+    made = [named for name, *named in asked if name == "enumeration_of"]
+    assert [given[3] for given, _ in made] == ["half", "single"]
+    used = [given[0] for name, given, _ in asked if name == "compare_blocks"]
+    assert [following.said for following in used[:2]] == 2 * [2 * ["entered", "learned", "left"]]
+    assert used[2] is used[0] is not used[1] is used[3]
+    # Where nothing is set up each instance pays for its own.
+    alone = examiner()
+    for _ in range(2):
+        alone.compare(MODEL, 3.0, "half")
+    assert len([name for name, *_ in asked if name == "enumeration_of"]) == 4
+
+
 def test_what_lifted_code_runs_is_charged_to_what_it_is_lifted_from(asked, monkeypatch):
     known = Following()
 
