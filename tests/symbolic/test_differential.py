@@ -121,6 +121,8 @@ SAME = {
     "    return int(x < 5)",
     "some of which 64 bits hold": "x = random.randrange(-2**63, 2**64)\n"
     "    return int(x + np.int64(5) < 5)",
+    "less a part that 32 bits hold": "x = random.randrange(-2**31, 2**33)\n"
+    "    return int(x - (x + np.int32(3)) < 0)",
     "clipped at bounds beyond a type": "x = rng.integers(0, 2**64, dtype=np.uint64)\n"
     "    return int(np.clip(x, -99, 99)) % 27",
     "summed in two dimensions": "x = rng.integers(0, 20, dtype=np.int16)\n"

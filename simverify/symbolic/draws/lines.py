@@ -34,14 +34,23 @@ class Line(NamedTuple):
 
 
 class Two(Machine):
-    """One operation of the machine on two results that were computed from one draw."""
+    """One operation of the machine on two results that were computed from one draw.
+
+    Its sample is of what is left of the draw: elsewhere one type may not hold the other's number.
+    """
 
     __slots__ = ("first", "second", "with_both")
 
-    def __init__(self, first: Machine, second: Machine, op: Callable[..., Any]) -> None:
+    def __init__(
+        self, atom: "Atom", first: Machine, second: Machine, op: Callable[..., Any]
+    ) -> None:
         x, y = first.values(), second.values()
+        samples = first.sample, second.sample
+        if atom.single:
+            left = sum(atom.span()) // 2
+            samples = x(left), y(left)
         blur = first.blur + second.blur
-        super().__init__(None, lambda k: op(x(k), y(k)), op(first.sample, second.sample), blur)
+        super().__init__(None, lambda k: op(x(k), y(k)), op(*samples), blur)
         self.first, self.second, self.with_both = first, second, op
 
 

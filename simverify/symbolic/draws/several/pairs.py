@@ -84,19 +84,22 @@ class Pairs(Integers):
 
     def _of_one_atom(self, other: "Pairs", op: Op, slope: float, form: Callable[[], Form]) -> Any:
         """Return ``op`` of two functions of one uniform; a number where it is constant."""
-        machine = Two(self.machine, other.machine, op)
-        atom, whole = self.atom, is_whole(machine.sample)
-        if whole and slope != 0:
-            x, y, both = self.machine.values(), other.machine.values(), machine.values()
-            if not all(int(op(int(x(k)), int(y(k)))) == both(k) for k in atom.span()):
-                kind = type(machine.sample).__name__
-                self.refuse(f"an overflow of {kind} in draws with many values")
+        atom = self.atom
+        try:
+            machine = Two(atom, self.machine, other.machine, op)
+            whole = is_whole(machine.sample)
+            if whole and slope != 0:
+                x, y, both = self.machine.values(), other.machine.values(), machine.values()
+                if not all(int(op(int(x(k)), int(y(k)))) == both(k) for k in atom.span()):
+                    kind = type(machine.sample).__name__
+                    self.refuse(f"an overflow of {kind} in draws with many values")
+        except OverflowError:
+            self.refuse(f"{op.__name__} of two results of one draw")
         # Of integers the form is no guide: it knows no bits that are shifted out.
         if whole and op in _SUMS and line_of(atom, machine) is None:
             self.refuse(f"{op.__name__} of two results of one draw")
         if slope == 0:
-            # The sample may have wrapped around where what is left did not.
-            return machine.values()(sum(atom.span()) // 2) if atom.single else machine.sample
+            return machine.sample
         return self.made(form(), machine)
 
     def _chained(self, other: "Pairs", op: Op, form: Form) -> Any:
