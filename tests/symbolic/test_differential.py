@@ -245,6 +245,8 @@ REFUSED = {
     "mixed with % & or ^": "x = rng.integers(-30000, 50000) ^ 5\n"
     "    return int(x.astype(np.int8) % 3)",
     "two results of one draw": "x = rng.integers(2**40); return int(x - (x >> 1) * 2)",
+    "sub of two results of one draw": "x = rng.integers(0, 2**64, dtype=np.uint64) * 1.0\n"
+    "    return int(x < x + 1)",
     "beyond numpy's 64 bits": "x = random.getrandbits(70)\n"
     "    return int(np.array([x, x + 1]).argmax())",
     "more than 1,024 bits": "return int(random.getrandbits(40) * 10**400 > 3)",
