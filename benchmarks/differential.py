@@ -1,8 +1,9 @@
 """Random programs over draws: the symbolic law of each against real runs of it.
 
 ``python benchmarks/differential.py --programs 10000`` prints every program that differs, how many
-were the same, and what was refused, by name. ``--seed`` chooses the programs. Each is run a
-thousand times on the real generators, and a hundred thousand times where that looks suspect; a
+were the same, and what was refused, by name. ``--seed`` chooses the programs; ``--torch`` makes
+them over tensors, ``--wide`` over integers of all values of a type, which wrap around. Each is run
+a thousand times on the real generators, and a hundred thousand times where that looks suspect; a
 difference is told at 1e-9. Every path is also run at the ends of its intervals of uniforms.
 """
 
@@ -27,6 +28,7 @@ def main() -> None:
     parser.add_argument("--programs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--torch", action="store_true", help="programs over tensors")
+    parser.add_argument("--wide", action="store_true", help="programs over whole ranges of types")
     parser.add_argument("--stop-after", type=int, default=20, help="differences")
     options = parser.parse_args()
     told: Counter[str] = Counter()
@@ -39,7 +41,7 @@ def main() -> None:
         max_examples=5 * options.programs, database=None, deadline=None, phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
-    @given(programs(torch=options.torch))
+    @given(programs(torch=options.torch, wide=options.wide))
     def one(text: str) -> None:
         if len(found) >= options.stop_after or text in seen or len(seen) >= options.programs:
             return

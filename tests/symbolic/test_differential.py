@@ -102,6 +102,35 @@ SAME = {
     "a square that turns": "x = 3 - random.getrandbits(40); return int(x * x < 2.0**78)",
     "the ends of integers": "x = STATE.randint(0, 2**31 - 1)\n"
     "    return int(x == -x) if x < 2 else 2",
+    # What wraps around, computed in two ways or asked for its bits.
+    "wrapped, and compared": "x = rng.integers(0, 2**32, dtype=np.uint32) * np.uint32(3)\n"
+    "    return int(x + 7 < x)",
+    "of Python's and of 32 bits": "x = int(STATE.randint(-2**31, 2**31, dtype=np.int32))\n"
+    "    return int(x < x + np.int32(3))",
+    "wrapped, and less what is wider": "x = rng.integers(-2**31, 2**31, dtype=np.int32)\n"
+    "    return int((x * 2).astype(np.int64) - x.astype(np.int64) * 2 == 0)",
+    "twice in 16 bits": "x = rng.integers(-2**15, 2**15, dtype=np.int16)\n"
+    "    return int(x == x * 2) + 2 * int(x < x * 3)",
+    "the smallest by -1": "x = rng.integers(-2**15, 2**15, dtype=np.int16)\n"
+    "    return int(x // -1 < 0)",
+    "all bits of a type": "x = rng.integers(0, 2**16, dtype=np.uint16)\n"
+    "    return int((x & 65535) < 100)",
+    "a ufunc of integers of Python's": "x = int(rng.integers(-2**63, 2**63))\n"
+    "    return int(np.multiply(x, 3) < 0)",
+    "few of which a byte holds": "x = random.randrange(-32768, 32768) + np.uint8(3)\n"
+    "    return int(x < 5)",
+    "some of which 64 bits hold": "x = random.randrange(-2**63, 2**64)\n"
+    "    return int(x + np.int64(5) < 5)",
+    "less a part that 32 bits hold": "x = random.randrange(-2**31, 2**33)\n"
+    "    return int(x - (x + np.int32(3)) < 0)",
+    "clipped at bounds beyond a type": "x = rng.integers(0, 2**64, dtype=np.uint64)\n"
+    "    return int(np.clip(x, -99, 99)) % 27",
+    "summed in two dimensions": "x = rng.integers(0, 20, dtype=np.int16)\n"
+    "    return int(np.array([[x, 1], [3, x]]).sum()) % 27",
+    "words of 32 bits": "x = np.random.SeedSequence().generate_state(2)[0]\n"
+    "    return int(x * 2 < 99999)",
+    "infinite or no number": "x = rng.random(1).astype(np.float16)[0] * 2.0**60\n"
+    "    return int(0.5 < x)",
     "a float beside an infinity of 16 bits": "x = rng.uniform(1e-3, 1e3) * 2.0**60\n"
     "    return int(x == np.float16(x))",
     "a negative zero among others": "x = -math.log(-math.log(random.random()))\n"
@@ -211,6 +240,18 @@ REFUSED = {
     "an overflow of uint32": "x = rng.integers(2**32, dtype=np.uint32); return int(x * x >> 3 > 0)",
     # Which of equal elements comes first is not torch's to say.
     "topk": "return int(torch.cat([torch.rand(1).expand(3)] * 2).topk(1).indices)",
+    "used for more than": "x = rng.integers(-2**31, 2**31, dtype=np.int32) * np.int8(2)\n"
+    "    return int(int(x) % 3)",
+    "mixed with % & or ^": "x = rng.integers(-30000, 50000) ^ 5\n"
+    "    return int(x.astype(np.int8) % 3)",
+    "two results of one draw": "x = rng.integers(2**40); return int(x - (x >> 1) * 2)",
+    "sub of two results of one draw": "x = rng.integers(0, 2**64, dtype=np.uint64) * 1.0\n"
+    "    return int(x < x + 1)",
+    "beyond numpy's 64 bits": "x = random.getrandbits(70)\n"
+    "    return int(np.array([x, x + 1]).argmax())",
+    "more than 1,024 bits": "return int(random.getrandbits(40) * 10**400 > 3)",
+    "an overflow of int8": "x = rng.integers(-2**31, 2**31, dtype=np.int32)\n"
+    "    return int(x.astype(np.int8) < 3)",
     "more than a seed": "return int(np.abs(rng.integers(2**64, dtype=np.uint64) ^ 5) % 3)",
     "np.arctan2 of draws": "a = torch.rand(2); a[0] = 0.3\n"
     "    return int(np.arctan2(a[0], a[1]) < 0.3)",

@@ -160,9 +160,7 @@ def _round(draw: Attributes) -> Callable[..., Any]:
 
 def _clip(draw: Attributes) -> Callable[..., Any]:
     def clip(a_min: Any = None, a_max: Any = None, **kw: Any) -> Any:
-        low, high = kw.get("min", a_min), kw.get("max", a_max)
-        above: Any = draw if low is None else np.maximum(draw, low)
-        return above if high is None else np.minimum(above, high)
+        return np.clip(draw, kw.get("min", a_min), kw.get("max", a_max))
 
     return clip
 

@@ -54,6 +54,9 @@ class Base:
         def kind(atom: "Atom", form: Form, machine: Machine) -> Any:
             """See Draw."""
 
+        def is_below(self, bound: Any, *, closed: bool = False) -> bool:
+            """See Comparisons."""
+
     def __init__(self, atom: "Atom", form: Form, machine: Machine) -> None:
         self.atom = atom
         self.form = form
@@ -179,7 +182,10 @@ class Base:
             return x
         if isinstance(x, np.floating | np.ndarray) and x.dtype.itemsize < 8:
             self.source.meet(x.dtype)
-        return number(x)
+        try:
+            return number(x)
+        except OverflowError:
+            return self.refuse("an integer of more than 1,024 bits beside a draw")
 
     def map(
         self,
@@ -190,6 +196,9 @@ class Base:
         reverse: bool = False,
     ) -> Any:
         """Return the draw after an operation of the machine that was meant as a form."""
+        if self._is_beyond(op if other is NOTHING else type(other)):
+            value, first, last = self.grid()
+            return Machine(None, op, None, 0.0, other, reverse).apply(value((first + last) // 2))
         try:
             form = make()
         except NotMonotone as error:
@@ -200,10 +209,16 @@ class Base:
             # Perhaps only where the sample is.
             machine = Machine(self.machine, op, math.inf, self.machine.blur, other, reverse)
             return self._finite(form, machine)
-        if type(self.machine.sample) is int and isinstance(machine.sample, np.integer):
-            # An integer of Python's raises where the type that it meets cannot hold it.
-            return self._finite(form, machine)
         return self.made(form, machine)
+
+    def _is_beyond(self, kind: Any) -> bool:
+        """Whether it is an integer of Python's that a type of numpy's cannot hold, which raises."""
+        if type(self.machine.sample) is not int or not isinstance(kind, type):
+            return False
+        if not issubclass(kind, np.integer):
+            return False
+        ends = np.iinfo(kind)
+        return self.is_below(int(ends.min)) or not self.is_below(int(ends.max) + 1)
 
     def made(self, form: Form, machine: Machine) -> Any:
         """Return a draw, which is finite: where its type ends the path forks."""
@@ -254,9 +269,12 @@ class Base:
         return self._beyond(value, first, last)
 
     def _infinite(self, value: Callable[[int], Any], first: int, last: int) -> Any:
-        """Return the one value of what is infinite at both ends, or raise what the machine does."""
-        x, y = value(first), value(last)
-        return x if x == y or x != x else self.refuse("a draw that is hardly ever finite")
+        """Return what is nowhere finite, or raise what the machine does: the path forks."""
+        x = value(first)
+        point, _ = boundary(lambda k: repr(value(k)) == repr(x), first, last)
+        if point > last or self.atom.locate([point / self.atom.points]) == 0:
+            return x
+        return self._infinite(value, point, last)
 
     def inner_span(self) -> tuple[int, int]:
         """First and last point left, without the ends of a fine grid of floats."""

@@ -7,7 +7,7 @@ path forks once for each value, and the real library computes with a real number
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -28,11 +28,6 @@ class Integers(Base):
     """What a draw answers where an integer is asked for."""
 
     __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        def is_below(self, bound: Any, *, closed: bool = False) -> bool:
-            """See Comparisons."""
 
     def cells(self) -> tuple[int, int]:
         """Smallest and largest floor that it can still have."""
@@ -201,6 +196,13 @@ class Integers(Base):
         except NotMonotone as error:
             self.refuse(str(error))
         return self.kind(self.atom, form, self.machine)
+
+    def check_64_bits(self) -> None:
+        """Refuse an integer of Python's that may be too large for numpy's usual type."""
+        if type(self.machine.sample) is int:
+            low, high = self.range(inside=True)
+            if low < -(2**63) or high >= 2**63:
+                self.refuse("an integer of Python's that may be beyond numpy's 64 bits")
 
     def __int__(self) -> Any:
         if (end := self.infinite()) is not None:

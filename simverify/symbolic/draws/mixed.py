@@ -7,13 +7,12 @@ and of what maps integers one to one. Whatever else is done with such a number i
 """
 
 import math
-import operator
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from simverify.symbolic.draws.machine import OVERFLOWS
+from simverify.symbolic.draws.lines import Line, line_of
 
 if TYPE_CHECKING:
     from simverify.symbolic.draws.base import Base
@@ -23,39 +22,55 @@ _UFUNCS = {
     np.add: "add", np.subtract: "sub", np.multiply: "mul", np.bitwise_xor: "xor",
     np.left_shift: "lshift", np.negative: "neg", np.invert: "invert", np.positive: "pos",
 }  # fmt: skip
-_AFFINE = (operator.add, operator.sub, operator.mul, operator.lshift, operator.neg, operator.pos)
 
 
 class Mixed:
     """An integer mixed from ``atom``: one of ``values``; equal ``name``, equal number.
 
-    ``wraps``: it has a type of so many bits, in which an even multiple is one of fewer values.
+    ``kind``: its type. One of numpy's wraps around: an even multiple is one of fewer values.
     """
 
-    def __init__(
-        self, atom: "Atom", name: tuple[Hashable, ...], values: int, *, wraps: bool
-    ) -> None:
+    def __init__(self, atom: "Atom", name: tuple[Hashable, ...], values: int, kind: type) -> None:
         self.atom = atom
         self.name = name
         self.values = values
-        self.wraps = wraps
+        self.kind = kind
 
     # Code may ask for its type.
-    __class__ = property(lambda self: int)
+    __class__ = property(lambda self: self.kind)
+
+    def as_python(self) -> "Mixed":
+        """Return it as Python's integer."""
+        return Mixed(self.atom, self.name, self.values, int)
 
     def __pos__(self) -> "Mixed":
         return self
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         name = _UFUNCS.get(ufunc)
-        if name is None or method != "__call__" or kwargs:
+        # Of Python's integers alone ufuncs make numpy's.
+        if name is None or method != "__call__" or kwargs or self.kind is int:
             self._refuse()
         forward = inputs[0] is self
         operation = getattr(self, f"__{name}__" if forward else f"__r{name}__")
         return operation(*(inputs[1:] if forward else inputs[:1]))
 
+    def __getattr__(self, name: str) -> NoReturn:
+        # numpy asks for protocols, which it does without.
+        if name.startswith("__") or not hasattr(self.kind, name):
+            raise AttributeError(f"{self.kind.__name__!r} object has no attribute {name!r}")
+        self._refuse()
+
     def _one_to_one(self, *step: Hashable) -> "Mixed":
-        return Mixed(self.atom, (*self.name, *step), self.values, wraps=self.wraps)
+        # Where it wraps around is a matter of the type.
+        return Mixed(self.atom, (*self.name, self.kind, *step), self.values, self.kind)
+
+    def _fits(self, x: Any) -> bool:
+        """Whether what it makes of a number is of its own type, whichever value it has."""
+        if type(x) is self.kind:
+            return True
+        ends = None if self.kind is int else np.iinfo(self.kind)
+        return ends is not None and type(x) is int and int(ends.min) <= x <= int(ends.max)
 
     def _refuse(self, *_: Any) -> NoReturn:
         self.atom.source.refuse("a random integer mixed with % & or ^, used for more than a seed")
@@ -63,11 +78,12 @@ class Mixed:
 
 def _kept(name: str) -> Callable[..., Mixed]:
     def forward(self: Mixed, *other: Any) -> Mixed:
-        if not all(type(x) is int or isinstance(x, np.integer) for x in other):
+        wraps = self.kind is not int
+        if not all(map(self._fits, other)):
             self._refuse()
-        if name in ("mul", "rmul") and (other[0] == 0 or (self.wraps and other[0] % 2 == 0)):
+        if name in ("mul", "rmul") and (other[0] == 0 or (wraps and other[0] % 2 == 0)):
             self._refuse()
-        if name == "lshift" and self.wraps:
+        if name == "lshift" and wraps:
             self._refuse()
         return self._one_to_one(name, *map(int, other))
 
@@ -88,70 +104,29 @@ for _name in (
     setattr(Mixed, f"__{_name}__", Mixed._refuse)
 
 
-def remainder(draw: "Base", modulus: int) -> Mixed | None:
-    """Return a drawn integer modulo ``modulus`` > 0; None where it is not known what it is."""
-    affine = _affine(draw)
-    if affine is None:
+def remainder(draw: "Base", modulus: int, kind: type) -> Mixed | None:
+    """Return a drawn integer modulo ``modulus`` > 0, of type ``kind``; None if it is not known."""
+    line = _slanting(draw)
+    if line is None:
         return None
-    a, b, count = affine
-    values = min(count, modulus // math.gcd(a, modulus))
-    name = id(draw.atom), a % modulus, b % modulus, modulus
-    return Mixed(draw.atom, name, values, wraps=_wraps(draw))
+    values = min(line.values, modulus // math.gcd(line.a, modulus))
+    name = id(draw.atom), line.a % modulus, line.b % modulus, modulus
+    return Mixed(draw.atom, name, values, kind)
 
 
-def exclusive_or(draw: "Base", bits: int) -> Mixed | None:
-    """Return ``draw ^ bits``; None where it is not known what it is."""
-    affine = _affine(draw)
-    if affine is None:
+def exclusive_or(draw: "Base", bits: int, kind: type) -> Mixed | None:
+    """Return ``draw ^ bits``, of type ``kind``; None where it is not known what it is."""
+    line = _slanting(draw)
+    if line is None:
         return None
-    a, b, count = affine
-    return Mixed(draw.atom, (id(draw.atom), a, b, "xor", bits), count, wraps=_wraps(draw))
+    return Mixed(draw.atom, (id(draw.atom), line.a, line.b, "xor", bits), line.values, kind)
 
 
-def _affine(draw: "Base") -> tuple[int, int, int] | None:
-    """Return ``(a, b, count)`` where the draw is exactly a n + b, n one of ``count`` in a row.
-
-    A form is made of floats, and 2**62 integers have more digits. So the operations of the
-    machine are done again, on exact integers.
-    """
-    atom = draw.atom
-    if not atom.single or atom.owner is not None:
-        return None
-    steps, root = [], draw.machine
-    while root.before is not None:
-        steps.append(root)
-        root = root.before
-    try:
-        first, last = root.op(0), root.op(atom.points - 1)
-    except OVERFLOWS:  # of a uniform that is 0
-        return None
-    if not isinstance(first, int | np.integer) or isinstance(first, bool):
-        return None
-    if not all(step.op in _AFFINE or _passes(step.op) for step in steps):
-        return None
-
-    def exact(n: int) -> int:
-        for step in reversed(steps):
-            n = n if _passes(step.op) else int(step.apply(n))
-        return n
-
-    # More integers than points of the grid: all of them are meant, and the last point is the
-    # first of as many as come between two points.
-    count = int(last) - int(first) + 1
-    count += (count - 1) >> 53
-    b = exact(0)
-    a = exact(1) - b
-    value = draw.machine.values()
-    wraps = any(int(value(k)) != exact(int(root.op(k))) for k in (0, atom.points - 1))
-    if a == 0 or wraps:
-        return None
-    return a, b, math.floor(count * (atom.high - atom.low))
+def _slanting(draw: "Base") -> Line | None:
+    line = line_of(draw.atom, draw.machine)
+    return None if line is None or line.a == 0 else line
 
 
-def _wraps(draw: "Base") -> bool:
-    return isinstance(draw.machine.sample, np.integer)
-
-
-def _passes(op: Any) -> bool:
-    """Whether an operation only makes another type of the same integer."""
-    return isinstance(op, type) or getattr(op, "__name__", "") == "_item"
+def above_low_bits(x: Any, mask: Any) -> int:
+    """Return the bits above those of a mask of the lowest ones."""
+    return int(x) // (int(mask) + 1)

@@ -9,13 +9,17 @@ import numpy as np
 
 from simverify.symbolic.draws.base import by_array
 from simverify.symbolic.draws.comparisons import Comparisons
-from simverify.symbolic.draws.mixed import Mixed, exclusive_or, remainder
+from simverify.symbolic.draws.lines import is_whole
+from simverify.symbolic.draws.mixed import Mixed, above_low_bits, exclusive_or, remainder
 
 MANY = 2**31
 """Integers below a range this large are read as a continuous uniform (error 1 / range)."""
 
 NEGLIGIBLE = 2e-7
 """Clipping a draw on less than this probability is no step for the races it enters."""
+
+_MOST_BITS = 1000
+"""A shift by so many is still a factor that a float holds."""
 
 Op = Callable[..., Any]
 
@@ -34,9 +38,13 @@ class Operators(Comparisons):
                 value = type(value)(-1 if self.is_below(0) else 0 if self.is_at(0) else 1)
             return op(*args, value) if reverse else op(value, *args)
         result = self.map(lambda: self.form.affine(scale, shift), op, *args, reverse=reverse)
-        if not (isinstance(result, Operators) and isinstance(result.machine.sample, np.integer)):
-            return result
-        return result.within(self, _reversed(op) if reverse else op, *args)
+        return self._wrapped(result, _reversed(op) if reverse else op, *args)
+
+    def _wrapped(self, result: Any, op: Op, *args: Any) -> Any:
+        """Return the result of ``op``, forked by how often it wraps around."""
+        if isinstance(result, Operators) and isinstance(result.machine.sample, np.integer):
+            return result.within(self, op, *args)
+        return result
 
     def clip_at(self, bound: Any, *, low: bool, op: Callable[..., Any]) -> Any:
         """Return the larger (``low``) or smaller of the draw and a number, which is ``op``."""
@@ -158,6 +166,9 @@ class Operators(Comparisons):
     def floor_of(self, scale: float, op: Op, *args: Any) -> Any:
         """Return the floor of ``scale * draw``, which the machine computes as ``op``."""
         step = self.map(lambda: self.form.affine(scale, 0.0).floor(), op, *args)
+        if self.holds_integers():
+            # The smallest integer divided by -1 is beyond the largest.
+            step = self._wrapped(step, op, *args)
         return step if not isinstance(step, Operators) or step.has_many_cells() else step.settle()
 
     def __rfloordiv__(self, other: Any) -> Any:
@@ -175,22 +186,35 @@ class Operators(Comparisons):
                 return by_array(np.remainder, self, other)
             return self.on_values(operator.mod, other, name="a remainder")
         if x > 0 and math.isfinite(x):
-            cells = self.map(lambda: self.form.affine(1 / x, 0.0).floor(), operator.floordiv, other)
-            if not isinstance(cells, Operators):
-                self.refuse("a remainder by next to nothing")
-            first, last = cells.cells()
-            if not (self.settles() and first < last):
-                if first < last:
-                    if cells.has_many_cells():
-                        return self._remainder(other)
-                    first = int(cells.settle())
-                return self.map(lambda: self.form.affine(1.0, -x * first), operator.mod, other)
+            return self._modulo(other, operator.floordiv, operator.mod, other)
         return self.on_values(operator.mod, other, name=f"a remainder by {x}")
 
-    def _remainder(self, modulus: Any) -> Mixed:
-        whole = self.holds_integers() and isinstance(modulus, int | np.integer)
-        found = remainder(self, int(modulus)) if whole else None
+    def _modulo(self, modulus: Any, periods: Op, op: Op, other: Any) -> Any:
+        """Return what whole ``periods`` leave; ``op`` computes it with ``other``, as they are."""
+        x = float(modulus)
+        cells = self.map(lambda: self.form.affine(1 / x, 0.0).floor(), periods, other)
+        if not isinstance(cells, Operators):
+            self.refuse("a remainder by next to nothing")
+        first, last = cells.cells()
+        if self.settles() and first < last:
+            return self.on_values(op, other, name=f"a remainder by {x}")
+        if first < last:
+            if cells.has_many_cells():
+                return self._remainder(modulus, op, other)
+            first = int(cells.settle())
+        return self.map(lambda: self.form.affine(1.0, -x * first), op, other)
+
+    def _remainder(self, modulus: Any, op: Op, other: Any) -> Mixed:
+        kind = type(op(self.machine.sample, other))
+        found = None
+        if self._gives(kind, other) and is_whole(modulus):
+            found = remainder(self, int(modulus), kind)
         return self.refuse("the remainder of a draw with many periods") if found is None else found
+
+    def _gives(self, kind: type, other: Any) -> bool:
+        """Whether an operation with a number is of integers of one type, whatever the value."""
+        here = type(self.machine.sample)
+        return is_whole(kind()) and (issubclass(here, np.integer) or here is type(other) is int)
 
     def __rmod__(self, other: Any) -> Any:
         return self.on_values(_reversed(operator.mod), other, name="a remainder")
@@ -217,7 +241,7 @@ class Operators(Comparisons):
 
     def __rshift__(self, bits: Any) -> Any:
         operator.rshift(self.machine.sample, bits)
-        if not (isinstance(bits, int | np.integer) and bits >= 0):
+        if not (isinstance(bits, int | np.integer) and 0 <= bits <= _MOST_BITS):
             return self.on_values(operator.rshift, bits, name="a shift")
         form = self.form
         if form.kind == "u" and form.a / 2.0 ** int(bits) >= MANY:
@@ -226,7 +250,7 @@ class Operators(Comparisons):
 
     def __lshift__(self, bits: Any) -> Any:
         operator.lshift(self.machine.sample, bits)
-        if not (isinstance(bits, int | np.integer) and bits >= 0):
+        if not (isinstance(bits, int | np.integer) and 0 <= bits <= _MOST_BITS):
             return self.on_values(operator.lshift, bits, name="a shift")
         return self.affine(2.0 ** int(bits), 0.0, operator.lshift, bits)
 
@@ -241,10 +265,14 @@ def _bitwise(name: str, op: Op) -> None:
         whole = self.holds_integers() and isinstance(other, int | np.integer)
         if not whole or self.settles():
             return None
-        if name == "&" and other >= 0 and other & (other + 1) == 0:
+        kind = type(op(self.machine.sample, other))
+        bits = int(other)
+        if name == "&" and bits >= 0 and bits & (bits + 1) == 0:
             # The lowest bits are a remainder.
-            return self % (int(other) + 1)
-        return exclusive_or(self, int(other)) if name == "^" else None
+            return self._modulo(bits + 1, above_low_bits, op, other)
+        if name == "^" and self._gives(kind, other):
+            return exclusive_or(self, bits, kind)
+        return None
 
     def forward(self: Operators, other: Any) -> Any:
         found = mixed(self, other)

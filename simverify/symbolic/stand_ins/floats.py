@@ -189,7 +189,7 @@ class _LikeInt(type):
         if isinstance(x, Draw):
             return x.whole()
         if type(x) is Mixed:
-            return x
+            return x.as_python()
         item = None if isinstance(x, np.ndarray) else getattr(x, "item", None)
         if item is not None and isinstance(value := item(), Draw):
             return value.whole()

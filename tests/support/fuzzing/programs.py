@@ -27,6 +27,7 @@ from support.fuzzing.numbers import (
     float_draws,
     integer_draws,
 )
+from support.fuzzing.wide import CONDITIONS_OF_WIDE, CONSTANTS, OF_WIDE, wide_draws
 
 FLOATS = ("np.float32", "np.float16", "np.float64")
 THRESHOLDS = ("0.5", "0.3", "1.0", "0.0", "0.125", "1/3", "np.float32(0.3)", "2", "-0.25", "1e-3")
@@ -61,13 +62,16 @@ def races(draw: Any) -> str:
 
 
 @st.composite
-def programs(draw: Any, torch: bool = False) -> str:
-    """Return the text of a function ``program(rng)``."""
+def programs(draw: Any, torch: bool = False, wide: bool = False) -> str:
+    """Return the text of a function ``program(rng)``.
+
+    ``torch``: over tensors; ``wide``: over integers of a type's whole range, which wrap around.
+    """
     lines: list[str] = []
     answers: list[str] = []
     numbers: list[str] = []
     for i in range(draw(st.sampled_from((1, 1, 1, 2)))):
-        kind = draw(st.sampled_from(("float", "integer", "array")))
+        kind = draw(st.sampled_from(("wide",) if wide else ("float", "integer", "array", "wide")))
         if torch:
             name = f"a{i}"
             answers.append(_collection(draw, lines, name, TENSORS, OF_TENSORS,
@@ -80,7 +84,7 @@ def programs(draw: Any, torch: bool = False) -> str:
         else:
             answers.append(_number(draw, lines, f"x{i}", kind))
             numbers.append(f"x{i}")
-    if draw(st.booleans()) and not torch:
+    if draw(st.booleans()) and not (torch or wide):
         # The same draw again, after what was decided about it.
         answers.append(_filled(draw, draw(_one(*CONDITIONS)), numbers[0]))
     elif torch and draw(st.integers(0, 3)) == 0:
@@ -96,6 +100,11 @@ def programs(draw: Any, torch: bool = False) -> str:
 
 
 def _number(draw: Any, lines: list[str], name: str, kind: str) -> str:
+    if kind == "wide":
+        lines.append(f"{name} = {draw(wide_draws())}")
+        for _ in range(draw(st.sampled_from((0, 1, 1, 1, 2)))):
+            lines.append(f"{name} = {_filled(draw, draw(_one(*OF_WIDE)), name)}")
+        return _filled(draw, draw(_one(*CONDITIONS_OF_WIDE)), name)
     made, library = draw(float_draws() if kind == "float" else integer_draws())
     lines.append(f"{name} = {made}")
     if kind == "float":
@@ -125,5 +134,7 @@ def _filled(draw: Any, text: str, name: str, other: str = "") -> str:
         "c": SMALL, "t": THRESHOLDS, "t2": STEPS, "f": FLOATS, "big": SWAMPING,
         "i": INTEGERS[:-1], "tt": TYPES_OF_TENSORS,
     }  # fmt: skip
+    if "{k}" in text:
+        text = text.replace("{k}", draw(_one(*CONSTANTS)))
     filled = {key: draw(_one(*choices)) for key, choices in places.items() if f"{{{key}}}" in text}
     return text.format(x=name, a=name, y=other, **filled)

@@ -142,6 +142,9 @@ def common_type(elements: "list[Any]") -> np.dtype[Any]:
     }
     if len(types) == 1 and (kind := _DTYPES.get(next(iter(types)))) is not None:
         return kind
+    for x in elements:
+        if isinstance(x, Draw):
+            x.check_64_bits()
     kinds = {
         np.dtype(np.intp) if type(x) is Winner
         else np.asarray(x.machine.sample if isinstance(x, Draw) else x).dtype

@@ -54,7 +54,7 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
             return wide.astype(kind) if isinstance(wide, np.ndarray) else converted(wide, kind)
         plain = [x.view(np.ndarray) if isinstance(x, DrawArray) else x for x in inputs]
         kept = {k: v for k, v in kwargs.items() if k != "dtype" and v is not np._NoValue}
-        result = getattr(np.frompyfunc(function, 2, 1), method)(*plain, **kept)
+        result = getattr(_in_any_order(function, ufunc), method)(*plain, **kept)
         if not isinstance(result, Draw):
             result = settle(np.asarray(result, dtype=object))
     if out is not None:
@@ -79,6 +79,13 @@ def _reduced_in(ufunc: Any, method: str, array: Any) -> "np.dtype[Any] | None":
 
 
 _KNOWN = {"where", "axis", "keepdims", "dtype", "initial", "out"}
+
+
+def _in_any_order(function: Callable[..., Any], ufunc: Any) -> Any:
+    """Return a ufunc of objects, which reduces several axes at once where the real one does."""
+    if ufunc.identity is None and ufunc not in (np.maximum, np.minimum, np.fmax, np.fmin):
+        return np.frompyfunc(function, 2, 1)
+    return np.frompyfunc(function, 2, 1, identity=None)
 
 
 def _of_objects(ufunc: Any) -> Callable[..., Any] | None:
@@ -143,10 +150,19 @@ def _as_ufuncs_see(values: Any) -> Any:
     """Return scalars as numpy's: of Python's alone, ufuncs make its doubles and integers."""
     row = list(values)
     kinds = [type(x.machine.sample) if isinstance(x, Draw) else type(x) for x in row]
-    if float not in kinds or not all(kind in (float, int, bool) for kind in kinds):
+    if not all(kind in (float, int, bool) for kind in kinds):
         return row
+    if float not in kinds:
+        return [_as_int64(x) for x in row] if int in kinds else row
     return [x.cast(np.float64) if isinstance(x, Draw) and k is float else x
             for x, k in zip(row, kinds, strict=True)]  # fmt: skip
+
+
+def _as_int64(x: Any) -> Any:
+    if not isinstance(x, Draw) or type(x.machine.sample) is not int:
+        return x
+    x.check_64_bits()
+    return x.as_type(np.int64)
 
 
 def _elements(array: Elements) -> "list[Any]":

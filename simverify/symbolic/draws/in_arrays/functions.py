@@ -80,6 +80,14 @@ def _is_numpy(x: Any) -> bool:
 def _clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **kw: Any) -> Any:
     low, high = kw.pop("min", a_min), kw.pop("max", a_max)
     result = a
+    kind = _strong_kind(a)
+    if kind.kind in "iu":
+        # Of Python's integers those beyond the type are no bounds.
+        ends = np.iinfo(kind)
+        low = None if type(low) is int and low <= ends.min else low
+        high = None if type(high) is int and high >= ends.max else high
+    if low is None and high is None:
+        result = np.positive(a)
     if low is not None:
         result = np.maximum(result, low)
     if high is not None:

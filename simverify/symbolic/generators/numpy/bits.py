@@ -79,15 +79,16 @@ class SymbolicBits(BitGenerator):
         """Integers of all bits."""
         values = 2**32 if self.real is REAL["MT19937"] else 2**64
 
-        def one() -> Any:
-            return integer_below(values, self.source.uniform(self.stream, ("raw bits", values)))
+        def one(kind: Any) -> Any:
+            u = self.source.uniform(self.stream, ("raw bits", values))
+            return integer_below(values, u, 0, kind)
 
         if size is None:
-            word = one()
+            word = one(int)
             return word if output else None
         shape = (size,) if np.ndim(size) == 0 else tuple(size)
-        words = words_of([one() for _ in range(math.prod(shape))], np.uint64).reshape(shape)
-        return words if output else None
+        words = [one(np.uint64) for _ in range(math.prod(shape))]
+        return words_of(words, np.dtype(np.uint64)).reshape(shape) if output else None
 
     @property  # type: ignore[override]
     def state(self) -> dict[str, Any]:

@@ -98,10 +98,11 @@ class SymbolicSeedSequence(SeedSequence):
         """Return words: numpy's for a constant, else draws, always the same ones."""
         if self.seed.shown is not None:
             return SeedSequence.generate_state(self, n_words, dtype)
-        stream, values = Stream(), 2 ** (8 * np.dtype(dtype).itemsize)
+        stream, kind = Stream(), np.dtype(dtype)
+        values = 2 ** (8 * kind.itemsize)
         self.source.sequences.seed(stream, Seed(("words", self.seed.key)))
         uniforms = [self.source.uniform(stream, ("a word", values)) for _ in range(n_words)]
-        return words_of([integer_below(values, u) for u in uniforms], dtype)
+        return words_of([integer_below(values, u, 0, kind.type) for u in uniforms], kind)
 
     def spawn(self, n_children: int) -> list[Any]:
         """Return the next children."""
@@ -136,10 +137,10 @@ class SymbolicSeedSequence(SeedSequence):
         return pickled(lambda: twin.__copy__())
 
 
-def words_of(words: list[Any], dtype: Any) -> Any:
+def words_of(words: list[Any], dtype: np.dtype[Any]) -> Any:
     """Return an array of draws, or numpy's own where they are numbers."""
     drawn = any(isinstance(word, Draw) for word in words)
-    return draw_array(words, (len(words),)) if drawn else np.array(words, dtype=dtype)
+    return draw_array(words, (len(words),), dtype) if drawn else np.array(words, dtype=dtype)
 
 
 def constant_seed(entropy: Any) -> Seed:
