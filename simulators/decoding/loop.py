@@ -170,7 +170,7 @@ def decode(
         begun = time.perf_counter()
         q, drafts, heads = _draft(draft, lanes, gamma, uniforms[:, numbers], pair.sampling)
         drafted = time.perf_counter()
-        # Plain drafts need it where all are kept; but it is for who observes that it is waited for.
+        # The row after the last draft is for who observes, and no part of decoding's time.
         heads.append(draft.extend(drafts[:, -1].tolist()))
         q = np.concatenate([q, pair.sampling.rows(heads[-1])[:, None]], axis=1)
         looked = time.perf_counter()
