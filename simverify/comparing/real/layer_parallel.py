@@ -1,6 +1,5 @@
 """How drafts fare whose layers run in groups: similarity, acceptance with its loss, time."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,7 +14,7 @@ from simverify.drafting.groups import layer_groups
 from simverify.drafting.method import DraftMethod
 from simverify.errors import UsageError
 from simverify.models.real.transformer import TransformerPair
-from simverify.simulators.decoding.expected import RULES, Interval, LaneMeans, curves
+from simverify.simulators.decoding.expected import RULES, LaneMeans, curves
 from simverify.simulators.decoding.judges import judges
 from simverify.simulators.decoding.loop import PLAIN, Block, Clock, Job, decode
 from simverify.simulators.decoding.trees.loop import RuleOfTrees, TreeBlock, decode_trees
@@ -158,16 +157,26 @@ def _entry(
             method="rao-blackwell", confidence=CONFIDENCE,
         ),
         blocks=worth.blocks,
-        loss=None if plain is None else _loss(found, plain.interval([1.0], CONFIDENCE)),
+        loss=None if plain is None else _loss(worth, plain),
     )  # fmt: skip
 
 
-def _loss(found: Interval, plain: Interval) -> doc.Loss | None:
-    """Return 1 - found / plain with its interval: two runs, whose errors are independent."""
-    if plain.mean <= 0.0:
+def _loss(worth: LaneMeans, plain: LaneMeans) -> doc.Loss | None:
+    """Return 1 - worth / plain with its interval, from how far lanes are off that ratio.
+
+    A lane has the same prompts and the same uniforms in both runs, so that what it keeps in one
+    goes with what it keeps in the other: lanes are compared one by one (the delta method).
+    """
+    kept, due = float(worth.means[0]), float(plain.means[0])
+    if due <= 0.0:
         return None
-    ratio = found.mean / plain.mean
-    half = math.hypot(found.high - found.mean, ratio * (plain.high - plain.mean)) / plain.mean
+    ratio = kept / due
+    of_lanes = [(own.sums - own.means * own.counts[:, None]) / (own.counts.mean() * due)
+                for own in (worth, plain)]  # fmt: skip
+    off = of_lanes[0] - ratio * of_lanes[1]
+    # Deviations of lanes sum to 0: they are those of a mean over a block a lane.
+    found = LaneMeans.of(off, np.ones(len(off))).interval([1.0], CONFIDENCE)
+    half = found.high - found.mean
     return doc.Loss(mean=1.0 - ratio, ci_low=1.0 - ratio - half, ci_high=1.0 - ratio + half)
 
 
