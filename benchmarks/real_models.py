@@ -20,7 +20,8 @@ from simverify.models.real.sampling import Sampling
 from simverify.models.real.transformer import BUNDLED, TransformerPair, load_pair
 from simverify.simulators.decoding.expected import RULES, Interval, LaneMeans, curves
 from simverify.simulators.decoding.judges import judges
-from simverify.simulators.decoding.loop import Block, Job, decode
+from simverify.simulators.decoding.lanes import Block, Job
+from simverify.simulators.decoding.loop import decode
 from simverify.verifiers import get_verifier
 
 GAMMAS = (2, 4, 6, 8)

@@ -20,7 +20,8 @@ from simverify.simulators.decoding.job import (
     make_job,
 )
 from simverify.simulators.decoding.judges import judges
-from simverify.simulators.decoding.loop import PLAIN, Block, decode
+from simverify.simulators.decoding.lanes import Block
+from simverify.simulators.decoding.loop import PLAIN, decode
 from simverify.simulators.decoding.replay_rules import STATELESS, finish, replays
 from simverify.verifiers import get_verifier
 

@@ -137,5 +137,7 @@ def expected_cell(expected: Expected) -> Cell:
     if expected.exact is not None and expected.upper - expected.lower < 1e-5:
         return figure(expected.exact, 8)
     middle = (expected.lower + expected.upper) / 2
+    if expected.lower == 0.0 and expected.method == "rao-blackwell":
+        return Cell(f"0 to {expected.upper:.2g}", middle)  # its middle says nothing
     half = (expected.upper - expected.lower) / 2
     return Cell(f"{middle:.4g} \N{PLUS-MINUS SIGN} {half:.2g}", middle)

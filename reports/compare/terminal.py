@@ -190,6 +190,8 @@ def _value(expected: Expected) -> str:
         return _fixed(expected.exact, 7)
     half = (expected.upper - expected.lower) / 2
     middle = (expected.lower + expected.upper) / 2
+    if expected.lower == 0.0 and expected.method == "rao-blackwell":
+        return f"0 to {expected.upper:.3f}"  # its middle says nothing
     decimals = 3 if middle < 10 else 2
     return f"{middle:.{decimals}f}±{half:.{decimals}f}"
 

@@ -10,7 +10,7 @@ import numpy as np
 from simverify.arrays import Floats, Ints
 from simverify.simulators.decoding.expected import RULES, LaneMeans, curves, law_of_tau
 from simverify.simulators.decoding.judges import judges
-from simverify.simulators.decoding.loop import Block, Job
+from simverify.simulators.decoding.lanes import Block, Job
 from simverify.simulators.features import Features, features
 from simverify.simulators.kernels.philox import PIT
 from simverify.verifiers.base import Verifier

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from scipy import special
 
 from simverify.arrays import Floats
-from simverify.simulators.decoding.loop import Block
+from simverify.simulators.decoding.lanes import Block
 from simverify.verifiers.base import LARGEST
 
 RULES = ("token", "block", "greedy", "match")

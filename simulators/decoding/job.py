@@ -7,7 +7,7 @@ from simverify.drafting.method import DraftMethod
 from simverify.errors import UsageError
 from simverify.models.real.transformer import TransformerPair
 from simverify.results import Decoding, Drafter
-from simverify.simulators.decoding.loop import Job
+from simverify.simulators.decoding.lanes import Job
 
 LANES = 32
 """Requests side by side by default."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from simverify.simulators.decoding.emitted import Decoded, Emitted
 from simverify.simulators.decoding.judges import judges
-from simverify.simulators.decoding.loop import Block, Job
+from simverify.simulators.decoding.lanes import Block, Job
 from simverify.simulators.decoding.replayed import Judge, Replayed
 from simverify.verifiers import Verifier
 

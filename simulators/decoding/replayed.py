@@ -13,7 +13,7 @@ import numpy as np
 from simverify import stats
 from simverify.errors import UsageError
 from simverify.models.real.trace import Manifest, Trace
-from simverify.simulators.decoding.loop import Block
+from simverify.simulators.decoding.lanes import Block
 from simverify.stats.pits.pit_orders import Order
 
 ALPHA = 1e-9

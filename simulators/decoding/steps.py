@@ -13,7 +13,8 @@ import numpy as np
 from simverify.arrays import Floats
 from simverify.errors import SimverifyError, UsageError
 from simverify.models.real.transformer import TransformerPair
-from simverify.simulators.decoding.loop import Block, Job, Logits, call_generator, cut
+from simverify.simulators.decoding.lanes import Block, Job
+from simverify.simulators.decoding.loop import Logits, call_generator, cut
 
 if TYPE_CHECKING:
     from simverify.models.real.kv_cache import CachedModel

@@ -47,7 +47,7 @@ class EasySpec(Plain):
     ) -> None:
         super().__init__(model, requests)
         groups = layer_groups(model.config.num_hidden_layers, layer_parallel)
-        self._fuzzy = grouped(model, layer_parallel, devices=_devices(model.device))
+        self._fuzzy = grouped(model, layer_parallel, devices=group_devices(model.device))
         self._calibrates = calibration and any(len(group) > 1 for group in groups)
         self._exactly = None if self._calibrates else self._fuzzy
         # Of this phase the drafts of each request; of the last one those to be run again.
@@ -102,7 +102,7 @@ class EasySpec(Plain):
             drafts.extend(own)
 
 
-def _devices(home: torch.device) -> list[torch.device] | None:
+def group_devices(home: torch.device) -> list[torch.device] | None:
     """Return the GPUs among which a group is shared, that of the model first; None for one."""
     if home.type != "cuda" or torch.cuda.device_count() < 2:
         return None

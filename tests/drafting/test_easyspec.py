@@ -17,7 +17,8 @@ from simverify.drafting.easyspec import EasySpec  # noqa: E402
 from simverify.drafting.method import DraftMethod  # noqa: E402
 from simverify.drafting.plain import Plain  # noqa: E402
 from simverify.simulators.decoding.judges import judges  # noqa: E402
-from simverify.simulators.decoding.loop import Job, decode  # noqa: E402
+from simverify.simulators.decoding.lanes import Job  # noqa: E402
+from simverify.simulators.decoding.loop import decode  # noqa: E402
 from simverify.simulators.decoding.trees.loop import RuleOfTrees, decode_trees  # noqa: E402
 from simverify.trees import SCHEMES, Drafting, shape_of_levels  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402

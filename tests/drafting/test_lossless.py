@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from support.false_alarms import ALPHA
 from support.faulty_drafters import (
     Faulty,
     KeepsAcceptedEntries,
@@ -23,6 +24,7 @@ from simverify.drafting.method import DraftMethod
 from simverify.simulators.decoding import loop
 from simverify.simulators.decoding.emitted import Emitted
 from simverify.simulators.decoding.judges import judges
+from simverify.simulators.decoding.lanes import Job
 from simverify.simulators.decoding.trees.emitted import OWN, TreesEmitted
 from simverify.simulators.decoding.trees.loop import RuleOfTrees, decode_trees
 from simverify.trees import SCHEMES, Drafting, shape_of_levels
@@ -31,9 +33,12 @@ from simverify.verifiers.trees import TREE_VERIFIERS
 
 pytestmark = pytest.mark.distribution
 
-ALPHA = 1e-9
+
+DECISIONS = 5
+"""Verdicts that one test may ask for."""
+
 PROMPTS = ((1, 2, 3), (4,), (5, 6), (7, 8, 9, 10), (11, 1))
-JOB = loop.Job(PROMPTS, gamma=4, lanes=50, lane_tokens=60, request_tokens=30, seed=3)
+JOB = Job(PROMPTS, gamma=4, lanes=50, lane_tokens=60, request_tokens=30, seed=3)
 TREE = Drafting(shape_of_levels([2, 2, 1]), SCHEMES["iid"])
 CALIBRATED, NOT_CALIBRATED = (DraftMethod("easyspec", 4, calibration=x) for x in (True, False))
 
@@ -45,7 +50,7 @@ def chain(method, name="token", job=JOB, scale=0.3):
     worth, token = seen.decoded.worth, [1.0] * job.gamma
     rest = [0.0] * (worth.sums.shape[1] - job.gamma)
     kept = worth.interval([*token, *rest], 0.999)
-    return judge_output(seen.decoded.features, ALPHA).verdict(1.0), kept
+    return judge_output(seen.decoded.features, ALPHA / DECISIONS).verdict(1.0), kept
 
 
 def tree(method, name="recursive"):
@@ -55,7 +60,7 @@ def tree(method, name="recursive"):
     seen = TreesEmitted(job.lanes, job.seed, TREE, rule, nodes=40)
     decode_trees(deep_pair((2,)), job, TREE, partial(RuleOfTrees, rule.rule), seen, method)
     found = seen.decoded
-    return judge_output(found.features, ALPHA).verdict(1.0), found.interval(OWN, 0.999)
+    return judge_output(found.features, ALPHA / DECISIONS).verdict(1.0), found.interval(OWN, 0.999)
 
 
 def apart(one, other):

@@ -17,7 +17,8 @@ from simverify.drafting.method import DraftMethod  # noqa: E402
 from simverify.drafting.texts import FromTexts  # noqa: E402
 from simverify.models.real.sampling import Sampling  # noqa: E402
 from simverify.simulators.decoding.judges import judges  # noqa: E402
-from simverify.simulators.decoding.loop import Job, decode  # noqa: E402
+from simverify.simulators.decoding.lanes import Job  # noqa: E402
+from simverify.simulators.decoding.loop import decode  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
 PROMPTS = ["1 2 3 1 2", "3", "4 4"]

@@ -11,7 +11,8 @@ import numpy as np
 from simverify.models.real.prompts import read_prompts
 from simverify.models.real.transformer import BUNDLED
 from simverify.simulators.decoding.judges import judges
-from simverify.simulators.decoding.loop import Job, decode
+from simverify.simulators.decoding.lanes import Job
+from simverify.simulators.decoding.loop import decode
 
 PROMPTS = read_prompts(BUNDLED / "prompts.jsonl")
 

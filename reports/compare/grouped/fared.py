@@ -85,9 +85,11 @@ def speed_words(run: CompareRun) -> str:
         slower = [str(row.number) for row in rows if row.here is not None and row.here < 1.0]
         lost = f": slower than plain for N = {listed(slower)}" if slower else ""
         words += f"here: measured on this machine, {how}{lost}. "
+    alone = any(row.time is not None and row.time.workers == 1 for row in rows)
+    most = " at most" if alone else ""
     return words + (
-        f"model: what a time model, fitted to blocks timed here, predicts on {asked} devices; "
-        "nobody measured it."
+        f"model: what a time model, fitted to blocks timed here, predicts{most} on {asked} "
+        "devices; nobody measured it."
     )
 
 

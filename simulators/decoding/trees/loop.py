@@ -16,16 +16,8 @@ from simverify.arrays import Floats
 from simverify.drafting.method import DraftMethod
 from simverify.errors import UsageError
 from simverify.models.real.transformer import TransformerPair
-from simverify.simulators.decoding.loop import (
-    PLAIN,
-    Block,
-    Clock,
-    Job,
-    Lane,
-    call_generator,
-    cut,
-    feed_prompts,
-)
+from simverify.simulators.decoding.lanes import Block, Clock, Job, Lane
+from simverify.simulators.decoding.loop import PLAIN, call_generator, cut, feed_prompts
 from simverify.simulators.decoding.trees.worth import Drawn
 from simverify.simulators.kernels.philox import DRAFT
 from simverify.trees import ROOT, Drafting, DraftTree, Growing

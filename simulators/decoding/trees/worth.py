@@ -14,7 +14,7 @@ import numpy as np
 
 from simverify.arrays import Floats
 from simverify.simulators.decoding.expected import RULES, curves
-from simverify.simulators.decoding.loop import Block
+from simverify.simulators.decoding.lanes import Block
 from simverify.simulators.exact.one_step import best_hit
 from simverify.trees import ROOT, Drafting, DraftTree, Scheme, TreeShape
 from simverify.verifiers.trees import TreeVerifier

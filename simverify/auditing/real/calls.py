@@ -13,7 +13,7 @@ from simverify.auditing.sampled.emissions import Misuse
 from simverify.auditing.sampled.run import HANG_SECONDS
 from simverify.simulators.decoding.emitted import TokenSums
 from simverify.simulators.decoding.expected import RULES, Interval, LaneMeans, curves
-from simverify.simulators.decoding.loop import Block
+from simverify.simulators.decoding.lanes import Block
 from simverify.simulators.decoding.steps import BeyondContext, ModelFailed
 from simverify.simulators.decoding.trees.loop import TreeBlock
 from simverify.simulators.decoding.trees.worth import TreeWorth

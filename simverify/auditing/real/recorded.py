@@ -12,7 +12,7 @@ from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
 from simverify.errors import UsageError
 from simverify.models.real.trace import open_trace
-from simverify.simulators.decoding.loop import Block
+from simverify.simulators.decoding.lanes import Block
 from simverify.simulators.decoding.replayed import Replayed, blocks_of
 
 

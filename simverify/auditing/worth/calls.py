@@ -16,7 +16,7 @@ from simverify.auditing.worth.asked import Asked, Verifying
 from simverify.auditing.worth.law import exact_on
 from simverify.simulators.decoding.called import Called
 from simverify.simulators.decoding.emitted import TokenSums
-from simverify.simulators.decoding.loop import Block
+from simverify.simulators.decoding.lanes import Block
 from simverify.simulators.decoding.model_rows import ModelRows
 from simverify.simulators.features import Features
 from simverify.symbolic.enumeration.endings import Tokens

@@ -14,7 +14,8 @@ from simverify.models.real.transformer import TransformerPair
 from simverify.simulators.decoding.emitted import Decoded, Emitted
 from simverify.simulators.decoding.job import drafter_document
 from simverify.simulators.decoding.judges import judges
-from simverify.simulators.decoding.loop import Clock, Job, decode
+from simverify.simulators.decoding.lanes import Clock, Job
+from simverify.simulators.decoding.loop import decode
 from simverify.simulators.decoding.trees.emitted import DecodedTrees, TreesEmitted, fewest_nodes
 from simverify.simulators.decoding.trees.loop import RuleOfTrees, decode_trees
 from simverify.simulators.latency import predicted_speedup

@@ -16,7 +16,8 @@ from simverify.errors import UsageError
 from simverify.models.real.transformer import TransformerPair
 from simverify.simulators.decoding.expected import RULES, LaneMeans, curves
 from simverify.simulators.decoding.judges import judges
-from simverify.simulators.decoding.loop import PLAIN, Block, Clock, Job, decode
+from simverify.simulators.decoding.lanes import Block, Clock, Job
+from simverify.simulators.decoding.loop import PLAIN, decode
 from simverify.simulators.decoding.trees.loop import RuleOfTrees, TreeBlock, decode_trees
 from simverify.simulators.decoding.trees.worth import steps_of
 from simverify.trees import Drafting, get_scheme, shape_of_levels
@@ -85,12 +86,16 @@ def drafting_times(
     ``clocks``: of each number of layers a group the clock of a rule that decoded.
     """
     from simverify.drafting.block_times import measure_blocks
+    from simverify.drafting.easyspec import group_devices
     from simverify.drafting.time_model import fit, predict
 
     context = int(median(map(len, job.prompts))) + job.request_tokens // 2
     found = []
     for number, clock in clocks.items():
-        measured = measure_blocks(pair.draft_model, number, lanes=job.lanes, context=context)
+        measured = measure_blocks(
+            pair.draft_model, number, lanes=job.lanes, context=context,
+            devices=group_devices(pair.draft_model.device),
+        )  # fmt: skip
         times = fit(measured)
         whole = clock.draft + clock.score + clock.verify
         found.append(

@@ -5,6 +5,7 @@ On draft trees rules that judge such stand beside those for a single draft, whic
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -29,10 +30,13 @@ from simverify.errors import UsageError
 from simverify.models.real.transformer import TransformerPair
 from simverify.simulators.decoding.expected import RULES
 from simverify.simulators.decoding.job import LANES, REQUEST_TOKENS, decoding_document, make_job
-from simverify.simulators.decoding.loop import Clock, plain
+from simverify.simulators.decoding.loop import plain
 from simverify.trees import Drafting
 from simverify.verifiers import Verifier, get_verifier
 from simverify.verifiers.trees import TreeVerifier
+
+if TYPE_CHECKING:
+    from simverify.simulators.decoding.lanes import Clock
 
 TOKENS = 20_000
 """Fewest emitted tokens a verifier by default: enough for the acceptance test as well."""

@@ -17,7 +17,8 @@ from simverify.comparing.model import ModelComparison, Settings, model_info, spe
 from simverify.comparing.own import FEWEST_CALLS, OwnRule, own_row
 from simverify.comparing.real.tree_rows import coupling_bound, optimum_of, tree_row
 from simverify.models import Model
-from simverify.simulators.decoding.loop import Block, call_generator
+from simverify.simulators.decoding.lanes import Block
+from simverify.simulators.decoding.loop import call_generator
 from simverify.simulators.decoding.model_rows import ModelRows
 from simverify.simulators.decoding.trees.emitted import DecodedTrees, TreesEmitted
 from simverify.simulators.decoding.trees.loop import RuleOfTrees, TreeBlock, arguments

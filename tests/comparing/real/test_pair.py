@@ -25,9 +25,10 @@ from simverify.results.reading.document import read_document  # noqa: E402
 from simverify.simulators.decoding import loop  # noqa: E402
 from simverify.simulators.decoding.emitted import Emitted  # noqa: E402
 from simverify.simulators.decoding.judges import judges  # noqa: E402
+from simverify.simulators.decoding.lanes import Job  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
-JOB = loop.Job(((1, 2), (3,)), gamma=3, lanes=8, lane_tokens=50, request_tokens=20, seed=1)
+JOB = Job(((1, 2), (3,)), gamma=3, lanes=8, lane_tokens=50, request_tokens=20, seed=1)
 PROMPTS = read_prompts(BUNDLED / "prompts.jsonl")
 
 
@@ -134,7 +135,7 @@ def test_bad_input_is_refused_before_anything_runs(how, says):
 
 def verdict(pair, rule, tokens, verifier="token"):
     texts = tuple(tuple(pair.encode(text)) for text in PROMPTS)
-    job = loop.Job(texts, gamma=8, lanes=50, lane_tokens=tokens // 50, request_tokens=100, seed=1)
+    job = Job(texts, gamma=8, lanes=50, lane_tokens=tokens // 50, request_tokens=100, seed=1)
     seen = Emitted(job, VERIFIERS[verifier])
     loop.decode(pair, job, judges(rule), seen)
     return judge_output(seen.features, 1e-9).verdict(1.0)

@@ -24,7 +24,7 @@ from simverify.models.real.transformer import BUNDLED, load_pair  # noqa: E402
 from simverify.reports.audit.failure import audit_lines  # noqa: E402
 from simverify.reports.formats.html import html_report  # noqa: E402
 from simverify.results.reading.document import document_text, read_document  # noqa: E402
-from simverify.simulators.decoding.loop import Block  # noqa: E402
+from simverify.simulators.decoding.lanes import Block  # noqa: E402
 from simverify.simulators.decoding.replayed import Replayed  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 

@@ -7,7 +7,7 @@ import pytest
 
 from simverify.models import get_model
 from simverify.simulators.decoding.expected import RULES, LaneMeans, curves, law_of_tau
-from simverify.simulators.decoding.loop import Block
+from simverify.simulators.decoding.lanes import Block
 from simverify.simulators.exact.rows import markov_rows
 from simverify.simulators.exact.tree import grow
 from simverify.verifiers import VERIFIERS

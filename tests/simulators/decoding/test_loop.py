@@ -17,7 +17,8 @@ from simverify.errors import UsageError
 from simverify.models.real.sampling import Sampling
 from simverify.simulators.decoding.emitted import Emitted
 from simverify.simulators.decoding.judges import judges
-from simverify.simulators.decoding.loop import Job, decode, plain
+from simverify.simulators.decoding.lanes import Job
+from simverify.simulators.decoding.loop import decode, plain
 from simverify.verifiers import VERIFIERS
 
 PROMPTS = ((1, 2, 3), (4,), (5, 6), (7, 8, 9, 10), (11, 1))

@@ -15,7 +15,7 @@ from support.traces import spelled_pair
 from simverify.errors import SimverifyError
 from simverify.models.real.sampling import Sampling
 from simverify.simulators.decoding.job import make_job
-from simverify.simulators.decoding.loop import Job
+from simverify.simulators.decoding.lanes import Job
 from simverify.simulators.decoding.steps import BeyondContext, ModelFailed, Oracle, decode_steps
 
 PROMPTS = ((1, 2, 3), (4,), (5, 6), (7, 8, 9, 10))

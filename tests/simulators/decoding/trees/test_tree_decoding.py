@@ -13,7 +13,7 @@ from support.real_models import little_pair
 
 from simverify.errors import UsageError
 from simverify.models.real.sampling import Sampling
-from simverify.simulators.decoding.loop import Job
+from simverify.simulators.decoding.lanes import Job
 from simverify.simulators.decoding.trees.emitted import fewest_nodes
 from simverify.simulators.decoding.trees.loop import RuleOfTrees, decode_trees
 from simverify.simulators.decoding.trees.worth import steps_of
