@@ -40,6 +40,7 @@ def layer_parallel_of(
     numbers: Sequence[int],
     *,
     tokens: int,
+    widths: Sequence[int] = WIDTHS,
     say: Callable[[str], None],
 ) -> tuple[doc.LayerParallel, ...]:
     """Return similarities and acceptance for each number of layers a group.
@@ -48,7 +49,7 @@ def layer_parallel_of(
     are run for each width once, as what the others lose against. Widths above 1 need models that
     take the masks of draft trees.
     """
-    widths = _widths(pair)
+    widths = [width for width in widths if width == 1 or _takes_trees(pair)]
     job = replace(job, lane_tokens=-(-tokens // job.lanes))
     say(f"{pair.name}: acceptance of plain drafts by width")
     plain = {width: _worth(pair, job, width, PLAIN) for width in widths}
@@ -142,12 +143,12 @@ def _worth(pair: TransformerPair, job: Job, width: int, method: DraftMethod) -> 
     return worth
 
 
-def _widths(pair: TransformerPair) -> tuple[int, ...]:
+def _takes_trees(pair: TransformerPair) -> bool:
     try:
         pair.trees_iv()
     except UsageError:
-        return WIDTHS[:1]
-    return WIDTHS
+        return False
+    return True
 
 
 def _entry(

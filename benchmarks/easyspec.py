@@ -1,0 +1,85 @@
+"""Drafts by layers in groups on the bundled pair: what they lose, and what a pass takes.
+
+``python benchmarks/easyspec.py`` takes ten minutes of one processor; ``--quick`` takes seconds and
+shows only that everything runs. In kind, figure 4 and the times of Wu et al., "EasySpec", with a
+little model in the place of a large one. See ``benchmarks/README.md``.
+"""
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import torch
+from measure import machine
+from rich.console import Console
+
+from simverify.comparing.real.layer_parallel import layer_parallel_of
+from simverify.drafting.block_times import measure_blocks
+from simverify.drafting.time_model import fit, predict
+from simverify.models.real.prompts import read_prompts
+from simverify.models.real.transformer import BUNDLED, TransformerPair, load_pair
+from simverify.simulators.decoding.job import make_job
+
+NUMBERS = (2, 4, 6)
+GAMMA, LANES, CONTEXT, SEED = 5, 48, 100, 20250424
+TOKENS = 16_000
+RESULTS = Path(__file__).parent / "results" / "easyspec.json"
+
+
+def losses(pair: TransformerPair, tokens: int, console: Console) -> list[dict[str, Any]]:
+    """Return similarities and acceptance of single drafts for every number of layers a group."""
+    job = make_job(
+        pair, read_prompts(BUNDLED / "prompts.jsonl"), gamma=GAMMA, tokens=tokens, lanes=LANES,
+        seed=SEED,
+    )  # fmt: skip
+    found = layer_parallel_of(pair, job, NUMBERS, tokens=tokens, widths=(1,), say=console.print)
+    return [msgspec.to_builtins(entry) for entry in found]
+
+
+def passes(pair: TransformerPair, repeats: int) -> list[dict[str, Any]]:
+    """Return medians of single steps in seconds on one thread and on two, and what they predict."""
+    found = []
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        for number in NUMBERS:
+            times = measure_blocks(
+                pair.draft_model, number, lanes=LANES, context=CONTEXT, repeats=repeats
+            )
+            on = [asdict(one) for one in predict(fit(times), GAMMA)]
+            found.append({"threads": threads, **asdict(times), "predicted": on})
+    return found
+
+
+def main() -> None:
+    """Measure, print and write the results."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="show that everything runs")
+    parser.add_argument("--passes", action="store_true", help="time the passes alone, anew")
+    given, console = parser.parse_args(), Console()
+    torch.set_num_threads(1)
+    pair = load_pair("tiny-llama", "tiny-llama-deep")
+    result = json.loads(RESULTS.read_text()) if given.passes else {}
+    if not given.passes:
+        result["losses"] = losses(pair, 480 if given.quick else TOKENS, console)
+    result |= {"passes": passes(pair, 3 if given.quick else 60), "machine": machine()}
+    for entry in result["losses"]:
+        for own in entry["acceptance"]:
+            if loss := own["loss"]:
+                console.print(
+                    f"N = {entry['layer_parallel']}, calibration {own['calibration']}: loss "
+                    f"{loss['mean']:.1%} ({loss['ci_low']:.1%} to {loss['ci_high']:.1%})"
+                )
+    for one in result["passes"]:
+        console.print(
+            f"N = {one['layer_parallel']}, {one['threads']} threads: exact "
+            f"{one['exact_pass'] * 1e3:.1f} ms, fuzzy {one['fuzzy_pass'] * 1e3:.1f} ms"
+        )
+    if not given.quick:
+        RESULTS.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
