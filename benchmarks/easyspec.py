@@ -7,6 +7,7 @@ little model in the place of a large one. See ``benchmarks/README.md``.
 
 import argparse
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -29,22 +30,24 @@ TOKENS = 16_000
 RESULTS = Path(__file__).parent / "results" / "easyspec.json"
 
 
-def losses(pair: TransformerPair, tokens: int, console: Console) -> list[dict[str, Any]]:
+def losses(
+    pair: TransformerPair, numbers: Sequence[int], tokens: int, console: Console
+) -> list[dict[str, Any]]:
     """Return similarities and acceptance of single drafts for every number of layers a group."""
     job = make_job(
         pair, read_prompts(BUNDLED / "prompts.jsonl"), gamma=GAMMA, tokens=tokens, lanes=LANES,
         seed=SEED,
     )  # fmt: skip
-    found = layer_parallel_of(pair, job, NUMBERS, tokens=tokens, widths=(1,), say=console.print)
+    found = layer_parallel_of(pair, job, numbers, tokens=tokens, widths=(1,), say=console.print)
     return [msgspec.to_builtins(entry) for entry in found]
 
 
-def passes(pair: TransformerPair, repeats: int) -> list[dict[str, Any]]:
+def passes(pair: TransformerPair, numbers: Sequence[int], repeats: int) -> list[dict[str, Any]]:
     """Return medians of single steps in seconds on one thread and on two, and what they predict."""
     found = []
     for threads in (1, 2):
         torch.set_num_threads(threads)
-        for number in NUMBERS:
+        for number in numbers:
             times = measure_blocks(
                 pair.draft_model, number, lanes=LANES, context=CONTEXT, repeats=repeats
             )
@@ -57,14 +60,17 @@ def main() -> None:
     """Measure, print and write the results."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="show that everything runs")
+    parser.add_argument("--json", type=Path, default=RESULTS, help="where the results go")
     parser.add_argument("--passes", action="store_true", help="time the passes alone, anew")
     given, console = parser.parse_args(), Console()
     torch.set_num_threads(1)
     pair = load_pair("tiny-llama", "tiny-llama-deep")
-    result = json.loads(RESULTS.read_text()) if given.passes else {}
+    path: Path = given.json
+    result = json.loads(path.read_text()) if given.passes else {}
+    numbers, tokens, repeats = ((4,), 96, 3) if given.quick else (NUMBERS, TOKENS, 60)
     if not given.passes:
-        result["losses"] = losses(pair, 480 if given.quick else TOKENS, console)
-    result |= {"passes": passes(pair, 3 if given.quick else 60), "machine": machine()}
+        result["losses"] = losses(pair, numbers, tokens, console)
+    result |= {"passes": passes(pair, numbers, repeats), "machine": machine()}
     for entry in result["losses"]:
         for own in entry["acceptance"]:
             if loss := own["loss"]:
@@ -77,8 +83,7 @@ def main() -> None:
             f"N = {one['layer_parallel']}, {one['threads']} threads: exact "
             f"{one['exact_pass'] * 1e3:.1f} ms, fuzzy {one['fuzzy_pass'] * 1e3:.1f} ms"
         )
-    if not given.quick:
-        RESULTS.write_text(json.dumps(result, indent=1) + "\n")
+    path.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":
