@@ -20,9 +20,13 @@ from support.faulty_drafters import (
 from support.real_models import deep_pair
 
 from simverify.battery.by_position import judge_output
+from simverify.comparing.real.drafted import Promise, decode_rules, rows_of
 from simverify.drafting.method import DraftMethod
+from simverify.models.real.prompts import read_prompts
+from simverify.models.real.transformer import BUNDLED, load_pair
 from simverify.simulators.decoding import loop
 from simverify.simulators.decoding.emitted import Emitted
+from simverify.simulators.decoding.job import make_job
 from simverify.simulators.decoding.judges import judges
 from simverify.simulators.decoding.lanes import Job
 from simverify.simulators.decoding.trees.emitted import OWN, TreesEmitted
@@ -115,3 +119,19 @@ def test_faults_of_the_cache_are_slow_and_not_lossy():
     verdict, kept = tree(Faulty(kind=KeepsARejectedSibling))
     assert verdict == "PASS"
     assert apart(right, kept)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("calibration", [True, False])
+@pytest.mark.parametrize("layer_parallel", [2, 4, 12])
+@pytest.mark.parametrize("drafting", [None, TREE], ids=["chain", "tree"])
+def test_the_bundled_pair_is_lossless(layer_parallel, calibration, drafting):
+    pair = load_pair("tiny-llama", "tiny-llama-deep")
+    texts = read_prompts(BUNDLED / "prompts.jsonl")
+    job = make_job(pair, texts, gamma=3, tokens=5000, lanes=48, seed=1)
+    method = DraftMethod("easyspec", layer_parallel, calibration=calibration)
+    rule = VERIFIERS["token"] if drafting is None else TREE_VERIFIERS["recursive"]
+    found = decode_rules(pair, job, [rule], drafting, method, lambda words: None)
+    (row,) = rows_of(pair, found, Promise(ALPHA, detect=0.9, cost_ratio=0.1))
+    assert row.verdict == "PASS"
+    assert row.lossless.detectable < 0.1
