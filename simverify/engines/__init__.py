@@ -4,9 +4,16 @@ Nothing here imports an engine, torch or Triton until a function is loaded; noth
 engine is copied. Third parties add theirs by an entry point in ``simverify.verifiers``.
 """
 
-from simverify.engines.adapt import Signature, as_batched, as_verify, global_seed, with_coins
+from simverify.engines.adapting.adapt import (
+    Signature,
+    as_batched,
+    as_verify,
+    global_seed,
+    with_coins,
+)
+from simverify.engines.adapting.batch import Batch, Emitted
+from simverify.engines.adapting.trees import TreeBatch, as_tree, tree_of_links, tree_of_mask
 from simverify.engines.base import Engine
-from simverify.engines.batch import Batch, Emitted
 from simverify.engines.registry import (
     ENGINES,
     InstalledEngine,
@@ -14,7 +21,6 @@ from simverify.engines.registry import (
     get_engine,
     installed_engines,
 )
-from simverify.engines.trees import TreeBatch, as_tree, tree_of_links, tree_of_mask
 
 __all__ = [
     "ENGINES",

@@ -10,6 +10,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
+from packaging.specifiers import SpecifierSet
+
+from simverify.engines.loading.pieces import function_parameters
 from simverify.errors import SimverifyError, UsageError
 from simverify.folders import find_package
 
@@ -23,25 +26,35 @@ class Engine:
     name : str
         What the command line calls it.
     package : str
-        The package to import.
+        The package to import, or the folder of a checkout; "" for a checkout's top.
     source : str
         File of the function, relative to the package's folder; "" for a package of one file.
     function : str
-        Name of the function in it.
+        Name of the function in it; ``Class.method`` for a method.
     contract : {"verify", "step"}
         What the loaded callable is. In the coins tier it takes coins instead of a generator.
     tier : {"exact", "coins", "sampled"}
         Followed path by path; bisected in its coins; sampled.
-    tolerance : float
-        Largest deviation that its own arithmetic explains, at V and gamma up to 5.
     loader : Callable
         ``loader(path)`` imports the file and returns the callable.
+    tolerance : float or None
+        Largest deviation that its own arithmetic explains, at V and gamma up to 5; None: the
+        audit finds out, as for anyone's code.
     needs : tuple of str
         Further packages without which it cannot be loaded.
     distribution : str
         What to install; the package's name if not given.
     coin_bits : int
         In the coins tier: its coins are multiples of 2^-coin_bits.
+    versions : str
+        Releases of the distribution that the adapter is written for, as ``>=0.5,<0.6``; "": all.
+    repository, commit : str
+        Where a checkout of an engine that is no package comes from, and the commit that the
+        adapter is written for.
+    parameters : tuple of str
+        Parameters of the function that the adapter passes; others may come and go.
+    gamma, vocab : int or None
+        The largest that ``simverify table`` audits it with; None: the audit's own.
     """
 
     name: str
@@ -50,15 +63,23 @@ class Engine:
     function: str
     contract: Literal["verify", "step"]
     tier: Literal["exact", "coins", "sampled"]
-    tolerance: float
     loader: Callable[[Path], Callable[..., Any]]
+    tolerance: float | None = None
     needs: tuple[str, ...] = ()
     distribution: str = ""
     coin_bits: int = 53
+    versions: str = ""
+    repository: str = ""
+    commit: str = ""
+    parameters: tuple[str, ...] = ()
+    gamma: int | None = None
+    vocab: int | None = None
 
     @property
     def version(self) -> str | None:
         """Version of the installed distribution; None if there is none."""
+        if self.repository:
+            return None
         try:
             return version(self.distribution or self.package)
         except PackageNotFoundError:
@@ -68,57 +89,109 @@ class Engine:
     def where(self) -> str:
         """The function as ``module:name``."""
         rest = self.source.removesuffix(".py").removesuffix("__init__").strip("/")
-        return ".".join([self.package, *rest.split("/")] if rest else [self.package]) + (
-            f":{self.function}"
-        )
+        parts = [part for part in (self.package, *rest.split("/")) if part]
+        return ".".join(parts) + f":{self.function}"
+
+    @property
+    def how_to_get(self) -> str:
+        """The command that fetches what is audited."""
+        if self.repository:
+            folder = self.repository.rpartition("/")[2]
+            return f"git clone {self.repository} && git -C {folder} checkout {self.commit}"
+        names = [f"{self.distribution or self.package}{self.versions}", *self.needs]
+        return "pip install " + " ".join(f"'{n}'" if "<" in n or ">" in n else n for n in names)
 
     def load(self, checkout: Path | None = None) -> Callable[..., Any]:
         """Return the callable, from the installed package or from a ``checkout`` folder.
 
-        Raises ``UsageError`` (exit code 2) if a package or the file is missing, and
-        ``SimverifyError`` (exit code 4) if it is there and does not load.
+        A checkout is audited whatever its version, as long as the function takes what the adapter
+        passes. Raises ``UsageError`` (exit code 2) if a package or the file is missing or the
+        installed version is another, and ``SimverifyError`` (exit code 4) if it is there and does
+        not load.
         """
         missing = [name for name in self.needs if find_package(name) is None]
         path = self.find(checkout)
         if path is None or missing:
             raise UsageError(self._absent(checkout, missing))
+        if checkout is None:
+            self._version_iv()
+        self._signature_iv(path)
         try:
             return self.loader(path)
-        except SimverifyError:
-            raise
+        except SimverifyError as error:
+            raise type(error)(f"engine {self.name!r}: {error}") from error
         except Exception as error:
             raise SimverifyError(
                 f"engine {self.name!r} does not load: {type(error).__name__}: {error} ({path})"
             ) from error
 
     def find(self, checkout: Path | None = None) -> Path | None:
-        """Return the function's source file without importing the package; None if absent."""
-        if checkout is None:
-            place = find_package(self.package)
-            places = [] if place is None else [place]
+        """Return the function's source file without importing the package; None if absent.
+
+        ``checkout``: its top folder, or a folder that holds it under the repository's name.
+        """
+        if checkout is not None:
+            tops = [checkout, checkout / (self.repository or self.package).rpartition("/")[2]]
+            places = [top / root / self.package for top in tops for root in ("", "src", "python")]
         else:
-            places = [checkout / root / self.package for root in ("", "src", "python")]
+            place = find_package(self.package) if self.package and not self.repository else None
+            places = [] if place is None else [place]
         files = (place / self.source for place in places)
         return next((file for file in files if file.is_file()), None)
+
+    def _version_iv(self) -> None:
+        found = self.version
+        if found is None or not self.versions or SpecifierSet(self.versions).contains(found):
+            return
+        raise UsageError(
+            f"engine {self.name!r}: {self.distribution or self.package} {found} is installed, its "
+            f"adapter is for {self.versions}: {self.how_to_get}, or name the source itself by "
+            "--engine-path"
+        )
+
+    def _signature_iv(self, path: Path) -> None:
+        if not self.parameters:
+            return
+        try:
+            found = function_parameters(path, self.function)
+        except SimverifyError as error:
+            raise SimverifyError(f"engine {self.name!r}: {error}{self._written_for()}") from error
+        if missing := [name for name in self.parameters if name not in found]:
+            raise SimverifyError(
+                f"engine {self.name!r}: {self.function} of {path} takes {', '.join(found)}, and no "
+                f"{', '.join(missing)}{self._written_for()}"
+            )
+
+    def _written_for(self) -> str:
+        known = self.versions or self.commit
+        return f": its adapter is written for {known}" if known else ""
 
     def _absent(self, checkout: Path | None, missing: list[str]) -> str:
         if checkout is not None and not missing:
             return (
-                f"engine {self.name!r}: no {self.package}/{self.source} in {checkout}, nor under "
-                "src or python: name the checkout's top folder"
+                f"engine {self.name!r}: no {self.package or '.'}/{self.source} in {checkout}, nor "
+                "under src or python: name the checkout's top folder"
+            )
+        if self.repository and not missing:
+            return (
+                f"engine {self.name!r} is no package: {self.how_to_get}, and name the folder by "
+                "--engine-path"
             )
         if not missing and find_package(self.package) is not None:
             return (
                 f"engine {self.name!r}: {self.package} {self.version} has no {self.source}: "
                 "install another version"
             )
-        own = [] if find_package(self.package) else [self.distribution or self.package]
+        own = [] if self.repository or find_package(self.package) else [self._wanted()]
         absent = [*own, *missing]
         noun = "package" if len(absent) == 1 else "packages"
         return (
             f"engine {self.name!r} needs the {noun} {' and '.join(absent)}: "
             f"pip install {' '.join(absent)}"
         )
+
+    def _wanted(self) -> str:
+        return self.distribution or self.package
 
 
 def load_file(path: Path, name: str) -> Any:

@@ -1,20 +1,30 @@
 """The engines that are known, those that third parties add, and what is installed."""
 
+import importlib
+import pkgutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 
 from simverify.checks import pick
-from simverify.engines.assisted import TRANSFORMERS
-from simverify.engines.backends import BACKENDS
+from simverify.engines import libraries, own, papers, servers
 from simverify.engines.base import Engine, sha256
-from simverify.engines.sglang import SGLANG
 from simverify.errors import SimverifyError
 from simverify.folders import find_package
 
 GROUP = "simverify.verifiers"
 """Entry points of other distributions: a ``verify`` callable, or an :class:`Engine`."""
 
-ENGINES: dict[str, Engine] = {engine.name: engine for engine in (TRANSFORMERS, *SGLANG, *BACKENDS)}
+
+def _adapters() -> Iterator[Engine]:
+    """Yield the engines of every adapter: each file of these packages names its own."""
+    for room in (servers, libraries, papers):
+        for found in pkgutil.iter_modules(room.__path__):
+            yield from importlib.import_module(f"{room.__name__}.{found.name}").ENGINES
+    yield from own.ENGINES
+
+
+ENGINES: dict[str, Engine] = {engine.name: engine for engine in _adapters()}
 
 
 @dataclass(frozen=True)

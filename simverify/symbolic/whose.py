@@ -24,6 +24,7 @@ _MACHINERY = tuple(
     for folder in sorted(_HOME.iterdir())
     if folder.is_dir() and folder.name not in _ON_TRIAL
 )
+_ADAPTERS_FOLDER = f"{_HOME / 'engines'}{os.sep}"
 _LIBRARIES = frozenset({"numba", "numpy", "scipy", "torch"}) | sys.stdlib_module_names
 
 
@@ -38,8 +39,32 @@ def is_library(module: str) -> bool:
     return module.partition(".")[0] in _LIBRARIES
 
 
+_ON_TRIAL_FILES: set[str] = set()
+
+
+def put_on_trial(path: Path) -> None:
+    """Count a source file as code under audit from now on, though it is an installed one's.
+
+    An engine's functions are audited from the package that they came in; the rest of the package
+    stays a library.
+    """
+    _ON_TRIAL_FILES.add(str(path))
+
+
+def on_trial(file: str | None) -> bool:
+    """Whether a source file was put on trial."""
+    return file in _ON_TRIAL_FILES
+
+
+def is_adapters(file: str) -> bool:
+    """Whether a source file is an adapter, which is neither machinery nor on trial itself."""
+    return file.startswith(_ADAPTERS_FOLDER)
+
+
 def is_users_file(file: str) -> bool:
     """Whether a source file can be the code's under audit: neither ours nor an installed one."""
+    if on_trial(file):
+        return True
     installed = "site-packages" in file or "/lib/python3" in file or file.startswith("<")
     return not installed and not file.startswith(_MACHINERY)
 
@@ -75,8 +100,8 @@ _LIBRARY_FOLDERS = tuple(
     - {sysconfig.get_paths()["data"], sysconfig.get_paths()["scripts"]}
 )
 _PACKAGES = {"site-packages", "dist-packages"}
-_ADAPTER = "simverify.engines.adapt"
-"""Rounds rows for the code that it wraps, wherever it is installed."""
+_ADAPTERS = "simverify.engines"
+"""Round rows for the code that they wrap, wherever they are installed."""
 
 _NEVER = (
     *("numpy", "scipy", "torch", "numba", "_pytest", "pytest"),
@@ -150,7 +175,7 @@ def same_bindings(now: Mapping[Any, Any], before: Mapping[Any, Any]) -> bool:
 def _may_be_users(name: str, module: ModuleType) -> bool:
     if name.startswith(_NEVER) or name.split(".")[0] in sys.stdlib_module_names:
         return False
-    return name == _ADAPTER or _outside_libraries(module)
+    return name.startswith(_ADAPTERS) or _outside_libraries(module)
 
 
 def unwrapped(code: Any) -> Any:
@@ -165,7 +190,8 @@ def is_users(function: FunctionType, own: Any) -> bool:
     """Whether a function belongs to the package of ``own`` or to no installed one."""
     package = (getattr(own, "__module__", None) or "").split(".")[0]
     same = (function.__module__ or "").split(".")[0] == package
-    return same or _outside(function.__code__.co_filename)
+    file = function.__code__.co_filename
+    return same or on_trial(file) or _outside(file)
 
 
 def _is_huge(package: str) -> bool:
@@ -181,4 +207,4 @@ def _outside(file: str) -> bool:
 
 def _outside_libraries(module: ModuleType) -> bool:
     file = getattr(module, "__file__", None)
-    return isinstance(file, str) and _outside(file)
+    return isinstance(file, str) and (on_trial(file) or _outside(file))

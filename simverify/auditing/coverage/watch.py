@@ -3,7 +3,8 @@
 The code is what a rule can reach by name, in its own file and beside it. Functions count that the
 rule names, or that those name in turn: globals, closures, defaults, attributes of a module beside
 it, methods of its class by their names. What lies outside the folder of the rule's file is a
-library's, and is never counted; neither is what no name leads to.
+library's, and is never counted; neither is what no name leads to. An adapter leads to the functions
+of an engine, and is not counted itself.
 
 What runs is seen by tracing some of its calls. A trace function slows every line of Python down,
 the audit's own included, so not all calls are watched: the first ones of each instance, then one
@@ -24,6 +25,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from simverify.auditing.coverage.places import Instructions
+from simverify.symbolic.whose import is_adapters, on_trial
 
 _MOST_ITEMS = 64
 """Numbers are read from containers of so many items at most: larger ones are tables, no limits."""
@@ -120,7 +122,8 @@ class _Walk:
         yield getattr(function, "__wrapped__", None)
         yield from getattr(function, "__parts__", ())
         file = function.__code__.co_filename
-        self._home = self._home or file
+        if not is_adapters(file):
+            self._home = self._home or file
         if not self._is_own(file):
             return
         for cell in function.__closure__ or ():
@@ -133,7 +136,8 @@ class _Walk:
         yield from self._code(function.__code__, function.__globals__)
 
     def _code(self, code: CodeType, names: dict[str, Any]) -> Iterator[Any]:
-        self.found.codes.append(code)
+        if not is_adapters(code.co_filename):
+            self.found.codes.append(code)
         self._names.update(code.co_names)
         yield from (names[name] for name in code.co_names if name in names)
         for constant in code.co_consts:
@@ -145,7 +149,7 @@ class _Walk:
     def _is_own(self, file: str | None) -> bool:
         if not file or not self._home:
             return bool(file)
-        if file == self._home:
+        if file == self._home or on_trial(file) or is_adapters(file):
             return True
         folder = os.path.dirname(os.path.abspath(self._home)) + os.sep
         if not os.path.abspath(file).startswith(folder):

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify.arrays import Floats, Ints
-from simverify.engines.adapt import Signature, unpadded
+from simverify.engines.adapting.adapt import Signature, unpadded
 from simverify.errors import UsageError
 from simverify.trees import DraftTree, Scheme, TreeShape
 

@@ -47,7 +47,7 @@ def _engine(name: str, source: str, tier: Any, loader: Any, *needs: str) -> Engi
     )
 
 
-BACKENDS = (
+ENGINES = (
     *(
         _engine(f"torch-{rule}", "rules", "exact", partial(load_torch, rule))
         for rule in ("token", "block", "match")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from simverify.backends.interpreter import interpreter, load_triton
-from simverify.engines.adapt import COIN_BITS
+from simverify.engines.adapting.adapt import COIN_BITS
 from simverify.engines.base import Engine, load_file
 from simverify.errors import SimverifyError
 
@@ -115,4 +115,4 @@ def _engine(name: str, loader: Callable[[Path], Callable[..., Any]]) -> Engine:
     )
 
 
-SGLANG = (_engine("sglang", load_token), _engine("sglang-block", load_block))
+ENGINES = (_engine("sglang", load_token), _engine("sglang-block", load_block))

@@ -5,7 +5,7 @@ import pytest
 from support.whole_laws import compare_verify
 
 from simverify.engines import get_engine
-from simverify.engines.assisted import original, speculative_sampling
+from simverify.engines.servers.transformers import original, speculative_sampling
 from simverify.errors import UsageError
 from simverify.folders import find_package
 from simverify.models.base import MarkovModel

@@ -5,7 +5,7 @@ import pytest
 
 from simverify.auditing.exact.coins.coin_blocks import compare_coins
 from simverify.engines import get_engine
-from simverify.engines.sglang import chain_sampling
+from simverify.engines.servers.sglang import chain_sampling
 from simverify.folders import find_package
 from simverify.models.small import compact
 

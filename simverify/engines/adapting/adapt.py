@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from simverify.engines.batch import PAD, Batch, Emitted
+from simverify.engines.adapting.batch import PAD, Batch, Emitted
 from simverify.errors import UsageError
 
 Verify = Callable[[Any, Any, Any, Any], Any]

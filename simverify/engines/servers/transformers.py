@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from simverify.engines.adapt import Verify
+from simverify.engines.adapting.adapt import Verify
 from simverify.engines.base import Engine
 from simverify.errors import SimverifyError, UsageError
 
@@ -84,14 +84,18 @@ def original(path: Path) -> Any:
     return getattr(module, FUNCTION)
 
 
-TRANSFORMERS = Engine(
-    name="transformers",
-    package="transformers",
-    source="generation/utils.py",
-    function=FUNCTION,
-    contract="verify",
-    tier="exact",
-    tolerance=1e-9,
-    loader=load,
-    needs=("torch",),
+ENGINES = (
+    Engine(
+        name="transformers",
+        package="transformers",
+        source="generation/utils.py",
+        function=FUNCTION,
+        contract="verify",
+        tier="exact",
+        tolerance=1e-9,
+        loader=load,
+        needs=("torch",),
+        versions=">=4.36,<6",
+        parameters=("candidate_input_ids", "candidate_logits", "candidate_length", "new_logits"),
+    ),
 )

@@ -1,0 +1,1 @@
+"""Engines' shapes and the contracts': batches, logits, coins and trees, one into the other."""

@@ -1,0 +1,1 @@
+"""Adapters of installable Python packages that are no servers; a file each."""

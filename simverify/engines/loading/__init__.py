@@ -1,0 +1,1 @@
+"""Pieces of an engine's source, and a model for its loop to run on."""

@@ -1,0 +1,222 @@
+"""Functions out of one source file, without the package that it lies in.
+
+An engine's verifier is a few functions in a file whose imports pull in kernels, servers and
+drivers. Here the functions are executed by themselves, from the file where it lies: with what
+they use of it, with the imports that any machine has, and with what an adapter puts in the place
+of the rest.
+"""
+
+import ast
+import builtins
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from simverify.errors import SimverifyError
+from simverify.symbolic.whose import put_on_trial
+
+IMPORTED = frozenset({"numpy", "scipy", "torch", "transformers"}) | sys.stdlib_module_names
+"""Packages that a piece may import for itself, where its file does."""
+
+
+def load_pieces(
+    path: Path, names: Sequence[str], *, without: Sequence[str] = (), **given: Any
+) -> ModuleType:
+    """Return a module that holds the named definitions of a file and what they use of it.
+
+    Parameters
+    ----------
+    path
+        The source file. Its lines count as code under audit from now on.
+    names
+        Functions, classes and constants at the top of the file; ``Class.method`` is taken out
+        of its class and bound to the name ``method``.
+    without
+        Decorators that are left out, as they are written there, without arguments:
+        ``torch.compile``.
+    given
+        What stands in the place of names that the file imports or defines.
+
+    Raises ``SimverifyError`` with one line if a name is not in the file, if the file uses a name
+    that neither it, nor the common imports, nor ``given`` has, or if it does not run.
+    """
+    source = path.read_text(encoding="utf-8")
+    try:
+        tree = ast.parse(source, filename=str(path))
+    except SyntaxError as error:
+        raise SimverifyError(f"{path} is no Python of this version: {error}") from error
+    pieces = [*_Pieces(path, tree, set(given)).of(names)]
+    for piece in pieces:
+        _strip(piece, frozenset(without))
+    future = ast.parse("from __future__ import annotations").body
+    module = ModuleType(_module_name(path))
+    vars(module).update(given, __file__=str(path))
+    # Dataclasses look their module up.
+    sys.modules[module.__name__] = module
+    put_on_trial(path)
+    try:
+        exec(compile(ast.Module([*future, *pieces], []), str(path), "exec"), vars(module))
+    except Exception as error:
+        del sys.modules[module.__name__]
+        raise SimverifyError(
+            f"{path}: {', '.join(names)} cannot be loaded by themselves: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    return module
+
+
+def function_parameters(path: Path, name: str) -> tuple[str, ...]:
+    """Return the names of a function's parameters, read from its source.
+
+    ``name`` may be ``Class.method``. Raises ``SimverifyError`` if the file has no such function.
+    """
+    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    found = _inside(tree, name)
+    if not isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef):
+        raise SimverifyError(f"{path} has no function {name}")
+    own = found.args
+    return tuple(
+        argument.arg
+        for argument in (*own.posonlyargs, *own.args, own.vararg, *own.kwonlyargs, own.kwarg)
+        if argument is not None
+    )
+
+
+class _Pieces:
+    """The definitions and imports at the top of a file, by the names that they bind."""
+
+    def __init__(self, path: Path, tree: ast.Module, given: set[str]) -> None:
+        self._path, self._tree, self._given = path, tree, given
+        self._definitions: dict[str, list[ast.stmt]] = {}
+        self._imports: dict[str, ast.stmt] = {}
+        self._wanted: list[ast.stmt] = []
+        for node in _statements(tree.body):
+            for name in _bound(node):
+                if isinstance(node, ast.Import | ast.ImportFrom):
+                    self._imports[name] = node
+                else:
+                    self._definitions.setdefault(name, []).append(node)
+
+    def of(self, names: Sequence[str]) -> Iterator[ast.stmt]:
+        """Yield the statements that define the names and all that they use, in the file's order."""
+        methods: list[ast.stmt] = []
+        for name in names:
+            if "." in name:
+                method = _inside(self._tree, name)
+                if method is None:
+                    raise SimverifyError(f"{self._path} has no {name}")
+                methods.append(method)
+                self._follow(method)
+            elif name not in self._definitions:
+                raise SimverifyError(f"{self._path} has no {name}")
+            else:
+                self._want(name)
+        yield from sorted(self._wanted, key=lambda node: node.lineno)
+        yield from methods
+
+    def _want(self, name: str) -> None:
+        for node in self._definitions[name]:
+            if node not in self._wanted:
+                self._wanted.append(node)
+                self._follow(node)
+
+    def _follow(self, node: ast.stmt) -> None:
+        for name in sorted(_used(node) - self._given):
+            if name in self._definitions:
+                self._want(name)
+            elif name in self._imports:
+                self._import(name)
+
+    def _import(self, name: str) -> None:
+        node = self._imports[name]
+        if isinstance(node, ast.Import):
+            (alias,) = (a for a in node.names if name in (a.asname, a.name.partition(".")[0]))
+            place, one = alias.name, ast.Import([alias])
+        else:
+            assert isinstance(node, ast.ImportFrom)
+            (alias,) = (a for a in node.names if name in (a.asname, a.name))
+            place = "." * node.level + (node.module or "")
+            one = ast.ImportFrom(node.module, [alias], node.level)  # type: ignore[assignment]
+        if place.partition(".")[0] not in IMPORTED:
+            raise SimverifyError(
+                f"{self._path} uses {name} from {place}, which this adapter knows nothing of: "
+                "it was written for another version"
+            )
+        one = ast.copy_location(one, node)
+        if ast.dump(one) not in map(ast.dump, self._wanted):
+            self._wanted.append(one)
+
+
+def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the statements at the top of a file, those under ``if`` and ``try`` too."""
+    for node in body:
+        if isinstance(node, ast.If | ast.Try):
+            yield from _statements([*node.body, *node.orelse])
+        else:
+            yield node
+
+
+def _bound(node: ast.stmt) -> Iterator[str]:
+    """Yield the names that a statement at the top of a file binds."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield node.name
+    elif isinstance(node, ast.Assign):
+        for target in node.targets:
+            yield from (n.id for n in ast.walk(target) if isinstance(n, ast.Name))
+    elif isinstance(node, ast.AnnAssign | ast.AugAssign) and isinstance(node.target, ast.Name):
+        yield node.target.id
+    elif isinstance(node, ast.Import | ast.ImportFrom):
+        for alias in node.names:
+            yield alias.asname or alias.name.partition(".")[0]
+
+
+def _used(node: ast.AST) -> set[str]:
+    """Return the names that a definition reads; those in annotations are not evaluated."""
+    if isinstance(node, ast.arg):
+        return set()
+    if isinstance(node, ast.Name):
+        return {node.id} - set(vars(builtins))
+    skipped = {"returns", "annotation"}
+    found: set[str] = set()
+    for field, value in ast.iter_fields(node):
+        if field not in skipped:
+            children = value if isinstance(value, list) else [value]
+            found |= set().union(*(_used(c) for c in children if isinstance(c, ast.AST)))
+    return found
+
+
+def _inside(tree: ast.Module, name: str) -> ast.stmt | None:
+    """Return the definition of that dotted name; None if there is none."""
+    body: Sequence[ast.stmt] = tree.body
+    found: ast.stmt | None = None
+    for part in name.split("."):
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        matching = [
+            node for node in _statements(body) if isinstance(node, kinds) and node.name == part
+        ]
+        if not matching:
+            return None
+        found = matching[-1]
+        body = found.body if isinstance(found, ast.ClassDef) else ()
+    return found
+
+
+def _strip(piece: ast.stmt, without: frozenset[str]) -> None:
+    """Take the named decorators off all functions in a definition."""
+    for node in ast.walk(piece):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            node.decorator_list = [
+                made
+                for made in node.decorator_list
+                if ast.unparse(made.func if isinstance(made, ast.Call) else made) not in without
+            ]
+
+
+def _module_name(path: Path) -> str:
+    stem = "_".join(part for part in path.with_suffix("").parts[-3:] if part.isidentifier())
+    name, more = f"simverify_loaded.{stem}", 2
+    while name in sys.modules:
+        name, more = f"simverify_loaded.{stem}_{more}", more + 1
+    return name

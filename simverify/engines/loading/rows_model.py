@@ -1,0 +1,98 @@
+"""A causal language model whose probabilities are an audit's rows, for whole decoding loops.
+
+A loop that takes two models and a prompt is a step rule: it drafts by itself, calls the models and
+returns the tokens of a call. Put before it, this model makes it one without a change.
+"""
+
+import importlib
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+Rows = Callable[[tuple[int, ...]], Any]
+"""``rows(prefix)``: the probabilities (V,) of the token after a prefix."""
+
+BOS = 0
+"""The prompt's one token, before the audit's prefix: loops want a prompt."""
+
+
+class RowsModel:
+    """A model as Hugging Face's causal ones are called, for a batch of one, with a cache.
+
+    Parameters
+    ----------
+    rows
+        ``rows(prefix)`` gives the probabilities (V,) of the next token.
+    prefix
+        The audit's prefix. Rows before its end are zeros: no rule may ask what came before.
+    dtype
+        Torch dtype of the logits, by its name.
+    """
+
+    def __init__(self, rows: Rows, prefix: Sequence[int], dtype: str = "float64") -> None:
+        torch = importlib.import_module("torch")
+        self.rows, self.start = rows, len(prefix)
+        self.dtype = getattr(torch, dtype)
+        self.device = torch.device("cpu")
+        self.vocab = len(rows(tuple(prefix)))
+        self.config = SimpleNamespace(
+            vocab_size=self.vocab, is_encoder_decoder=False, max_position_embeddings=64
+        )
+
+    def eval(self) -> "RowsModel":
+        """Return the model itself: it has no dropout."""
+        return self
+
+    def to(self, *_: Any, **__: Any) -> "RowsModel":
+        """Return the model itself: it stays on the CPU."""
+        return self
+
+    def logits(self, tokens: Sequence[int], first: int = 0) -> Any:
+        """Return the logits (1, L - first, V) after ``tokens[:first + 1]``, ..., all L of them."""
+        torch = importlib.import_module("torch")
+        out = torch.zeros(len(tokens) - first, self.vocab, dtype=self.dtype)
+        for i in range(first, len(tokens)):
+            if i >= self.start:
+                row = torch.tensor(self.rows(tuple(tokens[1 : i + 1])), dtype=torch.float64)
+                out[i - first] = row.log().to(self.dtype)
+        return out[None]
+
+    def __call__(
+        self, input_ids: Any = None, past_key_values: Any = None, use_cache: bool = True, **_: Any
+    ) -> Any:
+        """Return ``.logits`` (1, L, V) of the ids, and a cache of the legacy form.
+
+        The cache is one layer of keys and values (1, 1, length, 1), whose entries are the ids, so
+        that a loop that cuts it cuts the tokens.
+        """
+        torch = importlib.import_module("torch")
+        past = [] if past_key_values is None else past_key_values[0][0][0, 0, :, 0].tolist()
+        tokens = [int(t) for t in past] + [int(t) for t in input_ids.reshape(-1).tolist()]
+        cache = torch.tensor(tokens, dtype=torch.float64)[None, None, :, None]
+        return SimpleNamespace(
+            logits=self.logits(tokens, len(past)),
+            past_key_values=((cache, cache),) if use_cache else None,
+        )
+
+
+class PositionedModel(RowsModel):
+    """A model that is told positions in the place of a cache: it keeps its tokens by position.
+
+    Called as ``model(ids, input_pos, ...)``; returns the logits (1, L, V) by themselves.
+    """
+
+    def __init__(self, rows: Rows, prefix: Sequence[int], dtype: str = "float64") -> None:
+        super().__init__(rows, prefix, dtype)
+        self.tokens = dict(enumerate((BOS, *prefix)))
+
+    def __call__(self, ids: Any, input_pos: Any, *_: Any, **__: Any) -> Any:  # type: ignore[override]
+        """Return the logits (1, L, V) of ``ids`` (1, L) at the positions (L,)."""
+        first = int(input_pos[0])
+        for position, token in zip(input_pos.tolist(), ids[0].tolist(), strict=True):
+            self.tokens[position] = int(token)
+        return self.logits([self.tokens[i] for i in range(first + ids.shape[1])], first)
+
+
+def prompt(prefix: Sequence[int]) -> Any:
+    """Return the prompt of a :class:`RowsModel`, int64 (1, L): ``BOS`` and the prefix."""
+    return importlib.import_module("torch").tensor([[BOS, *prefix]])

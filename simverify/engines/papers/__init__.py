@@ -1,0 +1,1 @@
+"""Adapters of papers' code and of small implementations, read from a checkout; a file each."""

@@ -1,0 +1,1 @@
+"""Adapters of engines that serve models; a file each."""

@@ -1,0 +1,45 @@
+"""LMDeploy: ``DefaultRejectionSamplingImpl.forward`` of its PyTorch engine.
+
+Takes the target's logits and the draft's probabilities, with the bonus token ready drawn by the
+caller; draws from torch's global generator. Rejected slots are -1.
+"""
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+from simverify.engines.adapting.adapt import Signature, Verify, as_verify
+from simverify.engines.base import Engine
+from simverify.engines.loading.pieces import load_pieces
+
+CLASS = "DefaultRejectionSamplingImpl"
+
+
+def load(path: Path) -> Verify:
+    """Return the method as a ``verify`` callable; the bonus token is drawn here, as its caller."""
+    torch = importlib.import_module("torch")
+    rule = load_pieces(path, [CLASS], RejectionSamplingImpl=object, PLACEHOLDER_TOKEN_ID=-1)
+    impl = getattr(rule, CLASS)()
+
+    def sample(draft_tokens: Any, target: Any, draft: Any, draft_len: Any) -> Any:
+        bonus = torch.multinomial(target[:, -1].softmax(-1), 1)[:, 0]
+        rows = {"is_greedy": None, "draft_probs": draft.exp()}
+        return impl.forward(target[:, :-1], draft_tokens, bonus, **rows)[0]
+
+    return as_verify(sample, Signature(arrays="torch", logits=True))
+
+
+ENGINES = (
+    Engine(
+        name="lmdeploy",
+        package="lmdeploy",
+        source="pytorch/backends/default/rejection_sampling.py",
+        function=f"{CLASS}.forward",
+        contract="verify",
+        tier="exact",
+        loader=load,
+        needs=("torch",),
+        versions=">=0.18,<0.19",
+        parameters=("target_logits", "draft_token_ids", "is_greedy", "draft_probs"),
+    ),
+)
