@@ -51,7 +51,7 @@ def passes(pair: TransformerPair, numbers: Sequence[int], repeats: int) -> list[
             times = measure_blocks(
                 pair.draft_model, number, lanes=LANES, context=CONTEXT, repeats=repeats
             )
-            on = [asdict(one) for one in predict(fit(times), GAMMA)]
+            on = [msgspec.to_builtins(one) for one in predict(fit(times), GAMMA)]
             found.append({"threads": threads, **asdict(times), "predicted": on})
     return found
 

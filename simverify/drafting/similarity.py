@@ -2,35 +2,15 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from simverify.drafting.fuzzy import grouped, layers_of
 from simverify.errors import UsageError
+from simverify.results import LayerSimilarity
 
 _WHAT = ("hidden", "attention", "q", "k", "v")
-
-
-@dataclass(frozen=True)
-class LayerSimilarity:
-    """Mean cosine similarities, in -1 to 1, of one layer in a fuzzy pass and in the exact one.
-
-    Each is the mean over tokens of the cosine of two vectors, with all heads in one vector.
-
-    ``layer``: its number, from 0. ``hidden``: what its attention block reads, before the norm; in
-    a group the group's input. ``attention``: what the block gives, before it is added to the
-    hidden state. ``q``, ``k``, ``v``: queries, keys and values as projected; rotary positions
-    turn both passes alike and change no cosine.
-    """
-
-    layer: int
-    hidden: float
-    attention: float
-    q: float
-    k: float
-    v: float
 
 
 @torch.no_grad()
@@ -87,7 +67,9 @@ def layer_similarities(
         passes.append(seen)
     exact, fuzzy = passes
     return [
-        LayerSimilarity(i, *(_mean_cosine(exact[i, what], fuzzy[i, what]) for what in _WHAT))
+        LayerSimilarity(
+            layer=i, **{what: _mean_cosine(exact[i, what], fuzzy[i, what]) for what in _WHAT}
+        )
         for i in range(len(layers_of(model)))
     ]
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from simverify.checks import ranges_iv
 from simverify.drafting.groups import layer_groups
+from simverify.results import OnDevices
 
 DEVICES = (1, 2, 4, 8)
 
@@ -62,22 +63,7 @@ class TimeModel:
         return -(-size // devices) * self.attention + self.added
 
 
-@dataclass(frozen=True)
-class Prediction:
-    """What the model says of drafting on ``devices`` devices, in seconds.
-
-    ``iteration``: drafting one block of gamma tokens; the target's pass is not in it.
-    ``per_token``: the same by drafted token. ``speed_up``: plain drafting over it, above 1 where
-    groups are faster.
-    """
-
-    devices: int
-    iteration: float
-    per_token: float
-    speed_up: float
-
-
-def predict(times: TimeModel, gamma: int, devices: Sequence[int] = DEVICES) -> list[Prediction]:
+def predict(times: TimeModel, gamma: int, devices: Sequence[int] = DEVICES) -> list[OnDevices]:
     """Return what drafting blocks of ``gamma`` tokens takes, by number of devices.
 
     Raises
@@ -89,7 +75,10 @@ def predict(times: TimeModel, gamma: int, devices: Sequence[int] = DEVICES) -> l
     ranges_iv(("devices", d, d >= 1, "1 or more") for d in devices)
     plain = times.plain_drafting(gamma)
     found = [(d, times.drafting(gamma, d)) for d in devices]
-    return [Prediction(d, due, due / gamma, plain / due) for d, due in found]
+    return [
+        OnDevices(devices=d, iteration=due, per_token=due / gamma, speed_up=plain / due)
+        for d, due in found
+    ]
 
 
 @dataclass(frozen=True)

@@ -123,9 +123,11 @@ class Latency(Struct, frozen=True):
 
 
 class OnDevices(Struct, frozen=True):
-    """What the time model says of drafting a block on so many devices, in seconds.
+    """What the time model says of drafting on ``devices`` devices, in seconds.
 
-    ``speed_up``: plain drafting over it.
+    ``iteration``: drafting one block of gamma tokens; the target's pass is not in it.
+    ``per_token``: the same by drafted token. ``speed_up``: plain drafting over it, above 1 where
+    groups are faster.
     """
 
     devices: int

@@ -5,11 +5,15 @@ from simverify.results.common import Struct
 
 
 class LayerSimilarity(Struct, frozen=True):
-    """Mean cosine similarities of one layer of the draft in a fuzzy pass and in the exact one.
+    """Mean cosine similarities, in -1 to 1, of one layer in a fuzzy pass and in the exact one.
 
-    Over the tokens that a phase drafts fuzzily, with all heads in one vector. ``layer``: from 0.
-    ``hidden``: what its attention block reads; ``attention``: what the block gives; ``q``, ``k``,
-    ``v``: queries, keys and values.
+    Each is the mean over tokens of the cosine of two vectors, with all heads in one vector. In a
+    document these are the tokens that a phase drafts fuzzily.
+
+    ``layer``: its number, from 0. ``hidden``: what its attention block reads, before the norm; in
+    a group the group's input. ``attention``: what the block gives, before it is added to the
+    hidden state. ``q``, ``k``, ``v``: queries, keys and values as projected; rotary positions
+    turn both passes alike and change no cosine.
     """
 
     layer: int

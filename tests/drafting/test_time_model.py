@@ -2,10 +2,12 @@
 
 import dataclasses
 
+import msgspec
 import pytest
 
-from simverify.drafting.time_model import BlockTimes, Prediction, TimeModel, fit, predict
+from simverify.drafting.time_model import BlockTimes, TimeModel, fit, predict
 from simverify.errors import UsageError
+from simverify.results import OnDevices
 
 # Groups of 1, 3, 4, 1 and 1 layers.
 TIMES = TimeModel(layers=10, layer_parallel=4, attention=1.0, mlp=2.0, rest=5.0, added=0.25)
@@ -37,10 +39,14 @@ def test_an_iteration_has_one_exact_pass():
 
 def test_predictions():
     one, two, four, eight = predict(TIMES, 5)
-    assert one == Prediction(1, 175, 35, 1)
-    assert two == Prediction(2, 35 + 4 * 32.5, 33, pytest.approx(175 / 165))
-    assert four == Prediction(4, 157, 31.4, pytest.approx(1.1146, abs=1e-4))
-    assert dataclasses.replace(eight, devices=4) == four
+    assert one == OnDevices(devices=1, iteration=175, per_token=35, speed_up=1)
+    assert two == OnDevices(
+        devices=2, iteration=35 + 4 * 32.5, per_token=33, speed_up=pytest.approx(175 / 165)
+    )
+    assert four == OnDevices(
+        devices=4, iteration=157, per_token=31.4, speed_up=pytest.approx(1.1146, abs=1e-4)
+    )
+    assert msgspec.structs.replace(eight, devices=4) == four
 
 
 def test_groups_may_cost_more_than_they_save():

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from statistics import median
-from typing import Any
 
 import numpy as np
 
@@ -105,13 +104,7 @@ def drafting_times(
                 group=measured.group, group_size=measured.group_size, workers=measured.workers,
                 exact_pass=measured.exact_pass, fuzzy_pass=measured.fuzzy_pass,
                 rest=times.rest, added=times.added,
-                predicted=tuple(
-                    doc.OnDevices(
-                        devices=on.devices, iteration=on.iteration, per_token=on.per_token,
-                        speed_up=on.speed_up,
-                    )
-                    for on in predict(times, job.gamma)
-                ),
+                predicted=tuple(predict(times, job.gamma)),
                 per_token=clock.draft / (job.gamma * clock.rounds),
                 share=clock.draft / whole,
                 tokens_per_second=clock.tokens / whole,
@@ -192,12 +185,5 @@ def _similarities(pair: TransformerPair, job: Job, number: int) -> tuple[doc.Lay
 
     length = min(int(median(map(len, job.prompts))), TEXT)
     texts = [prompt[:length] for prompt in job.prompts if len(prompt) >= length]
-    found: list[Any] = layer_similarities(
-        pair.draft_model, np.array(texts), number, exact_tokens=max(length - job.gamma, 0)
-    )
-    return tuple(
-        doc.LayerSimilarity(
-            layer=own.layer, hidden=own.hidden, attention=own.attention, q=own.q, k=own.k, v=own.v
-        )
-        for own in found
-    )
+    exact = max(length - job.gamma, 0)
+    return tuple(layer_similarities(pair.draft_model, np.array(texts), number, exact_tokens=exact))

@@ -3,7 +3,7 @@
     python -m simverify.models.tiny_llama.train FOLDER
 
 writes a tokenizer, a target and two drafts (float16 safetensors) and prompts, and prints what
-the model card holds. A model a process and a thread each, it takes two hours on two cores;
+the model card holds. A model a process and a thread each, it takes an hour or two on two cores;
 another Python has another text, so the files that ship come from one run.
 """
 
