@@ -138,7 +138,8 @@ class Case:
 class Report:
     """A whole report: ``ruling`` says in a sentence what to do with what was judged.
 
-    ``file``: the source file under audit, where there is one.
+    ``file``: the source file under audit, where there is one; ``line``: the one of it that decides
+    what failed.
     """
 
     command: str
@@ -153,3 +154,4 @@ class Report:
     machine: str
     seed: int
     file: str | None = None
+    line: int | None = None

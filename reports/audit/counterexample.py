@@ -35,7 +35,7 @@ def counterexample_blocks(run: AuditRun, found: Counterexample) -> Iterator[Bloc
     if run.localisation is not None:
         yield Prose(
             f"{say.place_words(run.localisation)}; TV of the whole "
-            f"output {say.probability(found.tv)}."
+            f"output {say.probability(found.tv)}. {say.decided_words(run.localisation)}".strip()
         )
     if resemblance := say.resemblance(run):
         yield Prose(resemblance)

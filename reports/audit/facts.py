@@ -67,7 +67,7 @@ def audit_facts(run: AuditRun) -> Iterator[Fact]:
         if tier.certificate is not None:
             yield Fact("Certificate", certified_on(tier, tier.certificate))
     if (place := run.localisation) is not None:
-        yield Fact("Where", f"{say.place_words(place)}.")
+        yield Fact("Where", f"{say.place_words(place)}. {say.decided_words(place)}".strip())
     elif run.sampled is not None:
         for line in suspicion(run.sampled.localisation, run.sampled.faults):
             name, _, words = line.partition(": ")

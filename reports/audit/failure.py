@@ -10,6 +10,7 @@ from simverify.reports.audit.found import (
     after,
     before,
     count,
+    decided_words,
     drafted,
     fatal,
     findings,
@@ -172,7 +173,7 @@ def _counterexample(found: Counterexample, place: Localisation | None) -> list[s
         ),
     ]
     where = f"{place_words(place)}; TV of the whole output {probability(found.tv)}."
-    return lines + _wrap(where, "  ")
+    return [*lines, *_wrap(where, "  "), *_wrap(decided_words(place), "  ")]
 
 
 def _draft_rows(instance: Instance) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 
-from simverify.reports.words import certified, first, shortened
+from simverify.reports.words import certified, first, listed, shortened
 from simverify.results import (
     AuditRun,
     Breach,
@@ -108,6 +108,18 @@ def place_words(place: Localisation | None) -> str:
         return "No position of the output stands out"
     where = f"It deviates first at output token {place.position + 1}"
     return where if place.stage is None else f"{where}, {_STAGES[place.stage]}"
+
+
+def decided_words(place: Localisation | None) -> str:
+    """Return the lines of the code where the deviating token is decided; "" where none is known."""
+    if place is None or not place.lines:
+        return ""
+    return f"That token is decided at {listed(map(short_place, place.lines))}."
+
+
+def short_place(place: str) -> str:
+    """Return ``file:line`` without the folders."""
+    return place.rpartition("/")[2]
 
 
 def resemblance(run: AuditRun) -> str:

@@ -1,6 +1,7 @@
 """An audit as a report: the verdict, the counterexample, what was promised and refuted."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from simverify.reports.audit import found as say
 from simverify.reports.audit.counterexample import (
@@ -34,7 +35,7 @@ from simverify.reports.words import (
     optional,
     tests_table,
 )
-from simverify.results import AuditRun, Probe
+from simverify.results import AuditRun, Localisation, Probe
 
 _OUTCOMES: dict[str, Mark] = {"violation": "fail", "warning": "open", "ok": "pass"}
 
@@ -53,7 +54,8 @@ def audit_report(run: AuditRun) -> Report:
         started=run.meta.started,
         machine=run.meta.machine,
         seed=run.seed,
-        file=_file(run.spec),
+        file=(file := _file(run.spec)),
+        line=_line(run.localisation, file),
     )
 
 
@@ -194,3 +196,12 @@ def _cases(run: AuditRun) -> Iterator[Case]:
 def _file(spec: str) -> str | None:
     path, colon, _ = spec.rpartition(":")
     return path if colon and path.endswith(".py") else None
+
+
+def _line(place: Localisation | None, file: str | None) -> int | None:
+    """Return the line of ``file`` that decides what failed, if it is one of this file."""
+    if place is None or file is None or not place.lines:
+        return None
+    where, _, line = place.lines[0].rpartition(":")
+    same = line.isdecimal() and Path(where).resolve() == Path(file).resolve()
+    return int(line) if same else None

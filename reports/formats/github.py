@@ -29,6 +29,8 @@ _KINDS = {"failed": "error", "inconclusive": "warning", "warned": "warning"}
 
 def _command(kind: str, report: Report, case: Case) -> str:
     place = [f"file={_property(report.file)}"] if report.file else []
+    if report.line is not None:
+        place.append(f"line={report.line}")
     title = f"title={_property(clean(f'simverify {report.command}: {case.name}', 200))}"
     lines = "\n".join(clean(line) for line in case.message.splitlines()[:60])
     return f"::{kind} {','.join([*place, title])}::{_data(lines or case.name)}"

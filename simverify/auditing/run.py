@@ -14,7 +14,6 @@ from simverify.auditing.exact.documents import (
     breach,
     counterexample,
     instance_document,
-    localisation,
     rows_document,
 )
 from simverify.auditing.exact.generations.enumerate import takes_step_arguments
@@ -24,6 +23,7 @@ from simverify.auditing.exact.judging.diagnosis import refuted, resemble
 from simverify.auditing.exact.judging.examiner import generates
 from simverify.auditing.exact.tier import examine
 from simverify.auditing.probes.run import probes_of
+from simverify.auditing.replay.lines import located
 from simverify.auditing.sampled.tables import default_instances
 from simverify.auditing.sampled.tier import SampledAudit, sample_callable
 from simverify.auditing.settings import AuditSettings
@@ -205,7 +205,7 @@ def _audit(
         inconclusive=why_open(tier, sampled) if verdict == "INCONCLUSIVE" else None,
         sampled=None if sampled is None else sampled.tier,
         counterexample=counterexample(shown, way) if shown else None,
-        localisation=localisation(shown) if shown else None,
+        localisation=located(subject, chosen, shown, settings.tolerance) if shown else None,
         diagnosis=resemble(subject, shown, chosen) if shown else (),
         refuted=refuted(chosen, [judged.model for judged in tier.judged], tolerance)
         if verdict == "PASS" and sampled is None

@@ -40,11 +40,14 @@ class Localisation(Struct, frozen=True):
 
     ``position``: index of the token in the output. ``stage``: the kind of token that carries
     the deviation; null where the tokens do not tell. ``tv``: distance of the law up to there.
+    ``lines``: where the code decides that token, as ``file:line``, three at most; empty where no
+    line of it does, or its paths were not run again.
     """
 
     position: int
     stage: Literal["accepted", "residual", "bonus"] | None
     tv: float
+    lines: tuple[str, ...] = ()
 
 
 class Diagnosis(Struct, frozen=True):

@@ -42,6 +42,17 @@ def is_library(module: str) -> bool:
 _ON_TRIAL_FILES: set[str] = set()
 
 
+def portable(place: str) -> str:
+    """Return a file, or ``file:line``, as it is named on any machine.
+
+    One of an installed package is named from the package's own folder on.
+    """
+    if place.startswith(f"{_HOME}{os.sep}"):
+        return place.removeprefix(f"{_HOME.parent}{os.sep}")
+    root = max((root for root in _ROOTS if place.startswith(root)), key=len, default="")
+    return place.removeprefix(root)
+
+
 def put_on_trial(path: Path) -> None:
     """Count a source file as code under audit from now on, though it is an installed one's.
 
@@ -99,6 +110,7 @@ _LIBRARY_FOLDERS = tuple(
     {*sysconfig.get_paths().values(), *site.getsitepackages(), site.getusersitepackages()}
     - {sysconfig.get_paths()["data"], sysconfig.get_paths()["scripts"]}
 )
+_ROOTS = tuple(f"{folder}{os.sep}" for folder in _LIBRARY_FOLDERS)
 _PACKAGES = {"site-packages", "dist-packages"}
 _ADAPTERS = "simverify.engines"
 """Round rows for the code that they wrap, wherever they are installed."""

@@ -114,6 +114,16 @@ class TestGithub:
         assert "%0ASmallest counterexample: V = 2, gamma = 2%0A" in first
         assert rest[0].startswith("::warning file=src/my%2Csampler.py,")
 
+    @pytest.mark.parametrize(
+        ("decided", "shown"),
+        [("src/a.py:7", "line=7,"), ("src/b.py:7", ""), ("src/a.py:x", ""), ("", "")],
+    )
+    def test_the_line_that_decides_is_named_where_it_is_of_the_file(self, decided, shown):
+        run = example("faulty-block")
+        place = msgspec.structs.replace(run.localisation, lines=(decided,))
+        run = msgspec.structs.replace(run, spec="src/a.py:verify", localisation=place)
+        assert next(annotations(run)).startswith(f"::error file=src/a.py,{shown}title=")
+
     def test_no_verdict_is_a_warning_and_a_pass_a_notice(self):
         assert next(annotations(inconclusive())).startswith("::warning ")
         (only,) = annotations(example("compare"))

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import CodeType
 
 from simverify.results import Coverage, MissedLines
+from simverify.symbolic.whose import portable
 
 _ENTRY = frozenset({"RESUME", "COPY_FREE_VARS", "MAKE_CELL", "RETURN_GENERATOR", "CACHE", "NOP"})
 
@@ -284,9 +285,11 @@ def where(missed: MissedLines) -> str:
 
 
 def shown_file(file: str) -> str:
-    """Return a file's name: from the current folder if it lies there, else by itself."""
+    """Return a file's name: from its package or the current folder on, else by itself."""
     if file.startswith("<"):
         return file
+    if (installed := portable(file)) != file:
+        return installed
     path = os.path.relpath(file)
     return Path(file).name if path.startswith("..") else path
 

@@ -12,6 +12,7 @@ from typing import Any
 from simverify.engines.adapting.adapt import Verify
 from simverify.engines.base import Engine
 from simverify.errors import SimverifyError, UsageError
+from simverify.symbolic.whose import put_on_trial
 
 MODULE = "transformers.generation.utils"
 FUNCTION = "_speculative_sampling"
@@ -79,6 +80,7 @@ def original(path: Path) -> Any:
         sys.path.remove(root)
     if Path(str(module.__file__)).resolve() != path.resolve():
         raise SimverifyError(f"transformers is already imported from {module.__file__}, not {root}")
+    put_on_trial(path)
     if not hasattr(module, FUNCTION):
         raise SimverifyError(f"{path} has no {FUNCTION}: 4.36 to 5.23 are known to have it")
     return getattr(module, FUNCTION)

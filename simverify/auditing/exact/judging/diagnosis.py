@@ -74,7 +74,7 @@ def resemble(
             return ()
         comparison = first
     laws = [(judged.model, comparison)]
-    rich = _rich(contract, judged.model)
+    rich = rich_instance(contract, judged.model)
     richer = _comparison(Examiner(subject, contract, 0.0), rich)
     # A rule for draft trees may be made for one shape alone.
     if richer is not None and not (contract in ("tree", "draft") and richer.findings):
@@ -113,7 +113,8 @@ def _drafts(model: SmallModel) -> int:
     return most_trees(model) if model.drafting else int(model.vocab_size**model.gamma)
 
 
-def _rich(contract: Contract, failing: SmallModel) -> SmallModel:
+def rich_instance(contract: Contract, failing: SmallModel) -> SmallModel:
+    """Return an instance like the failing one whose rows have no zeros and are all different."""
     if failing.drafting is not None:
         made = draft_instances if contract == "draft" else tree_instances
         models = made(failing.drafting.scheme, max_gamma=2, max_vocab=3, seed=0)

@@ -1,0 +1,108 @@
+"""The line that is named is the one that was planted; each rule here has one marked with WRONG."""
+
+import textwrap
+
+import pytest
+
+from simverify.auditing.exact.instances.made import SmallModel
+from simverify.auditing.exact.judging.diagnosis import rich_instance
+from simverify.auditing.exact.judging.examiner import Examiner
+from simverify.auditing.replay.lines import located
+from simverify.auditing.subject import load_subject
+
+POINT = SmallModel(
+    "point masses", 2, ((1, 0, 0), (0, 1, 0), (0, 0, 1)), ((1, 1, 1), (1, 2, 1), (1, 1, 2))
+)
+RICH = rich_instance("verify", POINT)
+
+RULES = {
+    "acceptance": """
+        def verify(p, q, x, rng):
+            for i, token in enumerate(x):
+                u = rng.random()
+                if u >= 1.05 * p[i][token] / q[i][token]:  # WRONG
+                    left = np.maximum(p[i] - q[i], 0)
+                    return [*x[:i], rng.choice(len(left), p=left / left.sum())]
+            return [*x, rng.choice(len(p[-1]), p=p[-1])]
+        """,
+    "residual": """
+        def verify(p, q, x, rng):
+            for i, token in enumerate(x):
+                if rng.random() >= p[i][token] / q[i][token]:
+                    return [*x[:i], rng.choice(len(p[i]), p=p[i])]  # WRONG
+            return [*x, rng.choice(len(p[-1]), p=p[-1])]
+        """,
+    "bonus": """
+        def verify(p, q, x, rng):
+            for i, token in enumerate(x):
+                if rng.random() >= p[i][token] / q[i][token]:
+                    left = np.maximum(p[i] - q[i], 0)
+                    return [*x[:i], rng.choice(len(left), p=left / left.sum())]
+            return [*x, rng.choice(len(p[-1]), p=p[-2])]  # WRONG
+        """,
+    "torch": """
+        def verify(p, q, x, rng):
+            p, q, x = map(torch.tensor, (p, q, x))
+            i = torch.arange(len(x))
+            keep = torch.rand(len(x), dtype=p.dtype) < p[i, x] / q[i, x]
+            n = int(keep.cumprod(0).sum())
+            rows = torch.cat([p[:-1], p[-1:]])
+            return [*x[:n].tolist(), int(torch.multinomial(rows[n], 1))]  # WRONG
+        """,
+    "step": """
+        def step(prefix, target, draft, gamma, rng):
+            out = []
+            for _ in range(gamma):
+                p, q = target((*prefix, *out)), draft((*prefix, *out))
+                token = rng.choice(len(q), p=q)
+                if rng.random() >= (p[token] / q[token]) ** 1.1:  # WRONG
+                    left = np.maximum(p - q, 0)
+                    left = left if left.sum() else p
+                    return [*out, rng.choice(len(left), p=left / left.sum())]
+                out.append(token)
+            last = target((*prefix, *out))
+            return [*out, rng.choice(len(last), p=last)]
+        """,
+}
+
+
+def _rule(folder, text):
+    file = folder / "rule.py"
+    file.write_text("import numpy as np\nimport torch\n" + textwrap.dedent(text))
+    wrong = [i for i, line in enumerate(file.read_text().splitlines(), 1) if "# WRONG" in line]
+    name = "step" if "def step" in text else "verify"
+    return load_subject(f"{file}:{name}"), name, [f"{file}:{line}" for line in wrong]
+
+
+def _judged(subject, contract, model):
+    return Examiner(subject, contract, 1e-9).judge(model)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_the_line_of_the_fault_is_named_first(name, tmp_path):
+    subject, contract, wrong = _rule(tmp_path, RULES[name])
+    model = rich_instance(contract, POINT)
+    place = located(subject, contract, _judged(subject, contract, model), 1e-9)
+    assert list(place.lines[:1]) == wrong
+
+
+def test_other_lines_of_the_rule_are_not_named(tmp_path):
+    """The line that keeps a draft token decides nothing of the bonus token, nor the other way."""
+    subject, contract, wrong = _rule(tmp_path, RULES["bonus"])
+    place = located(subject, contract, _judged(subject, contract, RICH), 1e-9)
+    assert list(place.lines) == wrong
+
+
+def test_rows_that_leave_no_choice_are_left_for_richer_ones(tmp_path):
+    subject, contract, wrong = _rule(tmp_path, RULES["bonus"])
+    shown = _judged(subject, contract, POINT)
+    assert shown.deviates
+    place = located(subject, contract, shown, 1e-9)
+    assert list(place.lines) == wrong
+
+
+def test_code_that_takes_coins_has_no_lines(tmp_path):
+    subject, contract, _ = _rule(tmp_path, RULES["residual"])
+    shown = _judged(subject, contract, RICH)
+    coins = type(subject)(**{**vars(subject), "coin_bits": 53})
+    assert located(coins, contract, shown, 1e-9).lines == ()
