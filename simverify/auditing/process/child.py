@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 from simverify.errors import SimverifyError
 from simverify.symbolic.guards import watchdog
+from simverify.symbolic.guards.orphans import die_with_parent
 from simverify.symbolic.guards.watchdog import WAITING
 from simverify.symbolic.whose import is_users_file
 
@@ -95,7 +96,7 @@ def _work(work: Callable[[Say], Any], shown: watchdog.Board, writer: int) -> Non
     try:
         # Ctrl-C reaches the parent, which ends us; an interrupt here is the code's own doing.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        _die_with_parent()
+        die_with_parent()
         sys.argv[:] = [""]  # the code under audit need not know what runs it
         # Compiled code prints past sys.stdout, and the parent's result goes there.
         nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -225,12 +226,3 @@ def _sendable(error: BaseException) -> BaseException:
     except Exception:
         return RuntimeError(f"{type(error).__name__}: {error}")
     return error
-
-
-def _die_with_parent() -> None:
-    """Ask Linux to end this process with its parent, which a CI may kill."""
-    if sys.platform == "linux":
-        import ctypes
-
-        parent_death_signal = 1
-        ctypes.CDLL(None).prctl(parent_death_signal, signal.SIGKILL)

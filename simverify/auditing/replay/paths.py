@@ -122,7 +122,7 @@ def explain(
         positions.append(Position(i, token, p, q))
     return Explanation(
         instance.name, tokens, sum(t.contribution for t in trails),
-        _probability(model, model.target, tokens), tuple(positions), tuple(trails),
+        probability(model, model.target, tokens), tuple(positions), tuple(trails),
     )  # fmt: skip
 
 
@@ -157,7 +157,7 @@ def _verify_trails(
     recorded = _ended(rule, source)
     with enumeration:
         for drafted in itertools.product(range(vocab), repeat=gamma):
-            mass = _probability(model, model.draft, drafted)
+            mass = probability(model, model.draft, drafted)
             if mass == 0:
                 continue
             targets = np.array([model.target(drafted[:i]) for i in range(gamma + 1)])
@@ -248,11 +248,11 @@ def _trails(
     for leaf in source.take():
         common = min(len(leaf.tokens), len(sequence))
         if leaf.tokens[:common] == sequence[:common]:
-            rest = _probability(model, model.target, sequence, common)
+            rest = probability(model, model.target, sequence, common)
             yield Trail(drafted, mass, leaf.tokens, leaf.weight, rest, leaf.draws, leaf.branches)
 
 
-def _probability(
+def probability(
     model: InstanceRows, row: Callable[[Tokens], Row], tokens: Tokens, start: int = 0
 ) -> float:
     """Probability of ``tokens[start:]`` after the prompt and ``tokens[:start]``."""
