@@ -149,7 +149,7 @@ class CommandVerify:
             with suppress(Ended):
                 self._broken(asked, "answer", f"wrote {shown(program.receive(0.1))} unasked: one "
                              "line is due for each line, and none else")  # fmt: skip
-        program.send(request.line(asked.number))
+        program.send(request.line(asked.number), more=not alone)
         return asked
 
     def _received(self, asked: Asked) -> tuple[list[int], int]:

@@ -15,6 +15,9 @@ from simverify.errors import UsageError
 from simverify.symbolic.guards.orphans import die_with_parent
 
 _CHUNK = 1 << 16
+_TOGETHER = 1 << 13
+"""Bytes that go together."""
+
 _FAREWELL = 1.0
 """Seconds that a program has to end once its output is closed, before it is made to."""
 
@@ -65,10 +68,15 @@ class Program:
         self._ready.register(self._err, selectors.EVENT_READ)
         self._writing = False
 
-    def send(self, line: bytes) -> None:
-        """Write as much as the pipe takes now; :meth:`receive` writes the rest."""
+    def send(self, line: bytes, *, more: bool = False) -> None:
+        """Write as much as the pipe takes now; :meth:`receive` writes the rest.
+
+        ``more``: that other lines come at once, so that they may go together: each write wakes
+        the program, and costs more than the line.
+        """
         self._waiting += line
-        self._write()
+        if not more or len(self._waiting) > _TOGETHER:
+            self._write()
 
     def is_silent(self) -> bool:
         """Whether nothing has come that no :meth:`receive` took."""
@@ -79,6 +87,8 @@ class Program:
         """Return the next line, without its end; raises :class:`Ended` if none comes."""
         if self._lines:
             return self._lines.pop(0)
+        if self._waiting:
+            self._write()
         ends = time.monotonic() + seconds
         while not self._lines:
             left = ends - time.monotonic()
