@@ -1,10 +1,11 @@
 """``--command``: a program that is started once and answers a line for every call."""
 
+import sys
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from simverify.engines.bridge.process import Ended, Program, tell_noise
+from simverify.engines.bridge.process import Ended, Program
 from simverify.engines.bridge.protocol import (
     PRECISIONS,
     Request,
@@ -104,7 +105,6 @@ class CommandVerify:
         """End the program; it is started again for the next call."""
         program, self._program = self._program, None
         if program is not None:
-            tell_noise(program.heard, program.complaint)
             program.stop()
 
     def _with_others(self, request: Request, coins: int) -> list[int]:
@@ -160,6 +160,10 @@ class CommandVerify:
             self._broken(asked, ended.kind, str(ended))
         except Unreadable as error:
             self._broken(asked, "answer", str(error))
+        if program.heard:
+            # Where what Python code prints is counted.
+            sys.stdout.write(program.heard.decode(errors="replace"))
+            program.heard.clear()
         if answer.coins > len(asked.request.coins):
             raise UsageError(
                 f"{self.command} needs {answer.coins} coins where it was given "

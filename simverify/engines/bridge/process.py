@@ -5,7 +5,6 @@ import selectors
 import shlex
 import signal
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from typing import Any
@@ -36,6 +35,7 @@ class Ended(Exception):
 class Program:
     """A started program, by its command line; no shell is asked.
 
+    ``heard``: what it wrote on standard error, for the caller to take.
     Raises ``UsageError`` for a command that cannot be started.
     """
 
@@ -61,7 +61,7 @@ class Program:
         pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
         self._in, self._out, self._err = (_descriptor(pipe) for pipe in pipes)
         self._waiting, self._got, self._lines = bytearray(), bytearray(), list[bytes]()
-        self._complaints, self.heard = bytearray(), 0
+        self._complaints, self.heard = bytearray(), bytearray()
         self._closed = False
         self._ready = selectors.DefaultSelector()
         self._ready.register(self._out, selectors.EVENT_READ)
@@ -163,7 +163,7 @@ class Program:
         new = os.read(self._err, _CHUNK)
         if not new:
             self._ready.unregister(self._err)
-        self.heard += len(new)
+        self.heard += new
         self._complaints = (self._complaints + new)[-_KEPT:]
 
     def _how_it_ended(self) -> Ended:
@@ -201,9 +201,3 @@ def _signal(number: int) -> str:
         name = str(number)
     meaning = {"SIGSEGV": " (a segmentation fault)", "SIGABRT": " (it aborted)"}.get(name, "")
     return f"the signal {name}{meaning}"
-
-
-def tell_noise(heard: int, complaint: str) -> None:
-    """Hand what a program wrote on standard error to those who count what code prints."""
-    if heard:
-        sys.stdout.write(f"standard error, {heard:,} bytes, last {complaint}\n")

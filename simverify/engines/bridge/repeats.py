@@ -47,8 +47,9 @@ class Repeats:
         again = self.others(request, coins)
         if again == tokens:
             return
-        # Again as it was: is it the other numbers, or is it nothing that was given?
+        # Both again: is it the other numbers, or is it nothing that was given?
         self.compare(request, tokens, self.ask(request))
+        self.compare(request, again, self.others(request, coins))
         raise CallBroken(
             "coins", self.more.format(coins=coins, tokens=tokens, again=again), request.text()
         )
