@@ -20,6 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from simverify.engines.bridge.protocol import ON_THE_LINE
 from simverify.errors import SimverifyError
 from simverify.symbolic.guards import watchdog
 from simverify.symbolic.guards.orphans import die_with_parent
@@ -75,7 +76,9 @@ def in_child(work: Callable[[Say], Any], say: Say) -> Any:
             return last
         _, status = os.waitpid(child, 0)
         if last is None:
-            return Died(_how(status) + _where(traces), shown.place)
+            # A call of a library has no line of Python but that of whoever asked for the audit.
+            where = "" if ON_THE_LINE in shown.place else _where(traces)
+            return Died(_how(status) + where, shown.place)
         kind, value = last
         if kind == "raised":
             raise value

@@ -173,6 +173,7 @@ def with_coins(function: Callable[..., Any], *, bits: int = 53, coins: int | Non
     :class:`~simverify.engines.bridge.command.CommandVerify` has, gives them to what is returned:
     many calls are asked before the first is answered.
     """
+    streamed: Any = function
 
     def drawn(draft_tokens: Any, rng: Any) -> Any:
         return _coins(rng, (coins or len(draft_tokens) + 1,), bits)
@@ -181,12 +182,10 @@ def with_coins(function: Callable[..., Any], *, bits: int = 53, coins: int | Non
         return function(target_probs, draft_probs, draft_tokens, drawn(draft_tokens, rng))
 
     def ask(target_probs: Any, draft_probs: Any, draft_tokens: Any, rng: Any) -> Any:
-        return function.ask(  # type: ignore[attr-defined]
-            target_probs, draft_probs, draft_tokens, drawn(draft_tokens, rng)
-        )
+        return streamed.ask(target_probs, draft_probs, draft_tokens, drawn(draft_tokens, rng))
 
-    if hasattr(function, "ask"):
-        vars(verify).update(ask=ask, answer=function.answer, repeat=function.repeat)
+    if hasattr(streamed, "ask"):
+        vars(verify).update(ask=ask, answer=streamed.answer, repeat=streamed.repeat)
     return verify
 
 

@@ -76,12 +76,13 @@ class LibraryVerify:
         drafted = request.draft_tokens.astype(np.intc)
         out = np.full(gamma + 1 + _BEYOND, _UNWRITTEN, dtype=np.intc)
         coins = np.concatenate([request.coins, beyond])
-        images = drafted.tobytes(), coins.tobytes()
+        given = request.target_probs, request.draft_probs, drafted, coins
+        images = [x.tobytes() for x in given]
         count = self._function(
             request.target_probs.ctypes.data, request.draft_probs.ctypes.data, drafted.ctypes.data,
             gamma, vocab, coins.ctypes.data, out.ctypes.data,
         )  # fmt: skip
-        if (drafted.tobytes(), coins.tobytes()) != images:
+        if [x.tobytes() for x in given] != images:
             raise BadTokens("inputs-modified", "changes its arguments in place")
         if count < 0:
             raise BadTokens("raises", f"returned {count}, an error code of its own")

@@ -99,7 +99,8 @@ def request_of(line: str) -> Request:
     """Return the call that a line asks for."""
     given = json.loads(line)
     return Request(
-        *(np.array(given[name], dtype=np.float64) for name in ("target_probs", "draft_probs")),
+        np.array(given["target_probs"], dtype=np.float64),
+        np.array(given["draft_probs"], dtype=np.float64),
         np.array(given["draft_tokens"], dtype=np.int64),
         np.array(given["coins"], dtype=np.float64),
     )
