@@ -40,16 +40,15 @@ LARGEST = 8
 
 @dataclass
 class ExactTier:
-    """What it found.
+    """What the exact tier found.
 
     ``judged``: instances that were enumerated, in order. ``failure``: the smallest one that
     failed. ``not_enumerable``: the first thing that could not be followed. ``skipped``:
     instances that did not fit the budget; ``too_large``: what cannot be followed on some of them
     for their size alone. ``aborted``: after how many seconds the clock stopped it, if it did, and
     ``late`` the instances that it did not come to. ``beyond``: those on whose long prefix the code
-    raised, as beyond a limit of its own. ``unrepeated``: paths of the failure that are not
-    repeated on plain numbers, in words.
-    ``rows``: on what kind of rows the code fails, where that was looked for.
+    raised, as beyond a limit of its own. ``unrepeated``: paths of the failure that plain numbers
+    do not repeat, in words. ``rows``: those on which the code fails, where that was looked for.
     """
 
     judged: list[Judged] = field(default_factory=list)

@@ -120,7 +120,8 @@ class _Search:
         probes: int, used: Callable[[], int] | None, cuts: list[int],
     ) -> None:  # fmt: skip
         self._function, self._coins, self._scale = function, coins, 2**bits
-        self._max_calls, self._probes = max_calls, probes
+        self._max_calls = max_calls
+        self._steps = [kronecker(n + 1, coins) for n in range(probes)]
         self._used = used or (lambda: coins)
         self._known = used is not None
         self._reads: dict[Point, int] = {}
@@ -229,8 +230,7 @@ class _Search:
     def _confirm(self, box: Box, tokens: Tokens, axes: int) -> None:
         """Try points inside a box whose corners agree; so far it is constant by assumption."""
         sizes = [b - a + 1 for a, b in zip(box.low, box.high, strict=True)]
-        for n in range(self._probes if max(sizes) > 2 else 0):
-            steps = kronecker(n + 1, self._coins)
+        for steps in self._steps if max(sizes) > 2 else ():
             inside = zip(box.low, sizes, steps, strict=True)
             self._at(box, tuple(a + int(size * step) for a, size, step in inside))
             self._tried += 1
