@@ -1,7 +1,8 @@
 """``--command``: a program that is started once and answers a line for every call."""
 
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -92,7 +93,8 @@ class CommandVerify:
 
     def answer(self, asked: Asked) -> Any:
         """Return the tokens of a call that was asked. Raises as the class says."""
-        tokens, _ = self._received(asked)
+        with self._in_step():
+            tokens, _ = self._received(asked)
         return tokens
 
     def repeat(self, asked: Asked, tokens: Any) -> None:
@@ -131,8 +133,13 @@ class CommandVerify:
         return self._program
 
     def _call(self, request: Request) -> tuple[list[int], int]:
-        try:
+        with self._in_step():
             return self._received(self._sent(request, alone=True))
+
+    @contextmanager
+    def _in_step(self) -> Iterator[None]:
+        try:
+            yield
         except (CallBroken, SimverifyError):
             raise
         except BaseException:  # a deadline, or Ctrl-C: its next answer would be this one's

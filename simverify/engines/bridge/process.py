@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import time
+import warnings
 from contextlib import suppress
 from typing import Any
 
@@ -48,11 +49,14 @@ class Program:
         if not words:
             raise UsageError("--command is empty: name the program, such as ./harness")
         try:
-            # A group of its own: what it starts goes with it.
-            self._process = subprocess.Popen(
-                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                bufsize=0, start_new_session=True, preexec_fn=die_with_parent,
-            )  # fmt: skip
+            with warnings.catch_warnings():
+                # Python 3.12 warns of threads, which the one call before the program leaves alone.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                # A group of its own: what it starts goes with it.
+                self._process = subprocess.Popen(
+                    words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                    bufsize=0, start_new_session=True, preexec_fn=die_with_parent,
+                )  # fmt: skip
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise UsageError(

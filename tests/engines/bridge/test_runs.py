@@ -103,7 +103,7 @@ def test_the_trial_that_broke_in_a_stream_is_the_one_that_is_replayed():
         return [9] if len(seen) == 700 else tokens
 
     vars(rule)["answer"] = bad
-    with pytest.raises(Misuse, match="returned token 9|own-randomness") as raised:
+    with pytest.raises(Misuse, match=r"returned token 9|own-randomness") as raised:
         streamed.run(2_000)
     subject.close()
     assert raised.value.trial == 699
