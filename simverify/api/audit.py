@@ -6,6 +6,9 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from simverify.api.bridges import bridge_of
+from simverify.api.bridges import loader as load_bridge
+from simverify.api.bridges import name_of as name_of_bridge
 from simverify.api.options import AuditOptions
 from simverify.api.pairs import audit_pair, loader, name_of, named, pair_of
 from simverify.api.real import BUNDLED, RealModels
@@ -31,6 +34,9 @@ def audit(
     *,
     drafter: Callable[..., Any] | str | None = None,
     verifier: Callable[..., Any] | str | None = None,
+    command: str | None = None,
+    library: str | PathLike[str] | None = None,
+    coins: int | None = None,
     contract: Literal["verify", "step", "tree", "draft"] | None = None,
     scheme: str | None = None,
     tree: str | None = None,
@@ -79,6 +85,10 @@ def audit(
         In the place of ``rule``: a drafter, and a verifier of the "verify" or the "tree"
         contract, to be audited together. They may share the generator that both are handed.
         With ``target`` the drafter is one of compare's: "plain", "easyspec", ...
+    command, library, coins
+        In the place of ``rule``: a program in any language that answers a line for each call,
+        such as "./harness"; or a function of a shared library, "path.so:symbol"; and the coins
+        of a call, gamma + 1 if not given.
     scheme, tree
         How siblings of draft trees are drafted ("iid", "without-replacement", "top-k",
         "argmax-first", "last-sampled"), and children per level of the one tree that the code
@@ -133,6 +143,7 @@ def audit(
     name = named(drafter)
     options = AuditOptions(
         contract=contract, drafter=name, verifier=named(verifier, name),
+        command=command, library=None if library is None else str(library), coins=coins,
         scheme=scheme, tree=tree, gamma=gamma, vocab=vocab,
         strict_probes=strict_probes, strict_coverage=strict_coverage, batch=batch, eos=eos,
         tolerance=tolerance, max_paths=max_paths, max_samples=max_samples, seconds=seconds,
@@ -165,7 +176,9 @@ def run_audit(
     settings = _settings(options, way)
     pair = settings.pair
     conduct: Conduct | None = None
-    if pair is not None:
+    if settings.bridge is not None:
+        name, load = name_of_bridge(settings.bridge), load_bridge(settings.bridge, settings.seconds)
+    elif pair is not None:
         name, load = name_of(pair), loader(pair, settings.engine_path)
         again = reproduce or settings.command(name, "step")
         conduct = partial(audit_pair, pair=pair, settings=settings, reproduce=again)
@@ -279,4 +292,5 @@ def _settings(options: AuditOptions, way: Way) -> AuditSettings:
         scheme=None if pair or way == "live" else options.scheme,
         tree=None if pair or way == "live" else options.tree,
         pair=pair,
+        bridge=bridge_of(options) if way == "small" else None,
     )

@@ -34,6 +34,13 @@ class AuditOptions(_OfRealModels):
         Instead of SPEC: a drafter, and a verifier of the verify or the tree contract, audited
         together: one drafts, the other judges by the rows that are reported. With --target the
         drafter is one of compare's: plain, easyspec, prompt-lookup or ngram.
+    command
+        Instead of SPEC: a program in any language that answers a line of JSON for each call,
+        such as ./harness. It is started once and kept; no shell is.
+    library
+        Instead of SPEC: a function of a shared library with the C ABI, path.so:symbol.
+    coins
+        Coins that a call of a program or a library is given; gamma + 1 if not given.
     scheme
         How the siblings of draft trees are drafted: iid, without-replacement, top-k,
         argmax-first or last-sampled. Of a drafter, what it declares; iid if not given.
@@ -128,6 +135,9 @@ class AuditOptions(_OfRealModels):
     contract: Literal["verify", "step", "tree", "draft"] | None = None
     drafter: str | None = None
     verifier: str | None = None
+    command: str | None = None
+    library: str | None = None
+    coins: int | None = None
     scheme: str | None = None
     tree: str | None = None
     gamma: int | None = None

@@ -1,13 +1,18 @@
 """``simverify.replay``: one failing path or trial of an audit again, alone."""
 
+from collections.abc import Callable
+
+from simverify.api import bridges
 from simverify.api.pairs import loader
 from simverify.api.subjects import again
 from simverify.auditing.process.supervised import (
     supervised_breach,
     supervised_explain,
+    supervised_line,
     supervised_trial,
 )
 from simverify.auditing.replay.text import render
+from simverify.auditing.subject import Subject
 from simverify.errors import UsageError
 from simverify.results import AuditRun
 
@@ -41,7 +46,7 @@ def replay(run: AuditRun, number: int = 0, *, name: str = "the run") -> Replayed
     SimverifyError
         If the code cannot be loaded, or is not the code of the audit any more.
     """
-    load = loader(run.pair, run.engine_path) if run.pair else again(run.spec, run.engine_path)
+    load = _loader(run)
     if run.counterexample is not None:
         explanation = supervised_explain(
             load, run.contract, run.counterexample, spec=run.spec, batch=run.batch
@@ -63,10 +68,17 @@ def replay(run: AuditRun, number: int = 0, *, name: str = "the run") -> Replayed
                 f"got {number}"
             )
         return Replayed(texts[number])
-    if run.trial is None:
+    if run.trial is None and (run.bridge is None or run.bridge.line is None):
         raise UsageError(
             f"{name}: the audit found no counterexample and no failing trial to replay"
         )
     if number != 0:
         raise UsageError(f"{name} has one failing trial, number 0: got {number}")
-    return Replayed(supervised_trial(load, run))
+    return Replayed((supervised_line if run.trial is None else supervised_trial)(load, run))
+
+
+def _loader(run: AuditRun) -> Callable[[], Subject]:
+    """Return what loads the code of a run again."""
+    if run.bridge is not None:
+        return bridges.loader(run.bridge)
+    return loader(run.pair, run.engine_path) if run.pair else again(run.spec, run.engine_path)

@@ -20,10 +20,12 @@ _MODELS = (
     "threads", "layer_parallel", "no_calibration",
 )  # fmt: skip
 _EMITTED = ("samples", "max_tokens", "served_model", "keep", "ball")
+_BRIDGES = ("command", "library", "coins")
 _OWN = (
     "contract",
     "drafter",
     "verifier",
+    *_BRIDGES,
     "trace",
     "engine_path",
     "strict_probes",
@@ -44,6 +46,7 @@ _REFUSED: dict[Way, tuple[tuple[tuple[str, ...], str], ...]] = {
     ),
     "trace": (
         (("drafter", "verifier"), "{trace} takes no {option}: its blocks are drafted already"),
+        (_BRIDGES, "{trace} takes no {option}: code in other languages is for small instances"),
         (_TREES, "{trace} takes no {option}: it holds single drafts"),
         ((*_CODE, *_SIZES, *_MODELS), "{trace} takes no {option}: its blocks are drafted already"),
         (_EMITTED, _NOT_EMITTED),
@@ -51,6 +54,7 @@ _REFUSED: dict[Way, tuple[tuple[tuple[str, ...], str], ...]] = {
     "live": (
         (("verifier",), "{option} is half of a pair, for small instances: on real models the rule "
                         "is SPEC"),
+        (_BRIDGES, "{option} is for small instances: leave {target} out"),
         (_EMITTED, _NOT_EMITTED),
         ((*_CODE, *_SIZES[1:]),
          "{option} is not for real models: SPEC decodes {tokens} of them, a block a call"),
@@ -81,7 +85,10 @@ def chosen_way(spec: object, options: AuditOptions) -> Way:
         raise OptionError(
             f"{{drafter}} and {{verifier}} take the place of SPEC: got {quoted(spec)} too"
         )
-    if way not in ("emitted", "self-test") and spec is None and not paired:
+    bridged = way == "small" and (options.command is not None or options.library is not None)
+    if bridged and spec is not None:
+        raise OptionError(f"{{command}} and {{library}} take the place of SPEC: got {quoted(spec)}")
+    if way not in ("emitted", "self-test") and spec is None and not (paired or bridged):
         raise UsageError("name what to audit, such as my_sampler.py:verify; see audit --help")
     if way == "trace" and options.contract == "step":
         raise OptionError("{trace} takes no {contract} step: its blocks are drafted already")

@@ -8,7 +8,7 @@ import msgspec
 from simverify import results as doc
 from simverify.auditing.calling import Calling, calling_of, instances_of
 from simverify.auditing.coverage.places import coverage_of, where
-from simverify.auditing.coverage.watch import Watch, reach_of, watching
+from simverify.auditing.coverage.watch import Reach, Watch, reach_of, watching
 from simverify.auditing.exact.battery import ExactTier
 from simverify.auditing.exact.documents import (
     breach,
@@ -63,7 +63,7 @@ def audit(
     say = progress or (lambda _line: None)
     chosen = contract_iv(subject, contract, settings.batch)
     stamp, shared = stamped(), Shared()
-    reach = reach_of(subject.rule)
+    reach = reach_of(subject.rule) if settings.bridge is None else Reach()
     hints = Hints.among(reach.numbers, chosen, settings.gamma, settings.vocab_size)
     watch = Watch(reach.codes, always=settings.strict_coverage)
     with contained() as noise, watching(watch):
@@ -131,6 +131,7 @@ def broken_document(
         meta=meta,
         engine_path=settings.engine_path,
         pair=settings.pair,
+        bridge=settings.bridge,
     )
 
 
@@ -187,6 +188,7 @@ def _audit(
     # The rows that a call may ask for, and the tokens that are compared.
     way: Contract = "step" if generates(subject, chosen) else chosen
     broken = breach(violated, way) if violated else None
+    bridge, line = settings.bridge, getattr(tier.not_enumerable, "line", None)
     say("faults it resembles" if failure else "faults it refutes")
     return doc.AuditRun(
         schema_version=doc.SCHEMA_VERSION,
@@ -212,7 +214,7 @@ def _audit(
         else (),
         probes=probes,
         findings=tuple(findings),
-        reproduce=reproduce if reproduce and (shown or broken or trial) else command,
+        reproduce=reproduce if reproduce and (shown or broken or trial or line) else command,
         notes=tuple(notes_of(tier, sampled, tolerance)),
         meta=stamp(),
         batch=settings.batch,
@@ -224,6 +226,7 @@ def _audit(
         scheme=None if scheme is None else scheme.name,
         tree=settings.tree,
         pair=settings.pair,
+        bridge=None if bridge is None else msgspec.structs.replace(bridge, line=line),
     )
 
 

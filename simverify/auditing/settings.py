@@ -12,7 +12,7 @@ from simverify.auditing.sampled.tier import MAX_SAMPLES
 from simverify.auditing.subject import Contract, Subject
 from simverify.checks import MAX_SECONDS, MIN_ALPHA, MIN_DETECT, ranges_iv
 from simverify.errors import UsageError
-from simverify.results import Pair
+from simverify.results import Bridge, Pair
 from simverify.trees import TreeShape, parse_levels
 
 _FLAGS = {
@@ -45,6 +45,11 @@ def _builds(rule: Callable[..., Any]) -> bool:
         return False
 
 
+def _bridge_words(bridge: Bridge) -> list[str]:
+    ways = {"--command": bridge.command, "--library": bridge.library, "--coins": bridge.coins}
+    return [word for way, value in ways.items() if value is not None for word in (way, str(value))]
+
+
 @dataclass(frozen=True)
 class AuditSettings:
     """How an audit is run.
@@ -60,7 +65,8 @@ class AuditSettings:
     of the one shape that the code takes. ``eos``: the id that the code takes for end of sequence,
     where it knows one: what a call emits after it is dropped. ``strict_coverage``: lines of the
     code that were not reached fail the audit, and every call is watched for that. ``pair``: the
-    drafter and the verifier of which the code is made, if it is.
+    drafter and the verifier of which the code is made, if it is. ``bridge``: the program or the
+    library that it is, where it is no Python.
     """
 
     gamma: int = 4
@@ -81,6 +87,7 @@ class AuditSettings:
     scheme: str | None = None
     tree: str | None = None
     pair: Pair | None = None
+    bridge: Bridge | None = None
 
     def __post_init__(self) -> None:
         rules = (
@@ -141,6 +148,8 @@ class AuditSettings:
             words += ["--contract", pair.contract]
             words += ["--scheme", pair.scheme] if pair.scheme is not None else []
             words += ["--tree", pair.tree] if pair.tree is not None else []
+        if self.bridge is not None:
+            words = ["simverify", "audit", *_bridge_words(self.bridge)]
         words += ["--seed", str(self.seed)]
         for field, flag in _FLAGS.items():
             value = getattr(self, field)

@@ -30,7 +30,8 @@ class Subject:
 
     ``rule`` is a ``verify``, ``step``, ``tree`` or ``draft`` function, or a class or factory of
     objects with such a method, but for ``verify``;
-    one that takes its uniforms in the place of a generator has ``coin_bits``, those of each.
+    one that takes its uniforms in the place of a generator has ``coin_bits``, those of each, and
+    ``coins`` of them a call, gamma + 1 if None. ``close`` ends what it keeps running.
     ``tolerance``: what its own arithmetic explains, where that is known. ``batch``: blocks per
     call of code that is known to take a batch axis. ``scheme``: how the siblings are drafted that
     a rule for draft trees is known to judge, and ``fits`` which shapes it takes.
@@ -41,9 +42,11 @@ class Subject:
     contract: Contract | None
     tolerance: float | None = None
     coin_bits: int | None = None
+    coins: int | None = None
     batch: int | None = None
     scheme: str | None = None
     fits: Callable[[TreeShape], bool] = lambda shape: True
+    close: Callable[[], None] = lambda: None
 
     def one_row(self) -> "Subject":
         """Return batched code as a ``verify`` rule on one block.
@@ -88,7 +91,7 @@ class Subject:
             return self.rule
         from simverify.engines import with_coins
 
-        return with_coins(self.rule, bits=self.coin_bits)
+        return with_coins(self.rule, bits=self.coin_bits, coins=self.coins)
 
 
 LOAD_SECONDS = 30.0

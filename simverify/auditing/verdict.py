@@ -13,6 +13,8 @@ def notes_of(tier: ExactTier, sampled: SampledAudit | None, tolerance: float) ->
     notes = []
     if sampled is not None and sampled.hurried:
         notes.append(f"sampled: {sampled.hurried}")
+    if line := getattr(tier.not_enumerable, "line", None):
+        notes.append(f"asked when it broke: {line}")
     if tier.unrepeated:
         notes.append(f"not counted: {tier.unrepeated}")
     if tier.failure is None:

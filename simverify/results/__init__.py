@@ -15,6 +15,7 @@ from simverify.results.accepted import (
 )
 from simverify.results.audit import (
     AuditRun,
+    Bridge,
     ClockStop,
     Diagnosis,
     ExactInstance,
@@ -84,6 +85,7 @@ __all__ = [
     "Bounds",
     "Branch",
     "Breach",
+    "Bridge",
     "Certificate",
     "ClockStop",
     "CompareResult",

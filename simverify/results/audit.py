@@ -200,6 +200,21 @@ class Pair(Struct, frozen=True):
     tree: str | None = None
 
 
+class Bridge(Struct, frozen=True):
+    """A verifier in another language: a program, or a function of a shared library.
+
+    ``command``: the command line that starts it; ``library``: path:symbol; one of the two is null.
+    ``coins``: coins that a call is given; null for gamma + 1. ``line``: what was asked, as JSON,
+    when a call broke its contract in a way after which nothing more could be asked; null where
+    none did.
+    """
+
+    command: str | None
+    library: str | None
+    coins: int | None = None
+    line: str | None = None
+
+
 class AuditRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="audit"):
     """A ``simverify audit`` run.
 
@@ -217,7 +232,8 @@ class AuditRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="audi
     counted budgets decided, so that its verdict is the same on any machine. ``scheme``: how the
     siblings of draft trees are drafted; null where blocks are. ``tree``: children per level of the
     one tree that the code takes. ``pair``: the two that ``spec`` names, where a drafter and a
-    verifier were audited together.
+    verifier were audited together. ``bridge``: what ``spec`` names, where it is code in another
+    language.
     """
 
     schema_version: Literal[1]
@@ -254,3 +270,4 @@ class AuditRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="audi
     scheme: str | None = None
     tree: str | None = None
     pair: Pair | None = None
+    bridge: Bridge | None = None

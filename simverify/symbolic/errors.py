@@ -85,3 +85,14 @@ class OutOfTime(Exception):
         super().__init__(f"{paths} paths in {seconds:g} s and not done: raise the limit")
         self.seconds = seconds
         self.paths = paths
+
+
+class CallBroken(Exception):
+    """A call that ended so that what comes after it says nothing: a program died, or hangs.
+
+    ``kind`` and the message are those of a finding; ``line``: what was asked, as JSON.
+    """
+
+    def __init__(self, kind: str, message: str, line: str) -> None:
+        super().__init__(message)
+        self.kind, self.line = kind, line

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from simverify.auditing.coverage.watch import look_closely
-from simverify.auditing.exact.coins.coins import NotMonotone, TooManyCalls
+from simverify.auditing.exact.coins.coin_errors import NOT_BISECTED, TooManyCalls, limit_of
 from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
 from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.instances.trees import most_trees
@@ -45,11 +45,10 @@ class ExactTier:
     ``judged``: instances that were enumerated, in order. ``failure``: the smallest one that
     failed. ``not_enumerable``: the first thing that could not be followed. ``skipped``:
     instances that did not fit the budget; ``too_large``: what cannot be followed on some of them
-    for their size alone. ``aborted``: after how many seconds the clock stopped
-    the tier, if it did, and ``late`` the instances that it did not come to.
-    ``beyond``: instances on whose long prefix the code raised, as beyond a limit of its own.
-    ``unrepeated``: paths of the failure that are not repeated on plain numbers, in words.
-    ``rows``: on what kind of rows the code fails, where that was looked for.
+    for their size alone. ``aborted``: after how many seconds the clock stopped it, if it did, and
+    ``late`` the instances that it did not come to. ``beyond``: those on whose long prefix the code
+    raised, as beyond a limit of its own. ``unrepeated``: paths of the failure that plain numbers
+    do not repeat, in words. ``rows``: those on which the code fails, where that was looked for.
     """
 
     judged: list[Judged] = field(default_factory=list)
@@ -171,7 +170,8 @@ class _Run:
         judged = self._judged(examiner, model, fits=fits)
         if self.ended or len(tier.skipped) > left_out:
             return False
-        if judged is None or (self.loops and judged.undecided and not judged.failed):
+        partial = self.loops or examiner.subject.coin_bits is not None
+        if judged is None or (partial and judged.undecided and not judged.failed):
             tier.skipped.append(model)
             self.wasted += 0 if model.is_small else examiner.max_paths
             self.endless += fits
@@ -214,8 +214,8 @@ class _Run:
                 self.tier.skipped.append(model)
             else:
                 self._stop(confirm_findings(examiner, model, error))
-        except NotMonotone as error:
-            self._stop(CannotEnumerate(f"coins: {error}"))
+        except NOT_BISECTED as error:
+            self._stop(limit_of(error, model.name))
         except OutOfTime:
             self.ended, self.tier.aborted = True, self.seconds
         except (TooManyPaths, TooManyCalls):

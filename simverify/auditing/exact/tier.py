@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from simverify.auditing.exact.battery import LARGEST, ExactTier, note_failure, run_battery
-from simverify.auditing.exact.coins.coins import NotMonotone, TooManyCalls
+from simverify.auditing.exact.coins.coin_errors import NOT_BISECTED, TooManyCalls
 from simverify.auditing.exact.generations.calls import NOWHERE
 from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
 from simverify.auditing.exact.instances.made import SmallModel
@@ -129,7 +129,7 @@ def _search(tier: ExactTier, examiner: Examiner, models: list[SmallModel], seed:
         except OutOfTime:
             # Nor would the others end in time; a search that went on would take an hour.
             known[model], spent = False, math.inf
-        except (CannotEnumerate, NotMonotone, TooManyCalls, TooManyPaths):
+        except (CannotEnumerate, *NOT_BISECTED, TooManyCalls, TooManyPaths):
             known[model] = False
         if enumeration is not None:
             # Hypothesis draws random numbers of its own.
@@ -146,7 +146,7 @@ def _search(tier: ExactTier, examiner: Examiner, models: list[SmallModel], seed:
     found = search(fails, within, examples=SEARCH_EXAMPLES, seed=seed)
     if found is None:
         return
-    with suppress(CannotEnumerate, OutOfTime, TooManyPaths):
+    with suppress(CannotEnumerate, *NOT_BISECTED, OutOfTime, TooManyPaths):
         judged = examiner.judge(found)
         if judged.failed:
             # What fails on a replay too, and is no larger: the counterexample to show.

@@ -20,8 +20,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from simverify.engines.bridge.protocol import ON_THE_LINE
 from simverify.errors import SimverifyError
 from simverify.symbolic.guards import watchdog
+from simverify.symbolic.guards.orphans import die_with_parent
 from simverify.symbolic.guards.watchdog import WAITING
 from simverify.symbolic.whose import is_users_file
 
@@ -74,7 +76,9 @@ def in_child(work: Callable[[Say], Any], say: Say) -> Any:
             return last
         _, status = os.waitpid(child, 0)
         if last is None:
-            return Died(_how(status) + _where(traces), shown.place)
+            # A call of a library has no line of Python but that of whoever asked for the audit.
+            where = "" if ON_THE_LINE in shown.place else _where(traces)
+            return Died(_how(status) + where, shown.place)
         kind, value = last
         if kind == "raised":
             raise value
@@ -95,7 +99,7 @@ def _work(work: Callable[[Say], Any], shown: watchdog.Board, writer: int) -> Non
     try:
         # Ctrl-C reaches the parent, which ends us; an interrupt here is the code's own doing.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        _die_with_parent()
+        die_with_parent()
         sys.argv[:] = [""]  # the code under audit need not know what runs it
         # Compiled code prints past sys.stdout, and the parent's result goes there.
         nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -225,12 +229,3 @@ def _sendable(error: BaseException) -> BaseException:
     except Exception:
         return RuntimeError(f"{type(error).__name__}: {error}")
     return error
-
-
-def _die_with_parent() -> None:
-    """Ask Linux to end this process with its parent, which a CI may kill."""
-    if sys.platform == "linux":
-        import ctypes
-
-        parent_death_signal = 1
-        ctypes.CDLL(None).prctl(parent_death_signal, signal.SIGKILL)

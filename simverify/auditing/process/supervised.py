@@ -3,7 +3,7 @@
 import sys
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutO
 from simverify.auditing.probes.run import try_out
 from simverify.auditing.process.child import Died, in_child
 from simverify.auditing.replay.breach import replay_breach
+from simverify.auditing.replay.coins import explain_coins, replay_broken, replay_line
 from simverify.auditing.replay.drafts import explain_draft
 from simverify.auditing.replay.paths import Explanation, explain
 from simverify.auditing.replay.trial_replay import replay_trial
@@ -22,6 +23,7 @@ from simverify.auditing.run import audit, broken_document
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Contract, Subject
 from simverify.battery.judgement import stamped
+from simverify.engines.bridge.protocol import ON_THE_LINE
 from simverify.errors import SimverifyError
 from simverify.symbolic.guards.containment import Shared, contained
 from simverify.symbolic.guards.watchdog import Expired, deadline, doing
@@ -55,9 +57,10 @@ def supervised_audit(
         shared = Shared()
         subject = load()
         try:
-            if conduct is not None:
-                return conduct(subject, progress=told)
-            return audit(subject, contract, settings, reproduce=reproduce, progress=told)
+            with closing(subject):
+                if conduct is not None:
+                    return conduct(subject, progress=told)
+                return audit(subject, contract, settings, reproduce=reproduce, progress=told)
         except SimverifyError:
             raise
         except Exception:
@@ -101,7 +104,9 @@ def supervised_explain(
         if found.instance.eos is not None and contract == "verify":
             subject = subject.ended_by(found.instance.eos)
         try:
-            with contained():
+            with closing(subject), contained():
+                if subject.coin_bits is not None:
+                    return explain_coins(subject, found.instance, found.sequence)
                 if found.call is not None:
                     return explain_draft(subject.rule, found)
                 return explain(subject.generator_rule(), contract, found.instance, found.sequence)
@@ -125,7 +130,9 @@ def supervised_breach(load: Callable[[], Subject], run: results.AuditRun) -> tup
         if found.instance.eos is not None and run.contract == "verify":
             subject = subject.ended_by(found.instance.eos)
         try:
-            with contained():
+            with closing(subject), contained():
+                if subject.coin_bits is not None:
+                    return replay_broken(subject, found)
                 return replay_breach(subject.generator_rule(), run.contract, found)
         except (CannotEnumerate, OutOfTime, TooManyPaths) as error:
             raise SimverifyError(
@@ -152,9 +159,23 @@ def supervised_trial(load: Callable[[], Subject], run: results.AuditRun) -> str:
         if run.contract in ("tree", "draft"):
             settings = replace(settings, gamma=run.gamma)
         calling = calling_of(subject, subject, run.contract, settings)
-        with contained():
+        with closing(subject), contained():
             rule = calling.whole.generator_rule()
             return replay_trial(rule, calling.contract, found, seed=run.seed, batch=run.batch)
+
+    text: str = _in_child(work, run.spec)
+    return text
+
+
+def supervised_line(load: Callable[[], Subject], run: results.AuditRun) -> str:
+    """As :func:`~simverify.auditing.replay.coins.replay_line`, of the run's line, in a child."""
+
+    def work(_: Callable[[str], None]) -> str:
+        assert run.bridge is not None
+        assert run.bridge.line is not None
+        subject = load()
+        with closing(subject), contained():
+            return replay_line(subject, run.bridge.line)
 
     text: str = _in_child(work, run.spec)
     return text
@@ -200,5 +221,10 @@ def _crashed(
 ) -> results.AuditRun:
     """Return the FAIL of code that took the process of its audit down."""
     kind = "hangs" if died.hung else "ends the process"
-    finding = f"{kind}: {died.how}, in {died.place}"
-    return broken_document(finding, spec, contract, settings, meta)
+    place, asked, line = died.place.partition(f", {ON_THE_LINE}")
+    finding = f"{kind}: {died.how}, in {place}"
+    run = broken_document(finding, spec, contract, settings, meta)
+    if not asked or run.bridge is None:
+        return run
+    bridge = msgspec.structs.replace(run.bridge, line=line)
+    return msgspec.structs.replace(run, bridge=bridge, notes=(f"asked when it broke: {line}",))

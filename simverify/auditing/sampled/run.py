@@ -23,9 +23,11 @@ from simverify.auditing.exact.generations.enumerate import (
 from simverify.auditing.exact.generations.generation import decode, until
 from simverify.auditing.process.quiet import quiet
 from simverify.auditing.sampled.emissions import Emissions, KeptDraw, Misuse, TimeUp
+from simverify.auditing.sampled.streams import is_streamed, streamed
 from simverify.auditing.sampled.tables import SampledInstance, Tables
+from simverify.errors import SimverifyError
 from simverify.symbolic.enumeration.endings import BadTokens, Tokens, what_was_raised
-from simverify.symbolic.errors import CannotEnumerate
+from simverify.symbolic.errors import CallBroken, CannotEnumerate
 from simverify.symbolic.guards.containment import from_user
 from simverify.symbolic.guards.watchdog import Expired, deadline, doing
 
@@ -74,7 +76,7 @@ class Runner:
         self._address: Any = self._bits.state
         self._rule = rule
         self._contract = contract
-        self._call_number = 0
+        self._call_number = self._ahead = 0
         self._ends, self._hang = ends, min(HANG_SECONDS, seconds / 2)
         self._call_started = 0.0
 
@@ -145,7 +147,7 @@ class Runner:
     def _addressed(self, misuse: Misuse) -> Misuse:
         """Return ``misuse`` with the address of the last call's first trial."""
         misuse.number, misuse.pilot = self.number, self.pilot
-        misuse.trial = (self._call_number - 1) * (self.rows or 1)
+        misuse.trial = (self._call_number - 1 - self._ahead) * (self.rows or 1)
         return misuse
 
     def _verify(self, count: int) -> Iterator[tuple[Tokens, int]]:
@@ -155,11 +157,20 @@ class Runner:
         target, draft = self.tables.blocks
         blocks = list(map(tuple, drafts.tolist()))
         rows = self.rows or 1
-        for first in range(0, count, rows):
+
+        def arguments(first: int) -> tuple[Any, ...]:
             here = slice(first, first + rows) if self.rows else first
             # Copies: code that writes into its arguments must not change our rows.
-            arguments = target[codes[here]].copy(), draft[codes[here]].copy(), drafts[here].copy()
-            result = self._call(self._rule, *arguments, self._next_rng())
+            return target[codes[here]].copy(), draft[codes[here]].copy(), drafts[here].copy()
+
+        calls = range(0, count, rows)
+        if is_streamed(self._rule):
+            returned = streamed(
+                self._rule, arguments, calls, self._call, self._next_rng, self._later
+            )
+        else:
+            returned = (self._call(self._rule, *arguments(n), self._next_rng()) for n in calls)
+        for first, result in zip(calls, returned, strict=True):
             results = self._unstack(result, rows) if self.rows else [result]
             for block, tokens in zip(blocks[first : first + rows], results, strict=True):
                 emitted = until(self._checked(tokens), self.instance.eos)
@@ -171,6 +182,10 @@ class Runner:
                         "last token must be an accepted prefix of the draft"
                     )
                 yield emitted, len(emitted)
+
+    def _later(self, calls: int) -> None:
+        """Say how many calls were asked after the one whose answer is looked at."""
+        self._ahead = calls
 
     def _unstack(self, result: Any, rows: int) -> list[Any]:
         """Return one row of tokens each from a padded array or a list of rows."""
@@ -232,8 +247,10 @@ class Runner:
     def _one(self, call: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return watched(call, *arguments)
-        except (CannotEnumerate, Expired, Misuse):
+        except (CannotEnumerate, Expired, Misuse, SimverifyError):
             raise
+        except (BadTokens, CallBroken) as error:
+            raise Misuse(f"{error.kind}: {error}") from None
         except BaseException as error:  # the code may raise anything, SystemExit too
             if from_user(error):
                 raise

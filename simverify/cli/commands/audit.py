@@ -62,8 +62,9 @@ def audit(
 
         kept = report / RUN_FILE if report is not None and json in (None, "-") else json
         again = None if kept in (None, "-") else f"simverify replay {kept}#0"
-        if spec is not None and json is not None:
-            json_text_iv(spec)
+        for named in (spec, options.command, options.library):
+            if named is not None and json is not None:
+                json_text_iv(named)
         with progress(quiet) as say:
             if way == "self-test":
                 run = self_test_of(options, progress=say)

@@ -161,19 +161,31 @@ def as_batched(
     return verify
 
 
-def with_coins(function: Callable[..., Any], *, bits: int = 53) -> Verify:
-    """Return a ``verify`` that draws the gamma+1 coins which ``function`` is given.
+def with_coins(function: Callable[..., Any], *, bits: int = 53, coins: int | None = None) -> Verify:
+    """Return a ``verify`` that draws the coins which ``function`` is given, gamma+1 if not said.
 
     ``function(target_probs, draft_probs, draft_tokens, coins) -> tokens``, as
     :func:`simverify.auditing.exact.coins.coin_blocks.compare_coins` takes it: the sampled tier's
     view.
     Coins are multiples of 2^-``bits``: 24 for code that reads them as float32.
+
+    A function with ``ask``, ``answer`` and ``repeat``, as
+    :class:`~simverify.engines.bridge.command.CommandVerify` has, gives them to what is returned:
+    many calls are asked before the first is answered.
     """
+    streamed: Any = function
+
+    def drawn(draft_tokens: Any, rng: Any) -> Any:
+        return _coins(rng, (coins or len(draft_tokens) + 1,), bits)
 
     def verify(target_probs: Any, draft_probs: Any, draft_tokens: Any, rng: Any) -> Any:
-        coins = _coins(rng, (len(draft_tokens) + 1,), bits)
-        return function(target_probs, draft_probs, draft_tokens, coins)
+        return function(target_probs, draft_probs, draft_tokens, drawn(draft_tokens, rng))
 
+    def ask(target_probs: Any, draft_probs: Any, draft_tokens: Any, rng: Any) -> Any:
+        return streamed.ask(target_probs, draft_probs, draft_tokens, drawn(draft_tokens, rng))
+
+    if hasattr(streamed, "ask"):
+        vars(verify).update(ask=ask, answer=streamed.answer, repeat=streamed.repeat)
     return verify
 
 

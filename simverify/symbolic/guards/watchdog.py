@@ -13,7 +13,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
@@ -88,6 +88,23 @@ def _shown_until(seconds: float) -> Iterator[None]:
         yield
     finally:
         _board.write(before, _board.place)
+
+
+@contextmanager
+def calling(seconds: float, what: Callable[[], str]) -> Iterator[None]:
+    """Say that a call is made inside that nothing in this process can interrupt.
+
+    It has ``seconds``; ``what`` is asked only where a parent reads it, when the call is its end.
+    """
+    if _board is None:
+        yield
+        return
+    before, place = _board.deadlines, _board.place
+    _board.write(min(before, _in(seconds)), f"{place}, {what()}")
+    try:
+        yield
+    finally:
+        _board.write(before, place)
 
 
 REPEAT_SECONDS = 0.25

@@ -24,10 +24,10 @@ class Box:
     slivers: int = 0
     halvings: int = 0
 
-    def corners(self) -> Iterator[Point]:
-        """Yield the corners, each once."""
-        sides = (sorted({a, b}) for a, b in zip(self.low, self.high, strict=True))
-        return itertools.product(*sides)
+    def corners(self, axes: int) -> Iterator[Point]:
+        """Yield the corners along the first ``axes`` axes, each once, the others being low."""
+        sides = [sorted({a, b}) for a, b in zip(self.low, self.high, strict=True)]
+        return itertools.product(*sides[:axes], *([low] for low in self.low[axes:]))
 
     def cut(self, axis: int, last: int, slivers: int, halvings: int) -> "tuple[Box, Box]":
         """Split between ``last`` and ``last`` + 1 along ``axis``."""

@@ -9,6 +9,7 @@ edges change until that is so; the boundaries are found to the last bit of a coi
 import heapq
 import itertools
 import math
+from bisect import bisect_left, insort
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify.auditing.exact.coins.coin_boxes import Box, Point, kronecker, moved
+from simverify.auditing.exact.coins.coin_errors import Hidden, NotMonotone, ReadsMore, TooManyCalls
 from simverify.symbolic.enumeration.endings import Tokens
 
 Coins = npt.NDArray[np.float64]
@@ -27,43 +29,6 @@ PROBES = 8
 SLIVER = 1 / 64
 """A split that cuts off less than this share of an edge is followed by splits in the middle:
 where a boundary is not parallel to the axes, exact splits would only shave it."""
-
-
-HIDDEN = (
-    "two calls with the same coins gave different tokens: the code draws more than its coins, "
-    "use the sampled tier"
-)
-
-
-class NotMonotone(Exception):
-    """An output comes back along a coin: bisection cannot find where.
-
-    ``coin`` is the coin's index; ``points`` are three values of it in ascending order, the
-    others being held at ``held``: the outer two give ``outer``, the one between ``inner``.
-    """
-
-    def __init__(
-        self, coin: int, points: tuple[float, float, float], held: tuple[float, ...],
-        outer: Tokens, inner: Tokens,
-    ) -> None:  # fmt: skip
-        low, mid, high = points
-        super().__init__(
-            f"coin {coin} is not monotone: {low:.17g} and {high:.17g} give {outer} but "
-            f"{mid:.17g} gives {inner} (all coins {held}): use the sampled tier"
-        )
-        self.coin, self.points, self.held = coin, points, held
-        self.outer, self.inner = outer, inner
-
-
-class TooManyCalls(Exception):
-    """The budget ended before the first box was settled."""
-
-    def __init__(self, budget: int, coins: int) -> None:
-        super().__init__(
-            f"max_calls={budget} is less than the {2**coins} corners of {coins} coins: raise it "
-            "or audit a shorter draft"
-        )
-        self.budget = budget
 
 
 @dataclass(frozen=True)
@@ -94,6 +59,9 @@ def law_from_coins(
     bits: int = 53,
     max_calls: int = MAX_CALLS,
     probes: int = PROBES,
+    used: Callable[[], int] | None = None,
+    each: Callable[[Box, Tokens], None] | None = None,
+    cuts: list[int] | None = None,
 ) -> CoinLaw:
     """Exact law of ``function(u)`` for u uniform on [0, 1)^coins, by bisection of each coin.
 
@@ -102,25 +70,42 @@ def law_from_coins(
     function
         Deterministic; takes float64 (coins,) in [0, 1) and returns a tuple of int.
     coins
-        Number of coins: at least 1. Every box costs up to 2^coins calls.
+        Number of coins: at least 1. Every box costs up to 2^coins calls, 2^used where that is
+        known.
     bits
         Coins are multiples of 2^-bits: 24 for code that reads them as float32.
     max_calls
         Budget of calls; what is left unsettled at its end is reported, largest boxes first.
     probes
         Interior points tried per box.
+    used
+        How many coins, from the first on, the last call read: the others change nothing. None:
+        nobody knows, and they all may.
+    each
+        Is told of every box that is constant.
+    cuts
+        Boundaries that other laws of the code have, sorted: they are tried first, and new ones
+        are added. They save calls, and change nothing else.
 
     Raises
     ------
     NotMonotone
         With the coin and three points that show it.
+    ReadsMore
+        A coin beyond ``used`` changed the tokens.
     TooManyCalls
         The budget does not reach the corners of the cube.
     ValueError
         A parameter is out of range, or two calls with the same coins differ.
     """
-    _law_iv(coins, bits, max_calls, probes)
-    return _Search(function, coins, bits, max_calls, probes).run()
+    _law_iv(coins, bits, max_calls, probes, known=used is not None)
+    return _Search(
+        function, coins, bits, max_calls, probes, used, [] if cuts is None else cuts
+    ).run(each or _told)
+
+
+def _told(_box: Box, _tokens: Tokens) -> None:
+    """Nobody asked."""
 
 
 class _Spent(Exception):
@@ -132,19 +117,24 @@ class _Search:
 
     def __init__(
         self, function: Callable[[Coins], Tokens], coins: int, bits: int, max_calls: int,
-        probes: int,
+        probes: int, used: Callable[[], int] | None, cuts: list[int],
     ) -> None:  # fmt: skip
         self._function, self._coins, self._scale = function, coins, 2**bits
-        self._max_calls, self._probes = max_calls, probes
+        self._max_calls = max_calls
+        self._steps = [kronecker(n + 1, coins) for n in range(probes)]
+        self._used = used or (lambda: coins)
+        self._known = used is not None
+        self._reads: dict[Point, int] = {}
+        self._cuts = cuts
         self._calls = self._tried = 0
 
-    def run(self) -> CoinLaw:
+    def run(self, each: Callable[[Box, Tokens], None]) -> CoinLaw:
         top = self._scale - 1
         whole = Box((0,) * self._coins, (top,) * self._coins, {})
-        if 2**self._coins + 1 > self._max_calls:
+        if not self._known and 2**self._coins + 1 > self._max_calls:
             raise TooManyCalls(self._max_calls, self._coins)
         if self._call(whole.low) != self._call(whole.low):
-            raise ValueError(HIDDEN)
+            raise Hidden
         queue = [(-1.0, 0, whole)]
         order = itertools.count(1)
         masses: dict[Tokens, list[float]] = {}
@@ -163,6 +153,7 @@ class _Search:
                     heapq.heappush(queue, (-part.share(self._scale), next(order), part))
             else:
                 masses.setdefault(box.known[box.low], []).append(-mass)
+                each(box, box.known[box.low])
                 cells += 1
         unresolved = math.fsum(-mass for mass, *_ in queue)
         law = {tokens: math.fsum(parts) for tokens, parts in sorted(masses.items())}
@@ -172,11 +163,11 @@ class _Search:
 
     def _split(self, box: Box) -> tuple[tuple[Box, ...], float]:
         """Cut ``box`` where an edge changes; () if it is constant. Also the cut's area."""
-        values = [(corner, self._at(box, corner)) for corner in box.corners()]
+        values, axes = self._corners(box)
         if all(tokens == values[0][1] for _, tokens in values):
-            self._confirm(box, values[0][1])
+            self._confirm(box, values[0][1], axes)
             return (), 0.0
-        axis, corner = self._edge(box, values)
+        axis, corner = self._edge(box, values, axes)
         low, high = box.low[axis], box.high[axis]
         if box.halvings and high - low > 1:
             return box.cut(axis, (low + high) // 2, box.slivers, box.halvings - 1), 0.0
@@ -186,11 +177,25 @@ class _Search:
         face = box.share(self._scale) * self._scale / (high - low + 1)
         return box.cut(axis, last, slivers, slivers if thin else 0), face
 
-    def _edge(self, box: Box, values: list[tuple[Point, Tokens]]) -> tuple[int, Point]:
+    def _corners(self, box: Box) -> tuple[list[tuple[Point, Tokens]], int]:
+        """Return the corners with their tokens, and the number of coins that any of them read.
+
+        Those behind are held at their low ends: they change nothing.
+        """
+        axes = -1
+        most = 0 if self._known else self._coins
+        while axes < most:
+            axes = most
+            corners = list(box.corners(axes))
+            values = [(corner, self._at(box, corner)) for corner in corners]
+            most = max(self._reads[corner] for corner in corners)
+        return values, axes
+
+    def _edge(self, box: Box, values: list[tuple[Point, Tokens]], axes: int) -> tuple[int, Point]:
         """Return the longest axis with an edge that changes, and the edge's lower corner."""
         at = dict(values)
         lengths = [b - a for a, b in zip(box.low, box.high, strict=True)]
-        for axis in sorted(range(self._coins), key=lambda i: -lengths[i]):
+        for axis in sorted(range(axes), key=lambda i: -lengths[i]):
             for corner, tokens in values:
                 if corner[axis] != box.low[axis]:
                     continue
@@ -201,25 +206,39 @@ class _Search:
     def _bisect(self, box: Box, axis: int, corner: Point) -> int:
         """Return the last grid point along the edge that still gives its lower end's tokens."""
         low, high = corner[axis], box.high[axis]
+
+        def same(value: int) -> bool:
+            return self._at(box, moved(corner, axis, value)) == box.known[corner]
+
+        known = self._cuts[bisect_left(self._cuts, low) : bisect_left(self._cuts, high)]
+        while known and high - low > 1:
+            # What was found in another box is as likely here: half of all calls are saved.
+            middle = len(known) // 2
+            cut = known[middle]
+            if cut > low and not same(cut):
+                high, known = cut, known[:middle]
+            elif cut + 1 < high and same(cut + 1):
+                low, known = cut + 1, known[middle + 1 :]
+            else:
+                return cut
         while high - low > 1:
             mid = (low + high) // 2
-            same = self._at(box, moved(corner, axis, mid)) == box.known[corner]
-            low, high = (mid, high) if same else (low, mid)
+            low, high = (mid, high) if same(mid) else (low, mid)
+        insort(self._cuts, low)
         return low
 
-    def _confirm(self, box: Box, tokens: Tokens) -> None:
+    def _confirm(self, box: Box, tokens: Tokens, axes: int) -> None:
         """Try points inside a box whose corners agree; so far it is constant by assumption."""
         sizes = [b - a + 1 for a, b in zip(box.low, box.high, strict=True)]
-        for n in range(self._probes if max(sizes) > 2 else 0):
-            steps = kronecker(n + 1, self._coins)
+        for steps in self._steps if max(sizes) > 2 else ():
             inside = zip(box.low, sizes, steps, strict=True)
             self._at(box, tuple(a + int(size * step) for a, size, step in inside))
             self._tried += 1
         for point, found in box.known.items():
             if found != tokens:
-                self._witness(box, point)
+                self._witness(box, point, axes)
 
-    def _witness(self, box: Box, point: Point) -> None:
+    def _witness(self, box: Box, point: Point, axes: int) -> None:
         """Raise :class:`NotMonotone` for a box whose corners agree and ``point`` does not.
 
         Coordinates are moved to the box's sides one after another, keeping the output apart;
@@ -228,8 +247,12 @@ class _Search:
         """
         tokens = box.known[box.low]
         if any(self._call(place) != box.known[place] for place in (point, box.low)):
-            raise ValueError(HIDDEN)
-        for axis in range(self._coins):
+            raise Hidden
+        flat = point[:axes] + box.low[axes:]
+        if self._call(flat) == tokens:
+            raise ReadsMore(axes, tokens, box.known[point])
+        point = flat
+        for axis in range(axes):
             ends = [moved(point, axis, k) for k in (box.low[axis], box.high[axis])]
             values = [self._call(end) for end in ends]
             if values == [tokens, tokens]:
@@ -237,7 +260,7 @@ class _Search:
                 held = tuple(k / self._scale for k in point)
                 raise NotMonotone(axis, (low, mid, high), held, tokens, self._call(point))
             point = ends[0] if values[0] != tokens else ends[1]
-        raise ValueError(HIDDEN)
+        raise Hidden
 
     def _at(self, box: Box, point: Point) -> Tokens:
         if point not in box.known:
@@ -248,12 +271,22 @@ class _Search:
 
     def _call(self, point: Point) -> Tokens:
         self._calls += 1
-        return tuple(self._function(np.array(point, dtype=np.float64) / self._scale))
+        tokens = tuple(self._function(np.array(point, dtype=np.float64) / self._scale))
+        self._reads[point] = self._used()
+        return tokens
 
 
-def _law_iv(coins: int, bits: int, max_calls: int, probes: int) -> None:
-    if not 1 <= coins <= 16:
-        raise ValueError(f"coins={coins}: from 1 to 16 coins can be bisected")
+MOST_COINS = 16
+"""Coins that can be bisected where all of them may count."""
+
+MOST_KNOWN = 64
+"""And where the code says how many it read."""
+
+
+def _law_iv(coins: int, bits: int, max_calls: int, probes: int, *, known: bool) -> None:
+    most = MOST_KNOWN if known else MOST_COINS
+    if not 1 <= coins <= most:
+        raise ValueError(f"coins={coins}: from 1 to {most} coins can be bisected")
     if not 1 <= bits <= 53:
         raise ValueError(f"bits={bits}: from 1 to 53, 24 for float32 coins")
     if probes < 1:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from simverify.auditing.exact.coins.coin_blocks import compare_coins
-from simverify.auditing.exact.coins.coins import NotMonotone, TooManyCalls
+from simverify.auditing.exact.coins.coin_errors import NOT_BISECTED, TooManyCalls
 from simverify.auditing.exact.generations.calls import NOWHERE, Beyond, Generation
 from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
 from simverify.auditing.exact.generations.generation import ending
@@ -112,6 +112,8 @@ class Examiner:
                 bits=self.subject.coin_bits,
                 tolerance=self.tolerance,
                 max_calls=self.max_paths,
+                coins=self.subject.coins,
+                seconds=seconds,
             )
         with ExitStack() as stack:
             enumeration = None if lift else self.enumeration
@@ -186,7 +188,7 @@ class Examiner:
         """Whether the code fails on ``model``; what cannot be enumerated does not count."""
         try:
             return self.judge(model).failed
-        except (CannotEnumerate, NotMonotone, OutOfTime, TooManyCalls, TooManyPaths):
+        except (CannotEnumerate, *NOT_BISECTED, OutOfTime, TooManyCalls, TooManyPaths):
             return False
 
 

@@ -6,7 +6,8 @@ import pytest
 from support.whole_laws import compare_verify
 
 from simverify.auditing.exact.coins.coin_blocks import compare_coins
-from simverify.auditing.exact.coins.coins import NotMonotone, TooManyCalls, law_from_coins
+from simverify.auditing.exact.coins.coin_errors import NotMonotone, TooManyCalls
+from simverify.auditing.exact.coins.coins import law_from_coins
 from simverify.engines.adapting.adapt import with_coins
 from simverify.models.small import compact
 

@@ -1,0 +1,177 @@
+"""Programs that break the protocol: one clear line each, in time, and nothing is left behind."""
+
+import os
+import re
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+import simverify
+from simverify.engines.bridge import command as bridge_command
+from simverify.errors import SimverifyError, UsageError
+
+HARNESS = Path(__file__).parent / "harness.py"
+SMALL = {"gamma": 1, "vocab": 2, "seconds": 2.0}
+"""A call may take half of the seconds."""
+
+
+@pytest.fixture
+def program():
+    """Return the command line of a way to behave; afterwards none of its processes is left."""
+    mark = f"mark-{uuid.uuid4().hex}"
+    yield lambda way: f"{sys.executable} -S -E {HARNESS} '{way}' {mark}"
+    assert left(mark) == []
+
+
+def left(mark):
+    """Processes whose command line has the mark, zombies of ours included."""
+    time.sleep(0.05)
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+        found += [line] * (mark.encode() in line)
+    try:
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            found.append(ended)
+    except ChildProcessError:
+        pass
+    return found
+
+
+AT_LOADING = {
+    "no hello": "said no hello: did not answer within 1 s",
+    "garbage hello": r"began with 'ready!' \(not JSON: .*\): expected one line such as",
+    "hello of version 2": "speaks version 2 of the protocol: expected 1",
+    "hello without bits": "object missing required field `bits`",
+    "hello with too many bits": "has coins of 53 bits in float32: expected 1 to 24",
+    "hello in bfloat16": "computes in 'bfloat16': expected float64 or float32",
+    "hello with more": "object contains unknown field `vocab`",
+    "hello in latin-1": "not UTF-8|not JSON",
+    "ends before hello": "said no hello: ended itself with exit code 5; its last words on standard "
+    "error: 'no such model'",
+}
+
+
+@pytest.mark.parametrize("way", AT_LOADING)
+def test_a_program_that_says_no_hello_is_no_verdict(program, monkeypatch, way):
+    monkeypatch.setattr(bridge_command, "HELLO_SECONDS", 1.0)
+    with pytest.raises(SimverifyError, match=AT_LOADING[way]) as raised:
+        simverify.audit(command=program(way), **SMALL)
+    assert raised.value.exit_code == 4
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("./no-such-harness", "cannot be started: ./no-such-harness: no such file"),
+        ("/", "cannot be started: /: permission denied"),
+        (str(HARNESS), "cannot be started: .*: permission denied"),
+        ("", "--command is empty"),
+        ("'./harness", "no closing quotation"),
+    ],
+)
+def test_what_cannot_be_started_is_a_usage_error(command, said):
+    with pytest.raises(UsageError, match=said) as raised:
+        simverify.audit(command=command, **SMALL)
+    assert raised.value.exit_code == 2
+
+
+IN_A_CALL = {
+    "garbage": r"answer: answered 'Segmentation fault \(core dumped\)' \(not JSON",
+    "nothing on the line": "answer: answered nothing",
+    "NaN": "answer: answered '.*NaN.*' .not JSON",
+    "floats": "answer: answered .* .*expected `int`",
+    "text": "answer: answered .* .*expected `int`",
+    "a list": "answer: answered .* .*expected `object`",
+    "no coins": "object missing required field `coins`",
+    "negative coins": "answer: says that it read -1 coins",
+    "another call": "answer: answered call 1 where call 0 was due",
+    "not UTF-8": "answer: answered '.*' .not",
+    "two lines": "answer: wrote '.*' unasked|answer: answered call 0 where call 1 was due",
+    "a log line": "answer: answered 'accepted ",
+    "half a line": "hangs: did not answer within 1 s but for the beginning of a line",
+    "half a line and out": "ends: ended itself with exit code 3, in the middle of a line",
+    "a huge line": "answer: (answered 'xxx|wrote 1,048,576 bytes without an end of line)",
+    "no end of line": "answer: wrote 1,048,576 bytes without an end of line",
+    "hangs": "hangs: did not answer within 1 s: does it read line by line, and flush",
+    "spins": "hangs: did not answer within 1 s",
+    "reads nothing": "hangs: did not answer within 1 s",
+    "reads all first": "hangs: did not answer within 1 s",
+    "never flushes": "hangs: did not answer within 1 s: does it read line by line, and flush",
+    "exits": "ends: ended itself with exit code 101; its last words on standard error: "
+    "\"panicked at 'index out of bounds'\"",
+    "segfaults": r"crashes: was ended by the signal SIGSEGV \(a segmentation fault\)",
+    "segfaults on one input": r"crashes: was ended by the signal SIGSEGV",
+    "closes its output": "ends: closed its standard output and did not end",
+    "leaves a child": "ends: |hangs: ",
+    "draws itself": r"own-randomness: returned \[.*\], and \[.*\] when it was asked the same again",
+    "keeps something": "own-randomness: .*or keeps something between calls",
+    "says too few coins": "coins: says that it read 0 coins, and later ones change its tokens",
+    "deep": "answer: answered",
+}
+
+
+@pytest.mark.parametrize("way", IN_A_CALL)
+def test_a_call_that_breaks_is_a_finding_with_what_was_asked(program, way):
+    began = time.monotonic()
+    run = simverify.audit(command=program(way), **SMALL)
+    assert time.monotonic() - began < 60
+    assert run.verdict == "FAIL"
+    (finding,) = run.findings
+    assert finding.kind == "contract"
+    assert re.search(IN_A_CALL[way], finding.text), finding.text
+    assert "\n" not in finding.text
+    assert run.bridge.line.startswith('{"call":0,"gamma":1,"vocab":')
+    assert run.counterexample is None
+    if way == "segfaults on one input":
+        assert '"draft_tokens":[1]' in run.bridge.line
+
+
+BAD_TOKENS = {
+    "too many tokens": "too-many: returned 3, gamma . 1 = 2",
+    "no tokens": "empty: returned no tokens",
+    "ids beyond V": r"out-of-range: returned token \d, vocabulary 0\.\.\d",
+    "a huge id": "out-of-range: returned token 10{30}, vocabulary",
+    "negative ids": "out-of-range: returned token -1",
+    "no prefix": "not-a-prefix: returned",
+}
+
+
+@pytest.mark.parametrize("way", BAD_TOKENS)
+def test_answers_that_are_no_tokens_are_findings_as_of_python(program, way):
+    run = simverify.audit(command=program(way), **SMALL)
+    assert run.verdict == "FAIL"
+    assert any(re.search(BAD_TOKENS[way], found.text) for found in run.findings), run.findings
+
+
+def test_a_program_that_needs_more_coins_is_told_how_many(program):
+    with pytest.raises(UsageError, match="needs 5 coins where it was given 2: name --coins 5"):
+        simverify.audit(command=program("needs more coins"), **SMALL)
+
+
+@pytest.mark.parametrize("way", ["fine", "last coin", "in float32"])
+def test_a_right_program_passes(program, unsearched, way):
+    """The control: what fails above does not fail because it is a program."""
+    run = simverify.audit(command=program(way), gamma=2, vocab=2, max_paths=4000)
+    assert run.verdict == "PASS", run
+    assert run.tier == "exact"
+    assert run.tolerance == (1e-6 if way == "in float32" else 1e-9)
+
+
+def test_what_it_writes_on_standard_error_is_a_note(program, unsearched):
+    run = simverify.audit(command=program("floods standard error"), gamma=1, vocab=2, max_paths=900)
+    assert run.verdict == "PASS"
+    assert any("slow path taken" in note for note in run.notes)
+
+
+def test_a_residual_from_the_wrong_row_fails(program):
+    run = simverify.audit(command=program("wrong row"), gamma=1, vocab=2, max_paths=4000)
+    assert run.verdict == "FAIL"
+    assert run.counterexample is not None
