@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from simverify.api.compare import compare as compare
     from simverify.api.outputs import audit_outputs as audit_outputs
     from simverify.api.replay import replay as replay
+    from simverify.api.surveys.table import table as table
     from simverify.errors import SimverifyError as SimverifyError
     from simverify.errors import UsageError as UsageError
     from simverify.models import get_model as get_model
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from simverify.results import OutputRun as OutputRun
     from simverify.results import PlanRun as PlanRun
     from simverify.results import SelfTestRun as SelfTestRun
+    from simverify.results import TableRun as TableRun
     from simverify.results.reading.document import load as load
     from simverify.symbolic import CannotEnumerate as CannotEnumerate
     from simverify.symbolic.enumeration.outcomes import exact_law as exact_law
@@ -40,6 +42,7 @@ _HOME = {
     "PlanRun": "results",
     "SelfTestRun": "results",
     "SimverifyError": "errors",
+    "TableRun": "results",
     "UsageError": "errors",
     "Verifier": "verifiers",
     "audit": "api.audit",
@@ -53,6 +56,7 @@ _HOME = {
     "plan": "planning",
     "replay": "api.replay",
     "self_test": "api.audit",
+    "table": "api.surveys.table",
 }
 """Names by module; the imports above say the same to type checkers."""
 

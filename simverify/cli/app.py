@@ -7,6 +7,7 @@ from simverify.cli.settings import converted, sources
 _COMMANDS = {
     "compare": ("compare:compare", "Compare verifiers on models."),
     "audit": ("audit:audit", "Put any verifier on trial."),
+    "table": ("table:table", "Audit every engine that is here, side by side."),
     "capture": ("capture:capture", "Record the blocks of two real models, to be replayed."),
     "plan": ("plan:plan", "Say what a claim costs, or what a budget detects."),
     "report": ("report:report", "Render a run file: HTML, Markdown, JUnit, GitHub."),
@@ -35,6 +36,12 @@ _EXAMPLES = {
         "simverify audit --self-test",
         "simverify audit my_sampler.py:verify --target DIR --draft DIR --prompts prompts.txt",
         "simverify audit --outputs served.jsonl --target DIR",
+    ),
+    "table": (
+        "simverify table",
+        "simverify table --list",
+        "simverify table --engine-path checkouts --report engines",
+        "simverify table --engines transformers,sglang --jobs 2 --json table.json",
     ),
     "capture": (
         "simverify capture --models tiny-llama --gamma 4 --tokens 2000 --out trace",
