@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from simverify.api.compare import compare as compare
     from simverify.api.outputs import audit_outputs as audit_outputs
     from simverify.api.replay import replay as replay
+    from simverify.api.surveys.bisect import bisect as bisect
     from simverify.api.surveys.table import table as table
     from simverify.errors import SimverifyError as SimverifyError
     from simverify.errors import UsageError as UsageError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from simverify.models import load_model as load_model
     from simverify.planning import plan as plan
     from simverify.results import AuditRun as AuditRun
+    from simverify.results import BisectRun as BisectRun
     from simverify.results import CompareRun as CompareRun
     from simverify.results import OutputRun as OutputRun
     from simverify.results import PlanRun as PlanRun
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 _HOME = {
     "VERIFIERS": "verifiers",
     "AuditRun": "results",
+    "BisectRun": "results",
     "CannotEnumerate": "symbolic",
     "CompareRun": "results",
     "OutputRun": "results",
@@ -47,6 +50,7 @@ _HOME = {
     "Verifier": "verifiers",
     "audit": "api.audit",
     "audit_outputs": "api.outputs",
+    "bisect": "api.surveys.bisect",
     "compare": "api.compare",
     "exact_law": "symbolic.enumeration.outcomes",
     "get_model": "models",

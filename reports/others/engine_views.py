@@ -17,7 +17,7 @@ from simverify.reports.view import (
     Section,
     Table,
 )
-from simverify.reports.words import MOST_ITEMS, MOST_ROWS, first
+from simverify.reports.words import MOST_ITEMS, MOST_ROWS, first, listed
 from simverify.results import EngineRow, TableRun
 
 _COLUMNS = (
@@ -47,7 +47,7 @@ def _ruling(run: TableRun) -> str:
     if run.verdict == "FAIL":
         failed = [row.engine for row in run.rows if row.verdict == "FAIL"]
         verb = "does" if len(failed) == 1 else "do"
-        return f"{say.listed(failed)} {verb} not emit the target's distribution."
+        return f"{listed(failed)} {verb} not emit the target's distribution."
     if run.verdict == "PASS":
         return "Every engine that is here emits the target's distribution."
     return "Nothing here is known to be lossy, and not every engine that is here was judged."

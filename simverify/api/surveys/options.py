@@ -72,6 +72,8 @@ class BisectOptions(SizeOptions):
     package
         What pip calls the package whose releases are searched; by default the engine's, or the
         first part of a module's name.
+    contract
+        Of a module's or a file's attribute: verify (the default), step, tree or draft.
     what
         The change that is looked for: of the law, that is of the verdict, or of the deviation or
         E[tau] on any instance; or of the verdict alone.
@@ -81,4 +83,5 @@ class BisectOptions(SizeOptions):
     bad: str | None = None
     engine_path: Path | None = None
     package: str | None = None
+    contract: Literal["verify", "step", "tree", "draft"] | None = None
     what: Literal["law", "verdict"] = "law"
