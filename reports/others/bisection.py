@@ -78,11 +78,10 @@ def conclusion(run: BisectRun) -> Iterator[str]:
         )
     else:
         order = run.versions.index
-        between = run.versions[order(run.last) + 1 : order(run.first) + 1]
+        between = [short(run, v) for v in run.versions[order(run.last) + 1 : order(run.first)]]
         yield (
-            f"the first {noun} of {run.package} that differs is one of "
-            f"{listed([short(run, v) for v in between], _MOST_SKIPPED)}: the others could not be "
-            "judged"
+            f"{named} of {run.package} differs, and {short(run, run.last)} does not; what lies "
+            f"between could not be judged: {listed(between, _MOST_SKIPPED)}"
         )
     yield f"how: {run.how}"
     if run.lines:
@@ -96,7 +95,7 @@ def conclusion(run: BisectRun) -> Iterator[str]:
             f"audited {len(run.tried)} of {len(run.versions)}; a change that was undone in between "
             "is not seen"
         )
-    if run.skipped:
+    if run.skipped and run.outcome == "changed":
         yield f"skipped: {listed([short(run, one.version) for one in run.skipped], _MOST_SKIPPED)}"
 
 

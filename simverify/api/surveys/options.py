@@ -67,8 +67,8 @@ class BisectOptions(SizeOptions):
     bad
         A later one, that is known to be bad.
     engine_path
-        A checkout with its git history: its commits are searched, each in a working tree of its
-        own. The package's releases if not given.
+        A checkout with its git history: its commits are searched, each in a clone. The package's
+        releases if not given.
     package
         What pip calls the package whose releases are searched; by default the engine's, or the
         first part of a module's name.

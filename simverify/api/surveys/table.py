@@ -5,7 +5,8 @@ from os import PathLike
 from pathlib import Path
 
 from simverify.api.surveys.options import SizeOptions, TableOptions
-from simverify.errors import UsageError
+from simverify.api.ways import called_from_python
+from simverify.errors import OptionError, quoted
 from simverify.results import TableRun
 from simverify.surveying.settings import LIMIT, AuditSizes, TableSettings
 from simverify.surveying.table import make_table
@@ -72,7 +73,9 @@ def table(
         engines=names, jobs=jobs, audits=None if audits is None else Path(audits),
         gamma=gamma, vocab=vocab, seconds=seconds, limit=limit, seed=seed,
     )  # fmt: skip
-    return make_table(settings_of(options, [Path(path) for path in paths]), progress=progress)
+    with called_from_python():
+        settings = settings_of(options, [Path(path) for path in paths])
+    return make_table(settings, progress=progress)
 
 
 def settings_of(options: TableOptions, folders: Sequence[Path] | None = None) -> TableSettings:
@@ -81,8 +84,8 @@ def settings_of(options: TableOptions, folders: Sequence[Path] | None = None) ->
     Raises ``UsageError`` for a value out of range, or a folder that does not exist.
     """
     if folders is None:
-        folders = [Path(word) for word in listed(options.engine_path, "--engine-path")]
-    names = None if options.engines is None else tuple(listed(options.engines, "--engines"))
+        folders = [Path(word) for word in listed(options.engine_path, "engine_path")]
+    names = None if options.engines is None else tuple(listed(options.engines, "engines"))
     return TableSettings(
         sizes=sizes_of(options), engines=names, folders=tuple(folders), jobs=options.jobs,
         audits=options.audits,
@@ -98,8 +101,8 @@ def sizes_of(options: SizeOptions) -> AuditSizes:
 
 
 def listed(text: str | None, option: str) -> list[str]:
-    """Return the words of a comma-separated option; ``UsageError`` if one is empty."""
+    """Return the words of a comma-separated option; ``OptionError`` if one is empty."""
     words = [] if text is None else [word.strip() for word in text.split(",")]
     if not all(words):
-        raise UsageError(f"{option} is {text!r}: expected names, comma-separated")
+        raise OptionError(f"{{{option}}} is {quoted(text)}: expected names, comma-separated")
     return words

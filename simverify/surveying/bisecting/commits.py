@@ -66,12 +66,11 @@ class Commits:
             _git("-C", str(clone), "checkout", "--quiet", "--detach", version)
             place = clone / self._below
             if self._code.is_file:
-                yield Layout((f"{place}:{self._code.attribute}",))
+                yield Layout(clone, (f"{place}:{self._code.attribute}",))
             elif self._code.engine is not None:
-                yield Layout((self._code.spec, "--engine-path", str(place)))
+                yield Layout(clone, (self._code.spec, "--engine-path", str(place)))
             else:
-                roots = [place / root for root in ("", "src", "python")]
-                yield self._code.imported_from(roots)
+                yield self._code.imported_from(place, ["", "src", "python"])
 
     def _commit(self, text: str, name: str) -> str:
         found = git(self._top, "rev-parse", "--verify", "--quiet", f"{text}^{{commit}}")

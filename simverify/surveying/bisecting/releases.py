@@ -80,11 +80,10 @@ class Releases:
             )  # fmt: skip
             if done.returncode != 0:
                 raise NotLaidOut(f"pip: {_complaint(done)}")
-            top = Path(folder)
             if self._code.engine is not None:
-                yield Layout((self._code.spec, "--engine-path", folder))
+                yield Layout(Path(folder), (self._code.spec, "--engine-path", folder))
             else:
-                yield self._code.imported_from([top])
+                yield self._code.imported_from(Path(folder), [""])
 
     def _listed(self, *, early: bool) -> list[str]:
         done = _pip("index", "versions", self._name, *(["--pre"] if early else []))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from dataclasses import replace as replaced
 from typing import Literal
 
 from msgspec.structs import replace
@@ -44,13 +45,14 @@ class _Search:
                     self.sizes.limit,
                     python_path=layout.python_path,
                 )
+            audited = replaced(audited, reason=audited.reason.replace(f"{layout.folder}/", ""))
         except NotLaidOut as error:
             audited = Audited("not loaded", None, str(error), None, 0.0)
         found = self._visited(place, audited)
         self.visited.append(found)
         said = found.verdict or f"{found.state}: {found.reason}"
         differs = {True: ", changed", False: "", None: ", skipped"}[found.changed]
-        self.say(f"{version}: {said}{differs} ({audited.seconds:.0f} s)")
+        self.say(f"{shortened(version)}: {said}{differs} ({audited.seconds:.0f} s)")
         return found
 
     def _visited(self, place: int, audited: Audited) -> doc.Visited:
@@ -126,7 +128,10 @@ def bisect(
     """
     stamp, say = stamped(), progress or (lambda _line: None)
     versions = source.between(good, bad)
-    say(f"{len(versions)} {source.kind} of {source.package}, {versions[0]} to {versions[-1]}")
+    say(
+        f"{len(versions)} {source.kind} of {source.package}, {shortened(versions[0])} to "
+        f"{shortened(versions[-1])}"
+    )
     told = [] if contract is None else ["--contract", contract]
     with Processes() as processes:
         search = _Search(code, source, versions, sizes, what, told, processes, say)
@@ -150,3 +155,8 @@ def bisect(
         differences=differences(before, after) or (),
         lines=lines_of(after),
     )
+
+
+def shortened(version: str) -> str:
+    """Return a release as it is, and a commit's first letters."""
+    return version[:10] if len(version) == 40 else version

@@ -16,8 +16,12 @@ class NotLaidOut(Exception):
 
 @dataclass(frozen=True)
 class Layout:
-    """How a version is audited: the words after ``simverify audit``, and folders for Python."""
+    """How a version is audited: the words after ``simverify audit``, and folders for Python.
 
+    ``folder``: where it lies for now, which no document names.
+    """
+
+    folder: Path
     words: tuple[str, ...]
     python_path: tuple[Path, ...] = ()
 
@@ -60,17 +64,18 @@ class Code:
         """Whether it is an attribute of a file."""
         return self.engine is None and self.place.endswith(".py")
 
-    def imported_from(self, roots: Sequence[Path]) -> Layout:
-        """Return how a module below one of ``roots`` is audited.
+    def imported_from(self, folder: Path, below: Sequence[str]) -> Layout:
+        """Return how a module of ``folder`` is audited, or of one of those ``below`` it.
 
         Raises ``NotLaidOut`` if none has it: Python would go on and import the one installed here.
         """
         package = self.place.partition(".")[0]
         files = (f"{package}/__init__.py", f"{package}.py")
+        roots = (folder / root for root in below)
         held = tuple(root for root in roots if any((root / file).is_file() for file in files))
         if not held:
             raise NotLaidOut(f"it has no package {package!r}")
-        return Layout((self.spec,), held)
+        return Layout(folder, (self.spec,), held)
 
 
 def code_of(spec: str) -> Code:
