@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from simverify import results as doc
 from simverify.battery.judgement import stamped
-from simverify.engines import Engine, engine_names, get_engine
-from simverify.errors import SimverifyError, UsageError
+from simverify.engines import Engine, engine_names, unloaded_engine
+from simverify.errors import UsageError
 from simverify.results.reading.document import document_text, write_whole
 from simverify.surveying.audited import Audited, Processes
 from simverify.surveying.places import Place, find_place
@@ -35,17 +35,10 @@ class Candidate:
 def candidates(names: Sequence[str] | None, folders: Sequence[Path]) -> Iterator[Candidate]:
     """Yield the engines of these names, or all; raises ``UsageError`` for an unknown name.
 
-    An engine of another distribution that does not even load is left out where it was not named.
+    None is loaded here: that is for its own process.
     """
     for name in engine_names() if names is None else names:
-        try:
-            engine = get_engine(name)
-        except UsageError:
-            raise
-        except SimverifyError:
-            if names is not None:
-                raise
-            continue
+        engine = unloaded_engine(name)
         place = find_place(engine, folders)
         if place is not None and place.folder is None and place.missing:
             yield Candidate(engine, None, place.missing)

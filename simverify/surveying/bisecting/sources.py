@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from simverify.engines import Engine, engine_names, get_engine
+from simverify.engines import Engine, engine_names, unloaded_engine
 from simverify.errors import UsageError
 
 
@@ -89,7 +89,7 @@ def code_of(spec: str) -> Code:
         raise UsageError(
             f"{spec!r} is no engine, and no module:attribute: its versions cannot be told"
         )
-    engine = get_engine(spec)
+    engine = unloaded_engine(spec)
     if engine.package == "simverify":
         raise UsageError(f"{spec!r} is simverify's own, which cannot audit its other versions")
     return Code(spec, engine, "", "")
