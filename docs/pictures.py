@@ -105,6 +105,7 @@ _SAYS = {
     "emitted": "a server's tokens",
     "planning": "what a claim costs",
     "capture": "traces",
+    "surveying": "many audits",
     "battery": "tests, one error rate",
     "engines": "other people's code",
     "backends": "torch, Triton",

@@ -15,11 +15,21 @@ from simverify.reports.compare.terminal import print_comparison
 from simverify.reports.formats.html import html_report
 from simverify.reports.formats.junit import junit_report
 from simverify.reports.formats.markdown import markdown_report
+from simverify.reports.others.bisection import print_bisection
+from simverify.reports.others.engines import print_table
 from simverify.reports.others.output_view import print_outputs
 from simverify.reports.others.plan import print_plan
 from simverify.reports.others.self_test import print_self_test
 from simverify.reports.terminal import STYLE, WIDTH, Trimmed
-from simverify.results import AuditRun, CompareRun, Document, OutputRun, PlanRun
+from simverify.results import (
+    AuditRun,
+    BisectRun,
+    CompareRun,
+    Document,
+    OutputRun,
+    PlanRun,
+    TableRun,
+)
 from simverify.results.reading.document import check_writable, document_text, write_whole
 
 RUN_FILE = "run.json"
@@ -84,6 +94,10 @@ def print_run(run: Document, console: Console, *, verbose: bool = False) -> None
         print_outputs(run, console)
     elif isinstance(run, PlanRun):
         print_plan(run, console)
+    elif isinstance(run, TableRun):
+        print_table(run, console, verbose=verbose)
+    elif isinstance(run, BisectRun):
+        print_bisection(run, console)
     else:
         print_self_test(run, console)
 

@@ -2,10 +2,20 @@
 
 from simverify.reports.audit.view import audit_report
 from simverify.reports.compare.view import compare_report
+from simverify.reports.others.bisection import bisect_report
+from simverify.reports.others.engine_views import table_report
 from simverify.reports.others.output_view import output_report
 from simverify.reports.others.views import plan_report, self_test_report
 from simverify.reports.view import Report
-from simverify.results import AuditRun, CompareRun, Document, OutputRun, PlanRun
+from simverify.results import (
+    AuditRun,
+    BisectRun,
+    CompareRun,
+    Document,
+    OutputRun,
+    PlanRun,
+    TableRun,
+)
 
 
 def report_of(run: Document) -> Report:
@@ -18,4 +28,8 @@ def report_of(run: Document) -> Report:
         return output_report(run)
     if isinstance(run, PlanRun):
         return plan_report(run)
+    if isinstance(run, TableRun):
+        return table_report(run)
+    if isinstance(run, BisectRun):
+        return bisect_report(run)
     return self_test_report(run)

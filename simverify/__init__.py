@@ -14,16 +14,20 @@ if TYPE_CHECKING:
     from simverify.api.compare import compare as compare
     from simverify.api.outputs import audit_outputs as audit_outputs
     from simverify.api.replay import replay as replay
+    from simverify.api.surveys.bisect import bisect as bisect
+    from simverify.api.surveys.table import table as table
     from simverify.errors import SimverifyError as SimverifyError
     from simverify.errors import UsageError as UsageError
     from simverify.models import get_model as get_model
     from simverify.models import load_model as load_model
     from simverify.planning import plan as plan
     from simverify.results import AuditRun as AuditRun
+    from simverify.results import BisectRun as BisectRun
     from simverify.results import CompareRun as CompareRun
     from simverify.results import OutputRun as OutputRun
     from simverify.results import PlanRun as PlanRun
     from simverify.results import SelfTestRun as SelfTestRun
+    from simverify.results import TableRun as TableRun
     from simverify.results.reading.document import load as load
     from simverify.symbolic import CannotEnumerate as CannotEnumerate
     from simverify.symbolic.enumeration.outcomes import exact_law as exact_law
@@ -34,16 +38,19 @@ if TYPE_CHECKING:
 _HOME = {
     "VERIFIERS": "verifiers",
     "AuditRun": "results",
+    "BisectRun": "results",
     "CannotEnumerate": "symbolic",
     "CompareRun": "results",
     "OutputRun": "results",
     "PlanRun": "results",
     "SelfTestRun": "results",
     "SimverifyError": "errors",
+    "TableRun": "results",
     "UsageError": "errors",
     "Verifier": "verifiers",
     "audit": "api.audit",
     "audit_outputs": "api.outputs",
+    "bisect": "api.surveys.bisect",
     "compare": "api.compare",
     "exact_law": "symbolic.enumeration.outcomes",
     "get_model": "models",
@@ -53,6 +60,7 @@ _HOME = {
     "plan": "planning",
     "replay": "api.replay",
     "self_test": "api.audit",
+    "table": "api.surveys.table",
 }
 """Names by module; the imports above say the same to type checkers."""
 

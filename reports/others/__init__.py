@@ -1,1 +1,1 @@
-"""Self-tests, plans and emitted tokens, reported."""
+"""Self-tests, plans, emitted tokens, tables of engines and bisections, reported."""

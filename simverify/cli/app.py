@@ -7,6 +7,8 @@ from simverify.cli.settings import converted, sources
 _COMMANDS = {
     "compare": ("compare:compare", "Compare verifiers on models."),
     "audit": ("audit:audit", "Put any verifier on trial."),
+    "table": ("table:table", "Audit every engine that is here, side by side."),
+    "bisect": ("bisect:bisect", "Find the release or the commit that changed the law."),
     "capture": ("capture:capture", "Record the blocks of two real models, to be replayed."),
     "plan": ("plan:plan", "Say what a claim costs, or what a budget detects."),
     "report": ("report:report", "Render a run file: HTML, Markdown, JUnit, GitHub."),
@@ -35,6 +37,17 @@ _EXAMPLES = {
         "simverify audit --self-test",
         "simverify audit my_sampler.py:verify --target DIR --draft DIR --prompts prompts.txt",
         "simverify audit --outputs served.jsonl --target DIR",
+    ),
+    "table": (
+        "simverify table",
+        "simverify table --list",
+        "simverify table --engine-path checkouts --report engines",
+        "simverify table --engines transformers,sglang --jobs 2 --json table.json",
+    ),
+    "bisect": (
+        "simverify bisect transformers --good 4.40.0 --bad 5.0.0",
+        "simverify bisect my_package.sampler:verify --good 1.0 --bad 2.0 --what verdict",
+        "simverify bisect sampler.py:verify --engine-path . --good v1.0 --bad HEAD",
     ),
     "capture": (
         "simverify capture --models tiny-llama --gamma 4 --tokens 2000 --out trace",

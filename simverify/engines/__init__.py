@@ -20,6 +20,7 @@ from simverify.engines.registry import (
     engine_names,
     get_engine,
     installed_engines,
+    unloaded_engine,
 )
 
 __all__ = [
@@ -39,5 +40,6 @@ __all__ = [
     "installed_engines",
     "tree_of_links",
     "tree_of_mask",
+    "unloaded_engine",
     "with_coins",
 ]

@@ -64,8 +64,16 @@ def installed_engines() -> tuple[InstalledEngine, ...]:
 
     An entry point's source is found without importing it; its tier is known once it is loaded.
     """
-    engines = [*ENGINES.values(), *(_unloaded(point) for point in _added().values())]
-    return tuple(_row(engine) for engine in engines)
+    return tuple(_row(unloaded_engine(name)) for name in engine_names())
+
+
+def unloaded_engine(name: str) -> Engine:
+    """As :func:`get_engine`, and no code of another distribution runs.
+
+    Of an entry point that names an :class:`Engine`, what that says is not known yet.
+    """
+    known = pick(name, engine_names(), "engine")
+    return ENGINES[known] if known in ENGINES else _unloaded(_added()[known])
 
 
 def _row(engine: Engine) -> InstalledEngine:

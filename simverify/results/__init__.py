@@ -72,8 +72,20 @@ from simverify.results.outputs import OutputRun, Rescoring, Retokenised
 from simverify.results.plan import PlanLine, PlanMeta, PlanRun
 from simverify.results.run import Judged, Run
 from simverify.results.self_test import SelfTestRun, Tried
+from simverify.results.surveys import (
+    BisectRun,
+    EngineRow,
+    InstanceLaw,
+    LawDifference,
+    LeastShare,
+    State,
+    TableMeta,
+    TableRun,
+    Visited,
+    table_verdict,
+)
 
-Document = CompareRun | AuditRun | OutputRun | SelfTestRun | PlanRun
+Document = CompareRun | AuditRun | OutputRun | SelfTestRun | PlanRun | TableRun | BisectRun
 """What a result file holds; its field ``command`` says which."""
 
 __all__ = [
@@ -82,6 +94,7 @@ __all__ = [
     "Acceptance",
     "AfterCalls",
     "AuditRun",
+    "BisectRun",
     "Bounds",
     "Branch",
     "Breach",
@@ -101,6 +114,7 @@ __all__ = [
     "DraftTrees",
     "Drafter",
     "DraftingTime",
+    "EngineRow",
     "ExactCheck",
     "ExactInstance",
     "Expected",
@@ -109,10 +123,13 @@ __all__ = [
     "FaultAtStrength",
     "Finding",
     "Instance",
+    "InstanceLaw",
     "Judged",
     "Latency",
+    "LawDifference",
     "LayerParallel",
     "LayerSimilarity",
+    "LeastShare",
     "Localisation",
     "Loss",
     "Lossless",
@@ -140,10 +157,15 @@ __all__ = [
     "SampledTier",
     "SelfTestRun",
     "Speedup",
+    "State",
     "Suspect",
+    "TableMeta",
+    "TableRun",
     "Test",
     "Timing",
     "Tried",
     "Verdict",
+    "Visited",
     "overall",
+    "table_verdict",
 ]

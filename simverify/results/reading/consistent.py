@@ -12,6 +12,7 @@ from simverify.checks import clean
 from simverify.errors import UsageError
 from simverify.results import (
     AuditRun,
+    BisectRun,
     CompareResult,
     CompareRun,
     Counterexample,
@@ -19,8 +20,10 @@ from simverify.results import (
     DraftCall,
     Instance,
     PlanRun,
+    TableRun,
 )
 from simverify.results.reading.drafting import drafting_complaints
+from simverify.results.reading.surveys import bisect_complaints, table_complaints
 from simverify.results.reading.trees import parents_complaints, tree_complaints
 from simverify.results.reading.verdicts import verdict_complaints
 
@@ -42,6 +45,10 @@ def _complaints(run: Document) -> Iterator[str]:
         yield from _plan(run)
     elif isinstance(run, AuditRun):
         yield from _audit(run)
+    elif isinstance(run, TableRun):
+        yield from table_complaints(run)
+    elif isinstance(run, BisectRun):
+        yield from bisect_complaints(run)
     yield from verdict_complaints(run)
 
 

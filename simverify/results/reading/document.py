@@ -11,7 +11,16 @@ import msgspec
 
 from simverify.checks import clean
 from simverify.errors import UsageError
-from simverify.results import AuditRun, CompareRun, Document, OutputRun, PlanRun, SelfTestRun
+from simverify.results import (
+    AuditRun,
+    BisectRun,
+    CompareRun,
+    Document,
+    OutputRun,
+    PlanRun,
+    SelfTestRun,
+    TableRun,
+)
 from simverify.results.reading.consistent import check_consistent
 from simverify.results.reading.decoding import decode, not_finite
 
@@ -48,6 +57,7 @@ def read_audit(path: Path) -> AuditRun:
         kinds = {
             CompareRun: "a comparison", SelfTestRun: "a self-test", PlanRun: "a plan",
             OutputRun: "an audit of emitted tokens, which has no path to replay",
+            TableRun: "a table of engines", BisectRun: "a bisection",
         }  # fmt: skip
         kind = kinds[type(document)]
         raise UsageError(f"{path} holds {kind}: expected an audit")
@@ -59,7 +69,7 @@ def load(path: str | PathLike[str]) -> Document:
 
     Returns
     -------
-    AuditRun, CompareRun, OutputRun, PlanRun or SelfTestRun
+    AuditRun, CompareRun, OutputRun, PlanRun, SelfTestRun, TableRun or BisectRun
         The run: ``print`` shows it, ``run.report(folder)`` renders it.
 
     Raises

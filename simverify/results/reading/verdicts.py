@@ -15,9 +15,11 @@ from simverify.results import (
     Lossless,
     OutputRun,
     SelfTestRun,
+    TableRun,
     Test,
     Verdict,
     overall,
+    table_verdict,
 )
 
 
@@ -31,6 +33,8 @@ def verdict_complaints(run: Document) -> Iterator[str]:
         yield from _outputs(run)
     elif isinstance(run, SelfTestRun):
         yield from _self_test(run)
+    elif isinstance(run, TableRun):
+        yield from _table(run)
 
 
 def _comparison(run: CompareRun) -> Iterator[str]:
@@ -112,6 +116,24 @@ def _self_test(run: SelfTestRun) -> Iterator[str]:
         yield f"unexpected does not name the entries that are not as expected: {named}"
     due: Verdict = "FAIL" if unexpected else "PASS"
     yield from _verdict("verdict", run.verdict, due, "by its results")
+
+
+def _table(run: TableRun) -> Iterator[str]:
+    for i, row in enumerate(run.rows):
+        where = f"rows[{i}]"
+        if (row.verdict is None) == (row.state == "judged"):
+            yield f"{where}.verdict is {row.verdict} with the state {row.state}"
+        if row.verdict == "FAIL" and not row.findings:
+            yield f"{where}.verdict is FAIL and findings is empty: expected what failed"
+        if row.verdict != "FAIL" and (row.findings or row.counterexample is not None):
+            yield f"{where}.verdict is {row.verdict}: expected FAIL, by what was found"
+        if row.verdict == "PASS" and row.reason:
+            yield f"{where}.verdict is PASS: expected INCONCLUSIVE, by reason"
+        if row.verdict != "PASS" and row.least is not None:
+            yield f"{where}.least stands beside the verdict {row.verdict}: expected null"
+        if row.state == "absent" and row.found is not None:
+            yield f"{where}.state is absent and found is {row.found}: expected null"
+    yield from _verdict("verdict", run.verdict, table_verdict(run.rows), "by its rows")
 
 
 def _tests(tests: Sequence[Test], findings: Sequence[object], where: str) -> Iterator[str]:

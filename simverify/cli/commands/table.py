@@ -1,0 +1,58 @@
+"""``simverify table``: every engine that is here on trial, or what each of them would need."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from simverify.api.surveys.options import TableOptions
+from simverify.cli.common import check_output, deliver, output_console, print_entries, progress
+
+DEFAULTS = TableOptions()
+
+
+def table(
+    *,
+    options: Annotated[TableOptions, Parameter(name="*")] = DEFAULTS,
+    list_: Annotated[bool, Parameter(name="--list")] = False,
+    json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    report: Path | None = None,
+    verbose: bool = False,
+    quiet: bool = False,
+) -> int:
+    """Audit every engine that is installed or checked out, each in a process of its own.
+
+    The exit code is 1 if one fails; else 4 if one did not load or crashed; else 3 if one has no
+    verdict; else 0. Engines that are absent do not count unless they were named.
+
+    Parameters
+    ----------
+    list_
+        Only say which engines are known, which are here, and how to get the others.
+    json
+        Write the result document to this file, or to standard output for "-".
+    report
+        Write HTML, Markdown, JUnit XML and the run file to this folder.
+    verbose
+        Print each engine's function, file, whole hash and findings too.
+    quiet
+        No progress on standard error.
+    """
+    from simverify.api.surveys.table import settings_of
+
+    settings = settings_of(options)
+    if list_:
+        from simverify.surveying.needs import needs
+
+        print_entries(needs(settings))
+        return 0
+
+    from simverify.reports.present import print_run
+    from simverify.surveying.table import make_table
+
+    check_output(json, report)
+    with progress(quiet) as say:
+        run = make_table(settings, progress=say)
+    if deliver(run, json, report):
+        print_run(run, output_console(), verbose=verbose)
+    return run.exit_code

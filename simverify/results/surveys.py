@@ -1,0 +1,187 @@
+"""The documents of ``simverify table`` and ``simverify bisect``: many audits, and what they say."""
+
+from typing import Literal
+
+from simverify.results.audit import Finding, Localisation
+from simverify.results.common import Meta, Struct, Verdict
+from simverify.results.counterexample import Counterexample
+from simverify.results.run import Judged, Run
+
+State = Literal["judged", "absent", "not loaded", "crashed", "out of time"]
+"""What came of an audit in a process of its own: a verdict, or why there is none.
+
+"absent": there is nothing to audit here. "not loaded": it is here, or was asked for, and the audit
+could not begin. "crashed": the audit's process ended without a result. "out of time": it was
+stopped at its limit.
+"""
+
+
+class LeastShare(Struct, frozen=True):
+    """The instance on which the least part of the optimum is accepted.
+
+    ``share``: ``expected_accepted`` over ``optimum``, which is block verification's.
+    """
+
+    instance: str
+    expected_accepted: float
+    optimum: float
+    share: float
+
+
+class EngineRow(Struct, frozen=True):
+    """One engine of a table.
+
+    ``found``: the installed package, or a checkout, with its ``version`` or its ``commit``
+    ("edited" behind it where the file differs from it); null where it is absent. ``file``: below
+    its package's or its repository's folder. ``tier``: what the verdict rests on; "coins" are
+    bisected. ``reason``: why there is no verdict, or why it is INCONCLUSIVE; empty otherwise.
+    ``exit_code``: of the audit's process, negative where a signal ended it. ``bound``: the sampled
+    tier's certificate. ``least``: of a PASS whose instances have an optimum. ``lines``: the lines
+    of its own code that the audit names for the failure, as ``file:line``.
+    """
+
+    engine: str
+    package: str
+    function: str
+    file: str
+    contract: Literal["verify", "step", "tree", "draft"]
+    how_to_get: str
+    found: Literal["installed", "checkout"] | None
+    version: str | None
+    commit: str | None
+    sha256: str | None
+    state: State
+    verdict: Verdict | None
+    reason: str
+    exit_code: int | None
+    tier: Literal["exact", "coins", "sampled"] | None = None
+    instances: int = 0
+    paths: int = 0
+    tolerance: float | None = None
+    max_abs_deviation: float | None = None
+    bound: float | None = None
+    least: LeastShare | None = None
+    findings: tuple[Finding, ...] = ()
+    localisation: Localisation | None = None
+    lines: tuple[str, ...] = ()
+    counterexample: Counterexample | None = None
+    reproduce: str | None = None
+
+
+class TableMeta(Meta, frozen=True, kw_only=True):
+    """``row_seconds``: of each row's audit, its process included; null where there was none."""
+
+    jobs: int
+    row_seconds: tuple[float | None, ...]
+
+
+class TableRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="table"):
+    """A ``simverify table`` run: every engine that is here, each audited in a process of its own.
+
+    ``verdict``: FAIL if one fails; else INCONCLUSIVE if one that is here has no verdict of its own,
+    or an inconclusive one; else PASS. Engines that are absent have rows and no say.
+    """
+
+    schema_version: Literal[1]
+    seed: int
+    limit: float
+    reproduce: str
+    verdict: Verdict
+    rows: tuple[EngineRow, ...]
+    meta: TableMeta
+
+    @property
+    def exit_code(self) -> int:
+        """1 on a FAIL; else 4 if one did not load or crashed; else 3 without verdict; else 0."""
+        if self.verdict == "FAIL":
+            return 1
+        if any(row.state in ("not loaded", "crashed") for row in self.rows):
+            return 4
+        return 0 if self.verdict == "PASS" else 3
+
+
+def table_verdict(rows: tuple[EngineRow, ...]) -> Verdict:
+    """Return the verdict of a table by its rows; INCONCLUSIVE if none of them was judged."""
+    here = [row.verdict for row in rows if row.state != "absent"]
+    if "FAIL" in here:
+        return "FAIL"
+    return "PASS" if here and all(verdict == "PASS" for verdict in here) else "INCONCLUSIVE"
+
+
+class InstanceLaw(Struct, frozen=True):
+    """What the law on one instance comes to, as an audit's document has it."""
+
+    max_abs_deviation: float
+    tv: float
+    expected_accepted: float | None
+
+
+class LawDifference(Struct, frozen=True):
+    """An instance on which two releases have different laws; both have the same rows there."""
+
+    instance: str
+    vocab_size: int
+    gamma: int
+    before: InstanceLaw
+    after: InstanceLaw
+
+
+class Visited(Struct, frozen=True):
+    """A release or commit that a bisection audited.
+
+    ``title``: a commit's subject; empty for a release. ``reason``: why it has no verdict.
+    ``changed``: whether it differs from the good one; null where that cannot be said, so that it
+    was skipped.
+    """
+
+    version: str
+    title: str
+    state: State
+    verdict: Verdict | None
+    reason: str
+    max_abs_deviation: float | None
+    instances: int
+    changed: bool | None
+
+
+class BisectRun(Run, frozen=True, kw_only=True, tag_field="command", tag="bisect"):
+    """A ``simverify bisect`` run.
+
+    ``what``: which change counts: of the verdict alone, or of the law, which is the verdict, and
+    the deviation and E[tau] on every instance that both were judged on. ``versions``: all from
+    ``good`` to ``bad``, in order. ``outcome``: "changed": ``first`` is the first that differs, and
+    ``last`` the one before it, which does not. "open": one of those after ``last`` up to ``first``
+    is it, and those between could not be judged. "unchanged": ``bad`` does not differ from
+    ``good``; both are null. ``differences``: of the law between ``last`` and ``first``, largest
+    first. ``how``: the change in words. ``lines``: those of the code that the audit of ``first``
+    names for its failure.
+    """
+
+    schema_version: Literal[1]
+    spec: str
+    seed: int
+    what: Literal["verdict", "law"]
+    source: Literal["releases", "commits"]
+    package: str
+    good: str
+    bad: str
+    versions: tuple[str, ...]
+    outcome: Literal["changed", "unchanged", "open"]
+    last: str | None
+    first: str | None
+    how: str
+    differences: tuple[LawDifference, ...]
+    lines: tuple[str, ...]
+    tried: tuple[Visited, ...]
+    reproduce: str
+    meta: Meta
+
+    @property
+    def exit_code(self) -> int:
+        """1 if the first that differs is named, 3 if only a range is, 0 if nothing changed."""
+        return {"changed": 1, "open": 3, "unchanged": 0}[self.outcome]
+
+    @property
+    def skipped(self) -> tuple[Visited, ...]:
+        """Those that could not be judged."""
+        return tuple(one for one in self.tried if one.changed is None)

@@ -1,0 +1,32 @@
+"""What each engine would need to be audited, and which of them are here."""
+
+from collections.abc import Iterator
+
+from simverify.surveying.settings import TableSettings
+from simverify.surveying.table import Candidate, candidates
+
+
+def needs(settings: TableSettings) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield each engine's name, and in words where it is, or how to get it."""
+    for one in candidates(settings.engines, settings.folders):
+        yield one.engine.name, (_where(one), f"get it by: {one.engine.how_to_get}")
+
+
+def _where(one: Candidate) -> str:
+    engine, place = one.engine, one.place
+    if place is None and one.missing:
+        return f"installed, needs {' and '.join(one.missing)} too"
+    if place is None:
+        return "not here"
+    if place.folder is None:
+        versions = f"; adapter for {engine.versions}" if engine.versions else ""
+        return f"here: {place.version or 'no version'} installed{versions}"
+    lacks = f"; needs {' and '.join(place.missing)} too" if place.missing else ""
+    return f"here: {named(place.version, place.commit)} in {place.folder}{lacks}"
+
+
+def named(version: str | None, commit: str | None) -> str:
+    """Return a version, else a commit cut short, else "checkout"."""
+    if version is not None or commit is None:
+        return version or "checkout"
+    return commit[:10] + (" edited" if commit.endswith(" edited") else "")

@@ -1,0 +1,53 @@
+"""Audits' documents made once, and a survey whose audits are these instead of processes."""
+
+import pytest
+from support.many_versions import LOSSY, RULE, SAMPLED
+
+import simverify
+from simverify.surveying.audited import Audited, Processes
+
+
+def function(text):
+    names = {}
+    exec(text, names)
+    return names["verify"]
+
+
+@pytest.fixture(scope="session")
+def documents():
+    """What audits of the three rules say, by the rule's text."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("simverify.auditing.exact.tier.search", lambda *_, **__: None)
+        return {
+            text: simverify.audit(function(text), gamma=1, vocab=2)
+            for text in (RULE, SAMPLED, LOSSY)
+        }
+
+
+@pytest.fixture
+def audits(monkeypatch, documents):
+    """Let every audit be answered at once by the text of the rule that it is of.
+
+    Returns the words of the audits so far.
+    """
+    asked = []
+
+    def audit(self, words, limit, *, python_path=(), python=""):
+        asked.append(tuple(words))
+        place, _, _ = words[0].rpartition(":")
+        if place.endswith(".py"):
+            file = place
+        elif python_path:
+            file = python_path[0] / (place.replace(".", "/") + ".py")
+        else:
+            raise AssertionError(words)
+        with open(file) as stream:
+            text = stream.read()
+        run = documents.get(text.removesuffix("\n# nothing has changed\n"))
+        if run is None:
+            return Audited("not loaded", None, f"{file} fails to load", 4, 0.5)
+        code = {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3}[run.verdict]
+        return Audited("judged", run, "", code, 0.5)
+
+    monkeypatch.setattr(Processes, "audit", audit)
+    return asked

@@ -1,0 +1,250 @@
+"""The table: a row for every engine whatever comes of it, one verdict, one exit code."""
+
+import dataclasses
+import json
+
+import jsonschema
+import pytest
+from msgspec.structs import replace
+from support.many_versions import LOSSY, RULE, SMALL, install
+from support.pages.html_page import check
+
+import simverify
+from simverify import UsageError
+from simverify.cli import run
+from simverify.engines import ENGINES, unloaded_engine
+from simverify.reports.formats.html import html_report
+from simverify.reports.formats.markdown import markdown_report
+from simverify.reports.report import report_of
+from simverify.results import table_verdict
+from simverify.results.reading.schema import shipped_schema
+from simverify.results.reading.verdicts import verdict_complaints
+from simverify.surveying.audited import Audited, Processes
+from simverify.surveying.places import find_place
+from simverify.surveying.rows import lines_of
+from simverify.surveying.table import joined
+
+CRASH = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n"
+HANG = "while True:\n    pass\n"
+BROKEN = "raise RuntimeError('no such device')\n"
+TEXTS = {"right": RULE, "lossy": LOSSY, "broken": BROKEN, "crash": CRASH, "hang": HANG}
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """Engines of another distribution, found by this process and by those it starts."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    install(folder, TEXTS)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    monkeypatch.chdir(tmp_path)
+    return folder
+
+
+@pytest.fixture
+def answered(installed, monkeypatch, documents):
+    """Let audits be answered at once; returns the words of each."""
+    asked = []
+    states = {
+        "broken": Audited("not loaded", None, f"{installed}/broken.py fails to load", 4, 1.0),
+        "crash": Audited("crashed", None, "ended by signal SIGKILL", -9, 1.0),
+        "hang": Audited("out of time", None, "not done within 9 s", None, 9.0),
+    }
+
+    def audit(self, words, limit, **_):
+        asked.append(list(words))
+        name = words[0]
+        if name in states:
+            return states[name]
+        found = documents[TEXTS[name]]
+        return Audited("judged", found, "", {"PASS": 0, "FAIL": 1}[found.verdict], 2.4)
+
+    monkeypatch.setattr(Processes, "audit", audit)
+    return asked
+
+
+def rows(run):
+    return {row.engine: row for row in run.rows}
+
+
+def test_every_engine_has_a_row_whatever_comes_of_it(answered):
+    run = simverify.table(list(TEXTS))
+    found = rows(run)
+    states = {name: row.verdict or row.state for name, row in found.items()}
+    assert states == {
+        "right": "PASS", "lossy": "FAIL", "broken": "not loaded", "crash": "crashed",
+        "hang": "out of time",
+    }  # fmt: skip
+    assert list(found) == list(TEXTS)
+    assert found["right"].version == "1.2"
+    assert found["right"].max_abs_deviation < 1e-9
+    assert 0 < found["right"].least.share <= 1
+    assert found["lossy"].least is None
+    assert found["lossy"].counterexample.tv > 0.01
+    assert found["lossy"].localisation.stage == "residual"
+    assert found["broken"].reason == "broken.py fails to load"
+    assert found["crash"].exit_code == -9
+
+
+@pytest.mark.parametrize(
+    ("names", "verdict", "code"),
+    [
+        (["right"], "PASS", 0),
+        (["right", "hang"], "INCONCLUSIVE", 3),
+        (["right", "hang", "broken"], "INCONCLUSIVE", 4),
+        (["right", "crash"], "INCONCLUSIVE", 4),
+        (["right", "lossy", "broken", "crash", "hang"], "FAIL", 1),
+    ],
+)
+def test_the_exit_code_is_that_of_the_worst(answered, names, verdict, code):
+    """A fault first, then what was not judged at all; only a table of PASSes exits with 0."""
+    assert run(["table", "--engines", ",".join(names), "--quiet"]) == code
+    assert simverify.table(names).verdict == verdict
+
+
+def test_what_is_absent_counts_only_where_it_was_named(answered, monkeypatch):
+    monkeypatch.setattr("simverify.surveying.table.engine_names", lambda: ["right", "lmdeploy"])
+    run = simverify.table()
+    assert (rows(run)["lmdeploy"].state, run.verdict, run.exit_code) == ("absent", "PASS", 0)
+    assert "1 not here: lmdeploy" in str(run)
+    named = simverify.table("right,lmdeploy")
+    assert rows(named)["lmdeploy"].state == "not loaded"
+    assert (named.verdict, named.exit_code) == ("INCONCLUSIVE", 4)
+
+
+def test_a_table_of_nothing_is_no_pass(answered, monkeypatch):
+    monkeypatch.setattr("simverify.surveying.table.engine_names", lambda: ["lmdeploy"])
+    with pytest.raises(UsageError, match="no engine is installed, or lies under"):
+        simverify.table()
+    assert table_verdict(()) == "INCONCLUSIVE"
+
+
+def test_sizes_are_the_engines_own_at_most(answered, monkeypatch):
+    small = dataclasses.replace(unloaded_engine("right"), gamma=2)
+    monkeypatch.setitem(ENGINES, "right", small)
+    simverify.table(["right"])
+    simverify.table(["right"], gamma=1, vocab=3)
+    simverify.table(["right"], gamma=4)
+    told = [dict(zip(words[1::2], words[2::2], strict=True)) for words in answered]
+    assert [(x.get("--gamma"), x.get("--vocab")) for x in told] == [
+        ("2", None), ("1", "3"), ("2", None)
+    ]  # fmt: skip
+
+
+def test_a_folder_of_checkouts_comes_before_what_is_installed(answered, tmp_path):
+    (tmp_path / "checkouts" / "right.py").parent.mkdir()
+    (tmp_path / "checkouts" / "right.py").mkdir()
+    with pytest.raises(UsageError, match="does not exist: name a checkout"):
+        simverify.table(["right"], engine_path="nowhere")
+    simverify.table(["right"], engine_path=["checkouts"])
+    assert "--engine-path" not in answered[-1]
+
+
+def test_lines_that_an_audit_names_are_shown(answered, documents, monkeypatch, installed):
+    """An audit may say which lines are wrong; where it does not, the place in the output stands."""
+    assert rows(simverify.table(["lossy"]))["lossy"].lines == ()
+    assert "It deviates first at output token 1" in str(simverify.table(["lossy"]))
+
+    class Localised:
+        localisation = type("Of", (), {"lines": [f"{installed}/lossy.py:11"]})()
+
+    place = find_place(unloaded_engine("lossy"), [])
+    assert lines_of(Localised, place) == ("lossy.py:11",)
+    monkeypatch.setattr("simverify.surveying.rows.lines_of", lambda *_: ("lossy.py:11",))
+    run = simverify.table(["lossy"])
+    assert "line: lossy.py:11" in str(run)
+    assert "lossy.py:11" in check(html_report(run)).text
+
+
+def test_it_is_shown_saved_and_reported(answered, tmp_path, capsys):
+    code = run(
+        ["table", "--engines", ",".join(TEXTS), "--quiet", "--report", "all", "--audits", "kept"]
+    )
+    out = capsys.readouterr().out
+    assert code == 1
+    assert all(len(line) <= 80 for line in out.splitlines())
+    assert "E[tau]" in out
+    document = json.loads((tmp_path / "all" / "run.json").read_text())
+    jsonschema.Draft202012Validator(json.loads(shipped_schema())).validate(document)
+    again = simverify.load(tmp_path / "all" / "run.json")
+    assert str(again) == out.rstrip("\n")
+    assert {path.name for path in (tmp_path / "kept").iterdir()} == {"right.json", "lossy.json"}
+    assert simverify.load(tmp_path / "kept" / "lossy.json").verdict == "FAIL"
+    text = " ".join(check(html_report(again)).text.split())
+    for row in again.rows:
+        assert row.engine in text
+        assert (row.sha256 or "") in text
+    assert "lossy does not emit the target's distribution" in text
+    outcomes = [case.outcome for case in report_of(again).cases]
+    assert outcomes == ["passed", "failed", *["inconclusive"] * 3]
+    assert "| lossy | 1.2 |" in markdown_report(again)
+    assert str(tmp_path) not in (tmp_path / "all" / "run.json").read_text()
+
+
+def test_a_verdict_that_its_rows_do_not_give_is_refused(answered):
+    run = simverify.table(["right", "lossy", "hang"])
+    assert list(verdict_complaints(run)) == []
+    right, lossy, hang = run.rows
+    for wrong in (
+        replace(run, verdict="PASS"),
+        replace(run, rows=(right, replace(lossy, verdict="PASS"), hang), verdict="INCONCLUSIVE"),
+        replace(run, rows=(right, lossy, replace(hang, verdict="PASS"))),
+        replace(run, rows=(right, replace(lossy, findings=()), hang)),
+    ):
+        assert list(verdict_complaints(wrong)) != []
+
+
+def test_tables_of_several_environments_are_one(answered, monkeypatch):
+    monkeypatch.setattr("simverify.surveying.table.engine_names", lambda: ["right", "lmdeploy"])
+    first = simverify.table()
+    monkeypatch.setattr("simverify.surveying.table.engine_names", lambda: ["lossy", "lmdeploy"])
+    both = joined([first, simverify.table()])
+    assert [row.engine for row in both.rows] == ["right", "lmdeploy", "lossy"]
+    assert (both.verdict, both.meta.row_seconds) == ("FAIL", (2.4, None, 2.4))
+    assert list(verdict_complaints(both)) == []
+
+
+def test_the_list_says_what_each_would_need(answered, capsys):
+    assert run(["table", "--list", "--engines", "right,lmdeploy"]) == 0
+    out = capsys.readouterr().out
+    assert "right\n  here: 1.2 installed" in out
+    assert "lmdeploy\n  not here\n  get it by: pip install 'lmdeploy>=" in out
+    assert answered == []
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--engines", "rigth"], "did you mean 'right'"),
+        (["--engines", "right,right"], "engine 'right' is named twice"),
+        (["--engines", "right,"], "--engines is 'right,': expected names"),
+        (["--jobs", "0"], "jobs is 0: expected 1 to 256"),
+        (["--gamma", "9"], "gamma is 9: expected 1 to 4"),
+        (["--limit", "0"], "limit is 0"),
+    ],
+)
+def test_bad_input_is_one_line(answered, capsys, words, complaint):
+    assert run(["table", *words]) == 2
+    err = capsys.readouterr().err
+    assert complaint in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_whole_audits_in_processes(installed, capsys):
+    names = ["right", "lossy", "broken", "crash"]
+    code = run(["table", "--engines", ",".join(names), *SMALL, "--json", "t.json"])
+    assert code == 1
+    found = rows(simverify.load("t.json"))
+    said = {name: row.verdict or row.state for name, row in found.items()}
+    assert said == {
+        "right": "PASS",
+        "lossy": "FAIL",
+        "broken": "not loaded",
+        "crash": said["crash"],
+    }
+    assert said["crash"] in ("not loaded", "crashed")
+    assert "of 4: right: PASS" in capsys.readouterr().err
+    late = simverify.table(["hang"], limit=3)
+    assert rows(late)["hang"].state == "out of time"
