@@ -23,12 +23,12 @@ def checkout(folder, name, text, beside=None):
     return folder
 
 
-def largest_deviation(name, folder, gamma=None):
-    """How far the law of an adapted double is from the compact model's target.
+def largest_deviation(name, folder, gamma=None, model=None):
+    """How far the law of an adapted double is from a model's target, the compact one's.
 
     ``gamma``: 2, and 1 for a loop, whose calls are many, if not given.
     """
-    engine, model = get_engine(name), compact()
+    engine, model = get_engine(name), model or compact()
     gamma = gamma or (2 if engine.contract == "verify" else 1)
     rule = engine.load(folder)
     with Enumeration(rule, prune=1e-12) as enumeration:
