@@ -128,10 +128,12 @@ class Engine:
     def find(self, checkout: Path | None = None) -> Path | None:
         """Return the function's source file without importing the package; None if absent.
 
-        ``checkout``: its top folder, or a folder that holds it under the repository's name.
+        ``checkout``: its top folder, or a folder that holds it under the repository's name, with
+        or without the owner's before it.
         """
         if checkout is not None:
-            tops = [checkout, checkout / (self.repository or self.package).rpartition("/")[2]]
+            *_, owner, name = ("", *(self.repository or self.package).split("/"))
+            tops = [checkout, checkout / owner / name, checkout / name]
             places = [top / root / self.package for top in tops for root in ("", "src", "python")]
         else:
             place = find_package(self.package) if self.package and not self.repository else None

@@ -22,7 +22,12 @@ IMPORTED = frozenset({"numpy", "scipy", "torch", "transformers"}) | sys.stdlib_m
 
 
 def load_pieces(
-    path: Path, names: Sequence[str], *, without: Sequence[str] = (), **given: Any
+    path: Path,
+    names: Sequence[str],
+    *,
+    without: Sequence[str] = (),
+    tab: int | None = None,
+    **given: Any,
 ) -> ModuleType:
     """Return a module that holds the named definitions of a file and what they use of it.
 
@@ -36,17 +41,15 @@ def load_pieces(
     without
         Decorators that are left out, as they are written there, without arguments:
         ``torch.compile``.
+    tab
+        Columns of a tab, for a file that mixes tabs and spaces, which Python does not read.
     given
         What stands in the place of names that the file imports or defines.
 
     Raises ``SimverifyError`` with one line if a name is not in the file, if the file uses a name
     that neither it, nor the common imports, nor ``given`` has, or if it does not run.
     """
-    source = path.read_text(encoding="utf-8")
-    try:
-        tree = ast.parse(source, filename=str(path))
-    except SyntaxError as error:
-        raise SimverifyError(f"{path} is no Python of this version: {error}") from error
+    tree = _tree(path, tab)
     pieces = [*_Pieces(path, tree, set(given)).of(names)]
     for piece in pieces:
         _strip(piece, frozenset(without))
@@ -67,13 +70,13 @@ def load_pieces(
     return module
 
 
-def function_parameters(path: Path, name: str) -> tuple[str, ...]:
+def function_parameters(path: Path, name: str, *, tab: int | None = None) -> tuple[str, ...]:
     """Return the names of a function's parameters, read from its source.
 
-    ``name`` may be ``Class.method``. Raises ``SimverifyError`` if the file has no such function.
+    ``name`` may be ``Class.method``, ``tab`` is :func:`load_pieces`'. Raises ``SimverifyError`` if
+    the file has no such function.
     """
-    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-    found = _inside(tree, name)
+    found = _inside(_tree(path, tab), name)
     if not isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef):
         raise SimverifyError(f"{path} has no function {name}")
     own = found.args
@@ -82,6 +85,14 @@ def function_parameters(path: Path, name: str) -> tuple[str, ...]:
         for argument in (*own.posonlyargs, *own.args, own.vararg, *own.kwonlyargs, own.kwarg)
         if argument is not None
     )
+
+
+def _tree(path: Path, tab: int | None) -> ast.Module:
+    source = path.read_text(encoding="utf-8")
+    try:
+        return ast.parse(source if tab is None else source.expandtabs(tab), filename=str(path))
+    except SyntaxError as error:
+        raise SimverifyError(f"{path} is no Python of this version: {error}") from error
 
 
 class _Pieces:
@@ -95,7 +106,9 @@ class _Pieces:
         for node in _statements(tree.body):
             for name in _bound(node):
                 if isinstance(node, ast.Import | ast.ImportFrom):
-                    self._imports[name] = node
+                    # `import a.b` after `import a` adds a part of a that no piece asked for yet.
+                    if not (isinstance(node, ast.Import) and name in self._imports):
+                        self._imports[name] = node
                 else:
                     self._definitions.setdefault(name, []).append(node)
 
@@ -150,8 +163,13 @@ class _Pieces:
 
 
 def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the statements at the top of a file, those under ``if`` and ``try`` too."""
+    """Yield the statements at the top of a file, those under ``if`` and ``try`` too.
+
+    What runs only if the file is the program is left out.
+    """
     for node in body:
+        if isinstance(node, ast.If) and "__main__" in ast.unparse(node.test):
+            continue
         if isinstance(node, ast.If | ast.Try):
             yield from _statements([*node.body, *node.orelse])
         else:
@@ -164,7 +182,9 @@ def _bound(node: ast.stmt) -> Iterator[str]:
         yield node.name
     elif isinstance(node, ast.Assign):
         for target in node.targets:
-            yield from (n.id for n in ast.walk(target) if isinstance(n, ast.Name))
+            named = (n for n in ast.walk(target) if isinstance(n, ast.Name))
+            # `a.b = c` sets a part of a, which it reads.
+            yield from (n.id for n in named if isinstance(n.ctx, ast.Store))
     elif isinstance(node, ast.AnnAssign | ast.AugAssign) and isinstance(node.target, ast.Name):
         yield node.target.id
     elif isinstance(node, ast.Import | ast.ImportFrom):

@@ -1,1 +1,1 @@
-"""Adapters of papers' code and of small implementations, read from a checkout; a file each."""
+"""Adapters of the code of papers that bring rules of their own, from a checkout; a file each."""

@@ -1,5 +1,6 @@
 """Which lines of the code an audit reached: every one is counted, and what is not is named."""
 
+import dataclasses
 import functools
 import sys
 from types import SimpleNamespace
@@ -87,6 +88,22 @@ def test_libraries_do_not_count():
 
     assert names(rule) == {"rule"}
     assert reach_of(np.add).codes == []
+
+
+@dataclasses.dataclass
+class Block:
+    tokens: list
+
+    def kept(self):
+        return helper(len(self.tokens))
+
+
+def test_what_a_dataclass_makes_for_itself_is_nobodys_code():
+    def rule(tokens):
+        return Block(tokens).kept()
+
+    assert Block.__init__.__code__.co_filename == "<string>"
+    assert names(rule) == {"rule", "kept", "helper", "deeper"}
 
 
 def test_the_numbers_that_stand_in_the_code_or_are_read_by_it_are_found():

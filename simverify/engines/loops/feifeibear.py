@@ -1,0 +1,72 @@
+"""LLMSpeculativeSampling: ``speculative_sampling`` (Google's) and ``_v2`` (DeepMind's), loops.
+
+Its ``sample`` raises ``RuntimeError`` where token 0 is drawn. ``feifeibear-google`` and
+``feifeibear-deepmind`` never draw it: ids are one higher; ``feifeibear-as-is`` does.
+"""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from simverify.engines.base import Engine
+from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.loading.rows_model import Rows, RowsModel, prompt
+
+HELPERS = ("norm_logits", "sample", "max_fn")
+CACHE = "KVCacheModel"
+
+
+def load(function: str, shift: int, path: Path) -> Callable[..., Any]:
+    """Return a loop as a ``step`` callable on ids that are ``shift`` higher."""
+    utils = load_pieces(path.parent / "utils.py", HELPERS)
+    given = {name: getattr(utils, name) for name in HELPERS}
+    cache = load_pieces(
+        path.parent / "kvcache_model.py", [CACHE], BloomForCausalLM=SimpleNamespace, **given
+    )
+    bar = nullcontext(SimpleNamespace(n=0, update=lambda _: None))
+    given |= {CACHE: getattr(cache, CACHE), "tqdm": lambda **_: bar, "Decoder": None}
+    rule = getattr(load_pieces(path, [function], **given), function)
+
+    def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:
+        moved = tuple(token + shift for token in prefix)
+        models = (RowsModel(_shifted(rows, shift), moved) for rows in (draft, target))
+        ids = prompt(moved)
+        tokens = rule(ids, *models, 1, gamma=gamma)[0, ids.shape[1] :]
+        return [token - shift for token in tokens.tolist()]
+
+    return step
+
+
+def _shifted(rows: Rows, shift: int) -> Rows:
+    """Return the same rows over ids that are higher: those below never come."""
+    return lambda prefix: np.pad(rows(tuple(t - shift for t in prefix)), (shift, 0))
+
+
+def _engine(name: str, function: str, shift: int) -> Engine:
+    return Engine(
+        name=f"feifeibear-{name}",
+        package="sampling",
+        source="speculative_sampling.py",
+        function=function,
+        contract="step",
+        tier="exact",
+        loader=partial(load, function, shift),
+        needs=("torch",),
+        repository="https://github.com/feifeibear/LLMSpeculativeSampling",
+        commit="59a209d",
+        parameters=("prefix", "approx_model", "target_model", "max_len", "gamma"),
+        gamma=2,
+        vocab=4,
+    )
+
+
+ENGINES = (
+    _engine("google", "speculative_sampling", 1),
+    _engine("deepmind", "speculative_sampling_v2", 1),
+    _engine("as-is", "speculative_sampling", 0),
+)

@@ -1,0 +1,77 @@
+"""gpt-fast: ``speculative_decode``, one block drafted and verified.
+
+At this commit it does not run: its ``sample`` keeps the batch axis, and drafts of shape (k, 1) do
+not join the current token. ``gpt-fast-as-is`` is that; ``gpt-fast`` drops the axis, for the rule.
+"""
+
+import importlib
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from simverify.engines.base import Engine
+from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.loading.rows_model import BOS, PositionedModel, Rows
+
+FUNCTION = "speculative_decode"
+
+
+class BlockMask:
+    """Stands for the mask of its attention, which rows have no use for."""
+
+    BLOCK_SIZE = (1, 1)
+
+    def __getitem__(self, _: Any) -> "BlockMask":
+        return self
+
+
+class Model(PositionedModel):
+    """Called with the mask before the ids, as its drafts are, or without, as its target is."""
+
+    max_seq_length = 64
+
+    def __call__(self, *given: Any) -> Any:
+        """Return the logits (1, L, V)."""
+        return super().__call__(*given[-2:])
+
+
+def load(flat: bool, path: Path) -> Callable[..., Any]:
+    """Return the function as a ``step`` callable; ``flat`` takes the batch axis off its drafts."""
+    torch = importlib.import_module("torch")
+    pieces = load_pieces(path, [FUNCTION], create_block_mask=lambda *_, **__: BlockMask())
+    rule, drafting = getattr(pieces, FUNCTION), pieces.decode_n_tokens
+
+    def flattened(*given: Any, **options: Any) -> Any:
+        return [[x.view(-1) for x in each] for each in drafting(*given, **options)]
+
+    if flat:
+        vars(pieces)["decode_n_tokens"] = flattened
+
+    def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:
+        last = torch.tensor((BOS, *prefix)[-1])
+        models = Model(target, prefix), Model(draft, prefix)
+        return rule(*models, last, len(prefix), gamma).tolist()
+
+    return step
+
+
+def _engine(name: str, flat: bool) -> Engine:
+    return Engine(
+        name=name,
+        package="",
+        source="generate.py",
+        function=FUNCTION,
+        contract="step",
+        tier="exact",
+        loader=partial(load, flat),
+        needs=("torch",),
+        repository="https://github.com/meta-pytorch/gpt-fast",
+        commit="6ecad9b",
+        parameters=("model", "draft_model", "cur_token", "input_pos", "speculate_k"),
+        gamma=2,
+        vocab=4,
+    )
+
+
+ENGINES = (_engine("gpt-fast", True), _engine("gpt-fast-as-is", False))

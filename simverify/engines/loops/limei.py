@@ -1,0 +1,60 @@
+"""limei1221/speculative_decoding: a round of ``SpeculativeDecoder``, its two methods in a row.
+
+Caches are written in place by the model; here a cache is a list of the tokens in it.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from simverify.engines.base import Engine
+from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.loading.rows_model import Rows, RowsModel, prompt
+
+CLASS, CONFIG = "SpeculativeDecoder", "SpeculativeConfig"
+
+
+class Model(RowsModel):
+    """A model that appends what it is fed to the cache that it is handed."""
+
+    def __call__(self, ids: Any, past_key_values: Any = None, **_: Any) -> Any:  # type: ignore[override]
+        """Return the logits (1, L, V) of the ids (1, L), in a tuple."""
+        past_key_values.extend(ids[0].tolist())
+        return (self.logits(past_key_values, len(past_key_values) - ids.shape[1]),)
+
+
+def load(path: Path) -> Callable[..., Any]:
+    """Return a round as a ``step`` callable."""
+    pieces = load_pieces(path, [CLASS, CONFIG], truncate_kv=None)
+    make, configure = getattr(pieces, CLASS), getattr(pieces, CONFIG)
+
+    def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:
+        ids = prompt(prefix)
+        config = configure(gamma=gamma, temperature=1.0, top_p=1.0, top_k=0)
+        models = Model(target, prefix), Model(draft, prefix)
+        decoder = make(*models, None, config, "cpu")
+        decoder.next_token = ids[:, -1:]
+        decoder.draft_kv_cache, decoder.target_kv_cache = (ids[0, :-1].tolist() for _ in range(2))
+        kept, _, token = decoder._verify_draft_tokens(*decoder._generate_draft_tokens())
+        return [*kept[0].tolist(), token.item()]
+
+    return step
+
+
+ENGINES = (
+    Engine(
+        name="limei",
+        package="",
+        source="speculative_decoding.py",
+        function=f"{CLASS}._verify_draft_tokens",
+        contract="step",
+        tier="exact",
+        loader=load,
+        needs=("torch",),
+        repository="https://github.com/limei1221/speculative_decoding",
+        commit="42f2bd1",
+        parameters=("draft_tokens", "draft_token_probs"),
+        gamma=2,
+        vocab=4,
+    ),
+)

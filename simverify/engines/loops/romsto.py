@@ -1,0 +1,56 @@
+"""romsto/Speculative-Decoding: ``speculative_generate``, a whole loop.
+
+It is asked for gamma + 1 tokens, and takes as many rounds as that needs; without a cache, and
+without the target's first token, which would come before any draft.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from simverify.engines.base import Engine
+from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.loading.rows_model import BOS, Rows, RowsModel
+
+FUNCTION = "speculative_generate"
+PROCESSORS = ("GreedyProcessor", "MultinomialProcessor")
+
+
+def load(path: Path) -> Callable[..., Any]:
+    """Return the function as a ``step`` callable."""
+    processors = load_pieces(path.parents[1] / "utils" / "logits_processor.py", PROCESSORS)
+    given = {"GreedyProcessor": processors.GreedyProcessor, "printing": None, "prune_cache": None}
+    rule = getattr(load_pieces(path, [FUNCTION], **given), FUNCTION)
+
+    def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:
+        options = {"max_gen_len": gamma + 1, "eos_tokens_id": -1, "first_target": False}
+        return rule(
+            [BOS, *prefix],
+            RowsModel(draft, prefix),
+            RowsModel(target, prefix),
+            gamma=gamma,
+            logits_processor=processors.MultinomialProcessor(1.0),
+            **options,
+        )[0]
+
+    return step
+
+
+ENGINES = (
+    Engine(
+        name="romsto",
+        package="sampling",
+        source="speculative_decoding.py",
+        function=FUNCTION,
+        contract="step",
+        tier="exact",
+        loader=load,
+        needs=("torch",),
+        repository="https://github.com/romsto/Speculative-Decoding",
+        commit="db7db67",
+        parameters=("inputs", "drafter", "target", "gamma", "logits_processor", "max_gen_len",
+                    "eos_tokens_id", "first_target"),
+        gamma=2,
+        vocab=4,
+    ),
+)  # fmt: skip

@@ -1,0 +1,78 @@
+"""shreyansh26: ``probabilistic_verify`` of Speculative-Decoding, and the older repository's loop.
+
+``shreyansh-new`` takes the target as a model, and the draft's probabilities; ``shreyansh-old`` is
+``speculative_sampling`` of Speculative-Sampling, which drafts by itself.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from simverify.engines.adapting.adapt import Signature, Verify, as_verify
+from simverify.engines.base import Engine
+from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.loading.rows_model import BOS, Rows, RowsModel, prompt
+
+NEW, OLD = "probabilistic_verify", "speculative_sampling"
+HELPERS = ("sample_from_draft_model", "get_distribution", "sample")
+
+
+def load_new(path: Path) -> Verify:
+    """Return the newer rule as a ``verify`` callable."""
+    rule = getattr(load_pieces(path, [NEW]), NEW)
+
+    def verify(draft_tokens: Any, target: Any, draft: Any) -> Any:
+        model = lambda _: SimpleNamespace(logits=target[None])  # noqa: E731
+        return rule(model, [BOS], draft_tokens.tolist(), draft.exp()).emitted_ids
+
+    return as_verify(verify, Signature(arrays="torch", logits=True, batched=False))
+
+
+def load_old(path: Path) -> Callable[..., Any]:
+    """Return the older loop as a ``step`` callable."""
+    utils = load_pieces(path.parent / "utils.py", HELPERS)
+    given = {name: getattr(utils, name) for name in HELPERS}
+    rule = getattr(load_pieces(path, [OLD], **given), OLD)
+
+    def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:
+        ids = prompt(prefix)
+        models = RowsModel(target, prefix), RowsModel(draft, prefix)
+        length = ids.shape[1] + 1
+        return rule(*models, ids, length, None, lookahead=gamma, debug=False)[0, length - 1 :]
+
+    return step
+
+
+_GITHUB = "https://github.com/shreyansh26"
+ENGINES = (
+    Engine(
+        name="shreyansh-new",
+        package="common",
+        source="verification.py",
+        function=NEW,
+        contract="verify",
+        tier="exact",
+        loader=load_new,
+        needs=("torch",),
+        repository=f"{_GITHUB}/Speculative-Decoding",
+        commit="76335be",
+        parameters=("model", "prefix_ids", "draft_ids", "draft_probs"),
+    ),
+    Engine(
+        name="shreyansh-old",
+        package="",
+        source="speculative_sampling.py",
+        function=OLD,
+        contract="step",
+        tier="exact",
+        loader=load_old,
+        needs=("torch",),
+        repository=f"{_GITHUB}/Speculative-Sampling",
+        commit="81fb3b2",
+        parameters=("target_model", "draft_model", "initial_prompt_seq", "target_len",
+                    "tokenizer", "lookahead", "debug"),
+        gamma=2,
+        vocab=4,
+    ),
+)  # fmt: skip

@@ -1,0 +1,62 @@
+"""squish: ``SpeculativeGenerator._stateless_spec_stream``, a stream in numpy.
+
+It is asked for gamma + 1 tokens, and takes as many rounds as that needs. The two functions that
+run mlx are rows here.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from simverify.engines.base import Engine
+from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.loading.rows_model import BOS, Rows, RowsModel
+
+METHOD = "_stateless_spec_stream"
+
+
+def load(path: Path) -> Callable[..., Any]:
+    """Return the method as a ``step`` callable."""
+    given = {
+        "logger": SimpleNamespace(debug=lambda *_: None),
+        "_get_logits": lambda model, ids: model.logits(ids)[0, -1].numpy(),
+        "_get_all_logits": lambda model, ids, n: model.logits(ids)[0, -n:].numpy(),
+    }
+    rule = getattr(load_pieces(path, [f"SpeculativeGenerator.{METHOD}"], **given), METHOD)
+
+    def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:
+        generator = SimpleNamespace(
+            _draft=RowsModel(draft, prefix),
+            _target=RowsModel(target, prefix),
+            _k=gamma,
+            accepted_total=0,
+            proposed_total=0,
+            steps=0,
+            acceptance_rate=0.0,
+            _tok_text=int,
+            _update_fsm=lambda *_: None,
+        )
+        stream = rule(generator, [BOS, *prefix], gamma + 1, 1.0, 1.0, [], -1)
+        return [token for token, _ in stream]
+
+    return step
+
+
+ENGINES = (
+    Engine(
+        name="squish",
+        package="squish",
+        source="speculative/speculative.py",
+        function=f"SpeculativeGenerator.{METHOD}",
+        contract="step",
+        tier="exact",
+        loader=load,
+        needs=("torch",),
+        repository="https://github.com/konjoai/squish",
+        commit="4dd6f62",
+        parameters=("ids", "max_tokens", "temperature", "top_p", "stop_ids", "eos_id"),
+        gamma=2,
+        vocab=4,
+    ),
+)

@@ -1,0 +1,69 @@
+"""EAGLE: ``evaluate_posterior``, at a temperature.
+
+The tree is EAGLE's kind: the draft's two likeliest tokens after every node, gamma deep, nothing
+drawn. The token drawn from what the function returns ends the step; in EAGLE it is the next root.
+"""
+
+import importlib
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simverify.engines.base import Engine
+from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.loading.rows_model import BOS, Rows
+
+FUNCTION = "evaluate_posterior"
+WIDTH = 2
+
+
+def load(path: Path) -> Callable[..., Any]:
+    """Return the function as a ``step`` callable."""
+    torch = importlib.import_module("torch")
+    rule = getattr(load_pieces(path, [FUNCTION]), FUNCTION)
+
+    def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:
+        paths = _paths(prefix, draft, gamma)
+        rows = [[target((*prefix, *path[:i])) for i in range(gamma + 1)] for path in paths]
+        best, kept, last = rule(
+            torch.tensor(np.array(rows)).log(),
+            torch.tensor([(BOS, *path) for path in paths]),
+            lambda _, logits: logits,
+        )
+        return [*paths[int(best)][: int(kept)], int(torch.multinomial(last, 1))]
+
+    return step
+
+
+def _paths(prefix: Any, draft: Rows, gamma: int) -> list[tuple[int, ...]]:
+    """Return the tree's paths from its root, the likeliest first."""
+    paths = []
+    for ranks in product(range(min(WIDTH, len(draft(prefix)))), repeat=gamma):
+        path: tuple[int, ...] = ()
+        for rank in ranks:
+            order = np.argsort(-draft((*prefix, *path)), kind="stable")
+            path = (*path, int(order[rank]))
+        paths.append(path)
+    return paths
+
+
+ENGINES = (
+    Engine(
+        name="eagle",
+        package="eagle",
+        source="model/utils.py",
+        function=FUNCTION,
+        contract="step",
+        tier="exact",
+        loader=load,
+        needs=("torch",),
+        repository="https://github.com/SafeAILab/EAGLE",
+        commit="cb7e084",
+        parameters=("logits", "candidates", "logits_processor"),
+        gamma=2,
+        vocab=4,
+    ),
+)
