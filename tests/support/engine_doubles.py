@@ -16,8 +16,11 @@ def checkout(folder, name, text):
     return folder
 
 
-def largest_deviation(name, folder, gamma=2):
-    """How far the law of an adapted double is from the compact model's target."""
+def largest_deviation(name, folder, gamma=2, length=None):
+    """How far the law of an adapted double is from the compact model's target.
+
+    Of a step rule, of its first ``length`` tokens: gamma + 1 if not given.
+    """
     engine, model = get_engine(name), compact()
     rule = engine.load(folder)
     with Enumeration(rule, prune=1e-12) as enumeration:
@@ -25,15 +28,20 @@ def largest_deviation(name, folder, gamma=2):
             found = compare_blocks(enumeration, rule, model, gamma)
         else:
             law = law_of_tokens(
-                enumeration, rule, model.target, model.draft, gamma=gamma, length=gamma + 1
+                enumeration,
+                rule,
+                model.target,
+                model.draft,
+                gamma=gamma,
+                length=length or gamma + 1,
             )
             found = compare_tokens(law, model.target)
     return found.max_abs_deviation
 
 
-def check_double(name, folder, text, right, wrong, gamma=2):
+def check_double(name, folder, text, right, wrong, gamma=2, length=None):
     """An adapter gives the double's law: the target's, and, with one line wrong, another."""
     assert text.count(right) == 1, f"{right!r} is to stand in the double once"
-    assert largest_deviation(name, checkout(folder / "right", name, text), gamma) < 1e-6
+    assert largest_deviation(name, checkout(folder / "right", name, text), gamma, length) < 1e-6
     faulty = text.replace(right, wrong)
-    assert largest_deviation(name, checkout(folder / "wrong", name, faulty), gamma) > 1e-3
+    assert largest_deviation(name, checkout(folder / "wrong", name, faulty), gamma, length) > 1e-3
