@@ -23,10 +23,11 @@ def checkout(folder, name, text, beside=None):
     return folder
 
 
-def largest_deviation(name, folder, gamma=None, model=None):
+def largest_deviation(name, folder, gamma=None, model=None, length=None):
     """How far the law of an adapted double is from a model's target, the compact one's.
 
-    ``gamma``: 2, and 1 for a loop, whose calls are many, if not given.
+    ``gamma``: 2, and 1 for a loop, whose calls are many, if not given. ``length``: how many of the
+    first tokens of a step rule; gamma + 1 if not given.
     """
     engine, model = get_engine(name), model or compact()
     gamma = gamma or (2 if engine.contract == "verify" else 1)
@@ -36,19 +37,24 @@ def largest_deviation(name, folder, gamma=None, model=None):
             found = compare_blocks(enumeration, rule, model, gamma)
         else:
             law = law_of_tokens(
-                enumeration, rule, model.target, model.draft, gamma=gamma, length=gamma + 1
+                enumeration,
+                rule,
+                model.target,
+                model.draft,
+                gamma=gamma,
+                length=length or gamma + 1,
             )
             found = compare_tokens(law, model.target)
     return found.max_abs_deviation
 
 
-def check_double(name, folder, text, right, wrong, gamma=None, beside=None):
+def check_double(name, folder, text, right, wrong, gamma=None, beside=None, length=None):
     """An adapter gives the double's law: the target's, and, with one line wrong, another."""
     assert text.count(right) == 1, f"{right!r} is to stand in the double once"
     good = checkout(folder / "right", name, text, beside)
-    assert largest_deviation(name, good, gamma) < 1e-6
+    assert largest_deviation(name, good, gamma, length=length) < 1e-6
     bad = checkout(folder / "wrong", name, text.replace(right, wrong), beside)
-    assert largest_deviation(name, bad, gamma) > 1e-3
+    assert largest_deviation(name, bad, gamma, length=length) > 1e-3
 
 
 def check_signature(name, folder, text, known, beside=None):

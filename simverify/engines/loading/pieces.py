@@ -8,10 +8,11 @@ of the rest.
 
 import ast
 import builtins
+import dis
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from simverify.errors import SimverifyError
@@ -50,23 +51,28 @@ def load_pieces(
     that neither it, nor the common imports, nor ``given`` has, or if it does not run.
     """
     tree = _tree(path, tab)
+    _strip(tree, frozenset(without))
     pieces = [*_Pieces(path, tree, set(given)).of(names)]
-    for piece in pieces:
-        _strip(piece, frozenset(without))
     future = ast.parse("from __future__ import annotations").body
     module = ModuleType(_module_name(path))
     vars(module).update(given, __file__=str(path))
     # Dataclasses look their module up.
     sys.modules[module.__name__] = module
     put_on_trial(path)
+    code = compile(ast.Module([*future, *pieces], []), str(path), "exec")
     try:
-        exec(compile(ast.Module([*future, *pieces], []), str(path), "exec"), vars(module))
+        exec(code, vars(module))
     except Exception as error:
         del sys.modules[module.__name__]
         raise SimverifyError(
             f"{path}: {', '.join(names)} cannot be loaded by themselves: "
             f"{type(error).__name__}: {error}"
         ) from error
+    if _imports_all(tree) and (names_left := _globals(code) - set(vars(module))):
+        raise SimverifyError(
+            f"{path} uses {', '.join(sorted(names_left))}, which may come from one of its imports "
+            "of everything, and this adapter knows nothing of that"
+        )
     return module
 
 
@@ -103,6 +109,7 @@ class _Pieces:
         self._definitions: dict[str, list[ast.stmt]] = {}
         self._imports: dict[str, ast.stmt] = {}
         self._wanted: list[ast.stmt] = []
+        self._forked = set(_forked(tree.body))
         for node in _statements(tree.body):
             for name in _bound(node):
                 if isinstance(node, ast.Import | ast.ImportFrom):
@@ -137,6 +144,11 @@ class _Pieces:
 
     def _follow(self, node: ast.stmt) -> None:
         for name in sorted(_used(node) - self._given):
+            if name in self._forked:
+                raise SimverifyError(
+                    f"{self._path} defines {name} in several branches, and which is taken depends "
+                    "on the machine: this adapter does not say which"
+                )
             if name in self._definitions:
                 self._want(name)
             elif name in self._imports:
@@ -176,6 +188,25 @@ def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
             yield node
 
 
+def _forked(body: Sequence[ast.stmt]) -> Iterator[str]:
+    """Yield the names that branches of an ``if`` or ``try`` define differently.
+
+    What a ``try`` imports is not among them: it is there, or the adapter has to give it.
+    """
+    for node in body:
+        if isinstance(node, ast.If):
+            first, others = [*_statements(node.body)], node.orelse
+        elif isinstance(node, ast.Try):
+            imports = (ast.Import, ast.ImportFrom)
+            first = [s for s in _statements(node.body) if not isinstance(s, imports)]
+            others = [s for handler in node.handlers for s in handler.body]
+        else:
+            continue
+        bound = {name for statement in first for name in _bound(statement)}
+        yield from (n for s in _statements(others) for n in _bound(s) if n in bound)
+        yield from _forked([*node.body, *others])
+
+
 def _bound(node: ast.stmt) -> Iterator[str]:
     """Yield the names that a statement at the top of a file binds."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -207,6 +238,19 @@ def _used(node: ast.AST) -> set[str]:
     return found
 
 
+def _imports_all(tree: ast.Module) -> bool:
+    """Whether a file takes all names of some module, whichever they are."""
+    imports = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    return any(alias.name == "*" for node in imports for alias in node.names)
+
+
+def _globals(code: CodeType) -> set[str]:
+    """Return the global names that functions of the code read, builtins aside."""
+    read = {i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"}
+    inner = (_globals(part) for part in code.co_consts if isinstance(part, CodeType))
+    return read.union(*inner) - set(vars(builtins))
+
+
 def _inside(tree: ast.Module, name: str) -> ast.stmt | None:
     """Return the definition of that dotted name; None if there is none."""
     body: Sequence[ast.stmt] = tree.body
@@ -223,9 +267,9 @@ def _inside(tree: ast.Module, name: str) -> ast.stmt | None:
     return found
 
 
-def _strip(piece: ast.stmt, without: frozenset[str]) -> None:
-    """Take the named decorators off all functions in a definition."""
-    for node in ast.walk(piece):
+def _strip(tree: ast.Module, without: frozenset[str]) -> None:
+    """Take the named decorators off all functions of a file: what they use is not followed."""
+    for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             node.decorator_list = [
                 made

@@ -2,7 +2,7 @@ import time
 
 import numpy as np
 import pytest
-from support.whole_laws import compare_verify
+from support.whole_laws import compare_verify, enumerate_step
 
 from simverify.engines import get_engine
 from simverify.engines.servers.transformers import original, speculative_sampling
@@ -75,3 +75,16 @@ def test_bad_weights_are_refused(function):
         speculative_sampling(function, ensemble_weight=1.5)
     with pytest.raises(UsageError, match="no assistant_ensemble_weight"):
         speculative_sampling(lambda a, b, c, d: None, ensemble_weight=0.5)
+
+
+def test_the_ensembles_are_engines_of_their_own():
+    for name, weight in (("hf-ensemble-0.9", 0.9), ("hf-ensemble-0.99", 0.99)):
+        place = compare_verify(get_engine(name).load(), COMPACT, 1, tolerance=1e-12).place
+        assert place.tv == pytest.approx((1 - weight) * TV, abs=1e-12)
+
+
+def test_a_greedy_draft_that_reports_its_softmax_is_lossy():
+    step = get_engine("hf-argmax-raw-q").load()
+    law = enumerate_step(step, COMPACT.target, COMPACT.draft, gamma=1, length=1)
+    # Token 0 is drafted always, from (6, 2, 4)/12; the target has (5, 1, 6)/12.
+    assert law.probabilities == pytest.approx({(0,): 5 / 6, (2,): 1 / 6}, abs=1e-12)

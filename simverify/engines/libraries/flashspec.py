@@ -1,0 +1,41 @@
+"""flashspec: ``sampling.rejection.rejection_step``.
+
+Takes logarithms of both models' rows, computes in float32 and draws from torch's global generator.
+Its optional assembly kernel is left out: the residual is the one in torch.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from simverify.engines.adapting.adapt import Signature, Verify, as_verify
+from simverify.engines.base import Engine
+from simverify.engines.loading.pieces import load_pieces
+
+FUNCTION = "rejection_step"
+
+
+def load(path: Path) -> Verify:
+    """Return the function as a ``verify`` callable."""
+    step = getattr(load_pieces(path, [FUNCTION], logger=None), FUNCTION)
+
+    def sample(draft_tokens: Any, target: Any, draft: Any, draft_len: Any) -> Any:
+        accepted, last = step(draft_tokens, draft, target)[0].tolist()
+        return [[*draft_tokens[0, :accepted].tolist(), last]]
+
+    return as_verify(sample, Signature(arrays="torch", logits=True))
+
+
+ENGINES = (
+    Engine(
+        name="flashspec",
+        package="flashspec",
+        source="sampling/rejection.py",
+        function=FUNCTION,
+        contract="verify",
+        tier="exact",
+        loader=load,
+        needs=("torch",),
+        versions=">=0.3,<0.4",
+        parameters=("draft_token_ids", "draft_logprobs", "target_logprobs"),
+    ),
+)

@@ -1,0 +1,77 @@
+"""LitGPT: ``generate.speculative_decoding.speculative_decoding``, at temperature 1 and at 2.
+
+Drafts by itself, from two models that are told positions. ``litgpt-hot`` is the same call at
+temperature 2 on squared rows: softmax(2 log p / 2) = p, so the target is the same.
+"""
+
+import importlib
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from simverify.engines.base import Engine
+from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.loading.rows_model import BOS, PositionedModel, Rows
+
+FUNCTION = "speculative_decoding"
+
+
+class Model(PositionedModel):
+    """A model under the names of LitGPT's."""
+
+    def __call__(self, idx: Any, input_pos: Any, input_pos_maxp1: int) -> Any:  # type: ignore[override]
+        """Return the logits (1, L, V) of ``idx`` (1, L) at the positions (L,)."""
+        return super().__call__(idx, input_pos)
+
+
+def load(temperature: float, path: Path) -> Callable[..., Any]:
+    """Return the function at that temperature, undone in the rows, as a ``step`` callable."""
+    torch = importlib.import_module("torch")
+    given = {
+        # Its own asks torch._dynamo first whether it is compiled, and is this if it is not.
+        "multinomial_num_samples_1": lambda probs: torch.multinomial(probs, num_samples=1),
+        "sample_top_p": None,
+    }
+    rule = getattr(load_pieces(path, [FUNCTION], **given), FUNCTION)
+
+    def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:
+        models = (Model(_cooled(rows, temperature), prefix) for rows in (draft, target))
+        token, place = torch.tensor([(BOS, *prefix)[-1]]), len(prefix)
+        options = {} if temperature == 1 else {"temperature": temperature}
+        return rule(*models, token, torch.tensor([place]), place + 1, gamma, **options)
+
+    return step
+
+
+def _cooled(rows: Rows, temperature: float) -> Rows:
+    """Return rows whose logits, divided by the temperature, are those of the given ones."""
+    if temperature == 1:
+        return rows
+
+    def row(prefix: tuple[int, ...]) -> Any:
+        powers = rows(prefix) ** temperature
+        return powers / powers.sum()
+
+    return row
+
+
+def _engine(name: str, temperature: float) -> Engine:
+    return Engine(
+        name=name,
+        package="litgpt",
+        source="generate/speculative_decoding.py",
+        function=FUNCTION,
+        contract="step",
+        tier="exact",
+        loader=partial(load, temperature),
+        needs=("torch",),
+        versions=">=0.5.11,<0.6",
+        parameters=("draft_model", "target_model", "token", "input_pos", "input_pos_maxp1",
+                    "speculative_k", "sample_kwargs"),
+        gamma=2,
+        vocab=4,
+    )  # fmt: skip
+
+
+ENGINES = (_engine("litgpt", 1.0), _engine("litgpt-hot", 2.0))

@@ -1,0 +1,52 @@
+"""mini-infer: ``speculative.verifier.speculative_step`` at temperature 1.
+
+Drafts by itself, from two models that return logits and a cache, without a cache.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from simverify.engines.base import Engine
+from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.loading.rows_model import RowsModel, prompt
+
+FUNCTION = "speculative_step"
+
+
+class Model(RowsModel):
+    """A model that returns its logits and nothing for a cache."""
+
+    def __call__(self, ids: Any) -> tuple[Any, None]:  # type: ignore[override]
+        """Return the logits (1, L, V) of all ids (1, L)."""
+        return self.logits(ids[0].tolist()), None
+
+
+def load(path: Path) -> Callable[..., Any]:
+    """Return the function as a ``step`` callable."""
+    rule = getattr(load_pieces(path, [FUNCTION]), FUNCTION)
+
+    def step(prefix: Any, target: Any, draft: Any, gamma: int, rng: Any) -> Any:
+        models = Model(target, prefix), Model(draft, prefix)
+        return rule(*models, prompt(prefix), k_draft=gamma, temperature=1.0)[0]
+
+    return step
+
+
+ENGINES = (
+    Engine(
+        name="mini-infer",
+        package="mini_infer",
+        source="speculative/verifier.py",
+        function=FUNCTION,
+        contract="step",
+        tier="exact",
+        loader=load,
+        needs=("torch",),
+        distribution="mini-infer",
+        versions=">=0.2,<0.3",
+        parameters=("target_model", "draft_model", "prefix_ids", "k_draft", "temperature"),
+        gamma=2,
+        vocab=4,
+    ),
+)

@@ -1,0 +1,80 @@
+"""rotalabs-accel: ``rejection_sample``, a token a call, and the loop ``verify_tokens``.
+
+Both take the target's rows and, of the draft, the probability of the drafted token alone.
+"""
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from simverify.engines.adapting.adapt import Signature, Verify, as_verify
+from simverify.engines.base import Engine
+from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.loading.rows_model import BOS
+
+LOGITS = Signature(arrays="torch", logits=True, batched=False)
+
+
+def load_sample(path: Path) -> Verify:
+    """Return ``rejection_sample``, called until it rejects; the bonus token is drawn here."""
+    torch = importlib.import_module("torch")
+    rule = load_pieces(path, ["rejection_sample"]).rejection_sample
+
+    def sample(draft_tokens: Any, target: Any, draft: Any) -> list[int]:
+        tokens: list[int] = []
+        for token, p, q in zip(draft_tokens, target, draft, strict=False):
+            accepted, kept = rule(p.softmax(-1)[token], q.exp()[token], token, p)
+            tokens.append(int(kept))
+            if not accepted:
+                return tokens
+        return [*tokens, int(torch.multinomial(target[-1].softmax(-1), 1))]
+
+    return as_verify(sample, LOGITS)
+
+
+class Cache:
+    """Stands for Transformers' cache; none is made."""
+
+
+def load_core(path: Path) -> Verify:
+    """Return ``verify_tokens`` on a target that gives the block's rows, and no cache."""
+    torch = importlib.import_module("torch")
+    drawing = load_pieces(path.parent / "sampling.py", ["sample_from_logits"])
+    given = {"DynamicCache": Cache, "sample_from_logits": drawing.sample_from_logits}
+    rule = load_pieces(path, ["verify_tokens"], **given).verify_tokens
+
+    def sample(draft_tokens: Any, target: Any, draft: Any) -> Any:
+        out = SimpleNamespace(logits=target[None], past_key_values=None)
+        drafted = draft.exp().gather(1, draft_tokens[:, None])[:, 0]
+        last = torch.tensor([[BOS]])
+        return rule(lambda *_, **__: out, last, draft_tokens, drafted, None, top_p=1.0)[0]
+
+    return as_verify(sample, LOGITS)
+
+
+def _engine(name: str, file: str, function: str, loader: Callable[[Path], Verify]) -> Engine:
+    taken = {
+        "rejection_sample": ("target_prob", "draft_prob", "draft_token", "target_logits"),
+        "verify_tokens": ("model", "input_ids", "draft_tokens", "draft_probs", "top_p"),
+    }
+    return Engine(
+        name=name,
+        package="rotalabs_accel",
+        source=f"speculative/{file}.py",
+        function=function,
+        contract="verify",
+        tier="exact",
+        loader=loader,
+        needs=("torch",),
+        distribution="rotalabs-accel",
+        versions=">=1.1,<1.2",
+        parameters=taken[function],
+    )
+
+
+ENGINES = (
+    _engine("rotalabs", "sampling", "rejection_sample", load_sample),
+    _engine("rotalabs-core", "core", "verify_tokens", load_core),
+)

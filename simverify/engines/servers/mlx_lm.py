@@ -1,0 +1,105 @@
+"""MLX-LM: ``generate.speculative_generate_step`` with a sampler at temperature 1.
+
+The target samples at every place, and drafts that match are kept. Its arrays are numpy's here, and
+the sampler, which it is given, draws with the audit's generator: mlx draws in compiled code.
+"""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from simverify.engines.base import Engine
+from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.loading.rows_model import BOS, Rows
+
+FUNCTION = "speculative_generate_step"
+NOTHING: Callable[..., None] = lambda *_, **__: None  # noqa: E731
+MLX = SimpleNamespace(
+    array=np.array,
+    concatenate=np.concatenate,
+    logsumexp=lambda x, axis, keepdims: np.log(np.exp(x).sum(axis=axis, keepdims=keepdims)),
+    uint32=np.uint32,
+    stream=nullcontext,
+    **dict.fromkeys(("eval", "async_eval", "clear_cache"), NOTHING),
+)
+"""What the loop asks of mlx."""
+
+
+class Cache(list[Any]):
+    """One layer's: the tokens that a model has seen."""
+
+    state = ()
+
+
+def model(rows: Rows, prefix: tuple[int, ...]) -> Callable[..., Any]:
+    """Return ``model(ids, cache)``, whose logits are (1, L, V); zeros before the prefix's end."""
+
+    def call(ids: Any, cache: list[Cache]) -> Any:
+        (known,) = cache
+        out = []
+        for token in ids[0].tolist():
+            known.append(token)
+            path = tuple(known[1:])
+            row = rows(path if len(path) >= len(prefix) else prefix)
+            with np.errstate(divide="ignore"):
+                out.append(np.log(row) if len(path) >= len(prefix) else np.zeros(len(row)))
+        return np.array([out])
+
+    return call
+
+
+def trim(cache: list[Cache], count: int) -> None:
+    """Forget the last ``count`` tokens."""
+    del cache[0][len(cache[0]) - count :]
+
+
+def load(path: Path) -> Callable[..., Any]:
+    """Return the function as a ``step`` callable: its tokens up to the first that is no draft."""
+    given = {
+        "mx": MLX,
+        "make_prompt_cache": lambda model: [Cache()],
+        "can_trim_prompt_cache": lambda cache: True,
+        "trim_prompt_cache": trim,
+        "maybe_quantize_kv_cache": NOTHING,
+        "generation_stream": None,
+        "greedy_sampler": None,
+    }
+    rule = getattr(load_pieces(path, [FUNCTION], **given), FUNCTION)
+
+    def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> list[int]:
+        def sampler(logs: Any) -> Any:
+            laws = np.exp(logs)
+            return np.array([rng.choice(len(law), p=law / law.sum()) for law in laws])
+
+        tokens: list[int] = []
+        models = model(target, prefix), model(draft, prefix)
+        options = {"num_draft_tokens": gamma, "max_tokens": gamma + 1, "sampler": sampler}
+        for token, _, drafted in rule(np.array([BOS, *prefix]), *models, **options):
+            tokens.append(int(token))
+            if not drafted:
+                break
+        return tokens
+
+    return step
+
+
+ENGINES = (
+    Engine(
+        name="mlx-lm",
+        package="mlx_lm",
+        source="generate.py",
+        function=FUNCTION,
+        contract="step",
+        tier="exact",
+        loader=load,
+        distribution="mlx-lm",
+        versions=">=0.32,<0.33",
+        parameters=("prompt", "model", "draft_model", "num_draft_tokens", "max_tokens", "sampler"),
+        gamma=2,
+        vocab=4,
+    ),
+)

@@ -1,0 +1,85 @@
+"""SGLang: ``blockwise_rejection_torch``, the reference of its DSpark verification.
+
+Takes logits and computes in float32. It seeds a generator from a key and a step counter:
+``sglang-dspark-as-is`` draws the counter, ``sglang-dspark`` hands it torch's global generator,
+which the exact tier follows.
+"""
+
+import importlib
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from simverify.engines.adapting.adapt import Signature, Verify, as_verify
+from simverify.engines.base import Engine
+from simverify.engines.loading.pieces import load_pieces
+
+FUNCTION = "blockwise_rejection_torch"
+KEY = 7
+"""Of the server's seed, which is one for all its steps."""
+
+COUNTERS = 1 << 30
+"""Steps that a server may be at."""
+
+
+class Unseeded:
+    """torch whose generators are the global one: nobody seeds it."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what torch has."""
+        return getattr(importlib.import_module("torch"), name)
+
+    def Generator(self, device: Any = None) -> Any:  # noqa: N802, the name is torch's
+        """Return a generator that can be seeded, to no effect."""
+        return SimpleNamespace(manual_seed=lambda seed: None)
+
+    def rand(self, size: Any, generator: Any = None, device: Any = None) -> Any:
+        """Return uniforms of the global generator."""
+        return importlib.import_module("torch").rand(size)
+
+
+def load(path: Path, *, seeded: bool) -> Verify:
+    """Return the function as a ``verify`` callable, with its seeds or with none."""
+    torch = importlib.import_module("torch")
+    rule = getattr(
+        load_pieces(path, [FUNCTION], **({} if seeded else {"torch": Unseeded()})), FUNCTION
+    )
+
+    def sample(draft_tokens: Any, target: Any, draft: Any, draft_len: Any, rng: Any) -> Any:
+        counter = int(rng.integers(COUNTERS)) if seeded else 0
+        accepted, last, _ = rule(
+            candidates=torch.nn.functional.pad(draft_tokens, (1, 0)),
+            target_logits=target[0],
+            draft_logits=draft,
+            target_temperatures=torch.ones(1),
+            draft_temperatures=torch.ones(1),
+            noise=SimpleNamespace(key=KEY, counter=torch.tensor([counter])),
+        )
+        return [[*draft_tokens[0, : int(accepted[0])].tolist(), int(last[0])]]
+
+    return as_verify(sample, Signature(arrays="torch", logits=True, randomness="numpy"))
+
+
+def _engine(name: str, *, seeded: bool) -> Engine:
+    return Engine(
+        name=name,
+        package="sglang",
+        source="kernels/ops/speculative/dspark/blockwise_rejection.py",
+        function=FUNCTION,
+        contract="verify",
+        tier="sampled" if seeded else "exact",
+        loader=partial(load, seeded=seeded),
+        needs=("torch",),
+        versions=">=0.5.23,<0.6",
+        parameters=("candidates", "target_logits", "draft_logits", "target_temperatures",
+                    "draft_temperatures", "noise"),
+        gamma=2 if seeded else None,
+        vocab=4 if seeded else None,
+    )  # fmt: skip
+
+
+ENGINES = (
+    _engine("sglang-dspark", seeded=False),
+    _engine("sglang-dspark-as-is", seeded=True),
+)

@@ -1,0 +1,60 @@
+"""TensorRT-LLM: ``get_rejected_indices`` and ``sample_rejected`` of its PyTorch sampler.
+
+Takes probabilities and a generator, here torch's global one. The bonus token is the target's own
+sample at the last position, drawn here as its sampler does. Nothing is pinned: that asks for a GPU.
+"""
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+from simverify.engines.adapting.adapt import Signature, Verify, as_verify
+from simverify.engines.base import Engine
+from simverify.engines.loading.pieces import load_pieces
+
+FUNCTION = "get_rejected_indices"
+
+
+class Unpinned:
+    """torch whose tensors are not pinned."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what torch has."""
+        return getattr(importlib.import_module("torch"), name)
+
+    def tensor(self, data: Any, pin_memory: bool = False, **options: Any) -> Any:
+        """Return a tensor in plain memory."""
+        return importlib.import_module("torch").tensor(data, **options)
+
+
+def load(path: Path) -> Verify:
+    """Return the two functions, called as the sampler calls them, as a ``verify`` callable."""
+    torch = importlib.import_module("torch")
+    rule = load_pieces(path, [FUNCTION, "sample_rejected"], torch=Unpinned())
+
+    def sample(draft_tokens: Any, target: Any, draft: Any, source: Any) -> list[int]:
+        tokens = draft_tokens.tolist()
+        rejected = rule.get_rejected_indices(draft, target, source, tokens)
+        if len(rejected) == 0:
+            return [*tokens, int(torch.multinomial(target[-1], 1, generator=source))]
+        accepted = int(rejected[0])
+        return [*tokens[:accepted], rule.sample_rejected(draft, target, source, accepted)]
+
+    return as_verify(sample, Signature("torch", arrays="torch", batched=False))
+
+
+ENGINES = (
+    Engine(
+        name="trtllm",
+        package="tensorrt_llm",
+        source="_torch/pyexecutor/sampling_utils.py",
+        function=FUNCTION,
+        contract="verify",
+        tier="exact",
+        loader=load,
+        needs=("torch",),
+        repository="https://github.com/NVIDIA/TensorRT-LLM",
+        commit="053c42c948a14cf3c21981179ecc10a7d7ad8fb6",
+        parameters=("draft_probs", "target_probs", "generator", "draft_tokens"),
+    ),
+)
