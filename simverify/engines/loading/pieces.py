@@ -15,6 +15,15 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
+from simverify.engines.loading.definitions import (
+    bound,
+    forked,
+    imports_all,
+    inside,
+    statements,
+    strip,
+    used,
+)
 from simverify.errors import SimverifyError
 from simverify.symbolic.whose import put_on_trial
 
@@ -51,7 +60,7 @@ def load_pieces(
     that neither it, nor the common imports, nor ``given`` has, or if it does not run.
     """
     tree = _tree(path, tab)
-    _strip(tree, frozenset(without))
+    strip(tree, frozenset(without))
     pieces = [*_Pieces(path, tree, set(given)).of(names)]
     future = ast.parse("from __future__ import annotations").body
     module = ModuleType(_module_name(path))
@@ -68,7 +77,7 @@ def load_pieces(
             f"{path}: {', '.join(names)} cannot be loaded by themselves: "
             f"{type(error).__name__}: {error}"
         ) from error
-    if _imports_all(tree) and (names_left := _globals(code) - set(vars(module))):
+    if imports_all(tree) and (names_left := _globals(code) - set(vars(module))):
         raise SimverifyError(
             f"{path} uses {', '.join(sorted(names_left))}, which may come from one of its imports "
             "of everything, and this adapter knows nothing of that"
@@ -82,7 +91,7 @@ def function_parameters(path: Path, name: str, *, tab: int | None = None) -> tup
     ``name`` may be ``Class.method``, ``tab`` is :func:`load_pieces`'. Raises ``SimverifyError`` if
     the file has no such function.
     """
-    found = _inside(_tree(path, tab), name)
+    found = inside(_tree(path, tab), name)
     if not isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef):
         raise SimverifyError(f"{path} has no function {name}")
     own = found.args
@@ -109,9 +118,9 @@ class _Pieces:
         self._definitions: dict[str, list[ast.stmt]] = {}
         self._imports: dict[str, ast.stmt] = {}
         self._wanted: list[ast.stmt] = []
-        self._forked = set(_forked(tree.body))
-        for node in _statements(tree.body):
-            for name in _bound(node):
+        self._forked = set(forked(tree.body))
+        for node in statements(tree.body):
+            for name in bound(node):
                 if isinstance(node, ast.Import | ast.ImportFrom):
                     # `import a.b` after `import a` adds a part of a that no piece asked for yet.
                     if not (isinstance(node, ast.Import) and name in self._imports):
@@ -124,7 +133,7 @@ class _Pieces:
         methods: list[ast.stmt] = []
         for name in names:
             if "." in name:
-                method = _inside(self._tree, name)
+                method = inside(self._tree, name)
                 if method is None:
                     raise SimverifyError(f"{self._path} has no {name}")
                 methods.append(method)
@@ -143,7 +152,7 @@ class _Pieces:
                 self._follow(node)
 
     def _follow(self, node: ast.stmt) -> None:
-        for name in sorted(_used(node) - self._given):
+        for name in sorted(used(node) - self._given):
             if name in self._forked:
                 raise SimverifyError(
                     f"{self._path} defines {name} in several branches, and which is taken depends "
@@ -174,108 +183,11 @@ class _Pieces:
             self._wanted.append(one)
 
 
-def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the statements at the top of a file, those under ``if`` and ``try`` too.
-
-    What runs only if the file is the program is left out.
-    """
-    for node in body:
-        if isinstance(node, ast.If) and "__main__" in ast.unparse(node.test):
-            continue
-        if isinstance(node, ast.If | ast.Try):
-            yield from _statements([*node.body, *node.orelse])
-        else:
-            yield node
-
-
-def _forked(body: Sequence[ast.stmt]) -> Iterator[str]:
-    """Yield the names that branches of an ``if`` or ``try`` define differently.
-
-    What a ``try`` imports is not among them: it is there, or the adapter has to give it.
-    """
-    for node in body:
-        if isinstance(node, ast.If):
-            first, others = [*_statements(node.body)], node.orelse
-        elif isinstance(node, ast.Try):
-            imports = (ast.Import, ast.ImportFrom)
-            first = [s for s in _statements(node.body) if not isinstance(s, imports)]
-            others = [s for handler in node.handlers for s in handler.body]
-        else:
-            continue
-        bound = {name for statement in first for name in _bound(statement)}
-        yield from (n for s in _statements(others) for n in _bound(s) if n in bound)
-        yield from _forked([*node.body, *others])
-
-
-def _bound(node: ast.stmt) -> Iterator[str]:
-    """Yield the names that a statement at the top of a file binds."""
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        yield node.name
-    elif isinstance(node, ast.Assign):
-        for target in node.targets:
-            named = (n for n in ast.walk(target) if isinstance(n, ast.Name))
-            # `a.b = c` sets a part of a, which it reads.
-            yield from (n.id for n in named if isinstance(n.ctx, ast.Store))
-    elif isinstance(node, ast.AnnAssign | ast.AugAssign) and isinstance(node.target, ast.Name):
-        yield node.target.id
-    elif isinstance(node, ast.Import | ast.ImportFrom):
-        for alias in node.names:
-            yield alias.asname or alias.name.partition(".")[0]
-
-
-def _used(node: ast.AST) -> set[str]:
-    """Return the names that a definition reads; those in annotations are not evaluated."""
-    if isinstance(node, ast.arg):
-        return set()
-    if isinstance(node, ast.Name):
-        return {node.id} - set(vars(builtins))
-    skipped = {"returns", "annotation"}
-    found: set[str] = set()
-    for field, value in ast.iter_fields(node):
-        if field not in skipped:
-            children = value if isinstance(value, list) else [value]
-            found |= set().union(*(_used(c) for c in children if isinstance(c, ast.AST)))
-    return found
-
-
-def _imports_all(tree: ast.Module) -> bool:
-    """Whether a file takes all names of some module, whichever they are."""
-    imports = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
-    return any(alias.name == "*" for node in imports for alias in node.names)
-
-
 def _globals(code: CodeType) -> set[str]:
     """Return the global names that functions of the code read, builtins aside."""
     read = {i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"}
     inner = (_globals(part) for part in code.co_consts if isinstance(part, CodeType))
     return read.union(*inner) - set(vars(builtins))
-
-
-def _inside(tree: ast.Module, name: str) -> ast.stmt | None:
-    """Return the definition of that dotted name; None if there is none."""
-    body: Sequence[ast.stmt] = tree.body
-    found: ast.stmt | None = None
-    for part in name.split("."):
-        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-        matching = [
-            node for node in _statements(body) if isinstance(node, kinds) and node.name == part
-        ]
-        if not matching:
-            return None
-        found = matching[-1]
-        body = found.body if isinstance(found, ast.ClassDef) else ()
-    return found
-
-
-def _strip(tree: ast.Module, without: frozenset[str]) -> None:
-    """Take the named decorators off all functions of a file: what they use is not followed."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            node.decorator_list = [
-                made
-                for made in node.decorator_list
-                if ast.unparse(made.func if isinstance(made, ast.Call) else made) not in without
-            ]
 
 
 def _module_name(path: Path) -> str:
