@@ -2,7 +2,8 @@
 
 One comparison of the project's verifiers, one of rules for draft trees, one audit of a real
 function that passes, and one of a faulty block rule. Their ``meta`` is fixed, so that a run of the
-same code gives the same files; tests compare them with what the code makes.
+same code gives the same files; tests compare them with what the code makes. The table of engines is
+``docs/engine_table.py``'s.
 """
 
 import sys

@@ -49,7 +49,7 @@ def short(run: BisectRun, version: str) -> str:
 
 def visited_words(run: BisectRun, one: Visited) -> str:
     """Return what came of a version, in a line."""
-    said = one.verdict or one.state
+    said: str = one.verdict or one.state
     if one.max_abs_deviation is not None:
         on = count(one.instances, "instance")
         said += f", largest deviation {one.max_abs_deviation:.1e} on {on}"

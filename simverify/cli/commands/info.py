@@ -64,13 +64,16 @@ def faults() -> int:
 
 def engines() -> int:
     """List the engines whose functions can be audited, and what of them is installed."""
-    from simverify.engines import installed_engines
+    from simverify.engines import installed_engines, unloaded_engine
 
     for row in installed_engines():
         state = f"{row.version} installed" if row.version else "not installed"
         if row.version and row.missing:
             state += f", needs {', '.join(row.missing)}"
-        source = () if row.sha256 is None else (f"sha256 {row.sha256}",)
+        engine = unloaded_engine(row.name)
+        if row.version and engine.versions:
+            state += f", adapter for {engine.versions}"
+        source = (f"sha256 {row.sha256}",) if row.sha256 else (f"get it by: {engine.how_to_get}",)
         function = row.function.replace(":", ": ")  # where a long line may break
         print_entries([(row.name, (function, f"{state}; tier: {row.tier}", *source))])
     return 0

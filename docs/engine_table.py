@@ -1,0 +1,142 @@
+"""The table of engines: ``python docs/engine_table.py [--from FOLDERS] [--jobs N] [FOLDER]``.
+
+Every engine is fetched into an environment of its own, as ``simverify table --list`` says: a
+package into a virtual environment that sees this one's packages behind its own, a repository cloned
+at the commit of its adapter. Each is audited in its environment, and all rows are one table,
+written to ``reports/examples/engines`` or to FOLDER.
+
+``--from``: ready sources instead, comma-separated folders as ``--engine-path`` takes them; nothing
+is fetched then. ``--work``: where environments and clones are kept for the next time.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import venv
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+
+import simverify
+from simverify.engines import Engine, engine_names, unloaded_engine
+from simverify.reports.present import write_reports
+from simverify.results import TableMeta, TableRun
+from simverify.results.reading.document import read_document
+from simverify.surveying.settings import cores
+from simverify.surveying.table import joined
+
+FOLDER = Path(__file__).parents[1] / "reports" / "examples" / "engines"
+COMMAND = "python docs/engine_table.py"
+
+
+def main() -> None:
+    """Make the table, and write it."""
+    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
+    parser.add_argument("folder", nargs="?", type=Path, default=FOLDER)
+    parser.add_argument("--from", dest="ready", help="folders of ready sources, comma-separated")
+    parser.add_argument("--work", type=Path, help="a folder that keeps what is fetched")
+    parser.add_argument("--jobs", type=int, default=cores())
+    given = parser.parse_args()
+    if given.ready is not None:
+        run = simverify.table(engine_path=given.ready.split(","), jobs=given.jobs, progress=say)
+    else:
+        with tempfile.TemporaryDirectory() as scratch:
+            run = fetched_table(given.work or Path(scratch), given.jobs)
+    write_reports(fixed(run), given.folder)
+    print(given.folder)
+    print(run)
+
+
+def say(line: str) -> None:
+    """Show a line of progress."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def fetched_table(work: Path, jobs: int) -> TableRun:
+    """Fetch every engine and audit each in its environment, so many at a time."""
+    engines = [unloaded_engine(name) for name in engine_names()]
+    with ThreadPoolExecutor(jobs) as pool:
+        runs = list(pool.map(lambda engine: one_row(engine, work), engines))
+    return joined([run for run in runs if run is not None])
+
+
+def one_row(engine: Engine, work: Path) -> TableRun | None:
+    """Return the table of one engine, which says so where it could not be fetched."""
+    try:
+        python, checkouts = fetch(engine, work)
+    except subprocess.CalledProcessError as error:
+        said = (error.stderr or "").strip().splitlines()
+        say(f"{engine.name}: not fetched: {said[-1] if said else error}")
+        python, checkouts = Path(sys.executable), None
+    file = work / f"{engine.name}.json"
+    words = ["table", "--engines", engine.name, "--jobs", "1", "--quiet", "--json", str(file)]
+    if checkouts is not None:
+        words += ["--engine-path", str(checkouts)]
+    file.unlink(missing_ok=True)
+    done = subprocess.run(
+        [str(python), "-m", "simverify", *words], capture_output=True, text=True, check=False
+    )
+    if not file.exists():
+        say(f"{engine.name}: no row: {done.stderr.strip()}")
+        return None
+    run = read_document(file)
+    assert isinstance(run, TableRun)
+    say(f"{engine.name}: {run.rows[0].verdict or run.rows[0].state}")
+    return run
+
+
+def fetch(engine: Engine, work: Path) -> tuple[Path, Path | None]:
+    """Return the interpreter of the engine's environment, and the folder of its checkout, if any.
+
+    What is there from an earlier time is taken as it is. Raises ``CalledProcessError``.
+    """
+    if engine.repository:
+        owner, _, name = engine.repository.removesuffix(".git").rpartition("/")
+        top = work / "checkouts" / owner.rpartition("/")[2] / name
+        if not top.is_dir():
+            called("git", "clone", "--quiet", engine.repository, str(top))
+            called("git", "-C", str(top), "checkout", "--quiet", "--detach", engine.commit)
+        return Path(sys.executable), work / "checkouts"
+    if engine.package == "simverify" or engine.find() is not None:
+        return Path(sys.executable), None
+    folder = work / "environments" / engine.name
+    python = folder / "bin" / "python"
+    if not python.exists():
+        venv.create(folder)
+        sees_this_one(python)
+        wanted = f"{engine.distribution or engine.package}{engine.versions}"
+        called(sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet",
+               "--no-deps", wanted)  # fmt: skip
+    return python, None
+
+
+def sees_this_one(python: Path) -> None:
+    """Let the environment of ``python`` find this one's packages where it has none of its own."""
+    code = "import json, sysconfig; print(json.dumps(sysconfig.get_path('purelib')))"
+    own = Path(json.loads(called(str(python), "-c", code)))
+    places = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    lines = [f"import site; site.addsitedir({place!r})" for place in sorted(places)]
+    (own / "this-one.pth").write_text("\n".join([*lines, ""]), encoding="utf-8")
+
+
+def called(*words: str) -> str:
+    """Return what a command prints; raises ``CalledProcessError``."""
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+
+def fixed(run: TableRun) -> TableRun:
+    """Return ``run`` as if it were made at no time and on no machine."""
+    meta = TableMeta(
+        version="example", started="2026-01-01T00:00:00+00:00", seconds=0.0, machine="example",
+        python="example", threads=1, timings=(), jobs=1,
+        row_seconds=tuple(None if took is None else 0.0 for took in run.meta.row_seconds),
+    )  # fmt: skip
+    return msgspec.structs.replace(run, meta=meta, reproduce=COMMAND)
+
+
+if __name__ == "__main__":
+    main()

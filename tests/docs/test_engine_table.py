@@ -1,0 +1,61 @@
+"""The script of the table of engines: what it fetches, into what, and what it keeps of a run."""
+
+import dataclasses
+import subprocess
+import sys
+
+import msgspec
+import pytest
+from docs.examples import ROOT
+from support.many_versions import RULE, index, repository
+from support.pages.scripts import load
+
+from simverify.engines import get_engine
+from simverify.results.reading.document import read_document
+
+made = load(ROOT / "docs" / "engine_table.py")
+
+
+@pytest.fixture
+def engine():
+    return dataclasses.replace(
+        get_engine("lmdeploy"), name="fake", package="fake_verifier", source="rule.py",
+        distribution="fake-verifier", versions=">=1.0,<1.2", needs=(),
+    )  # fmt: skip
+
+
+def test_a_package_comes_into_an_environment_that_sees_this_one(engine, monkeypatch, tmp_path):
+    index(monkeypatch, tmp_path / "wheels", {"1.0": RULE, "1.1": RULE, "1.2": RULE})
+    python, checkouts = made.fetch(engine, tmp_path / "work")
+    assert checkouts is None
+    code = (
+        "import fake_verifier, simverify, importlib.metadata as m;"
+        "print(m.version('fake-verifier'), fake_verifier.__file__)"
+    )
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
+    version, file = done.stdout.split()
+    assert version == "1.1"
+    assert file.startswith(str(tmp_path / "work" / "environments" / "fake"))
+    here = subprocess.run([sys.executable, "-c", "import fake_verifier"], capture_output=True)
+    assert here.returncode != 0
+
+
+def test_a_repository_is_cloned_at_the_adapters_commit(engine, tmp_path):
+    old, _ = repository(tmp_path / "someone" / "theirs", ["x = 1\n", "x = 2\n"])
+    where = str(tmp_path / "someone" / "theirs")
+    cloned = dataclasses.replace(engine, package="", repository=where, commit=old)
+    python, checkouts = made.fetch(cloned, tmp_path / "work")
+    assert str(python) == sys.executable
+    assert (checkouts / "someone" / "theirs" / "rule.py").read_text() == "x = 1\n"
+
+
+def test_a_run_is_kept_without_its_times():
+    run = read_document(made.FOLDER / "run.json")
+    took = msgspec.structs.replace(
+        run.meta, machine="mine", row_seconds=tuple(3.5 for _ in run.rows)
+    )
+    again = made.fixed(msgspec.structs.replace(run, meta=took))
+    assert set(again.meta.row_seconds) == {0.0}
+    assert (again.meta.machine, again.rows) == ("example", run.rows)
+    text = (made.FOLDER / "run.json").read_text()
+    assert not [place for place in ("/work", "/tmp", "/home", "/root") if place in text]
