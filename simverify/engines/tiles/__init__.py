@@ -7,9 +7,9 @@ seed and offset is a draw, what it is given may be one.
 from simverify.engines.tiles import operators
 from simverify.engines.tiles.language import MATH, tl, triton
 from simverify.engines.tiles.loading import load_tiles
-from simverify.engines.tiles.random import addressed
+from simverify.engines.tiles.random import addressed, followed_as
 from simverify.engines.tiles.refusals import OutOfBounds, Unsupported
 
 __all__ = [
-    "MATH", "OutOfBounds", "Unsupported", "addressed", "load_tiles", "operators", "tl", "triton",
+    "MATH", "OutOfBounds", "Unsupported", "addressed", "followed_as", "load_tiles", "operators", "tl", "triton",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from simverify.engines.tiles import kernels, memory, random, reductions
 from simverify.engines.tiles.blocks import Block, block_of, constant, elementwise, operands
 from simverify.engines.tiles.kernels import loop
 from simverify.engines.tiles.refusals import refuse
-from simverify.engines.tiles.rests import Constant, Line
+from simverify.engines.tiles.rests import Constant, Line, is_number
 from simverify.engines.tiles.types import DTYPES, Dtype, float32, int1, int32
 
 
@@ -66,7 +66,7 @@ def where(condition: Any, x: Any, y: Any) -> Block:
     one, other, kind = operands(x, y)
     if gate.is_scalar and one.is_scalar and other.is_scalar:
         return one if bool(gate.data) else other
-    if isinstance(gate.rest, Constant) and isinstance(gate.rest.value, np.generic):
+    if isinstance(gate.rest, Constant) and is_number(gate.rest.value):
         known = len(gate.data)
         chosen = one if gate.rest.value else other
         if all(z.is_scalar or z.shape == gate.shape for z in (one, other)):

@@ -13,7 +13,7 @@ import numpy as np
 
 from simverify.engines.tiles.blocks import Block, block_of
 from simverify.engines.tiles.refusals import OutOfBounds, kernel_line, refuse
-from simverify.engines.tiles.rests import Constant, combined
+from simverify.engines.tiles.rests import Constant, combined, is_number
 from simverify.engines.tiles.types import OF_NUMPY, Dtype, int1, int64
 from simverify.symbolic.addressed import followed
 from simverify.symbolic.draws.in_arrays.arrays import draw_array, is_symbolic
@@ -223,7 +223,7 @@ def _inside_iv(memory: Memory, places: Any) -> None:
 
 def _written(memory: Memory, places: Any, values: Any) -> None:
     elements = memory.elements
-    draws = not isinstance(values, np.generic) and is_symbolic(values)
+    draws = not is_number(values) and is_symbolic(values)
     if draws and elements.dtype != object:
         elements = memory.hold_draws()
     elements[places] = values.view(np.ndarray) if isinstance(values, np.ndarray) else values

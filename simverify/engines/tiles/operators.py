@@ -49,7 +49,7 @@ def _whole(block: Block) -> int | None:
         data = block.rest.value
     elif not block.is_scalar:
         return None
-    return int(data) if isinstance(data, np.integer) else None
+    return int(data) if issubclass(type(data), np.integer) else None
 
 
 def _moved(

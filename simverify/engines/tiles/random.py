@@ -87,7 +87,7 @@ def _uniform32(k: int) -> Any:
 
 
 def _murmured(k: int) -> Any:
-    return float32.kind((k + 0.5) * 2.0**-32)
+    return float32.kind(min((k + 0.5) * 2.0**-32, 1 - 2.0**-24))
 
 
 UNIFORM = Family("tl.rand", 2**31, _uniform32)
@@ -95,7 +95,7 @@ INTEGER = Family(
     "tl.randint", 2**32, lambda k: np.int32(k - 2**31), IDENTITY.affine(2.0**32, -(2.0**31))
 )
 HASHED = Family("hash", 2**32, _murmured)
-"""Uniforms of 32 bits in (0, 1], rounded to float32."""
+"""Uniforms of 32 bits, rounded to float32, in (0, 1): what rounds to 1 is the number below it."""
 
 
 def _address(x: Any) -> Hashable:
@@ -179,3 +179,16 @@ def addressed(function: Callable[..., Any], family: Family = HASHED) -> Callable
         return function(*parts) if followed() is None else drawn(own, float32, *parts)
 
     return counted
+
+
+def followed_as(function: Callable[..., Any], stand_in: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of a kernel's, for which ``stand_in`` stands in the exact tier.
+
+    For one that computes a known function by a series: of a draw the exact tier follows the
+    function, and not the series.
+    """
+
+    def choose(*parts: Any) -> Any:
+        return (function if followed() is None else stand_in)(*parts)
+
+    return choose

@@ -6,7 +6,7 @@ import numpy as np
 
 from simverify.engines.tiles.blocks import Block, block_of, joined
 from simverify.engines.tiles.refusals import refuse
-from simverify.engines.tiles.rests import Constant
+from simverify.engines.tiles.rests import Constant, is_number
 from simverify.engines.tiles.types import Dtype, float32, int1, int32
 from simverify.symbolic.draws.in_arrays.arrays import DrawArray
 
@@ -46,7 +46,7 @@ def _reduced(ufunc: Any, row: Any, kind: Dtype, axis: Any, keep_dims: bool) -> B
 def _is_all(rest: Any, number: Any) -> bool:
     return (
         isinstance(rest, Constant)
-        and isinstance(rest.value, np.generic)
+        and is_number(rest.value)
         and bool(rest.value == number)
     )
 
@@ -103,7 +103,7 @@ class _Extreme:
             refuse("which of equal elements comes out, where the kernel leaves it open")
         if isinstance(found, np.ndarray) and type(found) is not DrawArray:
             found = found.astype(np.int32)
-        elif isinstance(found, np.generic) and type(found) is not np.int32:
+        elif is_number(found) and type(found) is not np.int32:
             found = np.int32(int(found))
         return Block(np.expand_dims(found, where) if keep_dims else found, int32)
 
@@ -113,7 +113,7 @@ class _Extreme:
             if given.is_scalar:
                 refuse("the place of an extreme of a scalar")
             return given.data
-        if not isinstance(given.rest, Constant) or not isinstance(given.rest.value, np.generic):
+        if not isinstance(given.rest, Constant) or not is_number(given.rest.value):
             return given.whole()
         if len(given.data) and _is_all(given.rest, self._worst):
             return given.data

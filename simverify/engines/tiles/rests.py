@@ -79,7 +79,7 @@ class Line(Rest):
 
         Not below ``known``, at most ``count``; None if that is not known in whole numbers.
         """
-        if self.step <= 0 or not isinstance(number, int | np.integer):
+        if self.step <= 0 or not issubclass(type(number), int | np.integer):
             return None
         bound = int(number)
         if name in ("le", "gt"):
@@ -90,9 +90,14 @@ class Line(Rest):
         return min(max(place, known), count)
 
 
+def is_number(value: Any) -> bool:
+    """Whether a value is a number of numpy's: a draw says that it is one, and is not."""
+    return issubclass(type(value), np.generic)
+
+
 def spread(value: Any, count: int) -> Any:
     """Return an array of one number, which may be a draw."""
-    if isinstance(value, np.generic):
+    if is_number(value):
         return np.full(count, value)
     if not hasattr(value, "as_type"):  # the winner of a race: it is read
         return np.full(count, int(value))
