@@ -184,7 +184,7 @@ def extended(block: Block, known: int) -> Block:
 def operands(a: Any, b: Any, *, divides: bool = False) -> tuple[Block, Block, Dtype]:
     """Return two operands in the type that Triton computes with them in."""
     if type(a) is Block and type(b) is Block:
-        if a.dtype is b.dtype:
+        if a.dtype is b.dtype and not divides:
             return a, b, a.dtype
         kind = promoted(a.dtype, b.dtype, divides=divides)
         return a.to(kind), b.to(kind), kind

@@ -63,7 +63,8 @@ def broadcast_to(block: Any, *shape: Any) -> Block:
 def where(condition: Any, x: Any, y: Any) -> Block:
     """Return elements of ``x`` where the condition holds, and of ``y`` elsewhere."""
     gate = block_of(condition).to(int1)
-    one, other, kind = operands(x, y)
+    # A number of Python's is a block of its own type first: 0.1 is one of float32.
+    one, other, kind = operands(block_of(x), block_of(y))
     if gate.is_scalar and one.is_scalar and other.is_scalar:
         return one if bool(gate.data) else other
     if isinstance(gate.rest, Constant) and is_number(gate.rest.value):
@@ -88,7 +89,7 @@ def _chosen(gate: Any, x: Any, y: Any) -> Any:
 
 def _of_two(ufunc: Any) -> Callable[..., Block]:
     def apply(x: Any, y: Any, propagate_nan: Any = None) -> Block:
-        one, other, kind = operands(x, y)
+        one, other, kind = operands(block_of(x), block_of(y))
         return elementwise(ufunc, kind, one, other)
 
     return apply
@@ -97,8 +98,8 @@ def _of_two(ufunc: Any) -> Callable[..., Block]:
 def _of_one(ufunc: Any) -> Callable[..., Block]:
     def apply(x: Any) -> Block:
         given = block_of(x)
-        if not given.dtype.is_floating():
-            refuse(f"{ufunc.__name__} of a block {given.dtype}: Triton takes floats")
+        if not given.dtype.is_floating() or given.dtype.bits < float32.bits:
+            refuse(f"{ufunc.__name__} of a block {given.dtype}: Triton takes fp32 and fp64")
         return elementwise(ufunc, given.dtype, given)
 
     return apply
