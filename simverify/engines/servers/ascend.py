@@ -34,8 +34,9 @@ class Unpinned:
 def load(path: Path, *, rule: str, block_residual: bool) -> Verify:
     """Return a rule with the recovered tokens that ``rejection_sample`` gives it."""
     torch = importlib.import_module("torch")
-    given = {"HAS_TRITON": False, "PLACEHOLDER_TOKEN_ID": -1, "sample_recovered_tokens_kernel": None}
-    rules = load_pieces(path, [RECOVER, rule], torch=Unpinned(), **given)
+    kernels = {"HAS_TRITON": False, "triton": None, "sample_recovered_tokens_kernel": None}
+    given = {"torch": Unpinned(), "PLACEHOLDER_TOKEN_ID": -1, **kernels}
+    rules = load_pieces(path, [RECOVER, rule], **given)
 
     def sample(draft_tokens: Any, target: Any, draft: Any, draft_len: Any) -> Any:
         batch, gamma = draft_tokens.shape
