@@ -99,6 +99,8 @@ class _Extreme:
         row = self._row(given)
         where = _axis(axis, row.ndim)
         found = getattr(row, self._place)(axis=where)
+        if isinstance(found, np.ndarray) and not found.ndim:
+            found = found.view(np.ndarray)[()]  # the winner of a race, which is not read yet
         if not tie_break_left and _ties(row, found, where):
             refuse("which of equal elements comes out, where the kernel leaves it open")
         if isinstance(found, np.ndarray) and type(found) is not DrawArray:
