@@ -25,6 +25,7 @@ _MACHINERY = tuple(
     if folder.is_dir() and folder.name not in _ON_TRIAL
 )
 _ADAPTERS_FOLDER = f"{_HOME / 'engines'}{os.sep}"
+_KERNELS_FOLDER = f"{_ADAPTERS_FOLDER}tiles{os.sep}"
 _LIBRARIES = frozenset({"numba", "numpy", "scipy", "torch"}) | sys.stdlib_module_names
 
 
@@ -70,6 +71,11 @@ def on_trial(file: str | None) -> bool:
 def is_adapters(file: str) -> bool:
     """Whether a source file is an adapter, which is neither machinery nor on trial itself."""
     return file.startswith(_ADAPTERS_FOLDER)
+
+
+def runs_kernels(file: str) -> bool:
+    """Whether a source file is of what runs kernels: machinery, though it lies with the adapters."""
+    return file.startswith(_KERNELS_FOLDER)
 
 
 def is_users_file(file: str) -> bool:

@@ -25,7 +25,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from simverify.auditing.coverage.places import Instructions
-from simverify.symbolic.whose import is_adapters, on_trial
+from simverify.symbolic.whose import is_adapters, on_trial, runs_kernels
 
 _MOST_ITEMS = 64
 """Numbers are read from containers of so many items at most: larger ones are tables, no limits."""
@@ -151,6 +151,8 @@ class _Walk:
     def _is_own(self, file: str | None) -> bool:
         if not file or not self._home:
             return bool(file)
+        if runs_kernels(file):
+            return False
         if file == self._home or on_trial(file) or is_adapters(file):
             return True
         folder = os.path.dirname(os.path.abspath(self._home)) + os.sep

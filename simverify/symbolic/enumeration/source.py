@@ -58,6 +58,7 @@ class Source:
     ``beyond``: where the draws after the last of a plan come from; None: a plan has to be long
     enough.
     ``signs_zeros``: a draw times 0 is decided by its sign, which a run on numbers showed to matter.
+    ``addressed``: draws of counter-based generators; ``tensors``: what torch's tensors hold.
     ``epoch`` counts the runs, ``torch_calls`` the calls of torch in them (:mod:`.effort`).
     ``widest``: the most values of an integer that was followed value by value, and where.
     """
@@ -72,6 +73,7 @@ class Source:
         self.failure: CannotEnumerate | None = None
         self.cut = False
         self.python_streams: Any = None
+        self.tensors: Any = None
         self.sequences = Sequences(self)
         self.on_begin: list[Callable[[], None]] = []
         self.at_once = self.postponed = self.signs_zeros = False
@@ -98,12 +100,13 @@ class Source:
         self.failure = None
         self.cut = False
         self._chains: dict[tuple[int, int], Chain] = {}
+        self.addressed: dict[Hashable, Any] = {}
         for restart in self.on_begin:
             restart()
 
     def remembers(self) -> bool:
         """Whether draws of this path may come again: a place in a sequence has a name."""
-        return self.sequences.remembers()
+        return bool(self.addressed) or self.sequences.remembers()
 
     def snapshot(self) -> tuple[Any, ...]:
         """Return what a replay must not change."""

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from simverify.symbolic.addressed import following
 from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.generators.numpy.module import Numpy
 from simverify.symbolic.generators.numpy.rng import SymbolicGenerator
@@ -114,6 +115,7 @@ def intercepted(
     with ExitStack() as stack:
         stack.callback(source.on_begin.clear)
         stack.callback(forget_pickled)
+        stack.enter_context(following(source))
         if "torch" in sys.modules:
             # Never imported for code that has not imported it itself.
             from simverify.symbolic.generators.torch.intercept import torch_intercepted

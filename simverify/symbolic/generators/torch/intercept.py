@@ -159,6 +159,7 @@ def torch_intercepted(
             swap(torch, name, mode.ops.converter(name, getattr(torch, name)))
     swap(vmap.OWNER, "vmap_impl", vmap.row_by_row(source, lambda: mode.drawn))
     source.on_begin.append(mode.shadows.clear)
+    source.tensors = mode.shadows
     threads = torch.get_num_threads()
 
     twins: dict[int, tuple[Any, Any]] = {}

@@ -147,6 +147,22 @@ class Shadows:
         tensor.detach().fill_(_blank(tensor.dtype))
         return _view(objects, tensor)
 
+    def memory(self, tensor: torch.Tensor, size: int, *, make: bool = False) -> Elements | None:
+        """Return ``size`` elements from a tensor's first on, as they lie in memory, as objects.
+
+        None if it has no shadow; ``make``: it is given one. For code that follows pointers.
+        """
+        with torch._C.DisableTorchFunction():
+            if self._entry(tensor) is None:
+                self._source.meet(tensor.dtype)
+                if not make:
+                    return None
+                self.make(tensor)
+            first = tensor.storage_offset()
+            entry = self._entry(tensor)
+            assert entry is not None
+            return entry[1][first : first + size]
+
     def decide(self, x: Any, *, draws: bool = False) -> Any:
         """Return an argument with the winners in it read: a tensor as a plain copy.
 

