@@ -28,7 +28,7 @@ class Model(PositionedModel):
 def load(temperature: float, path: Path) -> Callable[..., Any]:
     """Return the function at that temperature, undone in the rows, as a ``step`` callable."""
     torch = importlib.import_module("torch")
-    given = {
+    given: dict[str, Any] = {
         # Its own asks torch._dynamo first whether it is compiled, and is this if it is not.
         "multinomial_num_samples_1": lambda probs: torch.multinomial(probs, num_samples=1),
         "sample_top_p": None,

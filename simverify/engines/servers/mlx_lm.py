@@ -59,7 +59,7 @@ def trim(cache: list[Cache], count: int) -> None:
 
 def load(path: Path) -> Callable[..., Any]:
     """Return the function as a ``step`` callable: its tokens up to the first that is no draft."""
-    given = {
+    given: dict[str, Any] = {
         "mx": MLX,
         "make_prompt_cache": lambda model: [Cache()],
         "can_trim_prompt_cache": lambda cache: True,
