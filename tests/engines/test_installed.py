@@ -90,4 +90,4 @@ def test_another_release_is_refused_in_one_line(installed, tmp_path):
         env=os.environ | {"PYTHONPATH": str(tmp_path)},
     )  # fmt: skip
     assert run.returncode == 2
-    assert "flashspec 0.1.0 is installed, its adapter is for >=0.3,<0.4" in run.stderr
+    assert "flashspec 0.1.0 is installed, its adapter is for >=0.3.1,<0.4" in run.stderr

@@ -66,7 +66,7 @@ def _engine(name: str, temperature: float) -> Engine:
         tier="exact",
         loader=partial(load, temperature),
         needs=("torch",),
-        versions=">=0.5.11,<0.6",
+        versions=">=0.5.13,<0.6",
         parameters=("draft_model", "target_model", "token", "input_pos", "input_pos_maxp1",
                     "speculative_k", "sample_kwargs"),
         gamma=2,

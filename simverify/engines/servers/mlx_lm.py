@@ -97,7 +97,7 @@ ENGINES = (
         tier="exact",
         loader=load,
         distribution="mlx-lm",
-        versions=">=0.32,<0.33",
+        versions=">=0.32.2,<0.33",
         parameters=("prompt", "model", "draft_model", "num_draft_tokens", "max_tokens", "sampler"),
         gamma=2,
         vocab=4,
