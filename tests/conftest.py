@@ -23,10 +23,11 @@ def pytest_collection_modifyitems(config, items):
     marked = [item for item in items if item.get_closest_marker("distribution")]
     config.stash[DISTRIBUTION_TESTS] = len(marked)
     # Not by addopts: a -m of the caller would replace it, and -m distribution run them.
-    if "slow" not in config.option.markexpr:
-        slow = [item for item in items if item.get_closest_marker("slow")]
-        config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if not item.get_closest_marker("slow")]
+    for mark in ("slow", "engines"):
+        if mark not in config.option.markexpr:
+            left_out = [item for item in items if item.get_closest_marker(mark)]
+            config.hook.pytest_deselected(items=left_out)
+            items[:] = [item for item in items if not item.get_closest_marker(mark)]
 
 
 def pytest_collection_finish():

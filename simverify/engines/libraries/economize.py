@@ -106,7 +106,7 @@ def _engine(name: str, method: str, loader: Any, *parameters: str, small: bool =
         tier="exact",
         loader=loader,
         needs=("torch",),
-        versions=">=0.3,<0.4",
+        versions=">=0.3.2,<0.4",
         parameters=("logits", *parameters, "selector"),
         gamma=2 if small else None,
         vocab=4 if small else None,

@@ -35,7 +35,7 @@ ENGINES = (
         tier="exact",
         loader=load,
         needs=("torch",),
-        versions=">=0.3,<0.4",
+        versions=">=0.3.1,<0.4",
         parameters=("draft_token_ids", "draft_logprobs", "target_logprobs"),
     ),
 )

@@ -28,7 +28,7 @@ class Model(PositionedModel):
 def load(temperature: float, path: Path) -> Callable[..., Any]:
     """Return the function at that temperature, undone in the rows, as a ``step`` callable."""
     torch = importlib.import_module("torch")
-    given = {
+    given: dict[str, Any] = {
         # Its own asks torch._dynamo first whether it is compiled, and is this if it is not.
         "multinomial_num_samples_1": lambda probs: torch.multinomial(probs, num_samples=1),
         "sample_top_p": None,
@@ -66,7 +66,7 @@ def _engine(name: str, temperature: float) -> Engine:
         tier="exact",
         loader=partial(load, temperature),
         needs=("torch",),
-        versions=">=0.5.11,<0.6",
+        versions=">=0.5.13,<0.6",
         parameters=("draft_model", "target_model", "token", "input_pos", "input_pos_maxp1",
                     "speculative_k", "sample_kwargs"),
         gamma=2,

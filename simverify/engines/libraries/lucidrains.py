@@ -43,7 +43,7 @@ class Net(RowsModel):
 
 def load(path: Path) -> Callable[..., Any]:
     """Return the function as a ``step`` callable."""
-    given = {"rearrange": lambda tensor, pattern: SHAPES[pattern](tensor)}
+    given: dict[str, Any] = {"rearrange": lambda tensor, pattern: SHAPES[pattern](tensor)}
     rule = getattr(load_pieces(path, [FUNCTION], **given), FUNCTION)
 
     def step(prefix: Any, target: Any, draft: Any, gamma: int, rng: Any) -> Any:

@@ -44,7 +44,7 @@ ENGINES = (
         loader=load,
         needs=("torch",),
         distribution="mini-infer",
-        versions=">=0.2,<0.3",
+        versions=">=0.2.5,<0.3",
         parameters=("target_model", "draft_model", "prefix_ids", "k_draft", "temperature"),
         gamma=2,
         vocab=4,

@@ -69,7 +69,7 @@ def _engine(name: str, file: str, function: str, loader: Callable[[Path], Verify
         loader=loader,
         needs=("torch",),
         distribution="rotalabs-accel",
-        versions=">=1.1,<1.2",
+        versions=">=1.1.1,<1.2",
         parameters=taken[function],
     )
 

@@ -43,7 +43,7 @@ def _engine(name: str, file: str, function: str) -> Engine:
         loader=partial(load, function),
         needs=("torch",),
         distribution="sequential-speculative-decoding",
-        versions=">=0.1,<0.2",
+        versions=">=0.1.1,<0.2",
         parameters=("draft_model", "target_model", "input_ids", "gamma",
                     "draft_temperature", "target_temperature"),
         gamma=2,

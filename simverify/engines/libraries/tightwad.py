@@ -49,7 +49,7 @@ ENGINES = (
         contract="verify",
         tier="exact",
         loader=load,
-        versions=">=0.5,<0.6",
+        versions=">=0.5.4,<0.6",
         parameters=("draft_tokens", "target_logprobs", "temperature"),
     ),
 )

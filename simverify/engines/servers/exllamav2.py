@@ -95,7 +95,7 @@ ENGINES = (
         tier="exact",
         loader=load,
         needs=("torch",),
-        versions=">=0.3,<0.4",
+        versions=">=0.3.2,<0.4",
         parameters=("gen_settings",),
         gamma=2,
         vocab=4,

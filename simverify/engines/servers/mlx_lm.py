@@ -59,7 +59,7 @@ def trim(cache: list[Cache], count: int) -> None:
 
 def load(path: Path) -> Callable[..., Any]:
     """Return the function as a ``step`` callable: its tokens up to the first that is no draft."""
-    given = {
+    given: dict[str, Any] = {
         "mx": MLX,
         "make_prompt_cache": lambda model: [Cache()],
         "can_trim_prompt_cache": lambda cache: True,
@@ -97,7 +97,7 @@ ENGINES = (
         tier="exact",
         loader=load,
         distribution="mlx-lm",
-        versions=">=0.32,<0.33",
+        versions=">=0.32.2,<0.33",
         parameters=("prompt", "model", "draft_model", "num_draft_tokens", "max_tokens", "sampler"),
         gamma=2,
         vocab=4,

@@ -42,9 +42,8 @@ class Unseeded:
 def load(path: Path, *, seeded: bool) -> Verify:
     """Return the function as a ``verify`` callable, with its seeds or with none."""
     torch = importlib.import_module("torch")
-    rule = getattr(
-        load_pieces(path, [FUNCTION], **({} if seeded else {"torch": Unseeded()})), FUNCTION
-    )
+    given: dict[str, Any] = {} if seeded else {"torch": Unseeded()}
+    rule = getattr(load_pieces(path, [FUNCTION], **given), FUNCTION)
 
     def sample(draft_tokens: Any, target: Any, draft: Any, draft_len: Any, rng: Any) -> Any:
         counter = int(rng.integers(COUNTERS)) if seeded else 0
