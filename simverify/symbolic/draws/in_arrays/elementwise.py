@@ -31,6 +31,8 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
     draw = first_draw(inputs)
     function = UFUNCS.get(ufunc) or _of_objects(ufunc)
     out = kwargs.pop("out", None)
+    if method == "at":
+        return on_values(ufunc.at, inputs, kwargs, name=f"np.{ufunc.__name__}.at")
     if draw is None:
         plain = [_plain(x) for x in inputs]
         if out is None or not any(holds_objects(x) for x in out):
@@ -194,10 +196,15 @@ def _elements(array: Elements) -> "list[Any]":
 def on_values(func: Any, args: Any, kwargs: dict[str, Any], *, name: str) -> Any:
     """Run a function on each of the few values of whole draws, or refuse it by name."""
     if first_draw((*args, *kwargs.values())) is None:
-        return func(*map(_plain, args), **{key: _plain(x) for key, x in kwargs.items()})
-    return func(
-        *(known(x, name) for x in args), **{key: known(x, name) for key, x in kwargs.items()}
-    )
+        plain = [*map(_plain, args)], {key: _plain(x) for key, x in kwargs.items()}
+    else:
+        plain = [known(x, name) for x in args], {key: known(x, name) for key, x in kwargs.items()}
+    result = func(*plain[0], **plain[1])
+    for x, y in zip((*args, *kwargs.values()), (*plain[0], *plain[1].values()), strict=True):
+        # Some functions change their arguments.
+        if type(x) is DrawArray and x.ndim and x.flags.writeable:
+            np.ndarray.__setitem__(x, ..., of_objects(list(y.ravel())).reshape(x.shape))
+    return result
 
 
 def known(x: Any, name: str) -> Any:

@@ -64,15 +64,19 @@ _OF_TYPES = {"dtype", "casting"}
 
 def _joining(func: Any) -> Rule:
     def join(*args: Any, **kwargs: Any) -> Any:
-        args, kwargs = _placed(func, args, kwargs)
-        like = blank_run(func, args, kwargs)
-        plain = not isinstance(like, np.ndarray) or like.dtype.kind not in "biuf"
-        if plain or kwargs.get("out") is not None:
+        out = kwargs.get("out")
+        args, kwargs = _placed(func, args, {k: x for k, x in kwargs.items() if k != "out"})
+        told = kwargs if out is None else kwargs | {"out": blank_copy(out)}
+        like = blank_run(func, args, told)
+        if not isinstance(like, np.ndarray) or like.dtype.kind not in "biuf":
             return on_values(func, args, kwargs, name=f"np.{func.__name__}")
         kept = {key: x for key, x in kwargs.items() if key not in _OF_TYPES}
         args, kept = _with(args, kept, _JOINS[func], several=func in _SEVERAL)
-        joined = func(*args, **kept)
-        return _array_of(joined, like.dtype, wraps=func is not np.insert)
+        joined = _array_of(func(*args, **kept), like.dtype, wraps=func is not np.insert)
+        if out is None:
+            return joined
+        out[...] = joined
+        return out
 
     return join
 
