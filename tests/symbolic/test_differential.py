@@ -151,7 +151,7 @@ SAME = {
     "clipped between two types": "a = np.float16(rng.random(1))\n"
     "    return int(np.clip(a, 0.1, W[:1])[0] > 0.1)",
     # What changes an array that holds numbers by now.
-    "added at a place": "a = np.floor(rng.random(2) * 3); np.add.at(a, [0, 0], 1); return int(a[0])",
+    "added at a place": "a = np.floor(rng.random(2) * 3); np.add.at(a, [0], 1); return int(a[0])",
     # What is asked of the type, by code that does not ask isinstance.
     "type()": "x = rng.random(); return (type(x) is float) + 2 * (type(3) is int)",
     "type() of numpy's": "x = rng.integers(0, 99)\n"
