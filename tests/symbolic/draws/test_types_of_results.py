@@ -113,7 +113,8 @@ OF_TENSORS = (
     "torch.cat([x, torch.as_tensor(y).reshape(-1)])", "torch.maximum(x, torch.as_tensor(y))",
     "torch.stack([torch.as_tensor(y).expand(3), x])[1]", "torch.hstack([x, torch.as_tensor(y)])",
     "x.clamp_(y)", "x.masked_fill_(C, y)", "x.fill_(y)", "x.copy_(torch.as_tensor(y))",
-    "(x.__setitem__(0, y), x)[1]", "(x.__setitem__(C, y), x)[1]", "x.mul_(y)",
+    "x.clamp_(max=x[0])", "x.mul_(x[0])", "(x.__setitem__(0, y), x)[1]",
+    "(x.__setitem__(C, y), x)[1]", "x.mul_(y)",
 )  # fmt: skip
 
 

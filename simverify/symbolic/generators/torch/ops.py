@@ -1,6 +1,7 @@
 """What torch's functions do to symbolic tensors."""
 
 import operator
+from collections import Counter
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -64,6 +65,7 @@ _PLAIN = {
     "repr", "hash", "requires_grad_", "untyped_storage", "is_same_size", "is_signed",
     "broadcast_tensors", "meshgrid",
 }  # fmt: skip
+_IN_PLACE = {"iadd", "isub", "imul", "itruediv", "idiv"}
 _COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
 _CARRIES = _MOVES | _COPIES | _PLAIN | {
     "where", "setitem", "masked_fill", "copy_", "fill_", "zero_", "data_ptr", "item", "tolist",
@@ -104,6 +106,9 @@ class TorchOps(TorchSpecial):
             kwargs = {key: self.shadows.decide(x) for key, x in kwargs.items()}
             if not self.shadows.among((*args, *kwargs.values())):
                 return self._of_numbers(func, given, args, kwargs)
+        in_place = bare.endswith("_") or bare in _IN_PLACE
+        if in_place:
+            self._asked(func, *args, **kwargs)
         if bare in self._special:
             if any(isinstance(x, np.generic) for x in args):
                 # torch takes some of numpy's scalars, and some not.
@@ -123,11 +128,10 @@ class TorchOps(TorchSpecial):
             inputs = (*args, *kwargs.values())
             result = self._elementwise(func, inputs, ufunc, inputs)
         elif base in self._special:
-            self._asked(func, *args, **kwargs)
             result = self._special[base](*args, **kwargs)
         else:
             self._refuse(name)
-        if bare.endswith("_") or bare in ("iadd", "isub", "imul", "itruediv", "idiv"):
+        if in_place:
             self.shadows.write(args[0], self.shadows.numbers(result))
             return args[0]
         return result
@@ -203,9 +207,22 @@ class TorchOps(TorchSpecial):
         return types
 
     def _asked(self, func: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return what torch gives where draws are no numbers: its type; raises what it raises."""
-        blank = {key: self._blank_copy(x) for key, x in kwargs.items()}
-        return func(*map(self._blank_copy, args), **blank)
+        """Return what torch gives of ones in the place of draws; raises what it raises."""
+        tensors = [x for x in (*args, *kwargs.values()) if isinstance(x, torch.Tensor)]
+        places = Counter(x.untyped_storage().data_ptr() for x in tensors)
+        wholes: dict[int, torch.Tensor] = {}
+
+        def copied(x: Any) -> Any:
+            place = x.untyped_storage().data_ptr() if isinstance(x, torch.Tensor) else None
+            if place is None or places[place] == 1:
+                return self._blank_copy(x)
+            if place not in wholes:
+                # What shares its elements does so in the copies.
+                whole = torch.empty(0, dtype=x.dtype, device=x.device)
+                wholes[place] = self._blank_copy(whole.set_(x.detach().untyped_storage()))
+            return wholes[place].as_strided(x.shape, x.stride(), x.storage_offset())
+
+        return func(*map(copied, args), **{key: copied(x) for key, x in kwargs.items()})
 
     def _blank_copy(self, x: Any) -> Any:
         if isinstance(x, Draw):

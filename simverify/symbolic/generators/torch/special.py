@@ -1,5 +1,6 @@
 """Functions of torch that have rules of their own; the name after ``_on_`` is torch's."""
 
+import operator
 from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -234,7 +235,8 @@ class TorchSpecial:
             return
         place = tensor[index]
         # For what it raises.
-        torch.empty(place.shape, dtype=tensor.dtype)[...] = self._asked(lambda x: x, value)
+        blank = (tensor, index) if torch.is_tensor(value) else (torch.empty_like(place), ...)
+        self._asked(operator.setitem, *blank, value)
         values = self.shadows.numbers(value)
         values = map_elements(lambda x: element_of(x, tensor.dtype), [values])
         if self.shadows.elements(tensor) is None:
