@@ -25,10 +25,9 @@ from simverify.symbolic.errors import FloatOfDraw
 Rule = Callable[..., Any]
 Place = tuple[int, str]
 
-_LISTED = (0, "arrays")
 _JOINS: dict[Any, tuple[Place, ...]] = {
     np.concatenate: ((0, "arrays"),),
-    np.stack: (_LISTED,),
+    np.stack: ((0, "arrays"),),
     np.hstack: ((0, "tup"),),
     np.vstack: ((0, "tup"),),
     np.dstack: ((0, "tup"),),
