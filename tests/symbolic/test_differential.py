@@ -145,6 +145,13 @@ SAME = {
     "a sum of bytes": "return int(rng.integers(0, 200, 1, np.uint8).repeat(2).sum() < 2)",
     "a sum of 16 bits": "x = np.float16(rng.random())\n"
     "    return int(np.array([x, 2000, 0.3, 0.3, 0.3], dtype=np.float16).sum() < 2001.5)",
+    # What numpy chooses from has one type, in which it is compared.
+    "chosen by select": "a = np.float16(STATE.rand(3)); a = np.select([a < 0.2], [0], a)\n"
+    "    return int(a[0] < 0.4) + 3 * a.dtype.itemsize",
+    "clipped between two types": "a = np.float16(rng.random(1))\n"
+    "    return int(np.clip(a, 0.1, W[:1])[0] > 0.1)",
+    # What changes an array that holds numbers by now.
+    "added at a place": "a = np.floor(rng.random(2) * 3); np.add.at(a, [0], 1); return int(a[0])",
     # What is asked of the type, by code that does not ask isinstance.
     "type()": "x = rng.random(); return (type(x) is float) + 2 * (type(3) is int)",
     "type() of numpy's": "x = rng.integers(0, 99)\n"
@@ -242,6 +249,8 @@ REFUSED = {
     "topk": "return int(torch.cat([torch.rand(1).expand(3)] * 2).topk(1).indices)",
     "used for more than": "x = rng.integers(-2**31, 2**31, dtype=np.int32) * np.int8(2)\n"
     "    return int(int(x) % 3)",
+    # Some of whose values no 64 bits hold, and others do.
+    "a shift of a draw": "x = random.randrange(2**64); return int((x << np.int64(-1)) > 0)",
     "mixed with % & or ^": "x = rng.integers(-30000, 50000) ^ 5\n"
     "    return int(x.astype(np.int8) % 3)",
     "two results of one draw": "x = rng.integers(2**40); return int(x - (x >> 1) * 2)",

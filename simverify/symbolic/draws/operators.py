@@ -33,6 +33,9 @@ class Operators(Comparisons):
         """Return ``scale * draw + shift``, which the machine computes as ``op``."""
         if scale == 0 or not (math.isfinite(shift) and math.isfinite(scale)):
             value = self.machine.sample
+            if type(value) is int and any(isinstance(x, np.integer) for x in args):
+                # What the other's type cannot hold raises.
+                return self.on_values(_reversed(op) if reverse else op, *args, name="a product")
             if math.isinf(scale) or (self.source.signs_zeros and not self.holds_integers()):
                 # The same for all values of one sign.
                 value = type(value)(-1 if self.is_below(0) else 0 if self.is_at(0) else 1)
@@ -136,7 +139,7 @@ class Operators(Comparisons):
 
     def __pow__(self, other: Any, modulo: None = None) -> Any:
         if (x := self.number(other)) is not None:
-            if x == 0:
+            if x == 0 and not self.holds_integers():
                 return operator.pow(self.machine.sample, other)
             return self.power(x, operator.pow, other)
         if isinstance(other, Operators):
@@ -205,7 +208,7 @@ class Operators(Comparisons):
         return self.map(lambda: self.form.affine(1.0, -x * first), op, other)
 
     def _remainder(self, modulus: Any, op: Op, other: Any) -> Mixed:
-        kind = type(op(self.machine.sample, other))
+        kind = type(op(type(self.machine.sample)(1), other))
         found = None
         if self._gives(kind, other) and is_whole(modulus):
             found = remainder(self, int(modulus), kind)
@@ -240,7 +243,7 @@ class Operators(Comparisons):
     # -- bits: of integers only --
 
     def __rshift__(self, bits: Any) -> Any:
-        operator.rshift(self.machine.sample, bits)
+        operator.rshift(type(self.machine.sample)(1), bits)
         if not (isinstance(bits, int | np.integer) and 0 <= bits <= _MOST_BITS):
             return self.on_values(operator.rshift, bits, name="a shift")
         form = self.form
@@ -249,13 +252,13 @@ class Operators(Comparisons):
         return self.floor_of(2.0 ** -int(bits), operator.rshift, bits)
 
     def __lshift__(self, bits: Any) -> Any:
-        operator.lshift(self.machine.sample, bits)
+        operator.lshift(type(self.machine.sample)(1), bits)
         if not (isinstance(bits, int | np.integer) and 0 <= bits <= _MOST_BITS):
             return self.on_values(operator.lshift, bits, name="a shift")
         return self.affine(2.0 ** int(bits), 0.0, operator.lshift, bits)
 
     def __invert__(self) -> Any:
-        operator.invert(self.machine.sample)
+        operator.invert(type(self.machine.sample)(1))
         return self.on_values(operator.invert, name="~")
 
 
@@ -265,7 +268,7 @@ def _bitwise(name: str, op: Op) -> None:
         whole = self.holds_integers() and isinstance(other, int | np.integer)
         if not whole or self.settles():
             return None
-        kind = type(op(self.machine.sample, other))
+        kind = type(op(type(self.machine.sample)(1), other))
         bits = int(other)
         if name == "&" and bits >= 0 and bits & (bits + 1) == 0:
             # The lowest bits are a remainder.

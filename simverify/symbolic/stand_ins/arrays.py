@@ -12,13 +12,17 @@ import numpy as np
 
 from simverify.symbolic.draws.attributes import boxed
 from simverify.symbolic.draws.in_arrays.arrays import DrawArray, draw_array, is_symbolic, refuse
+from simverify.symbolic.draws.in_arrays.blanks import blank_run, objects
 from simverify.symbolic.draws.in_arrays.functions import FUNCTIONS, MOVES
+from simverify.symbolic.draws.in_arrays.joins import RULES
 from simverify.symbolic.draws.in_arrays.ufuncs import UFUNCS
 
 _OF_SEVERAL = {
     "block", "column_stack", "concatenate", "dstack", "hstack", "stack", "vstack",
 }  # fmt: skip
 """What is given a list of arrays; elsewhere a list is one array."""
+
+_MAKERS = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray")
 
 
 def array_twins() -> dict[str, Any]:
@@ -29,7 +33,7 @@ def array_twins() -> dict[str, Any]:
         for name, function in vars(np).items()
         if callable(function) and not isinstance(function, type) and _is_among(function, functions)
     }
-    made = {name: _made(getattr(np, name)) for name in ("array", "asarray", "asanyarray")}
+    made = {name: _made(getattr(np, name)) for name in _MAKERS}
     unfollowed = {
         name: _Unfollowed(ufunc)
         for name, ufunc in vars(np).items()
@@ -77,18 +81,23 @@ def _made(original: Callable[..., Any]) -> Callable[..., Any]:
             return data if same else data.astype(dtype)
         if not _holds_draw(data):
             return original(data, dtype, *args, **kwargs)
-        made = _typed(data)
-        return made if dtype is None else made.astype(dtype)
+        like = blank_run(original, (data, dtype, *args), kwargs)
+        return draw_array(_elements(data), like.shape, like.dtype)
 
     return make
 
 
 def _of_lists(original: Callable[..., Any], *, several: bool) -> Callable[..., Any]:
+    rule = RULES.get(original)
+
     def function(*args: Any, **kwargs: Any) -> Any:
         if args and isinstance(args[0], list | tuple) and _holds_draw(args[0]):
             first = args[0]
             arrays = list(map(_listed, first)) if several else _listed(first)
             args = (arrays, *args[1:])
+        if rule is not None and any(map(_holds_draw, (*args, *kwargs.values()))):
+            # numpy hands on only what it looks for draws in.
+            return rule(*args, **kwargs)
         return original(*args, **kwargs)
 
     return function
@@ -103,18 +112,20 @@ def _listed(x: Any) -> Any:
 
 def _typed(data: Any) -> Any:
     """Return an array of draws and numbers, all of one type."""
-    objects = boxed(data)
+    return draw_array(_elements(data), np.shape(blank_run(np.asarray, (data,), {})))
+
+
+def _elements(data: Any) -> "list[Any]":
     # Arrays of shape () are taken for elements.
-    flat = [x[()] if type(x) is DrawArray else x for x in objects.ravel().tolist()]
-    return draw_array(flat, objects.shape)
+    return [x[()] if type(x) is DrawArray else x for x in boxed(data).ravel().tolist()]
 
 
 def _full(shape: Any, fill_value: Any, dtype: Any = None, **kwargs: Any) -> Any:
     if not _holds_draw(fill_value):
         return np.full(shape, fill_value, dtype, **kwargs)
-    wide = np.broadcast_to(np.atleast_1d(_listed(fill_value)).view(np.ndarray), shape)
-    made = draw_array(wide.ravel().tolist(), wide.shape)
-    return made if dtype is None else made.astype(dtype)
+    like = blank_run(np.full, (shape, fill_value, dtype), kwargs)
+    wide = np.broadcast_to(np.asarray(objects(fill_value), dtype=object), like.shape)
+    return draw_array(wide.ravel().tolist(), like.shape, like.dtype)
 
 
 def _full_like(prototype: Any, fill_value: Any, dtype: Any = None, **kwargs: Any) -> Any:

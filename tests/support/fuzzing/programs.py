@@ -16,6 +16,15 @@ from support.fuzzing.arrays import (
     TENSORS,
     TYPES_OF_TENSORS,
 )
+from support.fuzzing.joins import (
+    ARRAYS_JOINED,
+    NUMBERS_JOINED,
+    TENSOR_VALUES,
+    TENSORS_JOINED,
+    TYPES_ASKED,
+    TYPES_OF_TENSORS_ASKED,
+    VALUES,
+)
 from support.fuzzing.numbers import (
     CONDITIONS,
     INTEGERS,
@@ -74,12 +83,12 @@ def programs(draw: Any, torch: bool = False, wide: bool = False) -> str:
         kind = draw(st.sampled_from(("wide",) if wide else ("float", "integer", "array", "wide")))
         if torch:
             name = f"a{i}"
-            answers.append(_collection(draw, lines, name, TENSORS, OF_TENSORS,
-                                       CONDITIONS_OF_TENSORS))  # fmt: skip
+            answers.append(_collection(draw, lines, name, TENSORS, (OF_TENSORS, TENSORS_JOINED),
+                                       CONDITIONS_OF_TENSORS + TYPES_OF_TENSORS_ASKED))  # fmt: skip
             numbers.append(draw(st.sampled_from((f"{name}[0]", f"{name}[1].item()"))))
         elif kind == "array":
-            answers.append(_collection(draw, lines, f"a{i}", ARRAYS, OF_ARRAYS,
-                                       CONDITIONS_OF_ARRAYS))  # fmt: skip
+            answers.append(_collection(draw, lines, f"a{i}", ARRAYS, (OF_ARRAYS, ARRAYS_JOINED),
+                                       CONDITIONS_OF_ARRAYS + TYPES_ASKED))  # fmt: skip
             numbers.append(f"a{i}[0]")
         else:
             answers.append(_number(draw, lines, f"x{i}", kind))
@@ -113,7 +122,7 @@ def _number(draw: Any, lines: list[str], name: str, kind: str) -> str:
         rules = OF_INTEGERS + (OF_NUMPY_INTEGERS if library == "numpy" else ())
     for step in range(draw(st.sampled_from((0, 1, 1, 2, 3)))):
         # After one step nobody knows which type it has; most fit both.
-        pool = rules if step == 0 else OF_FLOATS + OF_INTEGERS
+        pool = (rules if step == 0 else OF_FLOATS + OF_INTEGERS) + NUMBERS_JOINED
         lines.append(f"{name} = {_filled(draw, draw(_one(*pool)), name)}")
     return _filled(draw, draw(_one(*CONDITIONS)), name)
 
@@ -123,7 +132,9 @@ def _collection(
 ) -> str:
     lines.append(f"{name} = {draw(_one(*draws))}")
     for _ in range(draw(st.sampled_from((0, 0, 1, 1, 2)))):
-        text = _filled(draw, draw(_one(*rules)), name)
+        # What joins values of several types is a third.
+        pool = rules[draw(st.sampled_from((0, 0, 1)))]
+        text = _filled(draw, draw(_one(*pool)), name)
         lines.append(text[1:] if text.startswith("!") else f"{name} = {text}")
     return _filled(draw, draw(_one(*conditions)), name)
 
@@ -134,7 +145,8 @@ def _filled(draw: Any, text: str, name: str, other: str = "") -> str:
         "c": SMALL, "t": THRESHOLDS, "t2": STEPS, "f": FLOATS, "big": SWAMPING,
         "i": INTEGERS[:-1], "tt": TYPES_OF_TENSORS,
     }  # fmt: skip
-    if "{k}" in text:
-        text = text.replace("{k}", draw(_one(*CONSTANTS)))
+    for place, choices in (("{k}", CONSTANTS), ("{v}", VALUES), ("{tv}", TENSOR_VALUES)):
+        if place in text:
+            text = text.replace(place, draw(_one(*choices)))
     filled = {key: draw(_one(*choices)) for key, choices in places.items() if f"{{{key}}}" in text}
     return text.format(x=name, a=name, y=other, **filled)

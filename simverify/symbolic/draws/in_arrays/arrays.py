@@ -53,7 +53,15 @@ class DrawArray(np.ndarray[Any, Any]):
         return self._typed(result)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        super().__setitem__(decided_index(index), self.conform(value))
+        index, stored = decided_index(index), self.conform(value)
+        if isinstance(stored, np.ndarray):
+            place = self.view(np.ndarray)[index]
+            if not isinstance(place, np.ndarray):
+                # For what it raises: one number takes no array.
+                one, ones = np.ones(1, self.dtype), np.ones(stored.shape, self.dtype)
+                one[0] = ones.tolist() if isinstance(value, list | tuple) else ones
+                stored = stored.ravel()[0]
+        super().__setitem__(index, stored)
 
     def conform(self, value: Any) -> Any:
         """Return what is stored where a value is assigned: it takes the array's type."""
@@ -171,17 +179,21 @@ def draw_array(elements: "list[Any]", shape: Any, dtype: Any = None) -> Any:
     kind = common_type(elements) if dtype is None else dtype
     if not any(isinstance(x, Draw) or type(x) is Winner for x in elements):
         return np.array(elements, dtype=kind).reshape(shape)
-    array = of_objects([
-        x if type(x) is Winner or type(x) is kind.type or _is_of(x, kind) else converted(x, kind)
-        for x in elements
-    ])  # fmt: skip
-    made = array.reshape(shape).view(DrawArray)
+    made = typed(elements, kind).reshape(shape).view(DrawArray)
     made._real = kind
     return made
 
 
-def _is_of(x: Any, kind: np.dtype[Any]) -> bool:
-    return isinstance(x, Draw) and isinstance(x.machine.sample, kind.type)
+def typed(elements: "list[Any]", kind: np.dtype[Any]) -> Elements:
+    """Return an array of objects, all of one type."""
+    return of_objects([one_of(x, kind) for x in elements])
+
+
+def one_of(x: Any, kind: np.dtype[Any]) -> Any:
+    """Return an element as one of this type, which it may be already."""
+    if type(x) is kind.type or (isinstance(x, Draw) and isinstance(x.machine.sample, kind.type)):
+        return x
+    return converted(x, kind)
 
 
 def settle(array: Elements) -> Any:

@@ -14,9 +14,11 @@ from simverify.symbolic.draws.in_arrays.arrays import (
     first_draw,
     holds_objects,
     is_symbolic,
+    of_objects,
     refuse,
     settle,
 )
+from simverify.symbolic.draws.in_arrays.blanks import as_int64, blank_copy, blank_run, type_given
 from simverify.symbolic.draws.in_arrays.ufuncs import UFUNCS
 from simverify.symbolic.draws.scalars import ARRAYS, Draw
 from simverify.symbolic.draws.several.winners import decided
@@ -29,6 +31,8 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
     draw = first_draw(inputs)
     function = UFUNCS.get(ufunc) or _of_objects(ufunc)
     out = kwargs.pop("out", None)
+    if method == "at":
+        return on_values(ufunc.at, inputs, kwargs, name=f"np.{ufunc.__name__}.at")
     if draw is None:
         plain = [_plain(x) for x in inputs]
         if out is None or not any(holds_objects(x) for x in out):
@@ -36,6 +40,7 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
         # An array that held draws, and holds numbers by now.
         if len(out) != 1 or kwargs.get("where", True) is not True:
             raise TypeError(f"np.{ufunc.__name__} into parts of an array that held draws")
+        _must_take(ufunc, method, inputs, kwargs, out)
         out[0][...] = getattr(ufunc, method)(*plain, **kwargs)
         return out[0]
     meet(draw, inputs)
@@ -44,6 +49,8 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
         return on_values(getattr(ufunc, method), inputs, kwargs, name=name)
     if set(kwargs) - _KNOWN or kwargs.get("dtype") is not None:
         draw.refuse(f"np.{ufunc.__name__} of draws with {', '.join(kwargs)}")
+    if out is not None:
+        _must_take(ufunc, method, inputs, kwargs, out)
     if method == "__call__":
         result = map_elements(function, list(inputs), where=kwargs.get("where", True), out=out)
     else:
@@ -52,8 +59,11 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
             wide = getattr(ufunc, method)(inputs[0].astype(kind), *inputs[1:], **kwargs)
             kind = inputs[0].dtype if kind == np.float32 else kind
             return wide.astype(kind) if isinstance(wide, np.ndarray) else converted(wide, kind)
-        plain = [x.view(np.ndarray) if isinstance(x, DrawArray) else x for x in inputs]
+        plain = [_boxed(x) for x in inputs] if method == "outer" else [
+            x.view(np.ndarray) if isinstance(x, DrawArray) else x for x in inputs
+        ]  # fmt: skip
         kept = {k: v for k, v in kwargs.items() if k != "dtype" and v is not np._NoValue}
+        kept |= _first_of(ufunc, method, inputs, kept)
         result = getattr(_in_any_order(function, ufunc), method)(*plain, **kept)
         if not isinstance(result, Draw):
             result = settle(np.asarray(result, dtype=object))
@@ -76,6 +86,21 @@ def _reduced_in(ufunc: Any, method: str, array: Any) -> "np.dtype[Any] | None":
         return np.dtype(np.float32)
     kind: np.dtype[Any] = getattr(ufunc, method)(np.ones(1, array.dtype)).dtype
     return kind
+
+
+def _must_take(ufunc: Any, method: str, inputs: Any, kwargs: dict[str, Any], out: Any) -> None:
+    """Raise what numpy raises where arrays do not take the type or the shape of a result."""
+    copies = tuple(map(blank_copy, out))
+    blank_run(getattr(ufunc, method), inputs, {**kwargs, "out": copies})
+
+
+def _first_of(ufunc: Any, method: str, inputs: Any, kept: dict[str, Any]) -> dict[str, Any]:
+    """Return what a reduction starts from, of the type that it has."""
+    if method != "reduce" or not {"initial", "where"} & set(kept):
+        return {}
+    first = kept.get("initial", ufunc.identity)
+    kind = type_given(ufunc.reduce, *inputs, **kept)
+    return {} if first is None else {"initial": converted(first, kind)}
 
 
 _KNOWN = {"where", "axis", "keepdims", "dtype", "initial", "out"}
@@ -153,16 +178,15 @@ def _as_ufuncs_see(values: Any) -> Any:
     if not all(kind in (float, int, bool) for kind in kinds):
         return row
     if float not in kinds:
-        return [_as_int64(x) for x in row] if int in kinds else row
+        return [as_int64(x) for x in row] if int in kinds else row
     return [x.cast(np.float64) if isinstance(x, Draw) and k is float else x
             for x, k in zip(row, kinds, strict=True)]  # fmt: skip
 
 
-def _as_int64(x: Any) -> Any:
-    if not isinstance(x, Draw) or type(x.machine.sample) is not int:
-        return x
-    x.check_64_bits()
-    return x.as_type(np.int64)
+def _boxed(x: Any) -> Elements:
+    """Return an array of objects whose elements keep numpy's types."""
+    array = as_objects(x)
+    return of_objects(_elements(np.asarray(array))).reshape(array.shape)
 
 
 def _elements(array: Elements) -> "list[Any]":
@@ -172,10 +196,15 @@ def _elements(array: Elements) -> "list[Any]":
 def on_values(func: Any, args: Any, kwargs: dict[str, Any], *, name: str) -> Any:
     """Run a function on each of the few values of whole draws, or refuse it by name."""
     if first_draw((*args, *kwargs.values())) is None:
-        return func(*map(_plain, args), **{key: _plain(x) for key, x in kwargs.items()})
-    return func(
-        *(known(x, name) for x in args), **{key: known(x, name) for key, x in kwargs.items()}
-    )
+        plain = [*map(_plain, args)], {key: _plain(x) for key, x in kwargs.items()}
+    else:
+        plain = [known(x, name) for x in args], {key: known(x, name) for key, x in kwargs.items()}
+    result = func(*plain[0], **plain[1])
+    for x, y in zip((*args, *kwargs.values()), (*plain[0], *plain[1].values()), strict=True):
+        # Some functions change their arguments.
+        if type(x) is DrawArray and x.ndim and x.flags.writeable:
+            np.ndarray.__setitem__(x, ..., of_objects(list(y.ravel())).reshape(x.shape))
+    return result
 
 
 def known(x: Any, name: str) -> Any:

@@ -13,32 +13,33 @@ from simverify.symbolic.draws.in_arrays.arrays import (
     DrawArray,
     as_objects,
     common_type,
-    converted,
     draw_array,
     first_draw,
     holds_objects,
     is_symbolic,
     of_objects,
     settle,
+    typed,
 )
+from simverify.symbolic.draws.in_arrays.blanks import blank_copy, blank_run, cast, type_given
 from simverify.symbolic.draws.in_arrays.elementwise import map_elements, meet, on_values
+from simverify.symbolic.draws.in_arrays.joins import RULES
+from simverify.symbolic.draws.in_arrays.ufuncs import UFUNCS
 from simverify.symbolic.draws.scalars import ARRAYS, Draw
 from simverify.symbolic.errors import ArrayOfDraws
 
 MOVES = {
     getattr(np, name)
     for name in (
-        "all", "any", "append", "argmax", "argmin", "argpartition", "argsort", "argwhere",
-        "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to",
-        "column_stack", "copy", "count_nonzero", "cumprod", "cumsum", "delete", "diag",
-        "diagonal", "diff", "dsplit", "dstack", "expand_dims", "flatnonzero", "flip", "fliplr",
-        "flipud", "hsplit", "hstack", "insert", "max", "amax", "min", "amin", "moveaxis", "ndim",
-        "nonzero", "prod", "ravel", "repeat", "reshape", "resize", "roll", "rollaxis", "shape",
-        "size", "sort", "split", "squeeze", "sum", "swapaxes", "take", "take_along_axis", "tile",
-        "transpose", "vsplit", "vstack", "concatenate", "stack", "apply_along_axis", "copyto",
-        "put_along_axis", "iscomplexobj", "isrealobj", "ix_", "trim_zeros", "select", "piecewise",
-        "compress", "extract", "place", "put", "putmask", "fill_diagonal", "triu", "tril",
-        "unravel_index", "rot90", "ndenumerate", "isscalar", "shares_memory", "may_share_memory",
+        "all", "any", "argmax", "argmin", "argpartition", "argsort", "argwhere", "array_split",
+        "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to", "copy",
+        "count_nonzero", "cumprod", "cumsum", "delete", "diagonal", "diff", "dsplit",
+        "expand_dims", "flatnonzero", "flip", "fliplr", "flipud", "hsplit", "max", "amax", "min",
+        "amin", "moveaxis", "ndim", "nonzero", "prod", "ravel", "repeat", "reshape", "resize",
+        "rollaxis", "shape", "size", "sort", "split", "squeeze", "sum", "swapaxes", "take",
+        "take_along_axis", "tile", "transpose", "vsplit", "apply_along_axis", "put_along_axis",
+        "iscomplexobj", "isrealobj", "ix_", "trim_zeros", "compress", "extract", "unravel_index",
+        "rot90", "ndenumerate", "isscalar", "shares_memory", "may_share_memory",
     )
     if hasattr(np, name)
 }  # fmt: skip
@@ -49,18 +50,17 @@ def _where(condition: Any, *values: Any) -> Any:
         condition = np.not_equal(condition, 0)
     if not values:
         return np.nonzero(condition)
-    chosen = map_elements(lambda c, x, y: x if c else y, [condition, *values])
     kind = np.result_type(*map(_kind, values))
+    chosen = map_elements(lambda c, x, y: cast(x if c else y, kind), [condition, *values])
     if isinstance(chosen, np.ndarray):
         return chosen.astype(kind)
     # Of scalars numpy makes an array of shape (), which is no scalar where its type is asked for.
-    typed = chosen.as_type(kind) if isinstance(chosen, Draw) else kind.type(chosen)
-    if not isinstance(typed, Draw):
-        return np.asarray(typed)
-    if typed.source.refuses_arrays:
+    if not isinstance(chosen, Draw):
+        return np.asarray(chosen)
+    if chosen.source.refuses_arrays:
         # In a list numpy would take its element out, and leave it the type that it has.
-        typed.refuse("an array of shape () of a draw", ArrayOfDraws)
-    return ARRAYS.holding(typed)
+        chosen.refuse("an array of shape () of a draw", ArrayOfDraws)
+    return ARRAYS.holding(chosen)
 
 
 def _kind(x: Any) -> Any:
@@ -79,23 +79,27 @@ def _is_numpy(x: Any) -> bool:
 
 def _clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **kw: Any) -> Any:
     low, high = kw.pop("min", a_min), kw.pop("max", a_max)
-    result = a
-    kind = _strong_kind(a)
-    if kind.kind in "iu":
+    if any(x is not np._NoValue for x in kw.values()):
+        return on_values(np.clip, (a, low, high, out), kw, name=f"np.clip with {', '.join(kw)}")
+    low, high = (None if x is np._NoValue else x for x in (low, high))
+    kind, own = type_given(np.clip, a, low, high), type_given(np.asarray, a)
+    if out is not None:
+        blank_run(np.clip, (a, low, high), {"out": blank_copy(out)})
+    result = _as_typed(a, kind)
+    if own.kind in "iu":
         # Of Python's integers those beyond the type are no bounds.
-        ends = np.iinfo(kind)
+        ends = np.iinfo(own)
         low = None if type(low) is int and low <= ends.min else low
         high = None if type(high) is int and high >= ends.max else high
-    if low is None and high is None:
-        result = np.positive(a)
-    if low is not None:
-        result = np.maximum(result, low)
-    if high is not None:
-        result = np.minimum(result, high)
+    for bound, ufunc in ((low, np.maximum), (high, np.minimum)):
+        if bound is not None:
+            result = map_elements(UFUNCS[ufunc], [result, _as_typed(bound, kind)])
+    array = as_objects(result)
+    clipped = draw_array(array.ravel().tolist(), array.shape, kind)
     if out is not None:
-        out[...] = result
+        out[...] = clipped
         return out
-    return result
+    return clipped[()]
 
 
 def _searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
@@ -128,7 +132,7 @@ def _as_typed(x: Any, kind: np.dtype[Any]) -> Any:
     """Return an array of objects of one type."""
     array = as_objects(x)
     flat = array.ravel().tolist() if array.dtype == object else list(array.ravel())
-    return of_objects([converted(y, kind) for y in flat]).reshape(array.shape)
+    return typed(flat, kind).reshape(array.shape)
 
 
 def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
@@ -167,6 +171,7 @@ def _array_equal(x: Any, y: Any, equal_nan: bool = False) -> bool:
 
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    **RULES,
     np.where: _where,
     np.clip: _clip,
     np.round: _round,
@@ -183,12 +188,11 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
 }
 
 _METHODS = {
-    "compress", "copy", "cumprod", "cumsum", "diagonal", "fill", "flatten",
-    "item", "max", "min", "prod", "put", "ravel", "repeat", "reshape", "resize", "sort",
-    "squeeze", "sum", "swapaxes", "take", "tolist", "transpose", "conj",
-    "conjugate",
+    "compress", "conj", "conjugate", "copy", "cumprod", "cumsum", "diagonal", "flatten", "item",
+    "max", "min", "prod", "ravel", "repeat", "reshape", "sort", "squeeze", "sum", "swapaxes",
+    "take", "tolist", "transpose",
     # attributes
-    "T", "mT", "base", "flags", "flat", "imag", "ndim", "real", "shape", "size", "strides", "view",
+    "T", "mT", "base", "flags", "imag", "ndim", "real", "shape", "size", "strides", "view",
     "itemsize", "nbytes", "device", "setflags", "ctypes", "data",
 }  # fmt: skip
 """Methods and attributes of arrays that numpy may run as they are, or that have a rule below."""

@@ -26,10 +26,18 @@ def _unary(rule: Callable[[Draw], Any], ufunc: Any) -> Callable[[Any], Any]:
     return lambda x: rule(x) if isinstance(x, Draw) else ufunc(x)
 
 
+def _double(x: Any) -> Any:
+    return x.cast(np.float64) if isinstance(x, Draw) else np.float64(x)
+
+
 def extreme(x: Any, y: Any, *, low: bool, op: Callable[..., Any]) -> Any:
     """Return the larger (``low``: one is a lower bound of the other) or smaller, by ``op``."""
     if isinstance(x, Draw) and isinstance(y, Draw):
-        return x if (x < y) != low else y
+        chosen = x if (x < y) != low else y
+        one, other = x.machine.sample, y.machine.sample
+        if type(one) is type(other):
+            return chosen
+        return chosen.as_type(type(op(one, other)))
     if isinstance(x, Draw) or isinstance(y, Draw):
         return x.clip_at(y, low=low, op=op) if isinstance(x, Draw) else y.clip_at(x, low=low, op=op)
     return op(x, y)
@@ -95,7 +103,6 @@ UFUNCS: dict[Any, Callable[..., Any]] = {
             (np.floor_divide, "floordiv"),
             (np.remainder, "mod"),
             (np.power, "pow"),
-            (np.float_power, "pow"),
             (np.right_shift, "rshift"),
             (np.left_shift, "lshift"),
             (np.bitwise_and, "and"),
@@ -103,6 +110,7 @@ UFUNCS: dict[Any, Callable[..., Any]] = {
             (np.bitwise_xor, "xor"),
         )
     },
+    np.float_power: lambda x, y: UFUNCS[np.power](_double(x), _double(y)),
     np.less: _binary("__lt__", "__gt__", np.less),
     np.less_equal: _binary("__le__", "__ge__", np.less_equal),
     np.greater: _binary("__gt__", "__lt__", np.greater),
@@ -148,6 +156,8 @@ _CLIP: Any = np._core.umath.clip  # type: ignore[attr-defined]  # has no public 
 
 
 def _clip(x: Any, low: Any, high: Any) -> Any:
+    kind = type(_CLIP(*(y.machine.sample if isinstance(y, Draw) else y for y in (x, low, high))))
+    x, low, high = (y.as_type(kind) if isinstance(y, Draw) else kind(y) for y in (x, low, high))
     above = extreme(x, low, low=True, op=np.maximum)
     return extreme(above, high, low=False, op=np.minimum)
 

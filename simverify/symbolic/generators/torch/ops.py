@@ -1,6 +1,7 @@
 """What torch's functions do to symbolic tensors."""
 
 import operator
+from collections import Counter
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -14,6 +15,7 @@ from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.errors import CannotEnumerate, FloatOfDraw
 from simverify.symbolic.generators.torch.shadow import Shadows, element_of
 from simverify.symbolic.generators.torch.special import TorchSpecial
+from simverify.symbolic.generators.torch.types import common_type, is_factor, look
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,38 +65,13 @@ _PLAIN = {
     "repr", "hash", "requires_grad_", "untyped_storage", "is_same_size", "is_signed",
     "broadcast_tensors", "meshgrid",
 }  # fmt: skip
+_IN_PLACE = {"iadd", "isub", "imul", "itruediv", "idiv"}
 _COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
 _CARRIES = _MOVES | _COPIES | _PLAIN | {
     "where", "setitem", "masked_fill", "copy_", "fill_", "zero_", "data_ptr", "item", "tolist",
     "numpy", "array", "tensor", "as_tensor", "asarray", "from_numpy",
 }  # fmt: skip
 """What leaves the winners of races unread."""
-
-
-def _is_factor(name: str, place: int, x: Any) -> bool:
-    """Whether an operand meets 16 bits as it is; all others are rounded to 16 bits first."""
-    if not isinstance(x, torch.Tensor):
-        return name == "multiply" or (name in _DIVISIONS and place == 1)
-    return x.dim() == 0 and place == 1 and name in ("multiply", *_DIVISIONS)
-
-
-_DIVISIONS = ("divide", "floor_divide")
-
-
-def _look(x: Any) -> tuple[Any, ...] | None:
-    """Return what of an argument the type of a result depends on; None: on more than that."""
-    if isinstance(x, torch.Tensor):
-        plain = x.is_floating_point() and not x.requires_grad
-        return (x.dtype, x.shape, x.device) if plain else None
-    return (type(x),) if type(x) in (float, int) else None
-
-
-def _common_type(inputs: list[Any]) -> torch.dtype:
-    """Return the type that torch computes in."""
-    kind = torch.result_type(inputs[0], inputs[1] if len(inputs) > 1 else inputs[0])
-    for x in inputs[2:]:
-        kind = torch.promote_types(kind, torch.result_type(inputs[0], x))
-    return kind
 
 
 class TorchOps(TorchSpecial):
@@ -129,6 +106,9 @@ class TorchOps(TorchSpecial):
             kwargs = {key: self.shadows.decide(x) for key, x in kwargs.items()}
             if not self.shadows.among((*args, *kwargs.values())):
                 return self._of_numbers(func, given, args, kwargs)
+        in_place = bare.endswith("_") or bare in _IN_PLACE
+        if in_place:
+            self._asked(func, *args, **kwargs)
         if bare in self._special:
             if any(isinstance(x, np.generic) for x in args):
                 # torch takes some of numpy's scalars, and some not.
@@ -151,7 +131,7 @@ class TorchOps(TorchSpecial):
             result = self._special[base](*args, **kwargs)
         else:
             self._refuse(name)
-        if bare.endswith("_") or bare in ("iadd", "isub", "imul", "itruediv", "idiv"):
+        if in_place:
             self.shadows.write(args[0], self.shadows.numbers(result))
             return args[0]
         return result
@@ -191,7 +171,7 @@ class TorchOps(TorchSpecial):
                 # torch multiplies by a reciprocal that it has rounded, on some processors.
                 self._refuse("number divided by 16 bits")
             inputs = tuple(
-                x if _is_factor(name, place, x) else self._of_type(self.shadows.numbers(x), kind)
+                x if is_factor(name, place, x) else self._of_type(self.shadows.numbers(x), kind)
                 for place, x in enumerate(inputs)
             )
             kind = torch.float32
@@ -205,7 +185,7 @@ class TorchOps(TorchSpecial):
 
     def _in_common_type(self, *inputs: Any) -> list[Any]:
         """Return tensors as arrays of objects, all of the type that torch makes of theirs."""
-        kind = _common_type([self._blank_copy(x) for x in inputs])
+        kind = common_type([self._blank_copy(x) for x in inputs])
         self.source.meet(kind)
         return [self._of_type(self.shadows.numbers(x), kind) for x in inputs]
 
@@ -217,20 +197,41 @@ class TorchOps(TorchSpecial):
         The elements are blank, but type and shape, and what torch refuses, are real. Of floats
         they depend on no value, so torch is asked once.
         """
-        looks = (func, name, *map(_look, args))
+        looks = (func, name, *map(look, args))
         if None not in looks and (known := self._known_types.get(looks)) is not None:
             return known
         result = func(*map(self._blank_copy, args)).dtype
-        types = result, _common_type([self._blank_copy(x) for x in inputs])
+        types = result, common_type([self._blank_copy(x) for x in inputs])
         if None not in looks:
             self._known_types[looks] = types
         return types
 
+    def _asked(self, func: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return what torch gives of ones in the place of draws; raises what it raises."""
+        tensors = [x for x in (*args, *kwargs.values()) if isinstance(x, torch.Tensor)]
+        places = Counter(x.untyped_storage().data_ptr() for x in tensors)
+        wholes: dict[int, torch.Tensor] = {}
+
+        def copied(x: Any) -> Any:
+            place = x.untyped_storage().data_ptr() if isinstance(x, torch.Tensor) else None
+            if place is None or places[place] == 1:
+                return self._blank_copy(x)
+            if place not in wholes:
+                # What shares its elements does so in the copies.
+                whole = torch.empty(0, dtype=x.dtype, device=x.device)
+                wholes[place] = self._blank_copy(whole.set_(x.detach().untyped_storage()))
+            return wholes[place].as_strided(x.shape, x.stride(), x.storage_offset())
+
+        return func(*map(copied, args), **{key: copied(x) for key, x in kwargs.items()})
+
     def _blank_copy(self, x: Any) -> Any:
         if isinstance(x, Draw):
             return x.as_python().machine.sample
+        if not isinstance(x, torch.Tensor):
+            return x
         # A copy of each: some functions change their argument, and it may hold numbers.
-        return x.detach().clone() if isinstance(x, torch.Tensor) else x
+        copy = x.detach().clone()
+        return copy.fill_(1) if self.shadows.is_symbolic(x) else copy
 
     def _of_type(self, x: Any, dtype: torch.dtype) -> Any:
         if not isinstance(x, np.ndarray):
@@ -243,7 +244,7 @@ class TorchOps(TorchSpecial):
         if not tensors:
             self._refuse("function of a scalar")
         if dtype is None:
-            dtype = _common_type([self._blank_copy(x) for x in inputs])
+            dtype = common_type([self._blank_copy(x) for x in inputs])
         return self.shadows.tensor(values, dtype, tensors[0].device)
 
     def _copy(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:

@@ -1,5 +1,6 @@
 """Functions of torch that have rules of their own; the name after ``_on_`` is torch's."""
 
+import operator
 from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -43,6 +44,12 @@ class TorchSpecial:
         def _elementwise(self, func: Any, args: Any, name: str, inputs: tuple[Any, ...]) -> Any:
             """See TorchOps."""
 
+        def _of_type(self, x: Any, dtype: torch.dtype) -> Any:
+            """See TorchOps."""
+
+        def _asked(self, func: Any, *args: Any, **kwargs: Any) -> Any:
+            """See TorchOps."""
+
     def _on_where(self, condition: Any, *values: Any, **kwargs: Any) -> Any:
         condition = self.shadows.decide(condition)
         if len(values) != 2 or kwargs or self.shadows.is_symbolic(condition):
@@ -51,6 +58,7 @@ class TorchSpecial:
         return self._wrap(map_elements(lambda c, x, y: x if c else y, arrays), values)
 
     def _on_masked_fill(self, tensor: torch.Tensor, mask: Any, value: Any) -> Any:
+        self._asked(torch.masked_fill, tensor, mask, value)
         arrays = [self.shadows.numbers(x) for x in (mask, value, tensor)]
         return self._wrap(map_elements(lambda c, x, y: x if c else y, arrays), (tensor,))
 
@@ -61,12 +69,13 @@ class TorchSpecial:
         return tensor
 
     def _on_clamp(self, tensor: torch.Tensor, min: Any = None, max: Any = None) -> Any:  # noqa: A002
-        values = self.shadows.numbers(tensor)
-        if min is not None:
-            values = map_elements(UFUNCS[np.maximum], [values, self.shadows.numbers(min)])
-        if max is not None:
-            values = map_elements(UFUNCS[np.minimum], [values, self.shadows.numbers(max)])
-        return self._wrap(values, (tensor,))
+        kind = self._asked(torch.clamp, tensor, min, max).dtype
+        values = self._of_type(self.shadows.numbers(tensor), kind)
+        for bound, ufunc in ((min, np.maximum), (max, np.minimum)):
+            if bound is not None:
+                bounds = self._of_type(self.shadows.numbers(bound), kind)
+                values = map_elements(UFUNCS[ufunc], [values, bounds])
+        return self._wrap(values, (tensor,), kind)
 
     _on_clip = _on_clamp
 
@@ -225,13 +234,17 @@ class TorchSpecial:
             tensor[index] = value
             return
         place = tensor[index]
+        # For what it raises.
+        blank = (tensor, index) if torch.is_tensor(value) else (torch.empty_like(place), ...)
+        self._asked(operator.setitem, *blank, value)
         values = self.shadows.numbers(value)
         values = map_elements(lambda x: element_of(x, tensor.dtype), [values])
         if self.shadows.elements(tensor) is None:
             self.shadows.make(tensor)
-        self._elements(tensor)[_numpy_index(index)] = (
-            values if not isinstance(values, np.ndarray) else np.broadcast_to(values, place.shape)
-        )
+        if isinstance(values, np.ndarray):
+            within = values.shape[max(0, values.ndim - place.dim()) :]
+            values = np.broadcast_to(values.reshape(within), place.shape)
+        self._elements(tensor)[_numpy_index(index)] = values
 
     def _on_copy_(self, tensor: torch.Tensor, other: Any, *rest: Any) -> torch.Tensor:
         self.shadows.write(
@@ -242,7 +255,7 @@ class TorchSpecial:
     def _on_fill_(self, tensor: torch.Tensor, value: Any) -> torch.Tensor:
         # For what it raises: elements of an expanded tensor share their memory.
         blank = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
-        blank.fill_(torch.zeros((), dtype=tensor.dtype) if torch.is_tensor(value) else 0)
+        self._asked(blank.fill_, value)
         self.shadows.write(tensor, self.shadows.numbers(value))
         return tensor
 
