@@ -21,6 +21,7 @@ class BlockMask:
     """Stands for the mask of its attention, which rows have no use for."""
 
     BLOCK_SIZE = (1, 1)
+    mask_mod = None
 
     def __getitem__(self, _: Any) -> "BlockMask":
         return self

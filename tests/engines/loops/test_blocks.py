@@ -44,7 +44,9 @@ def decode_n_tokens(model, cur_token, input_pos, num_new_tokens):
     mask = create_block_mask(None, 1, 1, model.max_seq_length)
     tokens, rows = [], []
     for _ in range(num_new_tokens):
-        rows.append(model(mask, cur_token, input_pos)[:, -1].softmax(-1))
+        part = mask[:, :, input_pos // mask.BLOCK_SIZE[0]]
+        part.mask_mod, part.seq_lengths = mask.mask_mod, (1, model.max_seq_length)
+        rows.append(model(part, cur_token, input_pos)[:, -1].softmax(-1))
         tokens.append(torch.multinomial(rows[-1], 1))
         cur_token = tokens[-1]
         input_pos += 1
