@@ -74,7 +74,7 @@ def is_adapters(file: str) -> bool:
 
 
 def runs_kernels(file: str) -> bool:
-    """Whether a source file is of what runs kernels: machinery, though it lies with the adapters."""
+    """Whether a source file is of what runs kernels: machinery that lies with the adapters."""
     return file.startswith(_KERNELS_FOLDER)
 
 

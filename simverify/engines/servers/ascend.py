@@ -35,7 +35,7 @@ def load(path: Path, *, rule: str, block_residual: bool) -> Verify:
     """Return a rule with the recovered tokens that ``rejection_sample`` gives it."""
     torch = importlib.import_module("torch")
     kernels = {"HAS_TRITON": False, "triton": None, "sample_recovered_tokens_kernel": None}
-    given = {"torch": Unpinned(), "PLACEHOLDER_TOKEN_ID": -1, **kernels}
+    given: dict[str, Any] = {"torch": Unpinned(), "PLACEHOLDER_TOKEN_ID": -1, **kernels}
     rules = load_pieces(path, [RECOVER, rule], **given)
 
     def sample(draft_tokens: Any, target: Any, draft: Any, draft_len: Any) -> Any:
@@ -78,7 +78,10 @@ def _engine(name: str, block: bool, commit: str, *, block_residual: bool = False
     )  # fmt: skip
 
 
-LATEST, REPAIR = "182b75ea84ff13ece27b57391331ef8935410aea", "2f4d55e7e88ca3ff8960bccac749eb380f0c423d"
+LATEST, REPAIR = (
+    "182b75ea84ff13ece27b57391331ef8935410aea",
+    "2f4d55e7e88ca3ff8960bccac749eb380f0c423d",
+)
 ENGINES: tuple[Engine, ...] = (
     _engine("ascend-token", False, LATEST),
     _engine("ascend-block", True, LATEST),

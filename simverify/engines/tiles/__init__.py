@@ -11,5 +11,13 @@ from simverify.engines.tiles.random import addressed, followed_as
 from simverify.engines.tiles.refusals import OutOfBounds, Unsupported
 
 __all__ = [
-    "MATH", "OutOfBounds", "Unsupported", "addressed", "followed_as", "load_tiles", "operators", "tl", "triton",
-]  # fmt: skip
+    "MATH",
+    "OutOfBounds",
+    "Unsupported",
+    "addressed",
+    "followed_as",
+    "load_tiles",
+    "operators",
+    "tl",
+    "triton",
+]

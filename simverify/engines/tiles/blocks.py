@@ -7,7 +7,7 @@ division of integers toward zero. Under the exact tier elements may be draws.
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -105,7 +105,13 @@ class Block:
             refuse("an element of a block: Triton has [:, None] and the like alone")
         return Block(np.asanyarray(self.whole())[places], self.dtype)
 
-    # -- operators --
+    # -- operators: those with two operands are in operators.py --
+
+    if TYPE_CHECKING:
+
+        def __add__(self, other: Any) -> Any: ...
+        def __mul__(self, other: Any) -> Any: ...
+        def __rshift__(self, other: Any) -> Any: ...
 
     def __neg__(self) -> "Block":
         return elementwise(operator.neg, self.dtype, self)
@@ -148,7 +154,7 @@ def block_of(value: Any) -> Block:
         return value
     if isinstance(value, NUMBERS):
         return constant(value)
-    refuse(f"a {type(value).__name__} where a block or a number is expected")
+    return refuse(f"a {type(value).__name__} where a block or a number is expected")
 
 
 def elementwise(function: Callable[..., Any], dtype: Dtype, *blocks: Block) -> Block:

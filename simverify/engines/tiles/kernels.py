@@ -39,6 +39,8 @@ PROGRAM = Program()
 class Kernel:
     """A function of blocks and pointers; ``kernel[grid](...)`` runs it for every program."""
 
+    __name__: str
+
     def __init__(
         self,
         function: Callable[..., Any],
@@ -103,7 +105,7 @@ class Kernel:
             return constant(value)
         if isinstance(value, np.generic):
             return constant(value.item())
-        refuse(f"{self.__name__} launched with {name}, a {type(value).__name__}")
+        return refuse(f"{self.__name__} launched with {name}, a {type(value).__name__}")
 
 
 def jit(function: Any = None, **options: Any) -> Any:

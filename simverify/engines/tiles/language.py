@@ -57,7 +57,9 @@ def broadcast_to(block: Any, *shape: Any) -> Block:
         if len(sides) == 1:
             return Block(np.zeros(0, given.dtype.kind), given.dtype, Constant(given.data), *sides)
         return Block(np.broadcast_to(np.asanyarray(given.data), sides), given.dtype)
-    return given if given.shape == sides else Block(np.broadcast_to(given.whole(), sides), given.dtype)
+    return (
+        given if given.shape == sides else Block(np.broadcast_to(given.whole(), sides), given.dtype)
+    )
 
 
 def where(condition: Any, x: Any, y: Any) -> Block:

@@ -100,12 +100,13 @@ class Pointer:
         if other.rest is None and not isinstance(other.data, np.ndarray):
             return Pointer(self.memory, self.base + int(other.data), self.index)
         wide = other.to(int64)
-        return Pointer(self.memory, self.base, wide if self.index is None else self.index + wide)
+        index: Block = wide if self.index is None else self.index + wide
+        return Pointer(self.memory, self.base, index)
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> "Pointer":
-        return self + (-other)
+        return self.__add__(-other)
 
     def to(self, dtype: Any, *, bitcast: bool = False) -> NoReturn:
         """Refuse: memory is read as the type that it has."""
@@ -187,7 +188,7 @@ def _lanes(pointer: Pointer, mask: Any) -> tuple[Any, Any, int | None]:
         assert gate is not None
         return np.broadcast_to(pointer.base, gate.shape), gate.whole(), None
     ends = gate is not None and isinstance(gate.rest, Constant) and not gate.rest.value
-    row = index.rest is not None or not index.is_scalar and index.data.ndim == 1
+    row = index.rest is not None or (not index.is_scalar and index.data.ndim == 1)
     if gate is not None and ends and row:
         known = len(gate.data)
         return pointer.base + index.first(known), gate.data, gate.count

@@ -31,7 +31,9 @@ def _binary(name: str, function: Callable[..., Any], *, compares: bool = False) 
         line, number = (x, y) if isinstance(x.rest, Line) else (y, x)
         if isinstance(line.rest, Line):
             if compares:
-                return _compared(_SWAPPED[name] if line is y else name, line, number, function, x, y)
+                return _compared(
+                    _SWAPPED[name] if line is y else name, line, number, function, x, y
+                )
             whole = None if kind.is_floating() else _whole(number)
             if whole is not None:
                 moved = _moved(name, function, x, y, line, whole, kind)

@@ -156,7 +156,7 @@ def rand(seed: Any, offset: Any, n_rounds: int = 10) -> Block:
 def _words(seed: Any, offset: Any, n_rounds: int) -> tuple[Block, ...]:
     place = block_of(offset)
     low = place.to(uint32)
-    zero = low * 0
+    zero: Block = low * 0
     high = (place >> 32).to(uint32) if place.dtype.bits > uint32.bits else zero
     return philox(seed, low, high, zero, zero, n_rounds)
 

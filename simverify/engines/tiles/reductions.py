@@ -7,7 +7,7 @@ import numpy as np
 from simverify.engines.tiles.blocks import Block, block_of, joined
 from simverify.engines.tiles.refusals import refuse
 from simverify.engines.tiles.rests import Constant, is_number
-from simverify.engines.tiles.types import Dtype, float32, int1, int32
+from simverify.engines.tiles.types import Dtype, float32, int1, int32, uint32
 from simverify.symbolic.draws.in_arrays.arrays import DrawArray
 
 
@@ -30,8 +30,6 @@ def total(block: Any, axis: Any = None, *, keep_dims: bool = False, dtype: Any =
 def _sums_in(kind: Dtype) -> Dtype:
     if kind.is_floating() or kind.bits >= int32.bits:
         return kind
-    from simverify.engines.tiles.types import uint32
-
     return int32 if kind.signed or kind is int1 else uint32
 
 
@@ -44,11 +42,7 @@ def _reduced(ufunc: Any, row: Any, kind: Dtype, axis: Any, keep_dims: bool) -> B
 
 
 def _is_all(rest: Any, number: Any) -> bool:
-    return (
-        isinstance(rest, Constant)
-        and is_number(rest.value)
-        and bool(rest.value == number)
-    )
+    return isinstance(rest, Constant) and is_number(rest.value) and bool(rest.value == number)
 
 
 def _axis(axis: Any, dims: int) -> int:
@@ -96,7 +90,7 @@ class _Extreme:
     ) -> Block:
         """Return the place of the extreme along an axis, of equal ones the first; int32."""
         given = _wide(block_of(block))
-        row = self._row(given)
+        row = self._row(given) if tie_break_left else np.asanyarray(given.whole())
         where = _axis(axis, row.ndim)
         found = getattr(row, self._place)(axis=where)
         if isinstance(found, np.ndarray) and not found.ndim:
@@ -145,18 +139,12 @@ def running(block: Any, axis: Any = 0, *, reverse: bool = False, dtype: Any = No
     given = block_of(block)
     given = given.to(dtype or _sums_in(given.dtype))
     if bool(reverse):
-        row = np.flip(running(np_block(given, flipped=True), axis).whole())
-        return Block(row, given.dtype)
+        row = given.whole()
+        if np.ndim(row) != 1:
+            refuse("reversed running sums of more than one dimension")
+        return Block(np.flip(np.add.accumulate(np.flip(row))), given.dtype)
     if given.rest is not None and _is_all(given.rest, 0) and len(given.data):
         sums = np.add.accumulate(given.data)
         return Block(sums, given.dtype, Constant(sums[-1]), given.count)
     row = given.whole()
     return Block(np.add.accumulate(row, axis=_axis(axis, row.ndim)), given.dtype)
-
-
-def np_block(block: Block, *, flipped: bool) -> Block:
-    """Return a row written out, and turned round."""
-    row = block.whole()
-    if np.ndim(row) != 1:
-        refuse("reversed running sums of more than one dimension")
-    return Block(np.flip(row) if flipped else row, block.dtype)

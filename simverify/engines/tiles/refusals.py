@@ -2,11 +2,13 @@
 
 import sys
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from simverify.errors import SimverifyError
 from simverify.symbolic.addressed import followed
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 _HERE = str(Path(__file__).parent)
 

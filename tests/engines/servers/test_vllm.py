@@ -52,7 +52,9 @@ def rejection_sample(draft_token_ids, num_draft_tokens, max_spec_len, cu_num_dra
     return out
 """
 GIVEN = "out, draft_token_ids, draft_probs, p, bonus_token_ids, again, coins, max_spec_len"
-DECORATED = V1.replace("LAUNCH", f"_judge({GIVEN})") + """
+DECORATED = (
+    V1.replace("LAUNCH", f"_judge({GIVEN})")
+    + """
 
 def _rejection_random_sample_warmup_inputs():
     raise AssertionError
@@ -64,6 +66,7 @@ def _rejection_random_sample_warmup_inputs():
 def _judge(out, drafts, q, p, bonus, again, coins, n):
     return (1,), dict(V=p.shape[1])
 """
+)
 PLAIN = V1.replace("LAUNCH", f"judge_kernel[(1,)]({GIVEN}, p.shape[1])")
 
 NOISE = """

@@ -73,7 +73,8 @@ def test_reductions_and_their_ties(n, block):
 
 def test_rows_that_are_masked_off_altogether():
     x = torch.full((2, 3), float("-inf"))
-    same("reductions", (2,), [x, torch.zeros(2, 4), torch.zeros(2, 3, dtype=torch.int32)], 3, BLOCK=8)  # fmt: skip
+    outs = [torch.zeros(2, 4), torch.zeros(2, 3, dtype=torch.int32)]
+    same("reductions", (2,), [x, *outs], 3, BLOCK=8)
 
 
 @pytest.mark.parametrize(("r", "c"), [(1, 1), (3, 5), (4, 8)])
