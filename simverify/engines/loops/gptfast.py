@@ -17,6 +17,12 @@ from simverify.engines.loading.rows_model import PositionedModel, Rows, RowsMode
 
 EAGER, CACHED, CACHE = "speculative_decode_eager", "speculative_decode_kv_cache", "KVCacheModel"
 
+UNUSED = (
+    "BloomForCausalLM", "KVCache", "add_default_parameter", "add_input_pos_to_func_str",
+    "add_str_as_func", "get_method_str", "modify_function_block", "modify_if_block", "shift_right",
+)  # fmt: skip
+"""Names by which the cache changes a model's source when it is built, which it is not here."""
+
 
 def load_eager(path: Path) -> Callable[..., Any]:
     """Return the function without a cache as a ``step`` callable."""
@@ -46,7 +52,7 @@ def load_cached(path: Path) -> Callable[..., Any]:
     """Return the function with a cache as a ``step`` callable."""
     torch = importlib.import_module("torch")
     file = path.parents[1] / "KVCache" / "KVCacheModel.py"
-    make = getattr(load_pieces(file, [CACHE], BloomForCausalLM=None, KVCache=None), CACHE)
+    make = getattr(load_pieces(file, [CACHE], **dict.fromkeys(UNUSED)), CACHE)
     rule = getattr(load_pieces(path, [CACHED], **{CACHE: make}), CACHED)
 
     def cached(rows: Rows, prefix: Any) -> Any:
