@@ -21,10 +21,10 @@ ONE_TOKEN = {"max_new_tokens": 1, "top_p": 1.0, "temperature": 1.0}
 class Draft(RowsModel):
     """A model that remembers the last token that it was fed."""
 
-    def __call__(self, input_ids: Any = None, **options: Any) -> Any:
+    def __call__(self, input_ids: Any = None, *given: Any, **options: Any) -> Any:
         """Return what any :class:`RowsModel` does."""
         self.last = int(input_ids.reshape(-1)[-1])
-        return super().__call__(input_ids, **options)
+        return super().__call__(input_ids, *given, **options)
 
 
 class Inputs(dict[str, Any]):
@@ -49,7 +49,7 @@ class Tokenizer:
 
 def load(path: Path) -> Callable[..., Any]:
     """Return the function as a ``step`` callable."""
-    given = {
+    given: dict[str, Any] = {
         "Color": SimpleNamespace(print=lambda *_: None),
         "model": SimpleNamespace(device="cpu"),
         "time": itertools.count().__next__,

@@ -32,7 +32,7 @@ class Model(PositionedModel):
 
     max_seq_length = 64
 
-    def __call__(self, *given: Any) -> Any:
+    def __call__(self, *given: Any) -> Any:  # type: ignore[override]
         """Return the logits (1, L, V)."""
         return super().__call__(*given[-2:])
 

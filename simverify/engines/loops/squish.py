@@ -18,7 +18,7 @@ METHOD = "_stateless_spec_stream"
 
 def load(path: Path) -> Callable[..., Any]:
     """Return the method as a ``step`` callable."""
-    given = {
+    given: dict[str, Any] = {
         "logger": SimpleNamespace(debug=lambda *_: None),
         "_get_logits": lambda model, ids: model.logits(ids)[0, -1].numpy(),
         "_get_all_logits": lambda model, ids, n: model.logits(ids)[0, -n:].numpy(),

@@ -33,7 +33,7 @@ class Model(RowsModel):
 
 def load(seeded: bool, path: Path) -> Callable[..., Any]:
     """Return the method as a ``step`` callable, with its own seeded generator or the audit's."""
-    given = {"GenerationConfig": object, "print": lambda _: None}
+    given: dict[str, Any] = {"GenerationConfig": object, "print": lambda _: None}
     make = getattr(load_pieces(path, [CLASS], **given), CLASS)
 
     def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from simverify.errors import SimverifyError
 from simverify.symbolic.enumeration.paths import Choice, Path
 from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.errors import UNTRACKED, CannotEnumerate, Finding, OnSymbolsAlone, Untracked
 from simverify.symbolic.guards.containment import from_user
 from simverify.symbolic.guards.watchdog import Expired
-from simverify.symbolic.whose import user_line
+from simverify.symbolic.whose import misfit, user_line
 
 Tokens = tuple[int, ...]
 
@@ -114,7 +115,8 @@ def attempt(source: Source, call: Call) -> Outcome:
     """Run the code on the draws of ``source``, and say how it ended.
 
     Raises :class:`CannotEnumerate` where it did what cannot be followed, even if the code
-    swallowed that; ``Expired`` and the user's Ctrl-C pass through.
+    swallowed that; ``Expired`` and the user's Ctrl-C pass through. Raises ``SimverifyError`` where
+    an engine's adapter, not the engine, is what failed.
     """
     outcome: Outcome
     try:
@@ -128,6 +130,10 @@ def attempt(source: Source, call: Call) -> Outcome:
     except BaseException as error:  # the user's code may raise anything, SystemExit too
         if from_user(error):
             raise
+        if place := misfit(error):
+            raise SimverifyError(
+                f"the engine's adapter does not fit it: {type(error).__name__}: {error} ({place})"
+            ) from error
         message = f"raised {what_was_raised(error)}"
         outcome = Outcome(None, "raises", message)
     if source.cut:
