@@ -1,0 +1,55 @@
+"""An engine that runs into its adapter's own mistake is not blamed for it."""
+
+import numpy as np
+import pytest
+from support.engine_doubles import checkout, largest_deviation
+
+from simverify.errors import SimverifyError
+
+pytest.importorskip("torch")
+
+DOUBLE = """
+import torch
+from somewhere.nobody.has import RejectionSamplingImpl, PLACEHOLDER_TOKEN_ID
+
+
+class DefaultRejectionSamplingImpl(RejectionSamplingImpl):
+
+    def forward(self, target_logits, draft_token_ids, bonus_token_ids, *, is_greedy,
+                draft_probs=None):
+        {line}
+        return torch.tensor([[0, 0, 0]]), None, None
+"""
+
+
+def _deviation(line, folder):
+    return largest_deviation("lmdeploy", checkout(folder, "lmdeploy", DOUBLE.format(line=line)))
+
+
+def test_what_the_adapter_raises_is_the_adapters(tmp_path, monkeypatch):
+    def broken(function, signature):
+        raise_ = lambda *arguments: 1 // 0  # noqa: E731
+        raise_.__code__ = raise_.__code__.replace(
+            co_filename=lmdeploy.__file__, co_name="a line of the adapter"
+        )
+        return raise_
+
+    from simverify.engines.servers import lmdeploy
+
+    monkeypatch.setattr(lmdeploy, "as_verify", broken)
+    with pytest.raises(SimverifyError, match=r"adapter does not fit it: ZeroDivisionError.*lmdep"):
+        _deviation("pass", tmp_path)
+
+
+def test_what_an_adapters_object_lacks_is_the_adapters(tmp_path):
+    from simverify.engines.loading.rows_model import RowsModel
+    from simverify.symbolic.whose import misfit
+
+    model = RowsModel(lambda prefix: np.ones(2) / 2, ())
+    with pytest.raises(AttributeError) as caught:
+        model.generation_config  # noqa: B018
+    assert misfit(caught.value) == "simverify.engines.loading.rows_model has no generation_config"
+
+
+def test_what_the_engine_raises_is_the_engines(tmp_path):
+    assert _deviation("raise ValueError('no')", tmp_path) > 0.1
