@@ -15,6 +15,7 @@ from simverify.cli import run
 from simverify.engines import ENGINES, unloaded_engine
 from simverify.reports.formats.html import html_report
 from simverify.reports.formats.markdown import markdown_report
+from simverify.reports.others.engines import deviation
 from simverify.reports.report import report_of
 from simverify.results import table_verdict
 from simverify.results.reading.schema import shipped_schema
@@ -180,6 +181,14 @@ def test_it_is_shown_saved_and_reported(answered, tmp_path, capsys):
     assert outcomes == ["passed", "failed", *["inconclusive"] * 3]
     assert "| lossy | 1.2 |" in markdown_report(again)
     assert str(tmp_path) not in (tmp_path / "all" / "run.json").read_text()
+
+
+def test_a_sampled_tier_shows_its_bound_and_no_other_number(answered):
+    """What the exact tier saw before it gave up is no answer."""
+    (row,) = simverify.table(["right"]).rows
+    sampled = replace(row, tier="sampled", bound=None)
+    assert (deviation(row), deviation(sampled)) == ("2.2e-16", "")
+    assert deviation(replace(sampled, bound=0.0123)) == "<=0.012"
 
 
 def test_a_verdict_that_its_rows_do_not_give_is_refused(answered):
