@@ -2,6 +2,10 @@
 
 import dataclasses
 import json
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -238,6 +242,31 @@ def test_bad_input_is_one_line(answered, capsys, words, complaint):
     err = capsys.readouterr().err
     assert complaint in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux ends processes with their parents")
+def test_a_table_that_is_killed_takes_its_audits_along(installed, tmp_path):
+    (installed / "hang.py").write_text(
+        f"import os, time\nopen({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\n" + HANG
+    )
+    code = "from simverify.cli import main; main()"
+    table = subprocess.Popen([sys.executable, "-c", code, "table", "--engines", "hang", "--quiet"])
+    try:
+        pid = wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+        assert Path("/proc", pid).exists()
+    finally:
+        table.kill()
+        table.wait()
+    assert wait_for(lambda: not Path("/proc", pid).exists())
+
+
+def wait_for(ready, seconds=60.0):
+    """What ``ready`` returns, as soon as that is true."""
+    ends = time.monotonic() + seconds
+    while not (found := ready()):
+        assert time.monotonic() < ends
+        time.sleep(0.05)
+    return found
 
 
 @pytest.mark.slow
