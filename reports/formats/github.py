@@ -18,7 +18,7 @@ def annotations(run: Document) -> Iterator[str]:
     for case in told[:MOST_ANNOTATIONS]:
         yield _command(_KINDS[case.outcome], report, case)
     if not told:
-        verdict = report.verdict or "Plan"
+        verdict = report.verdict or report.command.capitalize()
         yield _command(
             "notice", report, Case(f"{verdict}: {report.title}", "passed", report.ruling)
         )

@@ -43,7 +43,7 @@ def markdown_report(run: Document) -> str:
 
 
 def _parts(report: Report) -> Iterator[str]:
-    verdict = report.verdict or "Plan"
+    verdict = report.verdict or report.command.capitalize()
     sign = _SIGNS.get(verdict, "")
     yield f"## {sign} {verdict}: {escape(report.title)}".replace("##  ", "## ")
     yield escape(report.ruling)

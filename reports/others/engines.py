@@ -78,8 +78,8 @@ def version(row: EngineRow) -> str:
 
 def deviation(row: EngineRow) -> str:
     """Return the largest deviation, or the sampled tier's bound."""
-    if row.tier == "sampled" and row.bound is not None:
-        return f"<={row.bound:.2g}"
+    if row.tier == "sampled":  # what the exact tier saw before it gave up is no answer
+        return "" if row.bound is None else f"<={row.bound:.2g}"
     return "" if row.max_abs_deviation is None else f"{row.max_abs_deviation:.1e}"
 
 

@@ -25,6 +25,16 @@ _REFUSED = (2, 4)
 _BROKE = ("internal error", "out of memory")
 """How the complaint of an audit begins that went wrong by itself."""
 
+_PROGRAM = """\
+import sys
+if sys.platform == "linux":
+    import ctypes
+    ctypes.CDLL(None).prctl(1, 9)
+from simverify.cli import main
+main()
+"""
+"""The command line, which Linux is asked to end with this process: a CI may kill it."""
+
 _OURS = ("SIMVERIFY_AUDIT_", "GITHUB_STEP_SUMMARY")
 """What a caller's environment says to its own audits, not to those of a survey."""
 
@@ -83,7 +93,7 @@ class Processes:
             folder = Path(scratch)
             (folder / "pyproject.toml").touch()  # the nearest one, with nothing in it
             file = folder / "run.json"
-            command = [python, "-P", "-m", "simverify", "audit", *words, "--json", str(file)]
+            command = [python, "-P", "-c", _PROGRAM, "audit", *words, "--json", str(file)]
             with (folder / "said").open("wb") as said, self._started(
                 command, folder, said.fileno(), python_path
             ) as process:  # fmt: skip

@@ -136,7 +136,7 @@ def test_bad_input_is_one_line_in_pythons_words(call, words):
     assert "--" not in str(error.value)
 
 
-NOT_KEYWORDS = {"json", "report", "quiet", "verbose", "self_test", "spec"}
+NOT_KEYWORDS = {"json", "report", "quiet", "verbose", "self_test", "list", "spec"}
 """Where results go is the caller's business in Python; the rest has functions of its own."""
 
 
@@ -146,6 +146,8 @@ NOT_KEYWORDS = {"json", "report", "quiet", "verbose", "self_test", "spec"}
         ("audit", (simverify.audit, simverify.audit_outputs)),
         ("compare", (simverify.compare,)),
         ("plan", (simverify.plan,)),
+        ("table", (simverify.table,)),
+        ("bisect", (simverify.bisect,)),
     ],
 )
 def test_every_option_of_a_command_is_a_keyword(command, functions):

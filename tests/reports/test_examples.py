@@ -15,7 +15,7 @@ made = load(FOLDER.parents[1] / "docs" / "example_reports.py")
 
 
 ENGINES = "engines"
-"""The table of engines, which is made by ``python docs/engine_table.py``: what that needs is large."""
+"""The table of engines, made by ``python docs/engine_table.py``: what it needs is large."""
 
 
 def test_every_example_is_committed():

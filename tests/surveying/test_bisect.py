@@ -235,6 +235,7 @@ def test_it_is_saved_read_and_reported(audits, monkeypatch, tmp_path, capsys):
     assert str(again) == out.rstrip("\n")
     page = (tmp_path / "all" / "report.html").read_text()
     assert "1.1 is the first release of fake-verifier that differs" in page.replace("\n", " ")
+    assert "<title>Bisect: " in page
 
 
 @pytest.mark.slow

@@ -2,6 +2,10 @@
 
 import dataclasses
 import json
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -15,6 +19,7 @@ from simverify.cli import run
 from simverify.engines import ENGINES, unloaded_engine
 from simverify.reports.formats.html import html_report
 from simverify.reports.formats.markdown import markdown_report
+from simverify.reports.others.engines import deviation
 from simverify.reports.report import report_of
 from simverify.results import table_verdict
 from simverify.results.reading.schema import shipped_schema
@@ -182,6 +187,14 @@ def test_it_is_shown_saved_and_reported(answered, tmp_path, capsys):
     assert str(tmp_path) not in (tmp_path / "all" / "run.json").read_text()
 
 
+def test_a_sampled_tier_shows_its_bound_and_no_other_number(answered):
+    """What the exact tier saw before it gave up is no answer."""
+    (row,) = simverify.table(["right"]).rows
+    sampled = replace(row, tier="sampled", bound=None)
+    assert (deviation(row), deviation(sampled)) == ("2.2e-16", "")
+    assert deviation(replace(sampled, bound=0.0123)) == "<=0.012"
+
+
 def test_a_verdict_that_its_rows_do_not_give_is_refused(answered):
     run = simverify.table(["right", "lossy", "hang"])
     assert list(verdict_complaints(run)) == []
@@ -229,6 +242,31 @@ def test_bad_input_is_one_line(answered, capsys, words, complaint):
     err = capsys.readouterr().err
     assert complaint in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux ends processes with their parents")
+def test_a_table_that_is_killed_takes_its_audits_along(installed, tmp_path):
+    (installed / "hang.py").write_text(
+        f"import os, time\nopen({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\n" + HANG
+    )
+    code = "from simverify.cli import main; main()"
+    table = subprocess.Popen([sys.executable, "-c", code, "table", "--engines", "hang", "--quiet"])
+    try:
+        pid = wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+        assert Path("/proc", pid).exists()
+    finally:
+        table.kill()
+        table.wait()
+    assert wait_for(lambda: not Path("/proc", pid).exists())
+
+
+def wait_for(ready, seconds=60.0):
+    """What ``ready`` returns, as soon as that is true."""
+    ends = time.monotonic() + seconds
+    while not (found := ready()):
+        assert time.monotonic() < ends
+        time.sleep(0.05)
+    return found
 
 
 @pytest.mark.slow

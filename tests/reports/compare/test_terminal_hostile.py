@@ -48,6 +48,7 @@ RUNS = [
     hostile(self_test(3)),
     hostile(self_test(5000)),
     hostile(plan()),
+    hostile(example("engines")),
 ]
 
 
