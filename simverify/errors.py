@@ -13,6 +13,10 @@ class UsageError(SimverifyError):
     exit_code = 2
 
 
+class Unsupported(SimverifyError):
+    """Code under audit does what a stand-in of ours does not compute: that is no fault of its."""
+
+
 class OptionError(UsageError):
     """Bad input that names options, each as ``{top_k}`` in its text.
 

@@ -8,7 +8,8 @@ from simverify.engines.tiles import operators
 from simverify.engines.tiles.language import MATH, tl, triton
 from simverify.engines.tiles.loading import load_tiles
 from simverify.engines.tiles.random import addressed, followed_as
-from simverify.engines.tiles.refusals import OutOfBounds, Unsupported
+from simverify.engines.tiles.refusals import OutOfBounds
+from simverify.errors import Unsupported
 
 __all__ = [
     "MATH",

@@ -5,6 +5,7 @@ rest (:mod:`.rests`). Its operators are Triton's: their types (:mod:`.types`), i
 division of integers toward zero. Under the exact tier elements may be draws.
 """
 
+import functools
 import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ import numpy as np
 
 from simverify.engines.tiles.refusals import refuse
 from simverify.engines.tiles.rests import Line, Rest, combined
-from simverify.engines.tiles.types import Dtype, beside, dtype_of, int1, promoted
+from simverify.engines.tiles.types import Dtype, beside, dtype_of, int1, int32, promoted
 
 NUMBERS = (int, float, np.generic)
 
@@ -144,8 +145,20 @@ def joined(head: Any, more: Any) -> Any:
 
 def constant(value: Any, dtype: Dtype | None = None) -> Block:
     """Return a number of Python's as a scalar block."""
-    kind = dtype or dtype_of(value)
+    if dtype is not None:
+        return Block(dtype.kind(value), dtype)
+    if type(value) is int and 0 <= value < _FEW:
+        return _small(value, int32.numpy_name)
+    kind = dtype_of(value)
     return Block(kind.kind(value), kind)
+
+
+_FEW = 65536
+
+
+@functools.lru_cache(maxsize=4096)
+def _small(value: int, name: str) -> Block:
+    return Block(int32.kind(value), int32)
 
 
 def block_of(value: Any) -> Block:
@@ -166,11 +179,14 @@ def elementwise(function: Callable[..., Any], dtype: Dtype, *blocks: Block) -> B
     if not rows:
         return Block(function(*[x.data for x in blocks]), dtype)
     count = rows[0].count
-    lanes = all(x.is_scalar or x.shape == (count,) for x in blocks)
-    if not lanes:
-        return Block(function(*[x.whole() for x in blocks]), dtype)
-    written = any(x.rest is None and not x.is_scalar for x in blocks)
-    known = count if written else max(len(x.data) for x in rows)
+    known = 0
+    for x in blocks:
+        if x.rest is not None:
+            known = max(known, len(x.data))
+        elif isinstance(x.data, np.ndarray):
+            known = count
+            if x.data.shape != (count,):
+                return Block(function(*[x.whole() for x in blocks]), dtype)
     head = function(*[x.first(known) for x in blocks]) if known else np.zeros(0, dtype.kind)
     if known == count:
         return Block(head, dtype)

@@ -96,13 +96,14 @@ class Kernel:
         return given
 
     def _argument(self, name: str, value: Any) -> Any:
+        if name in self._constants or value is None:
+            return value
+        if type(value) in (int, float, bool):
+            return constant(value)
         if hasattr(value, "untyped_storage"):
             return Pointer(Memory(value, name))
-        plain = value is None or isinstance(value, str | Dtype | Pointer | Block)
-        if plain or name in self._constants:
+        if isinstance(value, str | Dtype | Pointer | Block):
             return value
-        if isinstance(value, int | float):
-            return constant(value)
         if isinstance(value, np.generic):
             return constant(value.item())
         return refuse(f"{self.__name__} launched with {name}, a {type(value).__name__}")

@@ -13,8 +13,8 @@ import numpy as np
 
 from simverify.engines.tiles.blocks import Block, block_of
 from simverify.engines.tiles.refusals import OutOfBounds, kernel_line, refuse
-from simverify.engines.tiles.rests import Constant, combined, is_number
-from simverify.engines.tiles.types import OF_NUMPY, Dtype, int1, int64
+from simverify.engines.tiles.rests import Constant, is_number
+from simverify.engines.tiles.types import FLOAT, OF_NUMPY, Dtype, int1, int64
 from simverify.symbolic.addressed import followed
 from simverify.symbolic.draws.in_arrays.arrays import draw_array, is_symbolic
 
@@ -61,6 +61,8 @@ class Memory:
 
 def _numbers(tensor: Any, size: int) -> Any:
     """Return numpy's view of the memory."""
+    if followed() is None and tensor.is_contiguous():
+        return tensor.detach().numpy().reshape(-1)
     torch = sys.modules["torch"]
     with torch._C.DisableTorchFunction():
         plain = tensor.detach()
@@ -95,7 +97,7 @@ class Pointer:
     def __add__(self, other: Any) -> "Pointer":
         if type(other) is int:
             return Pointer(self.memory, self.base + other, self.index)
-        if not isinstance(other, Block) or other.dtype.is_floating():
+        if type(other) is not Block or other.dtype.rank == FLOAT:
             refuse("a pointer and what is no whole number")
         if other.rest is None and not isinstance(other.data, np.ndarray):
             return Pointer(self.memory, self.base + int(other.data), self.index)
@@ -134,7 +136,7 @@ def load(pointer: Any, mask: Any = None, other: Any = None, **hints: Any) -> Blo
     head = _taken(memory, places, kept, filling)
     if count is None:
         return Block(head, kind)
-    rest = combined(lambda x: x, [filling.data if filling.rest is None else filling.rest])
+    rest = Constant(filling.data) if filling.rest is None else filling.rest
     return Block(head, kind, rest, count)
 
 

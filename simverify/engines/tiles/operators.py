@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from simverify.engines.tiles.blocks import Block, elementwise, extended, operands
+from simverify.engines.tiles.blocks import NUMBERS, Block, elementwise, extended, operands
 from simverify.engines.tiles.refusals import refuse
 from simverify.engines.tiles.rests import Constant, Line
 from simverify.engines.tiles.types import Dtype, float32, int1
@@ -21,7 +21,7 @@ def _binary(name: str, function: Callable[..., Any], *, compares: bool = False) 
     def apply(a: Any, b: Any) -> Any:
         if type(a) is Block and type(b) is Block and a.dtype is b.dtype:
             x, y, kind = a, b, a.dtype
-        elif hasattr(b, "is_pointer"):
+        elif type(b) is not Block and not isinstance(b, NUMBERS) and hasattr(b, "is_pointer"):
             return NotImplemented
         else:
             x, y, kind = operands(a, b)

@@ -23,7 +23,7 @@ from simverify.symbolic.draws.machine import Machine
 from simverify.symbolic.draws.scalars import Draw, on_grid
 
 _ROUND_A, _ROUND_B = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
-_KEY_A, _KEY_B = np.uint32(0x9E3779B9), np.uint32(0xBB67AE85)
+_KEY_A, _KEY_B = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 _LOW, _WORD = np.uint64(0xFFFFFFFF), np.uint64(32)
 SCALE = 4.6566127342e-10
 """What Triton multiplies 31 bits by: a little less than 2^-31, so that no product is 1."""
@@ -48,14 +48,15 @@ def philox(
 
 
 def _philox(key: Any, c0: Any, c1: Any, c2: Any, c3: Any, *, rounds: int) -> tuple[Any, ...]:
-    k0, k1 = (key & _LOW).astype(np.uint32), (key >> _WORD).astype(np.uint32)
+    # Words of 32 bits in 64: their products fit.
+    c0, c1, c2, c3 = (c.astype(np.uint64) for c in (c0, c1, c2, c3))
+    k0, k1 = key & _LOW, key >> _WORD
     for _ in range(rounds):
-        b, a = _ROUND_B * c2.astype(np.uint64), _ROUND_A * c0.astype(np.uint64)
-        c0 = (b >> _WORD).astype(np.uint32) ^ c1 ^ k0
-        c2 = (a >> _WORD).astype(np.uint32) ^ c3 ^ k1
-        c1, c3 = (b & _LOW).astype(np.uint32), (a & _LOW).astype(np.uint32)
-        k0, k1 = k0 + _KEY_A, k1 + _KEY_B
-    return c0, c1, c2, c3
+        b, a = c2 * _ROUND_B, c0 * _ROUND_A
+        c0, c1 = (b >> _WORD) ^ c1 ^ k0, b & _LOW
+        c2, c3 = (a >> _WORD) ^ c3 ^ k1, a & _LOW
+        k0, k1 = (k0 + _KEY_A) & _LOW, (k1 + _KEY_B) & _LOW
+    return tuple(c.astype(np.uint32) for c in (c0, c1, c2, c3))
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from simverify.errors import SimverifyError
+from simverify.errors import Unsupported
 from simverify.symbolic.addressed import followed
 
 if TYPE_CHECKING:
     from types import FrameType
 
 _HERE = str(Path(__file__).parent)
-
-
-class Unsupported(SimverifyError):
-    """A kernel does what is not known here, or what Triton itself refuses."""
 
 
 class OutOfBounds(IndexError):

@@ -11,6 +11,15 @@ from typing import Any
 
 import numpy as np
 
+_ENDS = {
+    kind: (int(np.iinfo(kind).min), int(np.iinfo(kind).max))
+    for kind in (
+        *(np.int8, np.int16, np.int32, np.int64),
+        *(np.uint8, np.uint16, np.uint32, np.uint64),
+    )
+}
+"""The smallest and the largest number of each type."""
+
 Made = Callable[[int, int], Any]
 """``f(first, end)``: elements first..end - 1, an array."""
 
@@ -51,15 +60,19 @@ class Line(Rest):
 
     def between(self, first: int, end: int) -> Any:
         """Return elements first..end - 1 of the block."""
-        return np.arange(first, end).astype(self.kind) * self.kind(self.step) + self.kind(
-            self.start
-        )
+        if not self.step:
+            return np.full(end - first, self.kind(self.start))
+        start = self.start + self.step * first
+        end = self.start + self.step * end
+        return np.arange(start, end, self.step, dtype=self.kind)
 
     def fits(self, kind: Any, count: int) -> "Line | None":
         """Return the line in another type of integers, if all ``count`` elements fit in it."""
-        ends = np.iinfo(kind)
-        low, high = sorted((self.start, self.start + self.step * (count - 1)))
-        return Line(self.start, self.step, kind) if ends.min <= low and high <= ends.max else None
+        first, last = self.start, self.start + self.step * (count - 1)
+        low, high = _ENDS[kind]
+        if low <= first <= high and low <= last <= high:
+            return Line(self.start, self.step, kind)
+        return None
 
     def moved(self, name: str, number: int, *, first: bool) -> "tuple[int, int] | None":
         """Return start and step after ``+``, ``-`` or ``*`` with a number.
@@ -95,6 +108,9 @@ def is_number(value: Any) -> bool:
     return issubclass(type(value), np.generic)
 
 
+_RESTS = frozenset({Rest, Line})
+
+
 def spread(value: Any, count: int) -> Any:
     """Return an array of one number, which may be a draw."""
     if is_number(value):
@@ -110,8 +126,9 @@ def combined(function: Callable[..., Any], rests: Sequence[Any]) -> Rest:
     ``function`` is taken element by element. It is computed now if all are constants, and where
     something asks if not.
     """
-    if not any(isinstance(x, Rest) and not isinstance(x, Constant) for x in rests):
-        return Constant(function(*(x.value if isinstance(x, Constant) else x for x in rests)))
+    values = [x.value if type(x) is Constant else x for x in rests]
+    if not _RESTS.intersection(map(type, values)):
+        return Constant(function(*values))
 
     def made(first: int, end: int) -> Any:
         return function(*(x.between(first, end) if isinstance(x, Rest) else x for x in rests))

@@ -10,6 +10,8 @@ from contextlib import ExitStack, contextmanager, redirect_stdout
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
+from simverify.errors import Unsupported
+
 _ENDS = ((os, "_exit"), (os, "abort"))
 _SIGNALS = ((os, "kill"), (os, "killpg"), (signal, "raise_signal"))
 
@@ -21,7 +23,12 @@ class Interrupted(KeyboardInterrupt):
 
 
 def from_user(error: BaseException) -> bool:
-    """Whether ``error`` is the user's wish to end the run, not an exception of the code."""
+    """Whether ``error`` is the user's wish to end the run, not an exception of the code.
+
+    So is what a stand-in of ours does not compute: it ends the run, and says nothing of the code.
+    """
+    if isinstance(error, Unsupported):
+        return True
     if not isinstance(error, KeyboardInterrupt):
         return False
     return isinstance(error, Interrupted) or not _told_apart

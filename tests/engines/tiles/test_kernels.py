@@ -15,7 +15,8 @@ from simverify.backends import uniforms as numbers  # noqa: E402
 from simverify.engines.tiles import OutOfBounds, Unsupported, load_tiles, tl, triton  # noqa: E402
 from simverify.errors import SimverifyError  # noqa: E402
 from simverify.models.small import compact  # noqa: E402
-from simverify.symbolic import Enumeration  # noqa: E402
+from simverify.symbolic import CannotEnumerate, Enumeration  # noqa: E402
+from simverify.symbolic.guards.containment import from_user  # noqa: E402
 
 HEAD = "import torch\nimport triton\nimport triton.language as tl\n\n\n@triton.jit\n"
 PAGE = "docs/triton.md"
@@ -138,6 +139,28 @@ def test_coins_of_a_kernel_are_draws(tmp_path, pages_files):
     assert "float32" in str(found.dtype)
 
 
+def test_what_is_not_computed_is_no_verdict(tmp_path, pages_files):
+    """Neither a path that fails nor one that passes: it ends the audit, with exit code 4."""
+    rule = page_rule(tmp_path, pages_files, ("kept = 0", "kept = 0 if tl.arange(0, 4) > 1 else 0"))
+    with pytest.raises(Unsupported, match=r"my_kernel\.py:9: .*block of shape"):
+        deviation(rule)
+    uniform = np.full((2, 3), 1 / 3)
+    with pytest.raises(Unsupported, match="block of shape") as raised:
+        rule(uniform, uniform[:1], [0], np.random.default_rng(1))
+    assert raised.value.exit_code == 4
+    assert from_user(raised.value)
+    assert not from_user(OutOfBounds())
+
+
+def test_what_only_draws_cannot_do_is_not_followed(tmp_path, pages_files):
+    words = "tl.philox(key, *(tl.zeros((), tl.uint32) + i for i in range(4)))[0].to(tl.float32)"
+    rule = page_rule(tmp_path, pages_files, ("tl.rand(key, GAMMA)", f"({words} * 0.0)"))
+    uniform = np.full((2, 3), 1 / 3)
+    assert len(rule(uniform, uniform[:1], [0], np.random.default_rng(1))) == 2
+    with pytest.raises(CannotEnumerate, match=r"tl\.philox in the exact tier.*my_kernel\.py:"):
+        deviation(rule)
+
+
 WRONG = [
     ("tl.rand(key, GAMMA)", "tl.rand(key, 0)"),  # one address twice is one draw
     ("tl.rand(key, i)", "tl.rand(key, 0)"),
@@ -157,7 +180,7 @@ RIGHT = [
     ("tl.rand(key, GAMMA)", "tl.rand(key + 1, 0)"),  # another key
     ("tl.rand(key, i)", "tl.rand4x(key, i)[2]"),  # another word
     ("tl.rand(key, i)", "(tl.randint(key, i + 9).to(tl.float64) * 2.3283064365386963e-10 + 0.5)"),
-    ("token_kernel[(1,)]", "q = q.double()\n    token_kernel[(1,)]"),
+    ("launch = ", "q = q.double()\n    launch = "),
 ]
 
 
