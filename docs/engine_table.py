@@ -96,7 +96,8 @@ def fetch(engine: Engine, work: Path) -> tuple[Path, Path | None]:
     """
     if engine.repository:
         owner, _, name = engine.repository.removesuffix(".git").rpartition("/")
-        top = work / "checkouts" / owner.rpartition("/")[2] / name
+        place = f"{name}@{engine.commit[:7]}"
+        top = work / "checkouts" / owner.rpartition("/")[2] / place
         if not top.is_dir():
             called("git", "clone", "--quiet", engine.repository, str(top))
             called("git", "-C", str(top), "checkout", "--quiet", "--detach", engine.commit)

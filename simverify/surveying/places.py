@@ -33,7 +33,8 @@ def find_place(engine: Engine, folders: Sequence[Path]) -> Place | None:
     """Return where ``engine`` is: in the first of ``folders`` that holds it, or installed.
 
     ``folders``: checkouts, or folders of checkouts, each under its repository's name or under its
-    owner's and its own. None if it is nowhere.
+    owner's and its own, with ``@`` and seven figures of the commit behind it where there are
+    several. None if it is nowhere.
     """
     missing = tuple(name for name in engine.needs if find_package(name) is None)
     for folder in folders:
@@ -63,7 +64,9 @@ def _tops(engine: Engine, folder: Path) -> list[Path]:
     that name: then the folder has to be called as the repository is.
     """
     owner, _, name = engine.repository.removesuffix(".git").rpartition("/")
-    inside = [folder / owner.rpartition("/")[2] / name, folder / name] if name else []
+    inside = [place / name for place in (folder / owner.rpartition("/")[2], folder)] if name else []
+    # Two engines may be two commits of one repository.
+    inside = [place.with_name(f"{name}@{engine.commit[:7]}") for place in inside] + inside
     itself = [folder] if engine.package or not name or folder.resolve().name == name else []
     return [top for top in (*inside, *itself) if top.is_dir()]
 

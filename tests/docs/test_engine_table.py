@@ -46,7 +46,7 @@ def test_a_repository_is_cloned_at_the_adapters_commit(engine, tmp_path):
     cloned = dataclasses.replace(engine, package="", repository=where, commit=old)
     python, checkouts = made.fetch(cloned, tmp_path / "work")
     assert str(python) == sys.executable
-    assert (checkouts / "someone" / "theirs" / "rule.py").read_text() == "x = 1\n"
+    assert (checkouts / "someone" / f"theirs@{old[:7]}" / "rule.py").read_text() == "x = 1\n"
 
 
 def test_a_run_is_kept_without_its_times():

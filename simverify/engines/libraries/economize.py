@@ -23,7 +23,7 @@ CLASS = "RejectionVerifier"
 def verifier(path: Path) -> Any:
     """Return an instance of the class, which keeps nothing, and of what selects its tokens."""
     torch = importlib.import_module("torch")
-    given = {
+    given: dict[str, Any] = {
         "Verifier": object,
         "selector_distribution": lambda _, logits, *__: logits.softmax(-1).float(),
         "selector_distributions": lambda _, logits: logits.softmax(-1).float(),

@@ -52,7 +52,8 @@ def load_cached(path: Path) -> Callable[..., Any]:
     """Return the function with a cache as a ``step`` callable."""
     torch = importlib.import_module("torch")
     file = path.parents[1] / "KVCache" / "KVCacheModel.py"
-    make = getattr(load_pieces(file, [CACHE], **dict.fromkeys(UNUSED)), CACHE)
+    unused: dict[str, Any] = dict.fromkeys(UNUSED)
+    make = getattr(load_pieces(file, [CACHE], **unused), CACHE)
     rule = getattr(load_pieces(path, [CACHED], **{CACHE: make}), CACHED)
 
     def cached(rows: Rows, prefix: Any) -> Any:
