@@ -44,7 +44,12 @@ def replay(run: AuditRun, number: int = 0, *, name: str = "the run") -> Replayed
     load = loader(run.pair, run.engine_path) if run.pair else again(run.spec, run.engine_path)
     if run.counterexample is not None:
         explanation = supervised_explain(
-            load, run.contract, run.counterexample, spec=run.spec, batch=run.batch
+            load,
+            run.contract,
+            run.counterexample,
+            spec=run.spec,
+            batch=run.batch,
+            company=run.company,
         )
         count = len(explanation.trails)
         if count == number == 0:

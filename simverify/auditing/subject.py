@@ -32,7 +32,8 @@ class Subject:
     objects with such a method, but for ``verify``;
     one that takes its uniforms in the place of a generator has ``coin_bits``, those of each.
     ``tolerance``: what its own arithmetic explains, where that is known. ``batch``: blocks per
-    call of code that is known to take a batch axis. ``scheme``: how the siblings are drafted that
+    call of code that is known to take a batch axis. ``company``: kinds of requests that code is
+    judged among which takes a batch of them. ``scheme``: how the siblings are drafted that
     a rule for draft trees is known to judge, and ``fits`` which shapes it takes.
     """
 
@@ -42,6 +43,7 @@ class Subject:
     tolerance: float | None = None
     coin_bits: int | None = None
     batch: int | None = None
+    company: str | None = None
     scheme: str | None = None
     fits: Callable[[TreeShape], bool] = lambda shape: True
 
@@ -182,7 +184,7 @@ def _named(spec: str, engine_path: str | None) -> Subject:
         rule = TREE_VERIFIERS[spec]
         return Subject(spec, rule.rule, "tree", scheme=rule.schemes[0], fits=rule.fits)
     from simverify.engines import ENGINES, engine_names, get_engine
-    from simverify.faults import CONTROLS, FAULTS, get_fault
+    from simverify.faults import COMPANY, CONTROLS, FAULTS, get_fault
 
     engines = engine_names()
     if engine_path is not None and spec not in engines:
@@ -196,6 +198,8 @@ def _named(spec: str, engine_path: str | None) -> Subject:
             engine.tolerance,
             engine.coin_bits if engine.tier == "coins" else None,
         )
+    if spec in COMPANY:
+        return Subject(spec, COMPANY[spec].rule, "verify", company=COMPANY[spec].kinds)
     if spec in CONTROLS:
         return Subject(spec, CONTROLS[spec].rule, CONTROLS[spec].contract)
     if spec.partition("(")[0] in {name.partition("(")[0] for name in FAULTS}:
@@ -203,7 +207,7 @@ def _named(spec: str, engine_path: str | None) -> Subject:
         return Subject(spec, fault.rule, fault.contract, batch=fault.batch, scheme=fault.scheme)
     if spec.endswith(".py"):
         raise UsageError(f"{spec}: name the function too, as {spec}:verify")
-    known = [*VERIFIERS, *TREE_VERIFIERS, *ENGINES, *FAULTS, *CONTROLS]
+    known = [*VERIFIERS, *TREE_VERIFIERS, *ENGINES, *FAULTS, *CONTROLS, *COMPANY]
     pick(spec, known, "verifier, engine or fault")
     raise AssertionError("pick raises for unknown names")
 
