@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from simverify.auditing.exact.company.batches import WrongNeighbour, batch_at, rows_of
+from simverify.auditing.exact.company.batches import WrongNeighbour, batch_at, placed, rows_of
 from simverify.auditing.exact.company.places import KINDS, SIZE, kinds_of, place_of, places_of
 from simverify.auditing.exact.company.trial import neighbours_matter, try_company
 from simverify.auditing.run import audit
@@ -99,21 +99,37 @@ def test_the_request_under_test_keeps_its_rows(kind):
 
 
 def test_a_neighbour_that_is_wrong_is_an_error_that_names_it():
+    def rule(batch, rng):
+        rows = in_company(batch, rng)
+        return [rows[0], [0], *rows[2:]]
+
+    verify = placed(Subject("code", rule, "verify"), next(places_of("padded"))).rule
+    p, q = np.full((2, 3), 1 / 3), np.full((1, 3), 1 / 3)
     with pytest.raises(WrongNeighbour, match="request 2 of 4 emits"):
-        from simverify.auditing.exact.company.batches import placed
+        verify(p, q, np.array([1]), np.random.default_rng(0))
 
-        p, q = np.full((2, 3), 1 / 3), np.full((1, 3), 1 / 3)
-        place = next(places_of("padded"))
-        right = in_company
 
-        def rule(batch, rng):
-            rows = right(batch, rng)
-            rows[1] = [0]
-            return rows
+@pytest.mark.parametrize("name", [name for name, f in COMPANY_FAULTS.items() if f.kinds != "seeds"])
+def test_a_fault_of_the_request_under_test_alone_is_a_deviation(name):
+    """Its neighbours are right: what is left is its own law, at whatever place."""
+    fault = COMPANY_FAULTS[name]
 
-        placed(Subject("code", rule, "verify"), place).rule(
-            p, q, np.array([1]), np.random.default_rng(0)
-        )
+    def rule(batch, rng):
+        first = batch.target_probs[:, 0, : batch.vocab]
+        # Of greedy neighbours the rows are soft too, by half.
+        own = int(np.flatnonzero((first.max(axis=1) < 0.9) & ~batch.greedy)[:1].sum())
+        if fault.kinds == "greedy":
+            own = int(batch.greedy.argmax()) if batch.greedy.sum() == 1 else -1
+        out = in_company(batch, rng)
+        if own >= 0:
+            out[own] = fault.rule(batch, rng)[own]
+        return out
+
+    found = tried(rule, (fault.kinds,)).failed
+    assert found is not None
+    if name == "first-greedy":  # alone among random ones it is wrong where it is not the first
+        assert found.place.request > 0
+    assert "WrongNeighbour" not in str(found.tier.failure.comparison.findings)
 
 
 def test_all_forms_of_an_answer_are_read():
