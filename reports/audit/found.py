@@ -204,7 +204,7 @@ def _place(missed: MissedLines) -> str:
 
 def scope(run: AuditRun) -> str:
     """Return on what sizes the verdict stands."""
-    what = f"{run.contract} contract"
+    what = f"{run.contract} contract" + (f", in company ({run.company})" if run.company else "")
     if run.pair is not None:
         what = f"drafter and verifier, {run.pair.contract} contract"
     if run.sampled is not None and run.not_enumerable is not None:

@@ -45,6 +45,7 @@ def audit(
     strict_probes: bool = False,
     strict_coverage: bool = False,
     batch: int | None = None,
+    company: str | None = None,
     eos: int | None = None,
     tolerance: float | None = None,
     max_paths: int | None = None,
@@ -102,6 +103,8 @@ def audit(
         Lines of the code that no call reached fail the audit; every call is then watched.
     batch
         Blocks per call of batched code: arrays with a batch axis in, rows padded with -1 out.
+    company
+        Kinds of requests that batched code is judged among, such as "ragged,greedy", or "all".
     eos
         Id that the code takes for end of sequence.
     tolerance
@@ -145,7 +148,8 @@ def audit(
         contract=contract, drafter=name, verifier=named(verifier, name),
         command=command, library=None if library is None else str(library), coins=coins,
         scheme=scheme, tree=tree, gamma=gamma, vocab=vocab,
-        strict_probes=strict_probes, strict_coverage=strict_coverage, batch=batch, eos=eos,
+        strict_probes=strict_probes, strict_coverage=strict_coverage, batch=batch,
+        company=company, eos=eos,
         tolerance=tolerance, max_paths=max_paths, max_samples=max_samples, seconds=seconds,
         alpha=alpha, detect=detect,
         seed=seed,
@@ -288,6 +292,7 @@ def _settings(options: AuditOptions, way: Way) -> AuditSettings:
         strict_probes=options.strict_probes,
         strict_coverage=options.strict_coverage,
         batch=options.batch,
+        company=options.company,
         eos=options.eos,
         scheme=None if pair or way == "live" else options.scheme,
         tree=None if pair or way == "live" else options.tree,

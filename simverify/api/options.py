@@ -61,6 +61,9 @@ class AuditOptions(_OfRealModels):
     batch
         Blocks per call of batched code: arrays with a batch axis in, rows padded with -1 out.
         A catalogued fault of whole batches has its own.
+    company
+        Kinds of requests that batched code is judged among, such as ragged,greedy, or all: of
+        ragged, stale, placeholder, padded, unmasked, greedy, one-hot, mixed, seeds.
     eos
         Id that the code takes for end of sequence; what a call emits after it is dropped.
     trace
@@ -146,6 +149,7 @@ class AuditOptions(_OfRealModels):
     strict_probes: bool = False
     strict_coverage: bool = False
     batch: int | None = None
+    company: str | None = None
     eos: int | None = None
     trace: Path | None = None
     engine_path: Path | None = None

@@ -81,7 +81,7 @@ def load_pair(pair: Pair, engine_path: str | None = None) -> Subject:
     verifier = again(pair.verifier, engine_path, modules)()
     if verifier.contract not in (None, pair.contract):
         raise UsageError(_of_another(pair, verifier))
-    if verifier.batch:
+    if verifier.batch or verifier.company:
         raise UsageError(f"{pair.verifier} takes whole batches: a pair drafts one block a call")
     drafting = _drafting(pair, verifier) if pair.contract == "tree" else None
     rule = pair_as_step(drafter.rule, verifier.generator_rule(), pair.contract, drafting)

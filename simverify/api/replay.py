@@ -49,7 +49,12 @@ def replay(run: AuditRun, number: int = 0, *, name: str = "the run") -> Replayed
     load = _loader(run)
     if run.counterexample is not None:
         explanation = supervised_explain(
-            load, run.contract, run.counterexample, spec=run.spec, batch=run.batch
+            load,
+            run.contract,
+            run.counterexample,
+            spec=run.spec,
+            batch=run.batch,
+            company=run.company,
         )
         count = len(explanation.trails)
         if count == number == 0:

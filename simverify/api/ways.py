@@ -13,7 +13,7 @@ models; tokens that another engine emitted.
 """
 
 _SIZES = ("gamma", "vocab", "seconds", "max_paths", "max_samples")
-_CODE = ("batch", "eos", "tolerance")
+_CODE = ("batch", "company", "eos", "tolerance")
 _TREES = ("scheme", "tree")
 _MODELS = (
     "target", "draft", "prompts", "tokens", "temperature", "top_k", "top_p", "device", "dtype",

@@ -10,6 +10,8 @@ from simverify.auditing.calling import Calling, calling_of, instances_of
 from simverify.auditing.coverage.places import coverage_of, where
 from simverify.auditing.coverage.watch import Reach, Watch, reach_of, watching
 from simverify.auditing.exact.battery import ExactTier
+from simverify.auditing.exact.company.document import audit_company
+from simverify.auditing.exact.company.places import SIZE
 from simverify.auditing.exact.documents import (
     breach,
     counterexample,
@@ -61,7 +63,8 @@ def audit(
     """
     settings = (settings or AuditSettings()).for_subject(subject)
     say = progress or (lambda _line: None)
-    chosen = contract_iv(subject, contract, settings.batch)
+    company = SIZE if settings.company else None
+    chosen = contract_iv(subject, contract, settings.batch or company)
     stamp, shared = stamped(), Shared()
     reach = reach_of(subject.rule) if settings.bridge is None else Reach()
     hints = Hints.among(reach.numbers, chosen, settings.gamma, settings.vocab_size)
@@ -143,6 +146,8 @@ def _audit(
     reproduce: str | None,
     say: Callable[[str], None],
 ) -> doc.AuditRun:
+    if settings.company is not None:
+        return audit_company(subject, settings, reproduce, say)
     whole, subject = subject, subject.one_row() if settings.batch else subject
     if settings.eos is not None and chosen == "verify" and subject.coin_bits is None:
         subject = subject.ended_by(settings.eos)

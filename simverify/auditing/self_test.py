@@ -6,6 +6,8 @@ from typing import Literal
 
 from simverify import results as doc
 from simverify.auditing.calling import calling_of, instances_of
+from simverify.auditing.exact.company.places import kinds_of
+from simverify.auditing.exact.company.trial import try_company
 from simverify.auditing.exact.instances.hinted import Hints
 from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.instances.trees import telling_trees
@@ -16,7 +18,7 @@ from simverify.auditing.sampled.tier import sample_callable
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Contract, Subject
 from simverify.battery.judgement import stamped
-from simverify.faults import CONTROLS, FAULTS
+from simverify.faults import COMPANY, CONTROLS, FAULTS
 from simverify.faults.families.drafters import itself, misreported
 from simverify.trees import SCHEMES, Scheme
 from simverify.verifiers import VERIFIERS
@@ -86,9 +88,34 @@ def _entries() -> Iterator[_Entry]:
         subject = Subject(name, f.rule, f.contract, batch=f.batch, scheme=f.scheme)
         yield _Entry(subject, f.contract, "fault")
 
+    for name, company in COMPANY.items():
+        subject = Subject(name, company.rule, "verify", company=company.kinds)
+        yield _Entry(subject, "verify", "control" if name == "in-company" else "fault")
+
+
+def _in_company(entry: _Entry, settings: AuditSettings) -> doc.Tried:
+    """Try a rule for requests that differ in the company that it names."""
+    subject = entry.subject
+    assert subject.company is not None
+    trial = try_company(subject, kinds_of(subject.company), settings, lambda _line: None)
+    failed, sampled = trial.failed, trial.sampled
+    caught = failed is not None or bool(trial.seeds)
+    caught = caught or (sampled is not None and sampled.verdict == "FAIL")
+    return doc.Tried(
+        name=subject.name,
+        kind=entry.kind,
+        caught=caught,
+        tier="exact",
+        effort=sum(tried.tier.paths for tried in trial.tried),
+        tv=failed.tier.failure.comparison.tv if failed and failed.tier.failure else None,
+    )
+
 
 def _try(entry: _Entry, settings: AuditSettings) -> doc.Tried:
     subject, contract, kind = entry.subject, entry.contract, entry.kind
+
+    if subject.company is not None:
+        return _in_company(entry, settings)
 
     def tried(
         tier: Literal["exact", "sampled", "probe"],

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from simverify.auditing.exact.company.places import kinds_of
 from simverify.auditing.exact.generations.trees import takes_tree_arguments
 from simverify.auditing.exact.judging.examiner import MAX_PATHS, SECONDS
 from simverify.auditing.exact.tier import TORCH_PATHS, uses_torch
@@ -26,6 +27,7 @@ _FLAGS = {
     "alpha": "--alpha",
     "detect": "--detect",
     "batch": "--batch",
+    "company": "--company",
     "eos": "--eos",
     "scheme": "--scheme",
     "tree": "--tree",
@@ -60,7 +62,8 @@ class AuditSettings:
     budgets. ``seconds``: limit of each tier, which can only abort it: processor seconds in the
     exact tier, the wall clock in the sampled one. ``batch``: blocks per call of batched code,
     which is enumerated a block at a time and sampled in whole batches, whose rows must not
-    depend on each other. ``coarser``: what ``detect`` becomes where the code is too slow for it.
+    depend on each other. ``company``: kinds of requests that batched code is judged among.
+    ``coarser``: what ``detect`` becomes where the code is too slow for it.
     ``scheme``: how the siblings of draft trees are drafted. ``tree``: children per level, "2,1",
     of the one shape that the code takes. ``eos``: the id that the code takes for end of sequence,
     where it knows one: what a call emits after it is dropped. ``strict_coverage``: lines of the
@@ -83,6 +86,7 @@ class AuditSettings:
     strict_probes: bool = False
     strict_coverage: bool = False
     batch: int | None = None
+    company: str | None = None
     eos: int | None = None
     scheme: str | None = None
     tree: str | None = None
@@ -109,6 +113,10 @@ class AuditSettings:
             ("seed", self.seed, 0 <= self.seed < 2**64, "0 to 2^64 - 1"),
         )  # fmt: skip
         ranges_iv(rules)
+        if self.company is not None:
+            kinds_of(self.company)
+            if self.batch is not None or self.eos is not None:
+                raise UsageError("--company makes its own batches: leave --batch and --eos out")
 
     def paths_for(self, subject: Subject) -> int:
         """Budget of the exact tier; by default less for torch, whose paths are slow."""
@@ -138,6 +146,8 @@ class AuditSettings:
 
     def for_subject(self, subject: Subject) -> "AuditSettings":
         """Return the settings with the batch of a subject that is known to take one."""
+        if self.company is None and subject.company is not None:
+            return replace(self, company=subject.company)
         return replace(self, batch=subject.batch) if self.batch is None else self
 
     def command(self, spec: str, contract: Contract) -> str:

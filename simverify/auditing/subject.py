@@ -33,7 +33,8 @@ class Subject:
     one that takes its uniforms in the place of a generator has ``coin_bits``, those of each, and
     ``coins`` of them a call, gamma + 1 if None. ``close`` ends what it keeps running.
     ``tolerance``: what its own arithmetic explains, where that is known. ``batch``: blocks per
-    call of code that is known to take a batch axis. ``scheme``: how the siblings are drafted that
+    call of code that is known to take a batch axis. ``company``: kinds of requests that code is
+    judged among which takes a batch of them. ``scheme``: how the siblings are drafted that
     a rule for draft trees is known to judge, and ``fits`` which shapes it takes.
     """
 
@@ -44,6 +45,7 @@ class Subject:
     coin_bits: int | None = None
     coins: int | None = None
     batch: int | None = None
+    company: str | None = None
     scheme: str | None = None
     fits: Callable[[TreeShape], bool] = lambda shape: True
     close: Callable[[], None] = lambda: None
@@ -185,7 +187,7 @@ def _named(spec: str, engine_path: str | None) -> Subject:
         rule = TREE_VERIFIERS[spec]
         return Subject(spec, rule.rule, "tree", scheme=rule.schemes[0], fits=rule.fits)
     from simverify.engines import ENGINES, engine_names, get_engine
-    from simverify.faults import CONTROLS, FAULTS, get_fault
+    from simverify.faults import COMPANY, CONTROLS, FAULTS, get_fault
 
     engines = engine_names()
     if engine_path is not None and spec not in engines:
@@ -199,6 +201,8 @@ def _named(spec: str, engine_path: str | None) -> Subject:
             engine.tolerance,
             engine.coin_bits if engine.tier == "coins" else None,
         )
+    if spec in COMPANY:
+        return Subject(spec, COMPANY[spec].rule, "verify", company=COMPANY[spec].kinds)
     if spec in CONTROLS:
         return Subject(spec, CONTROLS[spec].rule, CONTROLS[spec].contract)
     if spec.partition("(")[0] in {name.partition("(")[0] for name in FAULTS}:
@@ -206,7 +210,7 @@ def _named(spec: str, engine_path: str | None) -> Subject:
         return Subject(spec, fault.rule, fault.contract, batch=fault.batch, scheme=fault.scheme)
     if spec.endswith(".py"):
         raise UsageError(f"{spec}: name the function too, as {spec}:verify")
-    known = [*VERIFIERS, *TREE_VERIFIERS, *ENGINES, *FAULTS, *CONTROLS]
+    known = [*VERIFIERS, *TREE_VERIFIERS, *ENGINES, *FAULTS, *CONTROLS, *COMPANY]
     pick(spec, known, "verifier, engine or fault")
     raise AssertionError("pick raises for unknown names")
 

@@ -4,11 +4,19 @@ The faults prove that an audit can reject, the controls that it does not reject 
 """
 
 from simverify.faults.base import Control, Fault
-from simverify.faults.catalogue import COMPACT_TV, FAMILIES, FAULTS, get_control, get_fault
+from simverify.faults.catalogue import (
+    COMPACT_TV,
+    COMPANY,
+    FAMILIES,
+    FAULTS,
+    get_control,
+    get_fault,
+)
 from simverify.faults.controls import CONTROLS
 
 __all__ = [
     "COMPACT_TV",
+    "COMPANY",
     "CONTROLS",
     "FAMILIES",
     "FAULTS",

@@ -11,6 +11,7 @@ from simverify.faults.controls import CONTROLS
 from simverify.faults.families.acceptances import ACCEPTANCE_FAULTS, scaled_acceptance
 from simverify.faults.families.batches import BATCH_FAULTS
 from simverify.faults.families.blocks import BLOCK_FAULTS
+from simverify.faults.families.company import COMPANY_FAULTS, CompanyFault, in_company
 from simverify.faults.families.declared import (
     DECLARED_FAULTS,
     draft_leak,
@@ -50,6 +51,14 @@ FAULTS = {
     )
 }
 """The catalogue; a fault with a parameter is listed with the values named here."""
+
+COMPANY = {
+    **COMPANY_FAULTS,
+    "in-company": CompanyFault(
+        "in-company", in_company, "the right twin: each request by the token rule", "all"
+    ),
+}
+"""Rules for batches of requests that differ; all but ``in-company`` are wrong."""
 
 FAMILIES: dict[str, Callable[..., Fault]] = {
     "lenient": lenient,

@@ -87,8 +87,8 @@ def simverify_audit(request: pytest.FixtureRequest) -> Audit:
     Takes a callable or, as ``simverify audit`` does, a SPEC. ``contract`` is what the code
     itself declares, else "verify"; say "step" for a step rule. Every other option of the
     command line is an argument too: ``gamma``, ``vocab``, ``tolerance``, ``strict_probes``,
-    ``strict_coverage``, ``batch``, ``eos``, ``max_paths``, ``max_samples``, ``seconds``,
-    ``alpha``, ``detect``, ``seed``. Returns the :class:`simverify.results.AuditRun`.
+    ``strict_coverage``, ``batch``, ``company``, ``eos``, ``max_paths``, ``max_samples``,
+    ``seconds``, ``alpha``, ``detect``, ``seed``. Returns the :class:`simverify.results.AuditRun`.
 
     The audit runs in the test's own process. A loop in Python that does not end is a finding,
     and so is code that ends its process: it is tried in a child first, on Linux. A call into

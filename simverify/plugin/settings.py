@@ -63,6 +63,7 @@ class AuditArguments(TypedDict, total=False):
     strict_probes: bool
     strict_coverage: bool
     batch: int
+    company: str
     eos: int
     alpha: float
     detect: float
@@ -90,6 +91,7 @@ ARGUMENTS = {
     "tolerance": Setting(float, "a number", "largest deviation that is rounding"),
     "strict_probes": Setting(bool, "True or False", "warnings of the probes fail the audit"),
     "batch": Setting(int, "a whole number", "blocks per call of batched code"),
+    "company": Setting(str, "text", "kinds of requests that batched code is judged among"),
     "eos": Setting(int, "a whole number", "id that the code takes for end of sequence"),
 }
 """What the fixture takes: the settings, and what belongs to the code under audit."""

@@ -223,7 +223,8 @@ class AuditRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="audi
     catalogued faults whose law differs from the one found. ``findings``: what failed. ``dtype``:
     the coarsest precision that met a draw or a probability, which sets the tolerance unless one
     was asked for. ``notes``: what does not decide: how far from optimal, what was left out.
-    ``batch``: blocks per call of batched code.
+    ``batch``: blocks per call of batched code. ``company``: kinds of requests that batched code was
+    judged among, as they were named; an instance's name says which, and where among them.
     ``trial``: one of the sampled tier to look at, where that is what failed. ``breach``: a call of
     the exact tier that broke its contract, where one did. ``rows``: the kind of rows that a failure
     of the exact tier needs, where that was found out. ``engine_path``: the checkout that an engine
@@ -261,6 +262,7 @@ class AuditRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="audi
     reproduce: str
     meta: Meta
     batch: int | None = None
+    company: str | None = None
     trial: FailingTrial | None = None
     breach: Breach | None = None
     rows: FailingRows | None = None

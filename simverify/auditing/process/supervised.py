@@ -11,6 +11,8 @@ import msgspec
 
 from simverify import results
 from simverify.auditing.calling import calling_of
+from simverify.auditing.exact.company.batches import placed
+from simverify.auditing.exact.company.places import FIRST, place_of
 from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
 from simverify.auditing.probes.run import try_out
 from simverify.auditing.process.child import Died, in_child
@@ -91,6 +93,7 @@ def supervised_explain(
     *,
     spec: str,
     batch: int | None = None,
+    company: str | None = None,
 ) -> Explanation:
     """As :func:`~simverify.auditing.replay.paths.explain` of a counterexample, in a child process.
 
@@ -100,7 +103,7 @@ def supervised_explain(
     """
 
     def work(_: Callable[[str], None]) -> Explanation:
-        subject = load().one_row() if batch else load()
+        subject = _alone(load(), batch, company, found.instance.name)
         if found.instance.eos is not None and contract == "verify":
             subject = subject.ended_by(found.instance.eos)
         try:
@@ -126,7 +129,7 @@ def supervised_breach(load: Callable[[], Subject], run: results.AuditRun) -> tup
     found = run.breach
 
     def work(_: Callable[[str], None]) -> tuple[str, ...]:
-        subject = load().one_row() if run.batch else load()
+        subject = _alone(load(), run.batch, run.company, found.instance.name)
         if found.instance.eos is not None and run.contract == "verify":
             subject = subject.ended_by(found.instance.eos)
         try:
@@ -181,6 +184,13 @@ def supervised_line(load: Callable[[], Subject], run: results.AuditRun) -> str:
     return text
 
 
+def _alone(subject: Subject, batch: int | None, company: str | None, instance: str) -> Subject:
+    """Return batched code as the rule on one block that was enumerated."""
+    if company:
+        return placed(subject, place_of(instance))
+    return subject.one_row() if batch else subject
+
+
 def _in_child(work: Callable[[Callable[[str], None]], Any], spec: str) -> Any:
     result = in_child(work, lambda _line: None)
     if isinstance(result, Died):
@@ -204,6 +214,8 @@ def crash(subject: Subject, contract: Contract, settings: AuditSettings) -> resu
         # What an exception says is the audit's to find out.
         with contained(), deadline(_TRIAL_SECONDS), suppress(Expired, Exception):
             one = subject.one_row() if settings.batch else subject
+            if settings.company:
+                one = placed(subject, FIRST)
             calling = calling_of(subject, one, contract, settings)
             try_out(calling.one.rule, calling.contract)
 

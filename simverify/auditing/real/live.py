@@ -154,7 +154,7 @@ def audit_live(
         raise UsageError(
             f"{subject.name} is a drafter: audit it on small instances, without --target"
         )
-    if settings.batch or subject.batch:
+    if settings.batch or subject.batch or subject.company:
         raise UsageError(f"{subject.name} takes whole batches: blocks come one by one here")
     drafting = live.drafting(subject, contract)
     if contract == "step" and live.method != DraftMethod():

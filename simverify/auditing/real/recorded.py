@@ -83,5 +83,5 @@ def _subject_iv(subject: Subject, settings: AuditSettings) -> None:
             f"{subject.name} has the {subject.contract} contract, and a trace holds blocks that "
             "are drafted already: audit it without --trace"
         )
-    if settings.batch or subject.batch:
+    if settings.batch or subject.batch or subject.company:
         raise UsageError(f"{subject.name} takes whole batches: a trace is replayed block by block")

@@ -35,7 +35,7 @@ def contract_of(subject: Subject) -> Verifying:
     """
     if subject.contract == "draft":
         raise UsageError(f"{subject.name} is a drafter: expected a verifier")
-    if subject.batch:
+    if subject.batch or subject.company:
         raise UsageError(f"{subject.name} takes whole batches: expected one block a call")
     if subject.contract is not None:
         return subject.contract

@@ -1,0 +1,1 @@
+"""A request judged among others, in a batch as engines have them."""

@@ -1,0 +1,155 @@
+"""Requests that differ in one batch: each fault is caught in its company, and the twin passes."""
+
+import numpy as np
+import pytest
+
+from simverify.auditing.exact.company.batches import WrongNeighbour, batch_at, placed, rows_of
+from simverify.auditing.exact.company.places import KINDS, SIZE, kinds_of, place_of, places_of
+from simverify.auditing.exact.company.trial import neighbours_matter, try_company
+from simverify.auditing.run import audit
+from simverify.auditing.settings import AuditSettings
+from simverify.auditing.subject import Subject, load_subject
+from simverify.engines.adapting.batch import Emitted
+from simverify.errors import UsageError
+from simverify.faults import COMPANY
+from simverify.faults.families.company import COMPANY_FAULTS, in_company
+
+SMALL = AuditSettings(gamma=2, vocab_size=3)
+EXACT = [kind for kind in KINDS if kind != "seeds"]
+
+
+def tried(rule, kinds, settings=SMALL):
+    return try_company(Subject("code", rule, "verify"), kinds, settings, lambda _line: None)
+
+
+def caught(trial):
+    return trial.failed is not None or bool(trial.seeds)
+
+
+@pytest.mark.parametrize("name", COMPANY_FAULTS)
+def test_every_fault_is_caught_in_its_company(name):
+    fault = COMPANY_FAULTS[name]
+    assert caught(tried(fault.rule, kinds_of(fault.kinds)))
+
+
+@pytest.mark.parametrize("kind", EXACT)
+def test_the_right_twin_passes(kind):
+    trial = tried(in_company, (kind,))
+    assert not caught(trial)
+    assert all(x.tier.judged and not x.tier.skipped for x in trial.tried)
+
+
+def test_seeds_of_the_right_twin_are_its_own():
+    assert neighbours_matter(Subject("code", in_company, "verify"), 0) == ""
+
+
+@pytest.mark.slow
+def test_the_right_twin_passes_in_all_company():
+    run = audit(load_subject("in-company"), settings=SMALL)
+    assert (run.verdict, run.company) == ("PASS", "all")
+
+
+def test_one_stream_for_two_seeds_is_seen():
+    """Requests that are right each by itself, and tied: the sampled tier's to find."""
+
+    def halved(batch, rng):
+        seeds = None if batch.seeds is None else batch.seeds % 2
+        return in_company(
+            type(batch)(batch.draft_tokens, batch.target_probs, batch.draft_probs,
+                        batch.draft_len, greedy=batch.greedy, seeds=seeds), rng,
+        )  # fmt: skip
+
+    assert tried(halved, ("seeds",)).sampled.verdict == "FAIL"
+
+
+def own_alone(slip):
+    """The twin for every request but one; where that one stands, something is wrong."""
+
+    def rule(batch, rng):
+        rows = in_company(batch, rng)
+        wrong = in_company(batch, rng, "greedy-drawn")
+        return [wrong[b] if b == slip else rows[b] for b in range(len(rows))]
+
+    return rule
+
+
+def test_the_place_that_fails_is_named():
+    run = audit(Subject("code", own_alone(3), "verify"),
+                settings=AuditSettings(gamma=2, vocab_size=3, company="greedy"))  # fmt: skip
+    assert run.verdict == "FAIL"
+    assert "request 4 of 4" in str(run.findings[0])
+    assert str(run.findings[0]).startswith("greedy, request 1 of 4: ")
+
+
+@pytest.mark.parametrize("kind", EXACT)
+def test_the_request_under_test_keeps_its_rows(kind):
+    rng = np.random.default_rng(5)
+    p, q, x = rng.dirichlet(np.ones(3), 3), rng.dirichlet(np.ones(3), 2), np.array([2, 0])
+    for place in places_of(kind):
+        assert place_of(f"any among others: {place.name}") == place
+        batch, due = batch_at(place, p, q, x)
+        b = place.request
+        assert batch.ends[b] == 2
+        assert batch.draft_tokens[b, :2].tolist() == [2, 0]
+        assert [i for i, row in enumerate(due) if row is None] == [b]
+        if not place.greedy:
+            assert (batch.target_probs[b, :3, :3] == p).all()
+        assert (batch.draft_probs is None) == (kind == "one-hot")
+        assert all(row is None or len(row) <= batch.ends[i] + 1 for i, row in enumerate(due))
+
+
+def test_a_neighbour_that_is_wrong_is_an_error_that_names_it():
+    def rule(batch, rng):
+        rows = in_company(batch, rng)
+        return [rows[0], [0], *rows[2:]]
+
+    verify = placed(Subject("code", rule, "verify"), next(places_of("padded"))).rule
+    p, q = np.full((2, 3), 1 / 3), np.full((1, 3), 1 / 3)
+    with pytest.raises(WrongNeighbour, match="request 2 of 4 emits"):
+        verify(p, q, np.array([1]), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("name", [name for name, f in COMPANY_FAULTS.items() if f.kinds != "seeds"])
+def test_a_fault_of_the_request_under_test_alone_is_a_deviation(name):
+    """Its neighbours are right: what is left is its own law, at whatever place."""
+    fault = COMPANY_FAULTS[name]
+
+    def rule(batch, rng):
+        first = batch.target_probs[:, 0, : batch.vocab]
+        # Of greedy neighbours the rows are soft too, by half.
+        own = int(np.flatnonzero((first.max(axis=1) < 0.9) & ~batch.greedy)[:1].sum())
+        if fault.kinds == "greedy":
+            own = int(batch.greedy.argmax()) if batch.greedy.sum() == 1 else -1
+        out = in_company(batch, rng)
+        if own >= 0:
+            out[own] = fault.rule(batch, rng)[own]
+        return out
+
+    found = tried(rule, (fault.kinds,)).failed
+    assert found is not None
+    if name == "first-greedy":  # alone among random ones it is wrong where it is not the first
+        assert found.place.request > 0
+    assert "WrongNeighbour" not in str(found.tier.failure.comparison.findings)
+
+
+def test_all_forms_of_an_answer_are_read():
+    tokens, count = np.array([[1, 2], [0, -1]]), np.array([2, 1])
+    for answer in (tokens, [[1, 2], [0]], (tokens, count), Emitted(tokens, count)):
+        assert rows_of(answer, 2) == [[1, 2], [0]]
+    with pytest.raises(ValueError, match="2 rows of tokens for 4"):
+        rows_of(tokens, SIZE)
+
+
+def test_kinds_are_named():
+    assert kinds_of("all") == tuple(KINDS)
+    assert kinds_of("seeds, ragged") == ("ragged", "seeds")
+    for wrong in ("raged", ""):
+        with pytest.raises(UsageError):
+            kinds_of(wrong)
+    with pytest.raises(UsageError, match="--company makes its own batches"):
+        AuditSettings(company="all", batch=4)
+
+
+def test_the_right_twin_is_one_of_the_catalogue():
+    assert set(COMPANY) - set(COMPANY_FAULTS) == {"in-company"}
+    assert load_subject("one-seed").company == "seeds"
