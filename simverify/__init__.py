@@ -10,10 +10,10 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from simverify.api.audit import audit as audit
-    from simverify.api.audit import self_test as self_test
     from simverify.api.compare import compare as compare
     from simverify.api.outputs import audit_outputs as audit_outputs
     from simverify.api.replay import replay as replay
+    from simverify.api.self_test import self_test as self_test
     from simverify.api.surveys.bisect import bisect as bisect
     from simverify.api.surveys.table import table as table
     from simverify.errors import SimverifyError as SimverifyError
@@ -59,7 +59,7 @@ _HOME = {
     "load_model": "models",
     "plan": "planning",
     "replay": "api.replay",
-    "self_test": "api.audit",
+    "self_test": "api.self_test",
     "table": "api.surveys.table",
 }
 """Names by module; the imports above say the same to type checkers."""

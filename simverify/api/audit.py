@@ -17,7 +17,7 @@ from simverify.api.ways import Way, called_from_python, chosen_way
 from simverify.auditing.process.supervised import Conduct, supervised_audit
 from simverify.auditing.settings import AuditSettings
 from simverify.errors import OptionError
-from simverify.results import AuditRun, SelfTestRun
+from simverify.results import AuditRun
 from simverify.trees import parse_levels
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def run_audit(
     ``reproduce``: the command that shows a failure again; by default the audit itself.
     """
     way = chosen_way(rule, options)
-    settings = _settings(options, way)
+    settings = settings_of(options, way)
     pair = settings.pair
     conduct: Conduct | None = None
     if settings.bridge is not None:
@@ -209,28 +209,6 @@ def run_audit(
         conduct=conduct,
         progress=progress,
     )
-
-
-def self_test(
-    *,
-    gamma: int | None = None,
-    vocab: int | None = None,
-    seed: int = 0,
-    progress: Say | None = None,
-) -> SelfTestRun:
-    """Turn the audit on every catalogued fault and every must-pass control.
-
-    ``gamma``, ``vocab``: largest sizes of the instances. ``run.passed``: every fault was caught
-    and every control passed. Raises ``UsageError`` if a size is out of range.
-    """
-    return self_test_of(AuditOptions(gamma=gamma, vocab=vocab, seed=seed), progress=progress)
-
-
-def self_test_of(options: AuditOptions, *, progress: Say | None = None) -> SelfTestRun:
-    """As :func:`self_test`, with any settings of an audit."""
-    from simverify.auditing.self_test import self_test as run
-
-    return run(_settings(options, "self-test"), progress=progress)
 
 
 def _live(options: AuditOptions) -> Any:
@@ -270,7 +248,7 @@ def _method(real: RealModels) -> "DraftMethod":
     return methods[0]
 
 
-def _settings(options: AuditOptions, way: Way) -> AuditSettings:
+def settings_of(options: AuditOptions, way: Way) -> AuditSettings:
     """Return the settings of an audit of that way; raises ``UsageError`` out of range."""
     wide = {"gamma": options.gamma, "vocab_size": options.vocab}
     chosen: dict[str, Any] = {

@@ -57,7 +57,8 @@ def audit(
     if way == "emitted":
         run = judge_emitted(options, json, report, quiet=quiet)
     else:
-        from simverify.api.audit import run_audit, self_test_of
+        from simverify.api.audit import run_audit
+        from simverify.api.self_test import self_test_of
         from simverify.reports.present import RUN_FILE
 
         kept = report / RUN_FILE if report is not None and json in (None, "-") else json
