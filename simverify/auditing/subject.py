@@ -106,7 +106,9 @@ def contract_iv(subject: Subject, contract: Contract | None, batch: int | None) 
     "verify" where neither the code nor the caller says one.
     """
     if batch and {"step", "tree", "draft"} & {subject.contract, contract}:
-        raise UsageError("--batch is for the verify contract: code of the others has none")
+        raise UsageError(
+            "--batch and --company are for the verify contract: code of the others has no batches"
+        )
     if subject.contract is None:
         return contract or "verify"
     if contract not in (None, subject.contract):
