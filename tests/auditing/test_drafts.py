@@ -245,7 +245,7 @@ def test_a_seed_in_every_call_is_seen():
     ("rule", "given", "why"),
     [
         (honest, {"scheme": "idd"}, "did you mean 'iid'"),
-        (honest, {"batch": 2}, "--batch is for the verify contract"),
+        (honest, {"batch": 2}, "--batch and --company are for the verify contract"),
         (honest, {"eos": 1}, "--eos is for code that emits"),
         (honest, {"tree": "2,x"}, "expected children per level"),
         (lambda prefix: prefix, {}, r"neither draft\(prefix, draft_row, k, rng\)"),

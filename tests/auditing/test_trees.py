@@ -167,7 +167,11 @@ def test_a_shape_that_a_built_in_rule_does_not_take():
         ("tree", {"scheme": "iid", "tree": "0"}, "1 or more each"),
         ("tree", {"scheme": "iid", "tree": "1,1,1", "gamma": 2}, "depth of 3, above gamma 2"),
         ("verify", {}, "looks like a tree rule: --contract tree"),
-        ("tree", {"scheme": "iid", "batch": 2}, "--batch is for the verify contract"),
+        (
+            "tree",
+            {"scheme": "iid", "batch": 2},
+            "--batch and --company are for the verify contract",
+        ),
     ],
 )
 def test_options_that_do_not_fit(contract, given, why):
