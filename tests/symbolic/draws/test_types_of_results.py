@@ -43,8 +43,8 @@ BOUNDED = (
 WRITTEN = (
     "np.put(x, [0, 1], y)", "np.place(x, C, y)", "np.putmask(x, C, y)", "np.copyto(x, y)",
     "np.copyto(x, y, where=C)", "np.copyto(x, y, casting='unsafe')", "x[0] = y", "x[:] = y",
-    "x[C] = y", "x.fill(y)", "x.put([0], y)", "x.flat[0] = y", "np.add(x, y, out=x)", "x *= y",
-    "np.clip(x, 0, y, out=x)", "np.maximum(x, y, where=C, out=x)",
+    "x[C] = y", "x.fill(y)", "x.put([0], y)", "x.flat[0] = y", "x.flat[:2] = y",
+    "np.add(x, y, out=x)", "x *= y", "np.clip(x, 0, y, out=x)", "np.maximum(x, y, where=C, out=x)",
 )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ They move elements, and what they give has a type of its own, which :mod:`.blank
 Python number beside 16 bits it is 16 bits, of an array of doubles it is doubles.
 """
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,11 +12,12 @@ import numpy as np
 
 from simverify.symbolic.draws.in_arrays.arrays import (
     DrawArray,
+    as_objects,
+    decided_index,
     draw_array,
     first_draw,
     holds_objects,
     is_symbolic,
-    refuse,
 )
 from simverify.symbolic.draws.in_arrays.blanks import blank_copy, blank_run, objects, retyped
 from simverify.symbolic.draws.in_arrays.elementwise import on_values
@@ -195,14 +197,56 @@ def _put(self: DrawArray, indices: Any, values: Any, mode: Any = "raise") -> Non
     RULES[np.put](self, indices, values, mode)
 
 
-def _flat(self: DrawArray) -> Any:
-    if not self.flags.c_contiguous and is_symbolic(self):
-        refuse((self,), ".flat of an array in another order")
-    return self.reshape(-1)
+class _Flat:
+    """What ``array.flat`` is: its elements in a row, whose slices are copies."""
+
+    # Code may ask for its type.
+    __class__ = property(lambda self: np.flatiter)
+
+    def __init__(self, array: DrawArray) -> None:
+        self._array = array
+
+    def __len__(self) -> int:
+        return self._array.size
+
+    def __iter__(self) -> Any:
+        return iter(self.copy())
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.copy()[index]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        array, index = self._array, decided_index(index)
+        plain = array.view(np.ndarray)
+        if np.ndim(value) == 0:
+            plain.flat[index] = as_objects(array.conform(value))
+            return
+        # For what it raises. Of several values the first ones are taken, or they come again.
+        np.ones(array.shape, array.dtype).flat[index] = blank_run(np.asarray, (value,), {})
+        plain.flat[index] = objects(value)
+        plain[...] = retyped(plain, array.dtype, wraps=False)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._array, name)
+
+    def copy(self) -> Any:
+        """Return the elements as an array of one dimension."""
+        return self._array.reshape(-1).copy()
+
+
+def _compared(name: str) -> Rule:
+    op = getattr(operator, name)
+    return lambda flat, other: op(flat.copy(), other)
+
+
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    setattr(_Flat, f"__{_name}__", _compared(_name))
 
 
 DrawArray.fill = _fill  # type: ignore[method-assign, assignment]
-DrawArray.flat = property(_flat)  # type: ignore[assignment]
+DrawArray.flat = property(_Flat)  # type: ignore[assignment]
 DrawArray.put = _put  # type: ignore[method-assign, assignment]
 
 RULES: dict[Any, Rule] = {

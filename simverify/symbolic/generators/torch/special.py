@@ -237,13 +237,13 @@ class TorchSpecial:
         # For what it raises.
         blank = (tensor, index) if torch.is_tensor(value) else (torch.empty_like(place), ...)
         self._asked(operator.setitem, *blank, value)
-        values = self.shadows.numbers(value)
-        values = map_elements(lambda x: element_of(x, tensor.dtype), [values])
+        # As objects: of an array of 16 bits the elements would become numbers of Python's.
+        values = self._of_type(self.shadows.numbers(value), tensor.dtype)
         if self.shadows.elements(tensor) is None:
             self.shadows.make(tensor)
         if isinstance(values, np.ndarray):
             within = values.shape[max(0, values.ndim - place.dim()) :]
-            values = np.broadcast_to(values.reshape(within), place.shape)
+            values = np.broadcast_to(values.reshape(within), place.shape)[()]
         self._elements(tensor)[_numpy_index(index)] = values
 
     def _on_copy_(self, tensor: torch.Tensor, other: Any, *rest: Any) -> torch.Tensor:
