@@ -107,7 +107,7 @@ def least_share(run: AuditRun) -> LeastShare | None:
 
 def lines_of(run: AuditRun, place: Place | None = None) -> tuple[str, ...]:
     """Return the lines that the audit names for the failure, by files below the checkout's top."""
-    named = getattr(run.localisation, "lines", None) or ()
+    named = run.localisation.lines if run.localisation else ()
     return tuple(without_folder(str(line), place) for line in named)
 
 
