@@ -21,13 +21,15 @@ SMALL = {"gamma": 1, "vocab": 2, "seconds": 2.0}
 @pytest.fixture
 def program():
     """Return the command line of a way to behave; afterwards none of its processes is left."""
-    mark = f"mark-{uuid.uuid4().hex}"
+    mark, others = f"mark-{uuid.uuid4().hex}", children()
     yield lambda way: f"{sys.executable} -S -E {HARNESS} '{way}' {mark}"
     assert left(mark) == []
+    # Children that other tests of this process left are none of ours.
+    assert [pid for pid, state in children().items() if state == "Z" and pid not in others] == []
 
 
 def left(mark):
-    """Processes whose command line has the mark, zombies of ours included."""
+    """Command lines of the processes that have the mark."""
     time.sleep(0.05)
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -36,11 +38,19 @@ def left(mark):
         except OSError:
             continue
         found += [line] * (mark.encode() in line)
-    try:
-        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-            found.append(ended)
-    except ChildProcessError:
-        pass
+    return found
+
+
+def children():
+    """The state of each child of this process, by its number."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
+        except OSError:
+            continue
+        if int(parent) == os.getpid():
+            found[int(folder.name)] = state
     return found
 
 

@@ -122,7 +122,7 @@ def test_what_lifted_code_runs_is_charged_to_what_it_is_lifted_from(asked, monke
 def test_code_that_is_given_its_coins_is_not_followed(asked):
     coins = replace(SUBJECT, coin_bits=24)
     assert examiner(coins, known=Following()).compare(MODEL, 3.0) == "coins"
-    limits = {"bits": 24, "tolerance": 1e-7, "max_calls": 99}
+    limits = {"bits": 24, "tolerance": 1e-7, "max_calls": 99, "coins": None, "seconds": 3.0}
     assert asked == [("compare_coins", BLOCKS, limits)]
 
 
