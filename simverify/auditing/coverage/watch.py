@@ -122,7 +122,7 @@ class _Walk:
         yield getattr(function, "__wrapped__", None)
         yield from getattr(function, "__parts__", ())
         file = function.__code__.co_filename
-        if file == "<string>":
+        if self._home and file == "<string>" != self._home:
             return  # written by no one: a dataclass makes its own methods
         if not is_adapters(file):
             self._home = self._home or file

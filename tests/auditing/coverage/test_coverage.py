@@ -106,6 +106,13 @@ def test_what_a_dataclass_makes_for_itself_is_nobodys_code():
     assert names(rule) == {"rule", "kept", "helper", "deeper"}
 
 
+def test_code_of_a_rule_that_a_text_holds_is_its_own():
+    space = {}
+    exec("def rule(p, q, x, rng):\n    return helper(x)\ndef helper(x):\n    return x[:777]", space)
+    assert names(space["rule"]) == {"rule", "helper"}
+    assert 777 in reach_of(space["rule"]).numbers
+
+
 def test_the_numbers_that_stand_in_the_code_or_are_read_by_it_are_found():
     found = reach_of(looped).numbers
     assert {1_000, 7, 0.25, 0.995, 5} <= found
