@@ -68,7 +68,7 @@ def axes(quick: bool) -> Iterator[Axis]:
     )
     yield Axis(
         "compare: gamma",
-        short((1, 2, 4, 8, 16, 32)),
+        short((1, 2, 4, 8, 16, 32, 64)),
         lambda x, _: sized("markov-64", "token,block", x),
         time=1,
         memory=1,
@@ -113,7 +113,7 @@ def axes(quick: bool) -> Iterator[Axis]:
     )
     yield Axis(
         "audit, sampled: 1 / deviation to find",
-        (5, 10) if quick else (12.5, 25, 50, 100),
+        (5, 10) if quick else (12.5, 25, 50, 100, 200),
         lambda x, folder: [
             "audit", f"{hidden(folder)}:verify", "--gamma", "2", "--vocab", "4", "--seconds", "600",
             "--detect", f"{1 / x:g}",

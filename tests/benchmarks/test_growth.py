@@ -31,8 +31,12 @@ def test_the_power_is_that_of_the_last_step_without_the_start(growth):
 
 def test_what_costs_next_to_nothing_is_not_judged(growth):
     assert growth.power(points([2.0, 2.0, 2.4]), "cpu_seconds", 0.5) is None
-    assert growth.power(points([2.0, 2.0, 2.6]), "cpu_seconds", 0.5) is None
+    assert growth.power(points([2.0, 2.1, 2.4]), "cpu_seconds", 0.5) is None
     assert growth.power(points([3.0, 2.0, 1.0]), "cpu_seconds", 0.5) is None
+
+
+def test_what_was_cheap_up_to_the_last_step_is_judged(growth):
+    assert growth.power(points([2.0, 2.0, 22.0]), "cpu_seconds", 0.5) > 2
 
 
 def test_what_grows_faster_than_it_may_is_named(growth, monkeypatch):
