@@ -5,8 +5,9 @@
 
 Every command runs in a process of its own; its time is that of all processors, its memory the
 largest of its processes. A command that takes no longer than the smallest of its kind by `JUDGED`
-seconds, or `JUDGED_MIB` mebibytes, is not judged. Of two runs the cheaper counts. It ends with 1 where something grows faster than
-`growth_cases.py` says that it may. Figures go to `results/growth.json`, the picture beside them.
+seconds, or `JUDGED_MIB` mebibytes, is not judged. Of two runs the cheaper counts. It ends with 1
+where something grows faster than `growth_cases.py` says that it may. Figures go to
+`results/growth.json`, the picture beside them.
 """
 
 import argparse
@@ -60,7 +61,7 @@ def axis_measured(axis: Axis) -> dict[str, Any]:
     for value in axis.values:
         with TemporaryDirectory() as folder:
             command = axis.command(value, Path(folder))
-            # Of two runs the cheaper: the first may compile, and other work on the machine only adds.
+            # The first run may compile, and other work on the machine only adds.
             best = min((cost(command) for _ in range(2)), key=lambda found: found["cpu_seconds"])
             points.append({"value": value, **best})
     times = power(points, "cpu_seconds", JUDGED)
