@@ -160,6 +160,11 @@ DAMAGE = {
     "a shard twice": (
         lambda f: reseal(f, shards=open_trace(f).manifest.shards[:1] * 2), "expected one or more, "
     ),
+    "one lane": (
+        lambda f: reseal(f, decoding=msgspec.structs.replace(
+            open_trace(f).manifest.decoding, lanes=1)),
+        "has 1 lanes, expected 2 or more",
+    ),
     "no shard": (lambda f: reseal(f, shards=()), "names 0 files of rows, expected one or more"),
     "statistics of no file": (
         lambda f: reseal(f, kind="statistics", shards=()), "names 0 files of statistics, expected"

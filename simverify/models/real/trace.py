@@ -191,6 +191,11 @@ def open_trace(folder: Path) -> Trace:
             f"trace: {path} names {len(files)} files of {manifest.kind}, expected {expected}, each "
             f"once"
         )
+    if manifest.decoding.lanes < 2:
+        raise UsageError(
+            f"trace: {path} has {manifest.decoding.lanes} lanes, expected 2 or more: "
+            f"intervals come from what differs between lanes"
+        )
     for shard in manifest.shards:
         _there_iv(folder / shard.file, shard.bytes)
     return Trace(folder, manifest)
