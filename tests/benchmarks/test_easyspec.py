@@ -13,6 +13,7 @@ pytest.importorskip("transformers")
 FOLDER = ROOT / "benchmarks"
 
 
+@pytest.mark.slow
 def test_it_runs(tmp_path):
     path = tmp_path / "out.json"
     subprocess.run(

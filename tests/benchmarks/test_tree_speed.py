@@ -46,6 +46,7 @@ def test_law_of_the_numpy_reference(references, rule, other):
     assert distance(other) > 0.01
 
 
+@pytest.mark.slow
 def test_it_runs(tmp_path):
     path = tmp_path / "trees.json"
     run = subprocess.run(

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats as laws
 from support.false_alarms import ALPHA
+from support.levels import at_night
 
 from simverify import stats
 from simverify.stats.pits.correlation import MIN_PAIRS
@@ -170,7 +171,7 @@ def sizes(n, p, tests_of):
         yield name, math.exp(excess.max(initial=-math.inf))
 
 
-@pytest.mark.parametrize("n", [1, 2, 5])
+@pytest.mark.parametrize("n", [1, 2, pytest.param(5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("pair", PAIRS)
 def test_no_size_exceeds_its_level(pair, n):
     p, q = PAIRS[pair]
@@ -280,7 +281,9 @@ def test_a_vocabulary_of_one_is_refused_by_name():
         stats.accept(np.array([[1.0]]), np.array([[1.0]]))
 
 
-@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize(
+    "pair", at_night(PAIRS, but=("top-2 in thirds", "one-hot, apart", "equal"))
+)
 def test_any_level_has_a_promise(pair):
     """No crash, no NaN, and nothing smaller is promised at a smaller level."""
     p, q = PAIRS[pair]
