@@ -55,6 +55,10 @@ class Engine:
         Parameters of the function that the adapter passes; others may come and go.
     gamma, vocab : int or None
         The largest that ``simverify table`` audits it with; None: the audit's own.
+    note : str
+        What every report of it says of how its code was run; "": nothing.
+    on_gpu : Engine or None
+        The same function as it is audited where torch has a GPU, if that is another way.
     """
 
     name: str
@@ -74,6 +78,16 @@ class Engine:
     parameters: tuple[str, ...] = ()
     gamma: int | None = None
     vocab: int | None = None
+    note: str = ""
+    on_gpu: "Engine | None" = None
+
+    @property
+    def here(self) -> "Engine":
+        """The engine as it is audited on this machine."""
+        if self.on_gpu is None or find_package("torch") is None:
+            return self
+        has_gpu = importlib.import_module("torch").cuda.is_available()
+        return self.on_gpu if has_gpu else self
 
     @property
     def version(self) -> str | None:

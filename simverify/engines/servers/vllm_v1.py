@@ -16,7 +16,7 @@ from typing import Any
 
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
 from simverify.engines.base import Engine
-from simverify.engines.tiles import load_tiles
+from simverify.engines.tiles import ON_CPU, load_tiles
 
 FUNCTION = "rejection_sample"
 
@@ -82,5 +82,6 @@ ENGINES = (
         versions=">=0.32,<0.33",
         parameters=("draft_token_ids", "num_draft_tokens", "max_spec_len", "cu_num_draft_tokens",
                     "draft_probs", "target_logits", "bonus_token_ids", "sampling_metadata"),
+        note=ON_CPU,
     ),
 )  # fmt: skip

@@ -14,7 +14,7 @@ from typing import Any
 
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
 from simverify.engines.base import Engine
-from simverify.engines.tiles import MATH, addressed, followed_as, load_tiles
+from simverify.engines.tiles import MATH, ON_CPU, addressed, followed_as, load_tiles
 
 FUNCTION = "rejection_sample"
 NOISE = "sample/gumbel.py"
@@ -74,6 +74,7 @@ def _engine(name: str, loader: Callable[[Path], Verify]) -> Engine:
         parameters=("target_logits", "draft_logits", "draft_sampled", "cu_num_logits", "pos",
                     "idx_mapping", "expanded_idx_mapping", "expanded_local_pos", "temperature",
                     "seed", "num_speculative_steps", "use_block_verification"),
+        note=ON_CPU,
     )  # fmt: skip
 
 
