@@ -21,9 +21,10 @@ def torch_rule(
 ) -> Verify:
     """Return a rule in torch as ``verify(target_probs, draft_probs, draft_tokens, rng)``.
 
-    ``launch``: what computes it, as :func:`simverify.backends.verify` is called. With or without a batch axis, so that ``simverify audit --batch`` takes it too; the rows are
-    rounded to ``dtype``. It returns tokens, padded with -1 in a batch. The uniforms come from
-    ``rng``, and the exact tier follows them.
+    ``launch``: what computes it, as :func:`simverify.backends.verify` is called. With or
+    without a batch axis, so that ``simverify audit --batch`` takes it too; the rows are rounded to
+    ``dtype``. It returns tokens, padded with -1 in a batch. The uniforms come from ``rng``, and the
+    exact tier follows them.
     """
     kind = getattr(torch, dtype)
 

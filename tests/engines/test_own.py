@@ -4,10 +4,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-from simverify.auditing.exact.judging.law import compare_blocks  # noqa: E402
-from simverify.engines import get_engine  # noqa: E402
-from simverify.models.small import compact  # noqa: E402
-from simverify.symbolic import Enumeration  # noqa: E402
+from simverify.auditing.exact.judging.law import compare_blocks
+from simverify.engines import get_engine
+from simverify.models.small import compact
+from simverify.symbolic import Enumeration
 
 
 def found(rule):

@@ -19,6 +19,9 @@ from simverify.engines.base import Engine
 from simverify.engines.tiles import ON_CPU, load_tiles
 
 FUNCTION = "rejection_sample"
+LAUNCHED = ("rejection_random_sample", "rejection_greedy_sample", "sample_recovered_tokens")
+WARMUPS = dict.fromkeys(f"_{name}_warmup_inputs" for name in LAUNCHED)
+"""What the launchers are warmed up with, which they are not here."""
 
 
 def dispatcher(kernel: Any, warmup_inputs: Any = None) -> Callable[..., Any]:
@@ -62,9 +65,7 @@ def sampled_by(rule: Callable[..., Any], *, logits: bool = True) -> Verify:
 
 def load(path: Path) -> Verify:
     """Return the function with its kernels, which run as :mod:`simverify.engines.tiles` says."""
-    kernels = ("rejection_random_sample", "rejection_greedy_sample", "sample_recovered_tokens")
-    warmups = dict.fromkeys(f"_{name}_warmup_inputs" for name in kernels)
-    given = {"triton_kernel_dispatcher_with_warmup": dispatcher, **warmups}
+    given = {"triton_kernel_dispatcher_with_warmup": dispatcher, **WARMUPS}
     return sampled_by(load_tiles(path, [FUNCTION], **given).rejection_sample)
 
 
