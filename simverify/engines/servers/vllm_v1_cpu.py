@@ -37,9 +37,15 @@ def load(path: Path) -> Verify:
     torch.ops.load_library(str(package / LIBRARY))
     wrappers = load_pieces(package / WRAPPERS, [f"_{name}_impl" for name in KERNELS])
     kernels = {name: Kernel(getattr(wrappers, f"_{name}_impl")) for name in KERNELS}
-    given = {"tl": tl, "triton": triton, "rejection_greedy_sample_kernel": None, **kernels}
-    launched = {"triton_kernel_dispatcher_with_warmup": dispatcher, **WARMUPS}
-    return sampled_by(getattr(load_pieces(path, [FUNCTION], **given, **launched), FUNCTION))
+    given: dict[str, Any] = {
+        "tl": tl,
+        "triton": triton,
+        "triton_kernel_dispatcher_with_warmup": dispatcher,
+        "rejection_greedy_sample_kernel": None,
+        **kernels,
+        **WARMUPS,
+    }
+    return sampled_by(getattr(load_pieces(path, [FUNCTION], **given), FUNCTION))
 
 
 ENGINES = tuple(
