@@ -16,6 +16,14 @@ from simverify.engines.loading.pieces import function_parameters
 from simverify.errors import SimverifyError, UsageError
 from simverify.folders import find_package
 
+BLOCK: dict[str, Any] = {"contract": "verify", "tier": "exact", "needs": ("torch",)}
+"""What engines that judge a block have in common."""
+
+LOOP: dict[str, Any] = {
+    "contract": "step", "tier": "exact", "needs": ("torch",), "gamma": 2, "vocab": 4,
+}  # fmt: skip
+"""What decoding loops have in common: each call is many paths, so a table audits them small."""
+
 
 @dataclass(frozen=True)
 class Engine:

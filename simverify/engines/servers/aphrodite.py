@@ -6,7 +6,7 @@ As :mod:`.vllm_v1`, with kernels that are launched without a decorator.
 from pathlib import Path
 
 from simverify.engines.adapting.adapt import Verify
-from simverify.engines.base import Engine
+from simverify.engines.base import BLOCK, Engine
 from simverify.engines.servers.vllm_v1 import FUNCTION, sampled_by
 from simverify.engines.tiles import ON_CPU, load_tiles
 
@@ -22,10 +22,8 @@ ENGINES = (
         package="aphrodite",
         source="v1/sample/rejection_sampler.py",
         function=FUNCTION,
-        contract="verify",
-        tier="exact",
+        **BLOCK,
         loader=load,
-        needs=("torch",),
         distribution="aphrodite-engine",
         versions=">=0.24,<0.25",
         parameters=("draft_token_ids", "num_draft_tokens", "max_spec_len", "cu_num_draft_tokens",

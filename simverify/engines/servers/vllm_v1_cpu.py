@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from simverify.engines.adapting.adapt import Verify
-from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.loading.pieces import load_function, load_pieces
 from simverify.engines.servers.vllm_v1 import ENGINES as TRITON
 from simverify.engines.servers.vllm_v1 import FUNCTION, WARMUPS, dispatcher, sampled_by
 from simverify.engines.tiles import tl, triton
@@ -45,7 +45,7 @@ def load(path: Path) -> Verify:
         **kernels,
         **WARMUPS,
     }
-    return sampled_by(getattr(load_pieces(path, [FUNCTION], **given), FUNCTION))
+    return sampled_by(load_function(path, FUNCTION, **given))
 
 
 ENGINES = tuple(
