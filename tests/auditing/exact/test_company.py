@@ -9,6 +9,7 @@ from simverify.auditing.exact.company.trial import neighbours_matter, try_compan
 from simverify.auditing.run import audit
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject, load_subject
+from simverify.auditing.verdict import findings_of
 from simverify.engines.adapting.batch import Emitted
 from simverify.errors import UsageError
 from simverify.faults import COMPANY
@@ -77,19 +78,22 @@ def test_the_place_that_fails_is_named():
     assert run.verdict == "FAIL"
     assert "request 4 of 4" in str(run.findings[0])
     assert str(run.findings[0]).startswith("greedy, request 1 of 4: ")
+    assert str(run.findings[-1]).startswith("greedy (greedy itself), request 4 of 4: ")
 
 
 def test_all_places_are_tried_and_each_that_fails_is_told():
-    run = audit(Subject("code", own_alone(3), "verify"),
-                settings=AuditSettings(gamma=2, vocab_size=3, company="padded,greedy"))  # fmt: skip
-    told = [str(found).partition(":")[0] for found in run.findings]
-    # Only greedy company shows it: as a neighbour of the first two, and as the last one itself.
-    assert told == [
-        "greedy, request 1 of 4", "greedy, request 2 of 4", "greedy (greedy itself), request 4 of 4"
-    ]  # fmt: skip
-    assert {str(x.name).rpartition(": ")[2] for x in run.instances} >= {
-        f"padded, request {place} of 4" for place in (1, 2, 4)
-    }
+    def rule(batch, rng):
+        rows = in_company(batch, rng)
+        if batch.draft_probs is None:
+            rows[3][-1] = (rows[3][-1] + 1) % batch.vocab
+        return rows
+
+    trial = tried(rule, ("padded", "one-hot"), AuditSettings(gamma=1, vocab_size=3))
+    assert [x.place for x in trial.tried] == [*places_of("padded"), *places_of("one-hot")]
+    # Seen as a neighbour of the first two, and as the last one itself.
+    told = [x.place for x in trial.tried if findings_of(x.tier, ())]
+    assert told == [*places_of("one-hot")]
+    assert trial.sampled == ()
 
 
 def in_the_dark(rule):
@@ -98,7 +102,7 @@ def in_the_dark(rule):
 
 
 def test_what_cannot_be_followed_is_sampled_at_every_place():
-    settings = AuditSettings(gamma=1, vocab_size=3, company="padded", detect=0.05)
+    settings = AuditSettings(gamma=1, vocab_size=3, company="padded", detect=0.2)
     run = audit(Subject("code", in_the_dark(in_company), "verify"), settings=settings)
     assert (run.verdict, run.tier) == ("PASS", "sampled")
     assert run.not_enumerable.startswith("padded, request 1 of 4: cannot follow bytes()")
@@ -106,7 +110,7 @@ def test_what_cannot_be_followed_is_sampled_at_every_place():
     assert places == [f"padded, request {place} of 4" for place in (1, 2, 4)]
     # The neighbours of the one that is wrong are certain, and it is not seen by them.
     slipped = COMPANY_FAULTS["padding-drawn"].rule
-    settings = AuditSettings(gamma=1, vocab_size=3, company="unmasked", detect=0.05)
+    settings = AuditSettings(gamma=1, vocab_size=3, company="unmasked", detect=0.2)
     run = audit(Subject("code", in_the_dark(slipped), "verify"), settings=settings)
     assert (run.verdict, run.tier) == ("FAIL", "sampled")
     assert str(run.findings[0]).startswith("unmasked, request 1 of 4")
