@@ -74,7 +74,7 @@ def own_alone(slip):
 
 def test_the_place_that_fails_is_named():
     run = audit(Subject("code", own_alone(3), "verify"),
-                settings=AuditSettings(gamma=2, vocab_size=3, company="greedy"))  # fmt: skip
+                settings=AuditSettings(gamma=1, vocab_size=3, company="greedy"))  # fmt: skip
     assert run.verdict == "FAIL"
     assert "request 4 of 4" in str(run.findings[0])
     assert str(run.findings[0]).startswith("greedy, request 1 of 4: ")
