@@ -7,6 +7,7 @@ written to ``reports/examples/engines`` or to FOLDER.
 
 ``--from``: ready sources instead, comma-separated folders as ``--engine-path`` takes them; nothing
 is fetched then. ``--work``: where environments and clones are kept for the next time.
+``--engines``: some of them by name, to try it out.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import sys
 import sysconfig
 import tempfile
 import venv
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -38,14 +40,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
     parser.add_argument("folder", nargs="?", type=Path, default=FOLDER)
     parser.add_argument("--from", dest="ready", help="folders of ready sources, comma-separated")
+    parser.add_argument("--engines", help="names of engines, comma-separated; all if not given")
     parser.add_argument("--work", type=Path, help="a folder that keeps what is fetched")
     parser.add_argument("--jobs", type=int, default=cores())
     given = parser.parse_args()
+    names = given.engines.split(",") if given.engines else None
     if given.ready is not None:
-        run = simverify.table(engine_path=given.ready.split(","), jobs=given.jobs, progress=say)
+        folders = given.ready.split(",")
+        run = simverify.table(engines=names, engine_path=folders, jobs=given.jobs, progress=say)
     else:
         with tempfile.TemporaryDirectory() as scratch:
-            run = fetched_table(given.work or Path(scratch), given.jobs)
+            run = fetched_table(names or engine_names(), given.work or Path(scratch), given.jobs)
     write_reports(fixed(run), given.folder)
     print(given.folder)
     print(run)
@@ -56,9 +61,9 @@ def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def fetched_table(work: Path, jobs: int) -> TableRun:
+def fetched_table(names: Sequence[str], work: Path, jobs: int) -> TableRun:
     """Fetch every engine and audit each in its environment, so many at a time."""
-    engines = [unloaded_engine(name) for name in engine_names()]
+    engines = [unloaded_engine(name) for name in names]
     with ThreadPoolExecutor(jobs) as pool:
         runs = list(pool.map(lambda engine: one_row(engine, work), engines))
     return joined([run for run in runs if run is not None])

@@ -84,6 +84,8 @@ def audit(
                 run = _failed(run, doc.Finding(kind="process", text=changed))
     if watch.watched:
         run = covered(run, watch, settings, hints.numbers)
+    if subject.note:
+        run = msgspec.structs.replace(run, notes=(subject.note, *run.notes))
     if noise.size:
         note = (
             f"prints: {noise.size:,} bytes, of which none are shown; the first are {noise.line!r}"

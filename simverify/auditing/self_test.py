@@ -98,9 +98,8 @@ def _in_company(entry: _Entry, settings: AuditSettings) -> doc.Tried:
     subject = entry.subject
     assert subject.company is not None
     trial = try_company(subject, kinds_of(subject.company), settings, lambda _line: None)
-    failed, sampled = trial.failed, trial.sampled
-    caught = failed is not None or bool(trial.seeds)
-    caught = caught or (sampled is not None and sampled.verdict == "FAIL")
+    failed = trial.failed
+    caught = trial.caught or any(sampled.verdict == "FAIL" for sampled in trial.sampled)
     return doc.Tried(
         name=subject.name,
         kind=entry.kind,

@@ -34,7 +34,8 @@ class Subject:
     ``coins`` of them a call, gamma + 1 if None. ``close`` ends what it keeps running.
     ``tolerance``: what its own arithmetic explains, where that is known. ``batch``: blocks per
     call of code that is known to take a batch axis. ``company``: kinds of requests that code is
-    judged among which takes a batch of them. ``scheme``: how the siblings are drafted that
+    judged among which takes a batch of them. ``note``: what the report says of how it is run.
+    ``scheme``: how the siblings are drafted that
     a rule for draft trees is known to judge, and ``fits`` which shapes it takes.
     """
 
@@ -47,6 +48,7 @@ class Subject:
     batch: int | None = None
     company: str | None = None
     scheme: str | None = None
+    note: str = ""
     fits: Callable[[TreeShape], bool] = lambda shape: True
     close: Callable[[], None] = lambda: None
 
@@ -195,13 +197,14 @@ def _named(spec: str, engine_path: str | None) -> Subject:
     if engine_path is not None and spec not in engines:
         raise _no_engine(spec)
     if spec in engines:
-        engine = get_engine(spec)
+        engine = get_engine(spec).here
         return Subject(
             spec,
             engine.load(None if engine_path is None else Path(engine_path)),
             engine.contract,
             engine.tolerance,
             engine.coin_bits if engine.tier == "coins" else None,
+            note=engine.note,
         )
     if spec in COMPANY:
         return Subject(spec, COMPANY[spec].rule, "verify", company=COMPANY[spec].kinds)

@@ -7,16 +7,24 @@ import numpy as np
 import torch
 
 from simverify.backends import fused, rules
+from simverify.backends.verified import Verified
 
 Verify = Callable[[Any, Any, Any, Any], torch.Tensor]
 
 
-def torch_rule(name: str, *, device: str = "cpu", dtype: str = "float64") -> Verify:
+def torch_rule(
+    name: str,
+    *,
+    device: str = "cpu",
+    dtype: str = "float64",
+    launch: Callable[..., Verified] = rules.verify,
+) -> Verify:
     """Return a rule in torch as ``verify(target_probs, draft_probs, draft_tokens, rng)``.
 
-    With or without a batch axis, so that ``simverify audit --batch`` takes it too; the rows are
-    rounded to ``dtype``. It returns tokens, padded with -1 in a batch. The uniforms come from
-    ``rng``, and the exact tier follows them.
+    ``launch``: what computes it, as :func:`simverify.backends.verify` is called. With or
+    without a batch axis, so that ``simverify audit --batch`` takes it too; the rows are rounded to
+    ``dtype``. It returns tokens, padded with -1 in a batch. The uniforms come from ``rng``, and the
+    exact tier follows them.
     """
     kind = getattr(torch, dtype)
 
@@ -27,7 +35,7 @@ def torch_rule(name: str, *, device: str = "cpu", dtype: str = "float64") -> Ver
         tokens = torch.tensor(draft_tokens, dtype=torch.int64, device=device)
         given = [x if len(shape) == 2 else x[None] for x in (*rows, tokens, coins)]
         # Probes bring rows that no rule can take, to see what comes of them.
-        result = rules.verify(name, *given, check=False)
+        result = launch(name, *given, check=False)
         return result.tokens if len(shape) == 2 else result.tokens[0, : result.tau[0] + 1]
 
     return verify

@@ -16,6 +16,14 @@ from simverify.engines.loading.pieces import function_parameters
 from simverify.errors import SimverifyError, UsageError
 from simverify.folders import find_package
 
+BLOCK: dict[str, Any] = {"contract": "verify", "tier": "exact", "needs": ("torch",)}
+"""What engines that judge a block have in common."""
+
+LOOP: dict[str, Any] = {
+    "contract": "step", "tier": "exact", "needs": ("torch",), "gamma": 2, "vocab": 4,
+}  # fmt: skip
+"""What decoding loops have in common: each call is many paths, so a table audits them small."""
+
 
 @dataclass(frozen=True)
 class Engine:
@@ -55,6 +63,10 @@ class Engine:
         Parameters of the function that the adapter passes; others may come and go.
     gamma, vocab : int or None
         The largest that ``simverify table`` audits it with; None: the audit's own.
+    note : str
+        What every report of it says of how its code was run; "": nothing.
+    on_gpu : Engine or None
+        The same function as it is audited where torch has a GPU, if that is another way.
     """
 
     name: str
@@ -74,6 +86,16 @@ class Engine:
     parameters: tuple[str, ...] = ()
     gamma: int | None = None
     vocab: int | None = None
+    note: str = ""
+    on_gpu: "Engine | None" = None
+
+    @property
+    def here(self) -> "Engine":
+        """The engine as it is audited on this machine."""
+        if self.on_gpu is None or find_package("torch") is None:
+            return self
+        has_gpu = importlib.import_module("torch").cuda.is_available()
+        return self.on_gpu if has_gpu else self
 
     @property
     def version(self) -> str | None:

@@ -34,15 +34,23 @@ def find_place(engine: Engine, folders: Sequence[Path]) -> Place | None:
 
     ``folders``: checkouts, or folders of checkouts, each under its repository's name or under its
     owner's and its own, with ``@`` and seven figures of the commit behind it where there are
-    several. None if it is nowhere.
+    several. None if it is nowhere. A repository's own clone goes before files without a history
+    that lie as its would.
     """
     missing = tuple(name for name in engine.needs if find_package(name) is None)
+    bare = None
     for folder in folders:
         for top in _tops(engine, folder):
             file = engine.find(top)
-            if file is not None and not _is_another(engine, file, folder):
-                version = _version_beside(engine, file, top)
-                return Place(file, top, version, _commit(file, folder), missing)
+            if file is None or _is_another(engine, file, folder):
+                continue
+            version = _version_beside(engine, file, top)
+            place = Place(file, top, version, _commit(file, folder), missing)
+            if not engine.repository or place.commit is not None:
+                return place
+            bare = bare or place
+    if bare is not None:
+        return bare
     file = engine.find()
     return None if file is None else Place(file, None, engine.version, None, missing)
 

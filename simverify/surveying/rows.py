@@ -128,4 +128,4 @@ def without_folder(text: str, place: Place | None, instead: str = "") -> str:
 
 
 def _tier(engine: Engine, run: AuditRun) -> Literal["exact", "coins", "sampled"]:
-    return "coins" if run.tier == "exact" and engine.tier == "coins" else run.tier
+    return "coins" if run.tier == "exact" and engine.here.tier == "coins" else run.tier

@@ -112,39 +112,12 @@ def user_line(error: BaseException) -> str:
     return found
 
 
-def misfit(error: BaseException) -> str:
-    """Return where an adapter, not the engine behind it, raised ``error``; "" where it did not.
-
-    That is an error whose innermost line, libraries aside, is an adapter's, or one about an
-    attribute that an object of an adapter lacks.
-    """
-    place, owner = "", type(getattr(error, "obj", None)).__module__
-    trace = error.__traceback__
-    while trace is not None:
-        file = trace.tb_frame.f_code.co_filename
-        if not is_library(trace.tb_frame.f_globals.get("__name__", "")):
-            place = f"{file}:{trace.tb_lineno}" if _fits(portable(file)) else ""
-        trace = trace.tb_next
-    if isinstance(error, AttributeError) and _fits(owner.replace(".", "/")):
-        return f"{owner} has no {error.name}"
-    return place
-
-
-def _fits(place: str) -> bool:
-    """Whether a file, or a module by its path, is an adapter's."""
-    package, room, *rest = [*place.split("/"), ""][:3]
-    return (package, room) == ("simverify", "engines") and rest[0] not in ("", *_NO_ADAPTERS)
-
-
 _LIBRARY_FOLDERS = tuple(
     {*sysconfig.get_paths().values(), *site.getsitepackages(), site.getusersitepackages()}
     - {sysconfig.get_paths()["data"], sysconfig.get_paths()["scripts"]}
 )
 _ROOTS = tuple(f"{folder}{os.sep}" for folder in _LIBRARY_FOLDERS)
 _PACKAGES = {"site-packages", "dist-packages"}
-_NO_ADAPTERS = ("adapting", "bridge", "tiles")
-"""Rooms beside the adapters that any code may be wrapped by: what it raises there is its own."""
-
 _ADAPTERS = "simverify.engines"
 """Round rows for the code that they wrap, wherever they are installed."""
 

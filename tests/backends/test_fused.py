@@ -156,9 +156,10 @@ def test_bad_input_is_one_line():
     ],
 )
 def test_the_kernels_are_lossless_on_every_box_of_coins(rule, gamma, tau):
-    engine = get_engine(f"triton-{rule}")
+    engine = get_engine(f"triton-{rule}").on_gpu
+    verify = fused_coins(rule, device=DEVICE)
     result = compare_coins(
-        engine.load(), compact(), gamma, bits=engine.coin_bits, tolerance=engine.tolerance, probes=1
+        verify, compact(), gamma, bits=engine.coin_bits, tolerance=engine.tolerance, probes=1
     )
     assert result.max_abs_deviation < 1e-12
     assert result.expected_accepted == pytest.approx(tau, abs=1e-12)

@@ -43,7 +43,7 @@ def test_what_the_adapter_raises_is_the_adapters(tmp_path, monkeypatch):
 
 def test_what_an_adapters_object_lacks_is_the_adapters(tmp_path):
     from simverify.engines.loading.rows_model import RowsModel
-    from simverify.symbolic.whose import misfit
+    from simverify.symbolic.misfits import misfit
 
     model = RowsModel(lambda prefix: np.ones(2) / 2, ())
     with pytest.raises(AttributeError) as caught:
@@ -53,3 +53,48 @@ def test_what_an_adapters_object_lacks_is_the_adapters(tmp_path):
 
 def test_what_the_engine_raises_is_the_engines(tmp_path):
     assert _deviation("raise ValueError('no')", tmp_path) > 0.1
+
+
+NET = """
+import torch
+from einops import rearrange
+
+
+class Own:
+    def __call__(self, one):
+        return one
+
+
+def twice(one, other):
+    return one + other
+
+
+def speculative_decoding(net, small_net, prompt, seq_len, gamma, filter_thres=0.9):
+    own = Own()
+    {line}
+    return torch.cat([prompt, torch.zeros(1, gamma + 1, dtype=torch.int64)], 1), 0
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "net()",
+        "net(\n        prompt,\n        prompt,\n    )",
+        "rearrange(prompt)",
+        "net.logits()",
+        "net.config.vocab_size + small_net.logits(prompt, 0, 1, 2)",
+    ],
+)
+def test_arguments_that_an_adapters_object_does_not_take_are_the_adapters(tmp_path, line):
+    folder = checkout(tmp_path, "lucidrains", NET.format(line=line))
+    with pytest.raises(SimverifyError, match="adapter does not fit it: TypeError"):
+        largest_deviation("lucidrains", folder)
+
+
+@pytest.mark.parametrize(
+    "line", ["own()", "twice(1)", "net + 1", "len(net)", "torch.cat(3)", "own(net, *[1])"]
+)
+def test_arguments_that_the_engines_own_code_does_not_take_are_the_engines(tmp_path, line):
+    folder = checkout(tmp_path, "lucidrains", NET.format(line=line))
+    assert largest_deviation("lucidrains", folder) > 0.1

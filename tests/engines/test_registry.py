@@ -111,7 +111,7 @@ def test_checkouts_are_searched_and_what_does_not_load_is_exit_4(tmp_path):
     broken = folder / "reject_sampling.py"
     broken.write_text("raise RuntimeError('no such device')\n")
     engine = dataclasses.replace(
-        ENGINES["sglang"], needs=(), loader=lambda path: exec(path.read_text())
+        ENGINES["sglang"], needs=(), parameters=(), loader=lambda path: exec(path.read_text())
     )
     assert engine.find(tmp_path) == broken
     with pytest.raises(SimverifyError, match="does not load: RuntimeError: no such dev") as caught:

@@ -21,6 +21,7 @@ import simverify
 from simverify import UsageError
 from simverify.cli import run
 from simverify.results.reading.document import read_document
+from simverify.surveying.audited import Audited, Processes
 from simverify.surveying.bisecting.releases import Releases
 from simverify.surveying.bisecting.run import bisect
 from simverify.surveying.bisecting.sources import Layout, code_of, halves
@@ -236,6 +237,16 @@ def test_it_is_saved_read_and_reported(audits, monkeypatch, tmp_path, capsys):
     page = (tmp_path / "all" / "report.html").read_text()
     assert "1.1 is the first release of fake-verifier that differs" in page.replace("\n", " ")
     assert "<title>Bisect: " in page
+
+
+def test_the_folder_of_a_release_is_not_named(monkeypatch, tmp_path):
+    def audit(self, words, limit, **_):
+        reason = f"no rule.py in {tmp_path}, nor {tmp_path}/src/rule.py"
+        return Audited("not loaded", None, reason, 4, 0.5)
+
+    monkeypatch.setattr(Processes, "audit", audit)
+    with pytest.raises(UsageError, match=r"judged: no rule\.py in shelf 1\.0, nor src/rule\.py: "):
+        bisect_shelf(tmp_path, [RULE, LOSSY])
 
 
 @pytest.mark.slow

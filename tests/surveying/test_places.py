@@ -38,6 +38,16 @@ def test_a_checkout_is_found_by_itself_and_among_others(engine, tmp_path):
     assert find_place(engine, [tmp_path / "owned"]).file.read_text() == "x = 2\n"
 
 
+def test_a_clone_goes_before_a_package_of_its_name(engine, tmp_path):
+    unpacked = tmp_path / "unpacked" / "speculative"
+    unpacked.mkdir(parents=True)
+    (unpacked / "rule.py").write_text("another = 1\n")
+    assert find_place(engine, [tmp_path / "unpacked"]).commit is None
+    repository(tmp_path / "clones" / "speculative", ["x = 1\n"])
+    found = find_place(engine, [tmp_path / "unpacked", tmp_path / "clones"])
+    assert found.file.read_text() == "x = 1\n"
+
+
 def test_an_edited_file_is_not_its_commit(engine, tmp_path):
     (commit,) = repository(tmp_path / "speculative", ["x = 1\n"])
     (tmp_path / "speculative" / "number.txt").write_text("another file")

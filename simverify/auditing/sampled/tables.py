@@ -4,8 +4,10 @@ Prefixes are numbered within their length, as digits of base V.
 """
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +28,8 @@ class SampledInstance:
 
     ``eos``: the token that ends a generation. ``earlier_calls``: calls of an earlier
     generation, at most, after which a rule with state is reset. ``coarse``: whether it is there
-    for a size or a kind of row, and gets few trials for a larger TV.
+    for a size or a kind of row, and gets few trials for a larger TV. ``rule``: what is run on it
+    in the place of the rule on trial, as that at one place of a batch is.
     """
 
     model: Model
@@ -34,6 +37,7 @@ class SampledInstance:
     eos: int | None = None
     earlier_calls: int = 0
     coarse: bool = False
+    rule: Callable[..., Any] | None = None
 
     @property
     def name(self) -> str:

@@ -169,8 +169,8 @@ class _Run:
     def _runners(self, ends: float, *, pilot: bool) -> list[Runner]:
         return [
             Runner(
-                self.rule, self.contract, instance, seed=self.seed, number=number, pilot=pilot,
-                rows=self.batch, ends=ends, seconds=self.seconds,
+                instance.rule or self.rule, self.contract, instance, seed=self.seed,
+                number=number, pilot=pilot, rows=self.batch, ends=ends, seconds=self.seconds,
             )
             for number, instance in enumerate(self.instances)
         ]  # fmt: skip

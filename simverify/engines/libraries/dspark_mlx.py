@@ -5,14 +5,14 @@ from typing import Any
 
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
 from simverify.engines.base import Engine
-from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.loading.pieces import load_function
 
 FUNCTION = "speculative_sample_accept"
 
 
 def load(path: Path) -> Verify:
     """Return the function as a ``verify`` callable."""
-    accept = getattr(load_pieces(path, [FUNCTION]), FUNCTION)
+    accept = load_function(path, FUNCTION)
 
     def sample(draft_tokens: Any, target: Any, draft: Any, rng: Any) -> Any:
         return accept(draft_tokens, draft, target, rng).tokens

@@ -15,7 +15,8 @@ import numpy as np
 
 from simverify.engines.adapting.adapt import Signature, as_verify
 from simverify.engines.base import Engine
-from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.loading.drawn_tree import drawn_tree
+from simverify.engines.loading.pieces import load_function
 
 CLASS = "RejectionVerifier"
 
@@ -31,7 +32,7 @@ def verifier(path: Path) -> Any:
         "device_tensor": lambda values, device: torch.tensor(values),
         "ConfigError": ValueError,
     }
-    return getattr(load_pieces(path, [CLASS], without=("VERIFIERS.register",), **given), CLASS)()
+    return load_function(path, CLASS, without=("VERIFIERS.register",), **given)()
 
 
 def load_chain(path: Path) -> Callable[..., Any]:
@@ -66,23 +67,19 @@ def load_tree(path: Path) -> Callable[..., Any]:
     """Return ``verify_tree`` as a ``step`` callable that drafts its tree, gamma deep."""
     torch, rule = importlib.import_module("torch"), verifier(path)
 
+    def children(row: Any, count: int) -> Any:
+        return torch.multinomial(torch.tensor(row), count, replacement=True).tolist()
+
     def step(prefix: Any, target: Any, draft: Any, gamma: int, rng: Any) -> list[int]:
-        paths: list[tuple[int, ...]] = [()]
-        parents, q, level = [], [], [0]
-        for depth in range(gamma):
-            above, level = level, []
-            for parent in above:
-                row = draft((*prefix, *paths[parent]))
-                for _ in range(2 if depth == 0 else 1):
-                    token = int(torch.multinomial(torch.tensor(row), 1))
-                    level.append(len(paths))
-                    parents.append(parent - 1)
-                    q.append(row)
-                    paths.append((*paths[parent], token))
+        paths, parents = drawn_tree(draft, prefix, gamma, children)
         tokens = [path[-1] for path in paths[1:]]
-        rows = np.array([target((*prefix, *path)) for path in paths])
-        drafted = _draft(torch.tensor([tokens]), torch.tensor(np.array([q])), [parents])
-        kept, last = rule.verify_tree(torch.tensor(rows).log()[None], drafted, None)
+        rows, q = (
+            torch.tensor(np.array([of((*prefix, *path)) for path in some]))
+            for of, some in ((target, paths), (draft, [path[:-1] for path in paths[1:]]))
+        )
+        above = [node - 1 for node in parents[1:]]
+        drafted = _draft(torch.tensor([tokens]), q[None], [above])
+        kept, last = rule.verify_tree(rows.log()[None], drafted, None)
         return [*(tokens[node] for node in kept[0]), last[0]]
 
     return step

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
-from simverify.engines.base import Engine
-from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.base import BLOCK, Engine
+from simverify.engines.loading.pieces import load_function
 
 FUNCTION = "rejection_step"
 
 
 def load(path: Path) -> Verify:
     """Return the function as a ``verify`` callable."""
-    step = getattr(load_pieces(path, [FUNCTION], logger=None), FUNCTION)
+    step = load_function(path, FUNCTION, logger=None)
 
     def sample(draft_tokens: Any, target: Any, draft: Any, draft_len: Any) -> Any:
         accepted, last = step(draft_tokens, draft, target)[0].tolist()
@@ -31,10 +31,8 @@ ENGINES = (
         package="flashspec",
         source="sampling/rejection.py",
         function=FUNCTION,
-        contract="verify",
-        tier="exact",
+        **BLOCK,
         loader=load,
-        needs=("torch",),
         versions=">=0.3.1,<0.4",
         parameters=("draft_token_ids", "draft_logprobs", "target_logprobs"),
     ),

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from simverify.engines.base import Engine
-from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.base import LOOP, Engine
+from simverify.engines.loading.pieces import load_function
 from simverify.engines.loading.rows_model import BOS, PositionedModel, Rows
 
 FUNCTION = "speculative_decoding"
@@ -33,7 +33,7 @@ def load(temperature: float, path: Path) -> Callable[..., Any]:
         "multinomial_num_samples_1": lambda probs: torch.multinomial(probs, num_samples=1),
         "sample_top_p": None,
     }
-    rule = getattr(load_pieces(path, [FUNCTION], **given), FUNCTION)
+    rule = load_function(path, FUNCTION, **given)
 
     def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:
         models = (Model(_cooled(rows, temperature), prefix) for rows in (draft, target))
@@ -62,15 +62,11 @@ def _engine(name: str, temperature: float) -> Engine:
         package="litgpt",
         source="generate/speculative_decoding.py",
         function=FUNCTION,
-        contract="step",
-        tier="exact",
+        **LOOP,
         loader=partial(load, temperature),
-        needs=("torch",),
         versions=">=0.5.13,<0.6",
         parameters=("draft_model", "target_model", "token", "input_pos", "input_pos_maxp1",
                     "speculative_k", "sample_kwargs"),
-        gamma=2,
-        vocab=4,
     )  # fmt: skip
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from simverify.engines.base import Engine
-from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.base import LOOP, Engine
+from simverify.engines.loading.pieces import load_function
 from simverify.engines.loading.rows_model import RowsModel, prompt
 
 FUNCTION = "speculative_decoding"
@@ -44,7 +44,7 @@ class Net(RowsModel):
 def load(path: Path) -> Callable[..., Any]:
     """Return the function as a ``step`` callable."""
     given: dict[str, Any] = {"rearrange": lambda tensor, pattern: SHAPES[pattern](tensor)}
-    rule = getattr(load_pieces(path, [FUNCTION], **given), FUNCTION)
+    rule = load_function(path, FUNCTION, **given)
 
     def step(prefix: Any, target: Any, draft: Any, gamma: int, rng: Any) -> Any:
         ids = prompt(prefix)
@@ -65,14 +65,10 @@ ENGINES = (
         package="speculative_decoding",
         source="speculative_decoding.py",
         function=FUNCTION,
-        contract="step",
-        tier="exact",
+        **LOOP,
         loader=load,
-        needs=("torch",),
         distribution="speculative-decoding",
         versions=">=0.2,<0.3",
         parameters=("net", "small_net", "prompt", "seq_len", "gamma", "filter_thres"),
-        gamma=2,
-        vocab=4,
     ),
 )

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from simverify.engines.base import Engine
-from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.base import LOOP, Engine
+from simverify.engines.loading.pieces import load_function
 from simverify.engines.loading.rows_model import RowsModel, prompt
 
 FUNCTION = "speculative_step"
@@ -24,7 +24,7 @@ class Model(RowsModel):
 
 def load(path: Path) -> Callable[..., Any]:
     """Return the function as a ``step`` callable."""
-    rule = getattr(load_pieces(path, [FUNCTION]), FUNCTION)
+    rule = load_function(path, FUNCTION)
 
     def step(prefix: Any, target: Any, draft: Any, gamma: int, rng: Any) -> Any:
         models = Model(target, prefix), Model(draft, prefix)
@@ -39,14 +39,10 @@ ENGINES = (
         package="mini_infer",
         source="speculative/verifier.py",
         function=FUNCTION,
-        contract="step",
-        tier="exact",
+        **LOOP,
         loader=load,
-        needs=("torch",),
         distribution="mini-infer",
         versions=">=0.2.5,<0.3",
         parameters=("target_model", "draft_model", "prefix_ids", "k_draft", "temperature"),
-        gamma=2,
-        vocab=4,
     ),
 )

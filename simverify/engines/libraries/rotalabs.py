@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
-from simverify.engines.base import Engine
+from simverify.engines.base import BLOCK, Engine
 from simverify.engines.loading.pieces import load_pieces
 from simverify.engines.loading.rows_model import BOS
 
@@ -64,10 +64,8 @@ def _engine(name: str, file: str, function: str, loader: Callable[[Path], Verify
         package="rotalabs_accel",
         source=f"speculative/{file}.py",
         function=function,
-        contract="verify",
-        tier="exact",
+        **BLOCK,
         loader=loader,
-        needs=("torch",),
         distribution="rotalabs-accel",
         versions=">=1.1.1,<1.2",
         parameters=taken[function],

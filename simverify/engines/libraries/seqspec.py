@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from simverify.engines.base import Engine
-from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.base import LOOP, Engine
+from simverify.engines.loading.pieces import load_function, load_pieces
 from simverify.engines.loading.rows_model import RowsModel, prompt
 
 DRAWING = ("get_logits", "apply_temperature", "sample_from_probs")
@@ -20,7 +20,7 @@ def load(function: str, path: Path) -> Callable[..., Any]:
     """Return the function of that name as a ``step`` callable."""
     drawing = load_pieces(path.parent / "sampling.py", DRAWING)
     given = {name: getattr(drawing, name) for name in DRAWING}
-    rule = getattr(load_pieces(path, [function], **given), function)
+    rule = load_function(path, function, **given)
 
     def step(prefix: Any, target: Any, draft: Any, gamma: int, rng: Any) -> list[int]:
         ids = prompt(prefix)
@@ -38,16 +38,12 @@ def _engine(name: str, file: str, function: str) -> Engine:
         package="seqspecdecod",
         source=f"{file}.py",
         function=function,
-        contract="step",
-        tier="exact",
+        **LOOP,
         loader=partial(load, function),
-        needs=("torch",),
         distribution="sequential-speculative-decoding",
         versions=">=0.1.1,<0.2",
         parameters=("draft_model", "target_model", "input_ids", "gamma",
                     "draft_temperature", "target_temperature"),
-        gamma=2,
-        vocab=4,
     )  # fmt: skip
 
 

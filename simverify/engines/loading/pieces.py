@@ -85,6 +85,11 @@ def load_pieces(
     return module
 
 
+def load_function(path: Path, name: str, **options: Any) -> Any:
+    """Return one function, class or method of a file, loaded as :func:`load_pieces` does it."""
+    return getattr(load_pieces(path, [name], **options), name.rpartition(".")[2])
+
+
 def function_parameters(path: Path, name: str, *, tab: int | None = None) -> tuple[str, ...]:
     """Return the names of a function's parameters, read from its source.
 

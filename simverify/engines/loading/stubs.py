@@ -1,5 +1,6 @@
-"""Modules that have every attribute, for what an engine imports and its verifier does not use."""
+"""What stands for a module: one that has every attribute, or another one but for some names."""
 
+import importlib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,3 +43,27 @@ def stubs(*names: str) -> Iterator[None]:
         for name, stub in ours.items():
             if sys.modules.get(name) is stub:
                 del sys.modules[name]
+
+
+class Changed:
+    """A module, which is imported when it is asked for a name, but for the names that are given."""
+
+    def __init__(self, module: str, **names: Any) -> None:
+        self._module = module
+        vars(self).update(names)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the module has at this time: an audit may have put something in its place."""
+        return getattr(importlib.import_module(self._module), name)
+
+
+def unpinned() -> Changed:
+    """Return torch whose new tensors are not pinned in memory, which asks for an accelerator."""
+
+    def make(name: str) -> Any:
+        def made(*given: Any, pin_memory: bool = False, **options: Any) -> Any:
+            return getattr(importlib.import_module("torch"), name)(*given, **options)
+
+        return made
+
+    return Changed("torch", **{n: make(n) for n in ("tensor", "arange", "ones", "zeros", "full")})

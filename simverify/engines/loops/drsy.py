@@ -10,8 +10,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from simverify.engines.base import Engine
-from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.base import LOOP, Engine
+from simverify.engines.loading.pieces import load_function
 from simverify.engines.loading.rows_model import Rows, RowsModel, prompt
 
 FUNCTION = "speculative_sampling"
@@ -54,7 +54,7 @@ def load(path: Path) -> Callable[..., Any]:
         "model": SimpleNamespace(device="cpu"),
         "time": itertools.count().__next__,
     }
-    rule = getattr(load_pieces(path, [FUNCTION], **given), FUNCTION)
+    rule = load_function(path, FUNCTION, **given)
 
     def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:
         ids, drafter = prompt(prefix), Draft(draft, prefix)
@@ -70,14 +70,10 @@ ENGINES = (
         package="",
         source="main.py",
         function=FUNCTION,
-        contract="step",
-        tier="exact",
+        **LOOP,
         loader=load,
-        needs=("torch",),
         repository="https://github.com/DRSY/SpeculativeDecoding",
         commit="404198a",
         parameters=("input_prompt", "tgt_model", "draft_model", "tokenizer", "k", "gen_kwargs"),
-        gamma=2,
-        vocab=4,
     ),
 )

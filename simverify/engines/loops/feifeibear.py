@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from simverify.engines.base import Engine
-from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.base import LOOP, Engine
+from simverify.engines.loading.pieces import load_function, load_pieces
 from simverify.engines.loading.rows_model import Rows, RowsModel, prompt
 
 HELPERS = ("norm_logits", "sample", "max_fn")
@@ -30,7 +30,7 @@ def load(function: str, shift: int, path: Path) -> Callable[..., Any]:
     )
     bar = nullcontext(SimpleNamespace(n=0, update=lambda _: None))
     given |= {CACHE: getattr(cache, CACHE), "tqdm": lambda **_: bar, "Decoder": None}
-    rule = getattr(load_pieces(path, [function], **given), function)
+    rule = load_function(path, function, **given)
 
     def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:
         moved = tuple(token + shift for token in prefix)
@@ -53,15 +53,11 @@ def _engine(name: str, function: str, shift: int) -> Engine:
         package="sampling",
         source="speculative_sampling.py",
         function=function,
-        contract="step",
-        tier="exact",
+        **LOOP,
         loader=partial(load, function, shift),
-        needs=("torch",),
         repository="https://github.com/feifeibear/LLMSpeculativeSampling",
         commit="59a209d",
         parameters=("prefix", "approx_model", "target_model", "max_len", "gamma"),
-        gamma=2,
-        vocab=4,
     )
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from simverify.engines.base import Engine
+from simverify.engines.base import LOOP, Engine
 from simverify.engines.loading.pieces import load_pieces
 from simverify.engines.loading.rows_model import BOS, PositionedModel, Rows
 
@@ -63,15 +63,11 @@ def _engine(name: str, flat: bool) -> Engine:
         package="",
         source="generate.py",
         function=FUNCTION,
-        contract="step",
-        tier="exact",
+        **LOOP,
         loader=partial(load, flat),
-        needs=("torch",),
         repository="https://github.com/meta-pytorch/gpt-fast",
         commit="6ecad9b",
         parameters=("model", "draft_model", "cur_token", "input_pos", "speculate_k"),
-        gamma=2,
-        vocab=4,
     )
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from simverify.engines.base import Engine
-from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.base import LOOP, Engine
+from simverify.engines.loading.pieces import load_function
 from simverify.engines.loading.rows_model import PositionedModel, Rows, RowsModel, prompt
 
 EAGER, CACHED, CACHE = "speculative_decode_eager", "speculative_decode_kv_cache", "KVCacheModel"
@@ -27,7 +27,7 @@ UNUSED = (
 def load_eager(path: Path) -> Callable[..., Any]:
     """Return the function without a cache as a ``step`` callable."""
     torch = importlib.import_module("torch")
-    rule = getattr(load_pieces(path, [EAGER]), EAGER)
+    rule = load_function(path, EAGER)
 
     def drafts(model: RowsModel, input_ids: Any, length: int) -> Any:
         tokens, rows = input_ids, []
@@ -53,8 +53,8 @@ def load_cached(path: Path) -> Callable[..., Any]:
     torch = importlib.import_module("torch")
     file = path.parents[1] / "KVCache" / "KVCacheModel.py"
     unused: dict[str, Any] = dict.fromkeys(UNUSED)
-    make = getattr(load_pieces(file, [CACHE], **unused), CACHE)
-    rule = getattr(load_pieces(path, [CACHED], **{CACHE: make}), CACHED)
+    make = load_function(file, CACHE, **unused)
+    rule = load_function(path, CACHED, **{CACHE: make})
 
     def cached(rows: Rows, prefix: Any) -> Any:
         fed = PositionedModel(rows, prefix)
@@ -83,15 +83,11 @@ def _engine(name: str, function: str, loader: Any, tokens: str) -> Engine:
         package="GPTFast",
         source="Core/Decode/SpeculativeDecode.py",
         function=function,
-        contract="step",
-        tier="exact",
+        **LOOP,
         loader=loader,
-        needs=("torch",),
         repository="https://github.com/MDK8888/GPTFast",
         commit="926b755",
         parameters=(tokens, "speculate_k"),
-        gamma=2,
-        vocab=4,
     )
 
 

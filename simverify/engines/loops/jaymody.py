@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from simverify.engines.base import Engine
-from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.base import LOOP, Engine
+from simverify.engines.loading.pieces import load_function
 from simverify.engines.loading.rows_model import BOS, Rows, RowsModel
 
 FUNCTION = "speculative_sampling"
@@ -18,7 +18,7 @@ FUNCTION = "speculative_sampling"
 def load(path: Path) -> Callable[..., Any]:
     """Return the function as a ``step`` callable."""
     bar = nullcontext(SimpleNamespace(update=lambda _: None))
-    rule = getattr(load_pieces(path, [FUNCTION], tqdm=lambda **_: bar), FUNCTION)
+    rule = load_function(path, FUNCTION, tqdm=lambda **_: bar)
 
     def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:
         ids = np.array([BOS, *prefix])
@@ -40,14 +40,10 @@ ENGINES = (
         package="",
         source="main.py",
         function=FUNCTION,
-        contract="step",
-        tier="exact",
+        **LOOP,
         loader=load,
-        needs=("torch",),
         repository="https://github.com/jaymody/speculative-sampling",
         commit="03b4759",
         parameters=("x", "draft_model", "target_model", "N", "K"),
-        gamma=2,
-        vocab=4,
     ),
 )

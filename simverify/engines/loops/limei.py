@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from simverify.engines.base import Engine
+from simverify.engines.base import LOOP, Engine
 from simverify.engines.loading.pieces import load_pieces
 from simverify.engines.loading.rows_model import Rows, RowsModel, prompt
 
@@ -47,14 +47,10 @@ ENGINES = (
         package="",
         source="speculative_decoding.py",
         function=f"{CLASS}._verify_draft_tokens",
-        contract="step",
-        tier="exact",
+        **LOOP,
         loader=load,
-        needs=("torch",),
         repository="https://github.com/limei1221/speculative_decoding",
         commit="42f2bd1",
         parameters=("draft_tokens", "draft_token_probs"),
-        gamma=2,
-        vocab=4,
     ),
 )

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from simverify.engines.base import Engine
-from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.base import LOOP, Engine
+from simverify.engines.loading.pieces import load_function, load_pieces
 from simverify.engines.loading.rows_model import Rows, RowsModel, prompt
 
 FUNCTION = "_ssp_iteration"
@@ -32,7 +32,7 @@ def load(path: Path) -> Callable[..., Any]:
     base = load_pieces(path.parent / "base.py", [*HELPERS, "TEMPERATURE"], tokenizer=tokenizer)
     given = {name: getattr(base, name) for name in HELPERS}
     given |= {"tokenizer": tokenizer, "debug": lambda _: None}
-    rule = getattr(load_pieces(path, [FUNCTION], **given), FUNCTION)
+    rule = load_function(path, FUNCTION, **given)
     model = type("Model", (Model,), {"temperature": base.TEMPERATURE})
 
     def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:
@@ -49,14 +49,10 @@ ENGINES = (
         package="lssp",
         source="ssp.py",
         function=FUNCTION,
-        contract="step",
-        tier="exact",
+        **LOOP,
         loader=load,
-        needs=("torch",),
         repository="https://github.com/dust-tt/llama-ssp",
         commit="29bed13",
         parameters=("target_model", "draft_model", "input_ids", "K"),
-        gamma=2,
-        vocab=4,
     ),
 )

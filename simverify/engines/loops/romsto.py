@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from simverify.engines.base import Engine
-from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.base import LOOP, Engine
+from simverify.engines.loading.pieces import load_function, load_pieces
 from simverify.engines.loading.rows_model import BOS, Rows, RowsModel
 
 FUNCTION = "speculative_generate"
@@ -20,7 +20,7 @@ def load(path: Path) -> Callable[..., Any]:
     """Return the function as a ``step`` callable."""
     processors = load_pieces(path.parents[1] / "utils" / "logits_processor.py", PROCESSORS)
     given = {"GreedyProcessor": processors.GreedyProcessor, "printing": None, "prune_cache": None}
-    rule = getattr(load_pieces(path, [FUNCTION], **given), FUNCTION)
+    rule = load_function(path, FUNCTION, **given)
 
     def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:
         options = {"max_gen_len": gamma + 1, "eos_tokens_id": -1, "first_target": False}
@@ -42,15 +42,11 @@ ENGINES = (
         package="sampling",
         source="speculative_decoding.py",
         function=FUNCTION,
-        contract="step",
-        tier="exact",
+        **LOOP,
         loader=load,
-        needs=("torch",),
         repository="https://github.com/romsto/Speculative-Decoding",
         commit="db7db67",
         parameters=("inputs", "drafter", "target", "gamma", "logits_processor", "max_gen_len",
                     "eos_tokens_id", "first_target"),
-        gamma=2,
-        vocab=4,
     ),
 )  # fmt: skip

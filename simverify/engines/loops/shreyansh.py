@@ -10,8 +10,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
-from simverify.engines.base import Engine
-from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.base import BLOCK, LOOP, Engine
+from simverify.engines.loading.pieces import load_function, load_pieces
 from simverify.engines.loading.rows_model import BOS, Rows, RowsModel, prompt
 
 NEW, OLD = "probabilistic_verify", "speculative_sampling"
@@ -20,7 +20,7 @@ HELPERS = ("sample_from_draft_model", "get_distribution", "sample")
 
 def load_new(path: Path) -> Verify:
     """Return the newer rule as a ``verify`` callable."""
-    rule = getattr(load_pieces(path, [NEW]), NEW)
+    rule = load_function(path, NEW)
 
     def verify(draft_tokens: Any, target: Any, draft: Any) -> Any:
         model = lambda _: SimpleNamespace(logits=target[None])  # noqa: E731
@@ -33,7 +33,7 @@ def load_old(path: Path) -> Callable[..., Any]:
     """Return the older loop as a ``step`` callable."""
     utils = load_pieces(path.parent / "utils.py", HELPERS)
     given = {name: getattr(utils, name) for name in HELPERS}
-    rule = getattr(load_pieces(path, [OLD], **given), OLD)
+    rule = load_function(path, OLD, **given)
 
     def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:
         ids = prompt(prefix)
@@ -51,10 +51,8 @@ ENGINES = (
         package="common",
         source="verification.py",
         function=NEW,
-        contract="verify",
-        tier="exact",
+        **BLOCK,
         loader=load_new,
-        needs=("torch",),
         repository=f"{_GITHUB}/Speculative-Decoding",
         commit="76335be",
         parameters=("model", "prefix_ids", "draft_ids", "draft_probs"),
@@ -64,15 +62,11 @@ ENGINES = (
         package="",
         source="speculative_sampling.py",
         function=OLD,
-        contract="step",
-        tier="exact",
+        **LOOP,
         loader=load_old,
-        needs=("torch",),
         repository=f"{_GITHUB}/Speculative-Sampling",
         commit="81fb3b2",
         parameters=("target_model", "draft_model", "initial_prompt_seq", "target_len",
                     "tokenizer", "lookahead", "debug"),
-        gamma=2,
-        vocab=4,
     ),
 )  # fmt: skip

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from simverify.engines.base import Engine
-from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.base import LOOP, Engine
+from simverify.engines.loading.pieces import load_function
 from simverify.engines.loading.rows_model import BOS, Rows, RowsModel
 
 METHOD = "_stateless_spec_stream"
@@ -23,7 +23,7 @@ def load(path: Path) -> Callable[..., Any]:
         "_get_logits": lambda model, ids: model.logits(ids)[0, -1].numpy(),
         "_get_all_logits": lambda model, ids, n: model.logits(ids)[0, -n:].numpy(),
     }
-    rule = getattr(load_pieces(path, [f"SpeculativeGenerator.{METHOD}"], **given), METHOD)
+    rule = load_function(path, f"SpeculativeGenerator.{METHOD}", **given)
 
     def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:
         generator = SimpleNamespace(
@@ -49,14 +49,10 @@ ENGINES = (
         package="squish",
         source="speculative/speculative.py",
         function=f"SpeculativeGenerator.{METHOD}",
-        contract="step",
-        tier="exact",
+        **LOOP,
         loader=load,
-        needs=("torch",),
         repository="https://github.com/konjoai/squish",
         commit="4dd6f62",
         parameters=("ids", "max_tokens", "temperature", "top_p", "stop_ids", "eos_id"),
-        gamma=2,
-        vocab=4,
     ),
 )

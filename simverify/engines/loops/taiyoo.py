@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
-from simverify.engines.base import Engine
-from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.base import BLOCK, Engine
+from simverify.engines.loading.pieces import load_function, load_pieces
 
 FUNCTION, HELPER = "_verify_block", "probs_from_logits"
 SAMPLING = {"do_sample": True, "temperature": 1.0, "top_p": 1.0}
@@ -14,7 +14,7 @@ SAMPLING = {"do_sample": True, "temperature": 1.0, "top_p": 1.0}
 def load(path: Path) -> Verify:
     """Return the function as a ``verify`` callable."""
     sampling = load_pieces(path.parent / "sampling.py", [HELPER])
-    rule = getattr(load_pieces(path, [FUNCTION], **{HELPER: getattr(sampling, HELPER)}), FUNCTION)
+    rule = load_function(path, FUNCTION, **{HELPER: getattr(sampling, HELPER)})
 
     def verify(draft_tokens: Any, target: Any, draft: Any) -> Any:
         chances = draft.exp().gather(1, draft_tokens[:, None])[:, 0]
@@ -30,10 +30,8 @@ ENGINES = (
         package="",
         source="src/speculative.py",
         function=FUNCTION,
-        contract="verify",
-        tier="exact",
+        **BLOCK,
         loader=load,
-        needs=("torch",),
         repository="https://github.com/taiyoo/speculative-decoding",
         commit="a07c811",
         parameters=("verify_logits", "draft_tokens", "q_token_probs", "q_step_logits",

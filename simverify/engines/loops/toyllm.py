@@ -10,8 +10,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from simverify.engines.base import Engine
-from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.base import LOOP, Engine
+from simverify.engines.loading.pieces import load_function
 from simverify.engines.loading.rows_model import BOS, Rows, RowsModel
 
 CLASS = "SpsTextGenerator"
@@ -34,7 +34,7 @@ class Model(RowsModel):
 def load(seeded: bool, path: Path) -> Callable[..., Any]:
     """Return the method as a ``step`` callable, with its own seeded generator or the audit's."""
     given: dict[str, Any] = {"GenerationConfig": object, "print": lambda _: None}
-    make = getattr(load_pieces(path, [CLASS], **given), CLASS)
+    make = load_function(path, CLASS, **given)
 
     def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:
         generator = make(TOKENIZER, Model(target, prefix), Model(draft, prefix), gamma)
@@ -51,15 +51,11 @@ def _engine(name: str, seeded: bool) -> Engine:
         package="toyllm",
         source="sps/generate.py",
         function=f"{CLASS}.generate",
-        contract="step",
-        tier="exact",
+        **LOOP,
         loader=partial(load, seeded),
-        needs=("torch",),
         repository="https://github.com/ai-glimpse/toyllm",
         commit="1a3c832",
         parameters=("prompt", "config"),
-        gamma=2,
-        vocab=4,
     )
 
 

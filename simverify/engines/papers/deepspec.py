@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
-from simverify.engines.base import Engine
+from simverify.engines.base import BLOCK, Engine
 from simverify.engines.loading.pieces import load_pieces
 from simverify.engines.loading.rows_model import BOS
 
@@ -46,10 +46,8 @@ ENGINES = (
         package="deepspec",
         source="eval/base_evaluator.py",
         function=FUNCTION,
-        contract="verify",
-        tier="exact",
+        **BLOCK,
         loader=load,
-        needs=("torch",),
         repository="https://github.com/deepseek-ai/DeepSpec",
         commit="afdfa7c",
         parameters=("target_model", "proposal", "position_ids", "start",

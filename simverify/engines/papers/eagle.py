@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from simverify.engines.base import Engine
-from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.base import LOOP, Engine
+from simverify.engines.loading.pieces import load_function
 from simverify.engines.loading.rows_model import BOS, Rows
 
 FUNCTION = "evaluate_posterior"
@@ -23,7 +23,7 @@ WIDTH = 2
 def load(path: Path) -> Callable[..., Any]:
     """Return the function as a ``step`` callable."""
     torch = importlib.import_module("torch")
-    rule = getattr(load_pieces(path, [FUNCTION]), FUNCTION)
+    rule = load_function(path, FUNCTION)
 
     def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:
         paths = _paths(prefix, draft, gamma)
@@ -56,14 +56,10 @@ ENGINES = (
         package="eagle",
         source="model/utils.py",
         function=FUNCTION,
-        contract="step",
-        tier="exact",
+        **LOOP,
         loader=load,
-        needs=("torch",),
         repository="https://github.com/SafeAILab/EAGLE",
         commit="cb7e084",
         parameters=("logits", "candidates", "logits_processor"),
-        gamma=2,
-        vocab=4,
     ),
 )

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
-from simverify.engines.base import Engine
-from simverify.engines.loading.pieces import function_parameters, load_pieces
+from simverify.engines.base import BLOCK, Engine
+from simverify.engines.loading.pieces import function_parameters, load_function
 from simverify.errors import SimverifyError
 
 FUNCTION, TAB = "_speculative_sampling", 4
@@ -26,7 +26,7 @@ def load(options: dict[str, bool], path: Path) -> Verify:
     known = function_parameters(path, FUNCTION, tab=TAB)
     if missing := sorted({*options, "is_done_candidate", "stop"}.difference(known)):
         raise SimverifyError(f"{FUNCTION} of {path} takes no {', '.join(missing)}")
-    rule = getattr(load_pieces(path, [FUNCTION], tab=TAB), FUNCTION)
+    rule = load_function(path, FUNCTION, tab=TAB)
 
     def verify(draft_tokens: Any, target: Any, draft: Any, draft_len: Any) -> Any:
         gamma, done = draft_tokens.shape[1], draft_len < 0
@@ -42,10 +42,8 @@ def _engine(name: str, options: dict[str, bool]) -> Engine:
         package="transformers",
         source="generation/utils.py",
         function=FUNCTION,
-        contract="verify",
-        tier="exact",
+        **BLOCK,
         loader=partial(load, options),
-        needs=("torch",),
         repository="https://github.com/ZhouYuxuanYX/Hierarchical-Speculative-Decoding",
         commit="b8575e2",
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from simverify.engines.base import Engine
+from simverify.engines.base import LOOP, Engine
 from simverify.engines.loading.pieces import load_pieces
 from simverify.engines.loading.rows_model import Rows
 
@@ -45,14 +45,10 @@ ENGINES = (
         package="medusa",
         source="model/utils.py",
         function=RULE,
-        contract="step",
-        tier="exact",
+        **LOOP,
         loader=load,
-        needs=("torch",),
         repository="https://github.com/FasterDecoding/Medusa",
         commit="e2a5d20",
         parameters=("logits", "candidates", *TYPICAL),
-        gamma=2,
-        vocab=4,
     ),
 )

@@ -11,8 +11,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from simverify.engines.base import Engine
-from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.base import LOOP, Engine
+from simverify.engines.loading.drawn_tree import drawn_tree
+from simverify.engines.loading.pieces import load_function, load_pieces
 from simverify.engines.loading.rows_model import BOS, Rows
 
 METHOD, DRAW, RESIDUAL = "accept_step", "sampling_without_replacement", "get_residual"
@@ -23,26 +24,19 @@ def load(name: str, replace: bool, path: Path) -> Callable[..., Any]:
     torch = importlib.import_module("torch")
     utils = load_pieces(path.parents[1] / "utils.py", [RESIDUAL, DRAW])
     residual, draw = getattr(utils, RESIDUAL), getattr(utils, DRAW)
-    accept = getattr(load_pieces(path, [f"{name}.{METHOD}"], get_residual=residual), METHOD)
+    accept = load_function(path, f"{name}.{METHOD}", get_residual=residual)
 
-    def children(row: Any, count: int) -> list[int]:
+    def children(row: Any, count: int) -> Any:
+        row = torch.tensor(row)
         if replace:
-            return torch.multinomial(row, count, replacement=True).tolist()  # type: ignore[no-any-return]
+            return torch.multinomial(row, count, replacement=True).tolist()
         noise = torch.rand(len(row), dtype=row.dtype)
         # A draft that has fewer tokens than children would be asked for what it never says.
-        count = min(count, int((row > 0).sum()))
-        return draw(row.log(), noise, count, 1.0).tolist()  # type: ignore[no-any-return]
+        return draw(row.log(), noise, min(count, int((row > 0).sum())), 1.0).tolist()
 
     def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:
-        paths: list[tuple[int, ...]] = [()]
-        below: list[list[int]] = [[]]
-        for node, path in enumerate(paths):
-            if len(path) < gamma:
-                row = torch.tensor(draft((*prefix, *path)))
-                for token in children(row, 1 if path else 2):
-                    below[node].append(len(paths))
-                    below.append([])
-                    paths.append((*path, token))
+        paths, parents = drawn_tree(draft, prefix, gamma, children)
+        below = [[i for i, above in enumerate(parents) if above == n] for n in range(len(paths))]
         rows = [[torch.tensor(of((*prefix, *path))) for path in paths] for of in (target, draft)]
         tree = SimpleNamespace(
             ground_truth_len=1,
@@ -70,15 +64,11 @@ def _engine(name: str, tree: str, replace: bool) -> Engine:
         package="Tree",
         source=f"{tree}.py",
         function=f"{tree}.{METHOD}",
-        contract="step",
-        tier="exact",
+        **LOOP,
         loader=partial(load, tree, replace),
-        needs=("torch",),
         repository="https://github.com/Infini-AI-Lab/Sequoia",
         commit="0ff3ff7",
         parameters=("parent_id",),
-        gamma=2,
-        vocab=4,
     )
 
 

@@ -4,15 +4,15 @@ from pathlib import Path
 from typing import Any
 
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
-from simverify.engines.base import Engine
-from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.base import BLOCK, Engine
+from simverify.engines.loading.pieces import load_function
 
 FUNCTION = "_speculative_sampling"
 
 
 def load(path: Path) -> Verify:
     """Return the function as a ``verify`` callable, with room for every match and no end."""
-    rule = getattr(load_pieces(path, [FUNCTION]), FUNCTION)
+    rule = load_function(path, FUNCTION)
 
     def verify(draft_tokens: Any, target: Any, draft: Any, _: Any) -> Any:
         gamma = draft_tokens.shape[1]
@@ -27,10 +27,8 @@ ENGINES = (
         package="model",
         source="sps/decoding.py",
         function=FUNCTION,
-        contract="verify",
-        tier="exact",
+        **BLOCK,
         loader=load,
-        needs=("torch",),
         repository="https://github.com/hemingkx/Spec-Bench",
         commit="fd2c1cd",
         parameters=("candidate_input_ids", "candidate_logits", "candidate_length", "new_logits",

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
-from simverify.engines.base import Engine
-from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.base import BLOCK, Engine
+from simverify.engines.loading.pieces import load_function
 
 METHOD = "_speculative_sampling"
 DECODER = SimpleNamespace(temperature=1.0)
@@ -20,7 +20,7 @@ DECODER = SimpleNamespace(temperature=1.0)
 def load(path: Path) -> Verify:
     """Return the method as a ``verify`` callable."""
     torch = importlib.import_module("torch")
-    rule = getattr(load_pieces(path, [f"SpeculativeDecoder.{METHOD}"], PAD_IDX=-1), METHOD)
+    rule = load_function(path, f"SpeculativeDecoder.{METHOD}", PAD_IDX=-1)
 
     def verify(draft_tokens: Any, target: Any, draft: Any, _: Any) -> Any:
         chances = draft.gather(2, draft_tokens[:, :, None])[:, :, 0]
@@ -39,10 +39,8 @@ ENGINES = (
         package="superconductor",
         source="models/speculative_decoder.py",
         function=f"SpeculativeDecoder.{METHOD}",
-        contract="verify",
-        tier="exact",
+        **BLOCK,
         loader=load,
-        needs=("torch",),
         repository="https://github.com/jamesconde/superconductor-vae",
         commit="046cf0c",
         parameters=("draft_tokens", "draft_log_probs", "target_logits"),

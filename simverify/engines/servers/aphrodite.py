@@ -6,9 +6,9 @@ As :mod:`.vllm_v1`, with kernels that are launched without a decorator.
 from pathlib import Path
 
 from simverify.engines.adapting.adapt import Verify
-from simverify.engines.base import Engine
+from simverify.engines.base import BLOCK, Engine
 from simverify.engines.servers.vllm_v1 import FUNCTION, sampled_by
-from simverify.engines.tiles import load_tiles
+from simverify.engines.tiles import ON_CPU, load_tiles
 
 
 def load(path: Path) -> Verify:
@@ -22,13 +22,12 @@ ENGINES = (
         package="aphrodite",
         source="v1/sample/rejection_sampler.py",
         function=FUNCTION,
-        contract="verify",
-        tier="exact",
+        **BLOCK,
         loader=load,
-        needs=("torch",),
         distribution="aphrodite-engine",
         versions=">=0.24,<0.25",
         parameters=("draft_token_ids", "num_draft_tokens", "max_spec_len", "cu_num_draft_tokens",
                     "draft_probs", "target_logits", "bonus_token_ids", "sampling_metadata"),
+        note=ON_CPU,
     ),
 )  # fmt: skip

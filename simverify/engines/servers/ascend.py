@@ -14,28 +14,18 @@ from types import SimpleNamespace
 from typing import Any
 
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
-from simverify.engines.base import Engine
+from simverify.engines.base import BLOCK, Engine
 from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.loading.stubs import unpinned
 
 RECOVER = "sample_recovered_tokens"
-MAKES = ("tensor", "arange", "ones", "zeros", "full")
-
-
-class Unpinned:
-    """torch, whose tensors are not pinned in memory."""
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(importlib.import_module("torch"), name)
-        if name not in MAKES:
-            return value
-        return lambda *args, pin_memory=False, **kwargs: value(*args, **kwargs)
 
 
 def load(path: Path, *, rule: str, block_residual: bool) -> Verify:
     """Return a rule with the recovered tokens that ``rejection_sample`` gives it."""
     torch = importlib.import_module("torch")
     kernels = {"HAS_TRITON": False, "triton": None, "sample_recovered_tokens_kernel": None}
-    given: dict[str, Any] = {"torch": Unpinned(), "PLACEHOLDER_TOKEN_ID": -1, **kernels}
+    given: dict[str, Any] = {"torch": unpinned(), "PLACEHOLDER_TOKEN_ID": -1, **kernels}
     rules = load_pieces(path, [RECOVER, rule], **given)
 
     def sample(draft_tokens: Any, target: Any, draft: Any, draft_len: Any) -> Any:
@@ -66,10 +56,8 @@ def _engine(name: str, block: bool, commit: str, *, block_residual: bool = False
         package="vllm_ascend",
         source="sample/rejection_sampler.py",
         function=rule,
-        contract="verify",
-        tier="exact",
+        **BLOCK,
         loader=partial(load, rule=rule, block_residual=block_residual),
-        needs=("torch",),
         repository="https://github.com/vllm-project/vllm-ascend",
         commit=commit,
         parameters=("output_token_ids", "cu_num_draft_tokens", "draft_token_ids", "draft_probs",

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from simverify.engines.base import Engine
-from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.base import LOOP, Engine
+from simverify.engines.loading.pieces import load_function
 from simverify.engines.loading.rows_model import BOS, RowsModel, prompt
 
 METHOD = "_gen_single_token_speculative"
@@ -52,7 +52,7 @@ class Model(RowsModel):
 
 def load(path: Path) -> Callable[..., Any]:
     """Return what builds the rule."""
-    call = getattr(load_pieces(path, [f"{CLASS}.{METHOD}"], ExLlamaV2Sampler=Sampler), METHOD)
+    call = load_function(path, f"{CLASS}.{METHOD}", ExLlamaV2Sampler=Sampler)
 
     class Rule:
         """The generator's state, of one generation."""
@@ -91,13 +91,9 @@ ENGINES = (
         package="exllamav2",
         source="generator/streaming.py",
         function=f"{CLASS}.{METHOD}",
-        contract="step",
-        tier="exact",
+        **LOOP,
         loader=load,
-        needs=("torch",),
         versions=">=0.3.2,<0.4",
         parameters=("gen_settings",),
-        gamma=2,
-        vocab=4,
     ),
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
-from simverify.engines.base import Engine
+from simverify.engines.base import BLOCK, Engine
 from simverify.engines.loading.pieces import load_pieces
 
 CLASS = "DefaultRejectionSamplingImpl"
@@ -35,10 +35,8 @@ ENGINES = (
         package="lmdeploy",
         source="pytorch/backends/default/rejection_sampling.py",
         function=f"{CLASS}.forward",
-        contract="verify",
-        tier="exact",
+        **BLOCK,
         loader=load,
-        needs=("torch",),
         versions=">=0.18,<0.19",
         parameters=("target_logits", "draft_token_ids", "is_greedy", "draft_probs"),
     ),

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from simverify.engines.base import Engine
-from simverify.engines.loading.pieces import load_pieces
-from simverify.engines.loading.rows_model import BOS, Rows
+from simverify.engines.base import LOOP, Engine
+from simverify.engines.loading.pieces import load_function
+from simverify.engines.loading.rows_model import BOS, Rows, RowsModel
 
 FUNCTION = "speculative_generate_step"
 NOTHING: Callable[..., None] = lambda *_, **__: None  # noqa: E731
@@ -36,18 +36,14 @@ class Cache(list[Any]):
 
 
 def model(rows: Rows, prefix: tuple[int, ...]) -> Callable[..., Any]:
-    """Return ``model(ids, cache)``, whose logits are (1, L, V); zeros before the prefix's end."""
+    """Return ``model(ids, cache)``, whose logits are (1, L, V)."""
+    fed = RowsModel(rows, prefix)
 
     def call(ids: Any, cache: list[Cache]) -> Any:
         (known,) = cache
-        out = []
-        for token in ids[0].tolist():
-            known.append(token)
-            path = tuple(known[1:])
-            row = rows(path if len(path) >= len(prefix) else prefix)
-            with np.errstate(divide="ignore"):
-                out.append(np.log(row) if len(path) >= len(prefix) else np.zeros(len(row)))
-        return np.array([out])
+        first = len(known)
+        known.extend(ids[0].tolist())
+        return fed.logits(known, first).numpy()
 
     return call
 
@@ -68,7 +64,7 @@ def load(path: Path) -> Callable[..., Any]:
         "generation_stream": None,
         "greedy_sampler": None,
     }
-    rule = getattr(load_pieces(path, [FUNCTION], **given), FUNCTION)
+    rule = load_function(path, FUNCTION, **given)
 
     def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> list[int]:
         def sampler(logs: Any) -> Any:
@@ -93,13 +89,10 @@ ENGINES = (
         package="mlx_lm",
         source="generate.py",
         function=FUNCTION,
-        contract="step",
-        tier="exact",
+        **LOOP,
         loader=load,
         distribution="mlx-lm",
         versions=">=0.32.2,<0.33",
         parameters=("prompt", "model", "draft_model", "num_draft_tokens", "max_tokens", "sampler"),
-        gamma=2,
-        vocab=4,
     ),
 )

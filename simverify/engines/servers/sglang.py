@@ -1,18 +1,21 @@
 """SGLang: ``chain_speculative_sampling_triton``, token and block verification.
 
 The coins are arguments; the root token stands in slot 0 of the candidates; outputs are
-written into buffers. One file is loaded, not the package, which would pull in its kernels.
+written into buffers. Without a GPU the kernel is run as :mod:`simverify.engines.tiles` says and
+followed path by path; on a GPU it is compiled, and its coins are bisected. One file is loaded,
+not the package, which would pull in its kernels.
 """
 
 import importlib
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from simverify.backends.interpreter import interpreter, load_triton
-from simverify.engines.adapting.adapt import COIN_BITS
-from simverify.engines.base import Engine, load_file
-from simverify.errors import SimverifyError
+from simverify.engines.adapting.adapt import COIN_BITS, Verify
+from simverify.engines.base import BLOCK, Engine, load_file
+from simverify.engines.tiles import ON_CPU, load_tiles
 
 FUNCTION = "chain_speculative_sampling_triton"
 ROOT = 0
@@ -40,79 +43,54 @@ def chain_sampling(
         count = len(draft_tokens) + 1
         candidates = torch.tensor([[ROOT, *map(int, draft_tokens)]], device=device)
         predicts, accepted, number = slots(count), slots(1, count), slots(1)
+        places = torch.arange(count, device=device)[None]
         function(
-            predicts,
-            accepted,
-            number,
-            candidates,
-            torch.arange(count, device=device)[None],
-            None,
-            None,
-            rows(coins[:-1]),
-            rows(coins[-1]).reshape(1),
-            rows(target_probs),
-            rows(draft_probs),
-            1.0,
-            1.0,
-            True,
+            predicts, accepted, number, candidates, places, None, None, rows(coins[:-1]),
+            rows(coins[-1]).reshape(1), rows(target_probs), rows(draft_probs), 1.0, 1.0, True,
             block_verification=block_verification,
-        )
-        tau = int(number[0])
-        places = accepted[0, : tau + 1].tolist()
-        return [int(predicts[place]) for place in places]
+        )  # fmt: skip
+        kept = accepted[0, : int(number[0]) + 1].tolist()
+        return [int(predicts[place]) for place in kept]
 
     return verify
 
 
-def original(path: Path) -> tuple[Any, str]:
-    """Return SGLang's function and the device it runs on.
+def load(path: Path, *, block: bool) -> Verify:
+    """Return a rule as a ``verify`` callable, its kernel run without a GPU."""
+    torch = importlib.import_module("torch")
+    function = getattr(load_tiles(path, [FUNCTION]), FUNCTION)
+    rule = chain_sampling(function, block_verification=block)
 
-    Without a GPU it runs in Triton's interpreter: raises ``SimverifyError`` if it is too late
-    to choose that.
-    """
-    function, device = load_triton(lambda: _function(path))
-    if device == "cuda":
-        return function, device
+    def verify(target_probs: Any, draft_probs: Any, draft_tokens: Any, rng: Any) -> Any:
+        return rule(target_probs, draft_probs, draft_tokens, torch.rand(len(draft_tokens) + 1))
 
-    def interpreted(*args: Any, **options: Any) -> None:
-        with interpreter():
-            function(*args, **options)
-
-    return interpreted, device
+    return verify
 
 
-def _function(path: Path) -> Any:
+def load_compiled(path: Path, *, block: bool) -> Callable[..., list[int]]:
+    """Return a rule that takes its coins, compiled for the GPU."""
     module = load_file(path, "simverify_loaded.sglang_reject_sampling")
-    if not hasattr(module, FUNCTION):
-        raise SimverifyError(f"{path} has no {FUNCTION}: SGLang 0.5.23 has it")
-    return getattr(module, FUNCTION)
+    return chain_sampling(getattr(module, FUNCTION), block_verification=block, device="cuda")
 
 
-def load_token(path: Path) -> Callable[..., list[int]]:
-    """Load the token rule."""
-    function, device = original(path)
-    return chain_sampling(function, device=device)
-
-
-def load_block(path: Path) -> Callable[..., list[int]]:
-    """Load the block rule."""
-    function, device = original(path)
-    return chain_sampling(function, block_verification=True, device=device)
-
-
-def _engine(name: str, loader: Callable[[Path], Callable[..., Any]]) -> Engine:
-    return Engine(
+def _engine(name: str, *, block: bool) -> Engine:
+    engine = Engine(
         name=name,
         package="sglang",
         source="kernels/ops/speculative/reject_sampling.py",
         function=FUNCTION,
-        contract="verify",
-        tier="coins",
-        tolerance=1e-6,
-        loader=loader,
-        needs=("torch", "triton"),
-        coin_bits=COIN_BITS["float32"],
-    )
+        **BLOCK,
+        loader=partial(load, block=block),
+        versions=">=0.5.23,<0.6",
+        parameters=("predicts", "accept_index", "accept_token_num", "candidates", "retrive_index",
+                    "uniform_samples", "target_probs", "draft_probs", "block_verification"),
+        note=ON_CPU,
+    )  # fmt: skip
+    compiled = replace(
+        engine, tier="coins", tolerance=1e-6, loader=partial(load_compiled, block=block),
+        needs=("torch", "triton"), coin_bits=COIN_BITS["float32"], note="",
+    )  # fmt: skip
+    return replace(engine, on_gpu=compiled)
 
 
-ENGINES = (_engine("sglang", load_token), _engine("sglang-block", load_block))
+ENGINES = (_engine("sglang", block=False), _engine("sglang-block", block=True))

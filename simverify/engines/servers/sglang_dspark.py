@@ -13,7 +13,8 @@ from typing import Any
 
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
 from simverify.engines.base import Engine
-from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.loading.pieces import load_function
+from simverify.engines.loading.stubs import Changed
 
 FUNCTION = "blockwise_rejection_torch"
 KEY = 7
@@ -23,27 +24,20 @@ COUNTERS = 1 << 30
 """Steps that a server may be at."""
 
 
-class Unseeded:
-    """torch whose generators are the global one: nobody seeds it."""
-
-    def __getattr__(self, name: str) -> Any:
-        """Return what torch has."""
-        return getattr(importlib.import_module("torch"), name)
-
-    def Generator(self, device: Any = None) -> Any:  # noqa: N802, the name is torch's
-        """Return a generator that can be seeded, to no effect."""
-        return SimpleNamespace(manual_seed=lambda seed: None)
-
-    def rand(self, size: Any, generator: Any = None, device: Any = None) -> Any:
-        """Return uniforms of the global generator."""
-        return importlib.import_module("torch").rand(size)
+def unseeded() -> Changed:
+    """Return torch whose generators are the global one: nobody seeds it."""
+    return Changed(
+        "torch",
+        Generator=lambda device=None: SimpleNamespace(manual_seed=lambda seed: None),
+        rand=lambda size, generator=None, device=None: importlib.import_module("torch").rand(size),
+    )
 
 
 def load(path: Path, *, seeded: bool) -> Verify:
     """Return the function as a ``verify`` callable, with its seeds or with none."""
     torch = importlib.import_module("torch")
-    given: dict[str, Any] = {} if seeded else {"torch": Unseeded()}
-    rule = getattr(load_pieces(path, [FUNCTION], **given), FUNCTION)
+    given: dict[str, Any] = {} if seeded else {"torch": unseeded()}
+    rule = load_function(path, FUNCTION, **given)
 
     def sample(draft_tokens: Any, target: Any, draft: Any, draft_len: Any, rng: Any) -> Any:
         counter = int(rng.integers(COUNTERS)) if seeded else 0

@@ -9,28 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
-from simverify.engines.base import Engine
+from simverify.engines.base import BLOCK, Engine
 from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.loading.stubs import unpinned
 
 FUNCTION = "get_rejected_indices"
-
-
-class Unpinned:
-    """torch whose tensors are not pinned."""
-
-    def __getattr__(self, name: str) -> Any:
-        """Return what torch has."""
-        return getattr(importlib.import_module("torch"), name)
-
-    def tensor(self, data: Any, pin_memory: bool = False, **options: Any) -> Any:
-        """Return a tensor in plain memory."""
-        return importlib.import_module("torch").tensor(data, **options)
 
 
 def load(path: Path) -> Verify:
     """Return the two functions, called as the sampler calls them, as a ``verify`` callable."""
     torch = importlib.import_module("torch")
-    rule = load_pieces(path, [FUNCTION, "sample_rejected"], torch=Unpinned())
+    rule = load_pieces(path, [FUNCTION, "sample_rejected"], torch=unpinned())
 
     def sample(draft_tokens: Any, target: Any, draft: Any, source: Any) -> list[int]:
         tokens = draft_tokens.tolist()
@@ -49,10 +38,8 @@ ENGINES = (
         package="tensorrt_llm",
         source="_torch/pyexecutor/sampling_utils.py",
         function=FUNCTION,
-        contract="verify",
-        tier="exact",
+        **BLOCK,
         loader=load,
-        needs=("torch",),
         repository="https://github.com/NVIDIA/TensorRT-LLM",
         commit="053c42c948a14cf3c21981179ecc10a7d7ad8fb6",
         parameters=("draft_probs", "target_probs", "generator", "draft_tokens"),

@@ -7,11 +7,8 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from simverify.engines.adapting.adapt import Verify
 from simverify.engines.base import Engine
@@ -90,27 +87,8 @@ def original(path: Path) -> Any:
     return getattr(module, FUNCTION)
 
 
-def load_ensemble(weight: float, path: Path) -> Verify:
-    """Return its function with an ensemble weight: lossy by (1 - w) TV(p, q)."""
-    return speculative_sampling(original(path), ensemble_weight=weight)
-
-
-def load_argmax(path: Path) -> Callable[..., Any]:
-    """Return a ``step`` whose drafts are greedy, and whose reported rows are those not sampled."""
-    verify = load(path)
-
-    def step(prefix: Any, target: Any, draft: Any, gamma: int, rng: Any) -> Any:
-        tokens: list[int] = []
-        for _ in range(gamma):
-            tokens.append(int(np.argmax(draft((*prefix, *tokens)))))
-        paths = [(*prefix, *tokens[:i]) for i in range(gamma + 1)]
-        p, q = (np.array([rows(path) for path in paths]) for rows in (target, draft))
-        return verify(p, q[:-1], tokens, rng)
-
-    return step
-
-
-def _engine(name: str, loader: Callable[[Path], Callable[..., Any]], **options: Any) -> Engine:
+def engine(name: str, loader: Callable[[Path], Callable[..., Any]], **options: Any) -> Engine:
+    """Return an engine of the function; ``options``: what its fields are besides."""
     given = {"contract": "verify", "tolerance": 1e-9, "versions": ">=4.36,<6", **options}
     return Engine(
         name=name,
@@ -125,9 +103,4 @@ def _engine(name: str, loader: Callable[[Path], Callable[..., Any]], **options: 
     )
 
 
-ENGINES = (
-    _engine("transformers", load),
-    _engine("hf-ensemble-0.9", partial(load_ensemble, 0.9), versions=">=5.23,<6"),
-    _engine("hf-ensemble-0.99", partial(load_ensemble, 0.99), versions=">=5.23,<6"),
-    _engine("hf-argmax-raw-q", load_argmax, contract="step"),
-)
+ENGINES = (engine("transformers", load),)

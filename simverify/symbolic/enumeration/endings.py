@@ -14,7 +14,8 @@ from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.errors import UNTRACKED, CannotEnumerate, Finding, OnSymbolsAlone, Untracked
 from simverify.symbolic.guards.containment import from_user
 from simverify.symbolic.guards.watchdog import Expired
-from simverify.symbolic.whose import misfit, user_line
+from simverify.symbolic.misfits import misfit
+from simverify.symbolic.whose import user_line
 
 Tokens = tuple[int, ...]
 

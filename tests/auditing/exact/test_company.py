@@ -9,6 +9,7 @@ from simverify.auditing.exact.company.trial import neighbours_matter, try_compan
 from simverify.auditing.run import audit
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject, load_subject
+from simverify.auditing.verdict import findings_of
 from simverify.engines.adapting.batch import Emitted
 from simverify.errors import UsageError
 from simverify.faults import COMPANY
@@ -22,20 +23,17 @@ def tried(rule, kinds, settings=SMALL):
     return try_company(Subject("code", rule, "verify"), kinds, settings, lambda _line: None)
 
 
-def caught(trial):
-    return trial.failed is not None or bool(trial.seeds)
-
-
 @pytest.mark.parametrize("name", COMPANY_FAULTS)
 def test_every_fault_is_caught_in_its_company(name):
     fault = COMPANY_FAULTS[name]
-    assert caught(tried(fault.rule, kinds_of(fault.kinds)))
+    assert tried(fault.rule, kinds_of(fault.kinds)).caught
 
 
 @pytest.mark.parametrize("kind", EXACT)
 def test_the_right_twin_passes(kind):
     trial = tried(in_company, (kind,))
-    assert not caught(trial)
+    assert not trial.caught
+    assert not trial.sampled
     assert all(x.tier.judged and not x.tier.skipped for x in trial.tried)
 
 
@@ -59,7 +57,8 @@ def test_one_stream_for_two_seeds_is_seen():
                         batch.draft_len, greedy=batch.greedy, seeds=seeds), rng,
         )  # fmt: skip
 
-    assert tried(halved, ("seeds",)).sampled.verdict == "FAIL"
+    (sampled,) = tried(halved, ("seeds",)).sampled
+    assert sampled.verdict == "FAIL"
 
 
 def own_alone(slip):
@@ -75,10 +74,53 @@ def own_alone(slip):
 
 def test_the_place_that_fails_is_named():
     run = audit(Subject("code", own_alone(3), "verify"),
-                settings=AuditSettings(gamma=2, vocab_size=3, company="greedy"))  # fmt: skip
+                settings=AuditSettings(gamma=1, vocab_size=3, company="greedy"))  # fmt: skip
     assert run.verdict == "FAIL"
     assert "request 4 of 4" in str(run.findings[0])
     assert str(run.findings[0]).startswith("greedy, request 1 of 4: ")
+    assert str(run.findings[-1]).startswith("greedy (greedy itself), request 4 of 4: ")
+
+
+def test_all_places_are_tried_and_each_that_fails_is_told():
+    def rule(batch, rng):
+        rows = in_company(batch, rng)
+        if batch.draft_probs is None:
+            rows[3][-1] = (rows[3][-1] + 1) % batch.vocab
+        return rows
+
+    trial = tried(rule, ("padded", "one-hot"), AuditSettings(gamma=1, vocab_size=3))
+    assert [x.place for x in trial.tried] == [*places_of("padded"), *places_of("one-hot")]
+    # Seen as a neighbour of the first two, and as the last one itself.
+    told = [x.place for x in trial.tried if findings_of(x.tier, ())]
+    assert told == [*places_of("one-hot")]
+    assert trial.sampled == ()
+
+
+def in_the_dark(rule):
+    """The same rule on a generator of its own, whose draws no path is followed through."""
+    return lambda batch, rng: rule(batch, np.random.default_rng([*rng.bytes(8)]))
+
+
+def test_what_cannot_be_followed_is_sampled_at_every_place():
+    settings = AuditSettings(gamma=1, vocab_size=3, company="padded", detect=0.2)
+    run = audit(Subject("code", in_the_dark(in_company), "verify"), settings=settings)
+    assert (run.verdict, run.tier) == ("PASS", "sampled")
+    assert run.not_enumerable.startswith("padded, request 1 of 4: cannot follow bytes()")
+    places = [one.name.partition(":")[0] for one in run.sampled.instances]
+    assert places == [f"padded, request {place} of 4" for place in (1, 2, 4)]
+    # The neighbours of the one that is wrong are certain, and it is not seen by them.
+    slipped = COMPANY_FAULTS["padding-drawn"].rule
+    settings = AuditSettings(gamma=1, vocab_size=3, company="unmasked", detect=0.2)
+    run = audit(Subject("code", in_the_dark(slipped), "verify"), settings=settings)
+    assert (run.verdict, run.tier) == ("FAIL", "sampled")
+    assert str(run.findings[0]).startswith("unmasked, request 1 of 4")
+
+
+def test_sizes_without_an_instance_are_inconclusive():
+    run = audit(Subject("code", in_company, "verify"),
+                settings=AuditSettings(gamma=1, vocab_size=2, company="padded"))  # fmt: skip
+    assert run.verdict == "INCONCLUSIVE"
+    assert run.inconclusive == "padded, request 1 of 4: no instance could be run"
 
 
 @pytest.mark.parametrize("kind", EXACT)

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from simverify.engines.loading.stubs import stubs
+from simverify.engines.loading.stubs import Changed, stubs, unpinned
 
 
 def test_a_stub_has_every_attribute_inside_the_block_and_is_gone_after_it():
@@ -38,3 +38,24 @@ def test_stubs_are_gone_after_an_error_and_have_no_private_names():
     with pytest.raises(KeyError, match="inside"):
         fail()
     assert "nobody" not in sys.modules
+
+
+def test_a_changed_module_is_the_module_but_for_the_names_that_are_given(monkeypatch):
+    import math
+
+    changed = Changed("math", sqrt=abs)
+    assert changed.sqrt(-2) == 2
+    assert changed.floor is math.floor
+    monkeypatch.setattr(math, "floor", round)  # as an audit puts its own in place
+    assert changed.floor is round
+    with pytest.raises(AttributeError):
+        changed.nothing  # noqa: B018
+
+
+def test_tensors_are_not_pinned():
+    torch = pytest.importorskip("torch")
+    made = unpinned().tensor([1, 2], dtype=torch.int32, pin_memory=True)
+    assert made.tolist() == [1, 2]
+    assert made.dtype == torch.int32
+    assert not made.is_pinned()
+    assert unpinned().cumsum is torch.cumsum

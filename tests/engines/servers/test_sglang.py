@@ -1,21 +1,63 @@
-import os
-
 import numpy as np
 import pytest
+from support.engine_doubles import check_double, checkout
 
+import simverify
 from simverify.auditing.exact.coins.coin_blocks import compare_coins
 from simverify.engines import get_engine
 from simverify.engines.servers.sglang import chain_sampling
-from simverify.folders import find_package
 from simverify.models.small import compact
 
 COMPACT = compact()
 COIN_BITS = 24  # float32
 
-needs_sglang = pytest.mark.skipif(
-    any(find_package(name) is None for name in ("sglang", "triton", "torch")),
-    reason="sglang and triton are not installed: pip install --no-deps sglang triton",
-)
+DOUBLE = """
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def chain_kernel(Predicts, Index, Number, Drafts, Places, Coins, Last, P, Q, SLOTS: tl.constexpr,
+                 V: tl.constexpr, BLOCK: tl.constexpr, BLOCK_VERIFICATION: tl.constexpr):
+    place = tl.load(Places)
+    tl.store(Index, place)
+    row, step, going = 0, 1, 1
+    while (step < SLOTS) and (going == 1):
+        x = tl.load(Drafts + step)
+        p, q = tl.load(P + row * V + x), tl.load(Q + row * V + x)
+        if tl.load(Coins + step - 1) * q < p:
+            tl.store(Predicts + place, x)
+            place = tl.load(Places + step)
+            tl.store(Index + step, place)
+            row = step
+            step += 1
+        else:
+            going = 0
+    tl.store(Number, row)
+    ids = tl.arange(0, BLOCK)
+    law = tl.load(P + row * V + ids, mask=ids < V, other=0.0)
+    if row < SLOTS - 1:
+        law = tl.maximum(law - tl.load(Q + row * V + ids, mask=ids < V, other=0.0), 0.0)
+    over = tl.cumsum(law, axis=0) > tl.load(Last) * tl.sum(law)
+    final = V - 1
+    if tl.max(over, axis=0):
+        final = tl.argmax(over.to(tl.int32), axis=0)
+    tl.store(Predicts + place, final)
+
+
+def chain_speculative_sampling_triton(
+    predicts, accept_index, accept_token_num, candidates, retrive_index, retrive_next_token,
+    retrive_next_sibling, uniform_samples, uniform_samples_for_final_sampling, target_probs,
+    draft_probs, threshold_single, threshold_acc, deterministic, *, block_verification=False,
+):
+    assert block_verification is ASKED
+    chain_kernel[(candidates.shape[0],)](
+        predicts, accept_index, accept_token_num, candidates, retrive_index, uniform_samples,
+        uniform_samples_for_final_sampling, target_probs, draft_probs,
+        SLOTS=candidates.shape[1], V=target_probs.shape[-1], BLOCK=4096,
+        BLOCK_VERIFICATION=block_verification, num_warps=4,
+    )
+"""
 
 
 def stand_in(residual_row=None, seen=None):
@@ -65,29 +107,24 @@ def test_block_verification_is_passed_on():
     assert seen == [False, True]
 
 
-@needs_sglang
-@pytest.mark.parametrize(
-    ("name", "gamma", "tau"), [("sglang", 1, 5 / 6), ("sglang-block", 2, 211 / 144)]
-)
-def test_sglangs_own_kernel_is_lossless(name, gamma, tau):
-    engine = get_engine(name)
-    verify = engine.load()
-    assert engine.coin_bits == COIN_BITS
-    result = compare_coins(
-        verify, COMPACT, gamma, bits=COIN_BITS, tolerance=engine.tolerance, probes=2
-    )
-    assert result.max_abs_deviation < 1e-7
-    assert result.expected_accepted == pytest.approx(tau, abs=1e-6)
-    assert result.findings == ()
-    assert "TRITON_INTERPRET" not in os.environ
+@pytest.mark.parametrize(("name", "asked"), [("sglang", "False"), ("sglang-block", "True")])
+def test_without_a_gpu_the_kernel_is_followed_path_by_path(tmp_path, name, asked):
+    check_double(name, tmp_path, DOUBLE.replace("ASKED", asked), "tl.load(Last)", "tl.load(Coins)")
 
 
-@needs_sglang
-def test_sglangs_kernel_on_a_wrong_draft_is_caught():
-    verify = get_engine("sglang").load()
+def test_the_report_says_how_the_kernel_was_run(tmp_path):
+    folder = checkout(tmp_path, "sglang", DOUBLE.replace("ASKED", "False"))
+    run = simverify.audit("sglang", engine_path=folder, gamma=1, vocab=2)
+    assert run.verdict == "PASS"
+    assert run.notes[0] == "its Triton kernels ran without a GPU, by simverify.engines.tiles"
 
-    def on_scaled_draft(p, q, x, u):
-        return verify(p, 0.9 * q, x, u)
 
-    result = compare_coins(on_scaled_draft, COMPACT, 1, bits=COIN_BITS, probes=2)
-    assert result.max_abs_deviation > 0.001
+@pytest.mark.parametrize("gpu", [True, False])
+def test_where_there_is_a_gpu_the_kernel_is_compiled_and_its_coins_bisected(monkeypatch, gpu):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
+    here = get_engine("sglang").here
+    assert here.tier == ("coins" if gpu else "exact")
+    assert here.needs == (("torch", "triton") if gpu else ("torch",))
+    assert here.coin_bits == (COIN_BITS if gpu else 53)
+    assert bool(here.note) is not gpu

@@ -1,12 +1,12 @@
 """vLLM's two runners and Aphrodite: doubles with kernels of their own, run without a GPU."""
 
 import pytest
-from support.engine_doubles import check_double, checkout
+from support.engine_doubles import check_double, checkout, largest_deviation
 
 from simverify.engines import get_engine
 from simverify.errors import SimverifyError
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
 V1 = """
 import torch
@@ -68,6 +68,53 @@ def _judge(out, drafts, q, p, bonus, again, coins, n):
 """
 )
 PLAIN = V1.replace("LAUNCH", f"judge_kernel[(1,)]({GIVEN}, p.shape[1])")
+
+CPU = (
+    V1[: V1.index("@triton.jit")]
+    + """
+@triton.jit
+def rejection_random_sample_kernel(out_ptr):
+    raise AssertionError("the C++ kernel stands in its place")
+
+
+@triton_kernel_dispatcher_with_warmup(kernel=rejection_random_sample_kernel)
+def _judge(output_token_ids, draft_token_ids, draft_probs, target_probs, bonus, again, coins):
+    return (1,), dict(vocab_size=target_probs.shape[1])
+
+
+@triton_kernel_dispatcher_with_warmup(kernel=sample_recovered_tokens_kernel)
+def _recover(output_token_ids, draft_probs, target_probs, inv_q):
+    return (1,), dict(vocab_size=target_probs.shape[1], BLOCK_SIZE=8192)
+
+
+"""
+    + V1[V1.index("def rejection_sample") : V1.index("    recover_kernel[")]
+    + """
+    _recover(again, draft_probs, p, noise.reciprocal())
+    out = torch.full((1, max_spec_len + 1), EMPTY, dtype=torch.int32)
+    coins = torch.rand(max_spec_len, dtype=torch.float64)
+    _judge(out, draft_token_ids, draft_probs, p, bonus_token_ids, again, coins)
+    return out
+"""
+)
+WRAPPERS = """
+def _rejection_random_sample_kernel_impl(output_token_ids, draft_token_ids, draft_probs,
+                                         target_probs, bonus, again, coins, vocab_size):
+    for i, x in enumerate(draft_token_ids.tolist()):
+        if target_probs[i, x] / draft_probs[i, x] < coins[i]:
+            output_token_ids[0, i] = again[i]
+            return
+        output_token_ids[0, i] = x
+    output_token_ids[0, -1] = bonus[0, 0]
+
+
+def _sample_recovered_tokens_kernel_impl(output_token_ids, draft_probs, target_probs, inv_q,
+                                         vocab_size, BLOCK_SIZE=None):
+    for i in range(len(draft_probs)):
+        excess = (target_probs[i] - draft_probs[i]).clamp(min=0)
+        output_token_ids[i] = (excess * inv_q).argmax()
+"""
+UTILS = "vllm/utils/cpu_triton_utils.py"
 
 NOISE = """
 from nobody.triton_utils import tl, triton
@@ -140,6 +187,17 @@ def test_v1(tmp_path):
 
 def test_aphrodite(tmp_path):
     check_double("aphrodite", tmp_path, PLAIN, "tl.maximum(p - q, 0.0)", "p")
+
+
+def test_v1_on_a_cpu_calls_the_wrappers_of_its_library(tmp_path, monkeypatch):
+    loaded = []
+    monkeypatch.setattr(torch.ops, "load_library", loaded.append)
+    good = checkout(tmp_path / "right", "vllm-v1-cpu", CPU, {UTILS: WRAPPERS})
+    assert largest_deviation("vllm-v1-cpu", good) < 1e-6
+    assert loaded == [str(good / "vllm/_C_AVX2.abi3.so")]
+    wrong = WRAPPERS.replace("target_probs[i] - draft_probs[i]", "target_probs[i]")
+    bad = checkout(tmp_path / "wrong", "vllm-v1-cpu", CPU, {UTILS: wrong})
+    assert largest_deviation("vllm-v1-cpu", bad) > 1e-3
 
 
 @pytest.mark.parametrize("name", ["vllm-v2-token", "vllm-v2-block"])

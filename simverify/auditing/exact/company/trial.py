@@ -1,4 +1,4 @@
-"""Code on trial in company: its exact law at every place of each kind, and what its seeds do."""
+"""Code on trial in company: its law at every place of each kind, and what its seeds do."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -11,10 +11,11 @@ from simverify.auditing.exact.company.batches import placed, rows_of
 from simverify.auditing.exact.company.places import BETWEEN, SIZE, Place, places_of
 from simverify.auditing.exact.instances.made import SmallModel, instances_for
 from simverify.auditing.exact.tier import examine
-from simverify.auditing.sampled.tables import default_instances
+from simverify.auditing.sampled.tables import SampledInstance, default_instances
 from simverify.auditing.sampled.tier import SampledAudit, sample_callable
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
+from simverify.auditing.verdict import findings_of, is_whole
 from simverify.engines.adapting.requests import Requests
 from simverify.symbolic.enumeration.endings import what_was_raised
 from simverify.symbolic.guards.watchdog import Expired, deadline
@@ -41,43 +42,64 @@ class Tried:
 class CompanyTrial:
     """What came of all kinds.
 
-    ``tried``: the places in order, up to the first that failed. ``seeds``: what is wrong with
-    them, in words. ``open``: why they could not be tried. ``sampled``: requests with seeds of
-    their own, many batches of them.
+    ``tried``: the places in order, up to one at which the clock ran out. ``seeds``: what is wrong
+    with them, in words. ``open``: why they could not be tried. ``sampled``: places that could not
+    be followed, and many batches of requests with seeds of their own.
     """
 
     tried: list[Tried] = field(default_factory=list)
     seeds: str = ""
     open: str = ""
-    sampled: SampledAudit | None = None
+    sampled: tuple[SampledAudit, ...] = ()
 
     @property
     def failed(self) -> Tried | None:
-        """The place that failed, if any."""
+        """The first place that failed, if any."""
         return next((x for x in self.tried if x.tier.failure is not None), None)
+
+    @property
+    def caught(self) -> bool:
+        """Whether anything failed so far."""
+        return bool(self.seeds) or any(findings_of(x.tier, ()) for x in self.tried)
+
+    @property
+    def not_followed(self) -> list[Tried]:
+        """The places that have instances whose paths could not be followed, for all the time."""
+        return [x for x in self.tried if x not in self.late and not is_whole(x.tier)]
+
+    @property
+    def late(self) -> list[Tried]:
+        """The places that sampling makes up for no more: out of time, or without an instance."""
+        return [x for x in self.tried if x.tier.aborted is not None or _is_empty(x.tier)]
+
+
+def _is_empty(tier: ExactTier) -> bool:
+    return not tier.judged and not tier.skipped and tier.not_enumerable is None
 
 
 def try_company(
     subject: Subject, kinds: tuple[str, ...], settings: AuditSettings, say: Say
 ) -> CompanyTrial:
-    """Judge ``subject`` in company of these kinds, up to the first failure."""
+    """Judge ``subject`` in company of these kinds, at every place of each.
+
+    What the exact tier cannot follow is sampled, if nothing failed by then.
+    """
     trial = CompanyTrial()
-    for kind in kinds:
-        for place in places_of(kind):
-            say(f"in company: {place.name}")
-            tier = examine(
-                here := placed(subject, place),
-                "verify",
-                list(_models(place, settings)),
-                tolerance=settings.tolerance or subject.tolerance,
-                max_paths=settings.paths_for(subject),
-                seconds=settings.seconds,
-                seed=settings.seed,
-                searching=False,
-            )
-            trial.tried.append(Tried(place, here, tier))
-            if tier.failure is not None or tier.not_enumerable is not None:
-                return trial
+    for place in (place for kind in kinds for place in places_of(kind)):
+        say(f"in company: {place.name}")
+        tier = examine(
+            here := placed(subject, place),
+            "verify",
+            list(_models(place, settings)),
+            tolerance=settings.tolerance or subject.tolerance,
+            max_paths=settings.paths_for(subject),
+            seconds=settings.seconds,
+            seed=settings.seed,
+            searching=False,
+        )
+        trial.tried.append(Tried(place, here, tier))
+        if tier.aborted is not None:  # the next place would only take as long
+            return trial
     if "seeds" in kinds:
         say("in company: seeds")
         try:
@@ -85,8 +107,8 @@ def try_company(
                 trial.seeds = neighbours_matter(subject, settings.seed)
         except Expired:
             trial.open = f"seeds: {_TRIALS} batches take longer than {settings.seconds:g} s"
-        if not trial.seeds and not trial.open:
-            trial.sampled = _sampled(subject, settings, say)
+    if not trial.caught and not trial.open:
+        trial.sampled = tuple(_sampled(subject, trial.not_followed, kinds, settings, say))
     return trial
 
 
@@ -174,17 +196,45 @@ def _ask(subject: Subject, target: Any, draft: Any, tokens: Any, seeds: Any, rng
     return rows_of(subject.rule(batch, np.random.default_rng(rng.integers(2**62))), SIZE)
 
 
-def _sampled(subject: Subject, settings: AuditSettings, say: Say) -> SampledAudit:
-    return sample_callable(
-        seeded(subject),
-        "verify",
-        instances=default_instances(min(settings.gamma, 2), min(settings.vocab_size, 3)),
-        seed=settings.seed,
-        alpha=settings.alpha,
-        detect=settings.detect,
-        coarser=settings.coarser,
-        max_samples=settings.max_samples,
-        seconds=settings.seconds,
-        batch=SIZE,
-        say=say,
-    )
+def _sampled(
+    subject: Subject, places: list[Tried], kinds: tuple[str, ...], settings: AuditSettings, say: Say
+) -> Iterator[SampledAudit]:
+    """Sample the request under test at these places, and whole batches where seeds are asked for.
+
+    They share the false-alarm rate. Each kind has the time of a tier.
+    """
+    runs: list[tuple[Callable[..., Any], tuple[SampledInstance, ...], int | None, float]] = []
+    if places:
+        first, *others = (x for tried in places for x in _instances(tried, settings))
+        # A row of another request is a large deviation, and there are many places.
+        at_places = (first, *(replace(x, coarse=True) for x in others))
+        seconds = settings.seconds * len({tried.place.kind for tried in places})
+        runs.append((subject.rule, at_places, None, seconds))
+    if "seeds" in kinds:
+        sizes = min(settings.gamma, 2), min(settings.vocab_size, 3)
+        runs.append((seeded(subject), default_instances(*sizes), SIZE, settings.seconds))
+    for rule, instances, batch, seconds in runs:
+        yield sample_callable(
+            rule,
+            "verify",
+            instances=instances,
+            seed=settings.seed,
+            alpha=settings.alpha / len(runs),
+            detect=settings.detect,
+            coarser=settings.coarser,
+            max_samples=settings.max_samples,
+            seconds=seconds,
+            batch=batch,
+            say=say,
+        )
+
+
+def _instances(tried: Tried, settings: AuditSettings) -> Iterator[SampledInstance]:
+    """Yield the largest instances of a place, for the sampled tier."""
+    models = list(_models(tried.place, settings))
+    size = models[-1].gamma, models[-1].vocab_size
+    for model in models:
+        if (model.gamma, model.vocab_size) == size:
+            told = model.name.partition(", gamma=")[0]
+            named = replace(model, name=f"{tried.place.name}: {told}")
+            yield SampledInstance(named, model.gamma, rule=tried.subject.rule)

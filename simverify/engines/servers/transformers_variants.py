@@ -1,0 +1,42 @@
+"""Transformers' function called in ways that are not lossless, each by a known amount or known why.
+
+``hf-ensemble-0.9`` and ``hf-ensemble-0.99``: by its own option, an ensemble of target and draft.
+``hf-argmax-raw-q``: on greedy drafts, as if they were sampled.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simverify.engines.adapting.adapt import Verify
+from simverify.engines.servers.transformers import engine, load, original, speculative_sampling
+
+
+def load_ensemble(weight: float, path: Path) -> Verify:
+    """Return its function with an ensemble weight: lossy by (1 - w) TV(p, q)."""
+    return speculative_sampling(original(path), ensemble_weight=weight)
+
+
+def load_argmax(path: Path) -> Callable[..., Any]:
+    """Return a ``step`` whose drafts are greedy, and whose reported rows are those not sampled."""
+    verify = load(path)
+
+    def step(prefix: Any, target: Any, draft: Any, gamma: int, rng: Any) -> Any:
+        tokens: list[int] = []
+        for _ in range(gamma):
+            tokens.append(int(np.argmax(draft((*prefix, *tokens)))))
+        paths = [(*prefix, *tokens[:i]) for i in range(gamma + 1)]
+        p, q = (np.array([rows(path) for path in paths]) for rows in (target, draft))
+        return verify(p, q[:-1], tokens, rng)
+
+    return step
+
+
+ENGINES = (
+    engine("hf-ensemble-0.9", partial(load_ensemble, 0.9), versions=">=5.23,<6"),
+    engine("hf-ensemble-0.99", partial(load_ensemble, 0.99), versions=">=5.23,<6"),
+    engine("hf-argmax-raw-q", load_argmax, contract="step"),
+)
