@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from simverify.api.self_test import self_test as self_test
     from simverify.api.surveys.bisect import bisect as bisect
     from simverify.api.surveys.table import table as table
+    from simverify.baselines.check import check_baseline as check_baseline
     from simverify.errors import SimverifyError as SimverifyError
     from simverify.errors import UsageError as UsageError
     from simverify.models import get_model as get_model
@@ -51,6 +52,7 @@ _HOME = {
     "audit": "api.audit",
     "audit_outputs": "api.outputs",
     "bisect": "api.surveys.bisect",
+    "check_baseline": "baselines.check",
     "compare": "api.compare",
     "exact_law": "symbolic.enumeration.outcomes",
     "get_model": "models",
