@@ -56,7 +56,7 @@ def _cells(item: Item) -> tuple[str, str, str, str, str]:
 
 def _number(text: str) -> str:
     try:
-        return f"{float(text):.4f}" if len(text) > 8 else text
+        return f"{float(text):.4f}" if "." in text and len(text) > 5 else text
     except ValueError:
         return text
 

@@ -26,7 +26,9 @@ def _acceptance(old: AuditRun, new: AuditRun) -> Iterator[Item]:
     """
     slack = 2 * max(old.tolerance, new.tolerance)
     known = {_key(instance): instance for instance in old.instances}
-    drops, rises, same = [], [], 0
+    drops: list[tuple[float, float, float, str]] = []
+    rises: list[tuple[float, float, float, str]] = []
+    same = 0
     for instance in new.instances:
         earlier = known.get(_key(instance))
         if earlier is None or not _one(earlier, instance):

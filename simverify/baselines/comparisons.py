@@ -51,9 +51,9 @@ def comparison_check(old: CompareRun, new: CompareRun, alpha: float, detect: flo
         tokens = _tokens(old, earlier), _tokens(new, row)
         if tokens[0] is None or tokens[1] is None:
             note = "3 lanes or more tell how sure a mean over real texts is"
-            said = [f"{one.measured.mean:.4f}" for one in (earlier, row)]
+            was, now = (f"{one.measured.mean:.4f}" for one in (earlier, row))
             outcome: Outcome = "same" if exact else "too short"
-            items.append(Item(subject, "E[tau], measured", *said, outcome, note=note))
+            items.append(Item(subject, "E[tau], measured", was, now, outcome, note=note))
             continue
         tested += _tests(subject, tokens[0], tokens[1], exact)
         if tokens[0].counts is None:
@@ -153,6 +153,6 @@ def _speeds(old: CompareRun, new: CompareRun) -> Iterator[Item]:
     for told in new.meta.timings:
         was = before.get((told.verifier, told.model))
         if was is not None:
-            said = [f"{value / 1e6:.3g}" for value in (was, told.blocks_per_second)]
+            a, b = (f"{value / 1e6:.3g}" for value in (was, told.blocks_per_second))
             subject = f"{told.verifier} on {told.model}"
-            yield Item(subject, "speed, million blocks a second", *said, "shown")
+            yield Item(subject, "speed, million blocks a second", a, b, "shown")

@@ -126,7 +126,7 @@ def blocks_needed(old: Tokens, new: Tokens, alpha: float, drop: float) -> tuple[
 def _up(blocks: float) -> int:
     """Return a number with two digits, a little above: a plan is no promise to the last block."""
     scale = 10 ** max(0, math.floor(math.log10(max(blocks, 1.0))) - 1)
-    return math.ceil(blocks * 1.02 / scale) * scale
+    return int(math.ceil(blocks * 1.02 / scale) * scale)
 
 
 def _error(old: Tokens, new: Tokens) -> tuple[float, float]:

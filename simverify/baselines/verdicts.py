@@ -20,7 +20,7 @@ def verdict_item(subject: str, what: str, old: Verdict, new: Verdict) -> Item:
     elif new == "FAIL":
         outcome, note = "worse", "a fault was found"
     elif new == "INCONCLUSIVE" and old == "PASS":
-        outcome, note = "too short", "the run does not keep the power that it promised"
+        outcome, note = "too short", "too few tokens: without --blocks a run takes what it needs"
     else:
         outcome, note = "better" if old == "FAIL" and new == "PASS" else "same", ""
     return Item(subject, what, old, new, outcome, note=note)

@@ -35,10 +35,14 @@ def _told(old: Entry, new: Entry) -> Iterator[str]:
         a, b = getattr(old, name), getattr(new, name)
         if a != b:
             what = "command line" if name == "words" else name
-            yield f"{what}: {'none' if a in (None, '') else a} -> {'none' if b in (None, '') else b}"
+            yield f"{what}: {_or_none(a)} -> {_or_none(b)}"
     a, b = old.code_sha256, new.code_sha256
     if a != b:
         yield f"code: {(a or 'unknown')[:12]} -> {(b or 'unknown')[:12]}"
+
+
+def _or_none(value: object) -> object:
+    return "none" if value in (None, "") else value
 
 
 def _plain(run: Document) -> Any:

@@ -28,9 +28,7 @@ _WAIT = 60.0
 """Seconds that a writer waits for others."""
 
 _NAMES = tuple(field.name for field in fields(Entry) if field.name != "id")
-_COLUMNS = ", ".join(
-    f"{name} TEXT" for name in _NAMES
-)
+_COLUMNS = ", ".join(f"{name} TEXT" for name in _NAMES)
 _TABLE = f"CREATE TABLE runs (id INTEGER PRIMARY KEY AUTOINCREMENT, {_COLUMNS}, document BLOB)"
 
 
