@@ -2,8 +2,7 @@
 
 Every simulated pair of runs is put before all gates: a ratio of means of 2% and of 5%, as engines'
 tests have them, and `simverify baseline check`. Blocks accept each draft token with probability
-a while all before were accepted, on some blocks well and on others badly, as real texts do; the drop
-lowers every Pr(tau >= l) by the same share. The negative control is our test without its share of
+while all before it were accepted, on half of the blocks at .9 and on half at .6. The drop lowers every Pr(tau >= l) by the same share. The negative control is our test without its share of
 the false-alarm rate, at alpha .05 a test.
 
     python benchmarks/gates.py            # a minute
@@ -63,7 +62,7 @@ def within(share: float) -> Callable[[Tokens, Tokens], str]:
     return lambda old, new: "worse" if new.mean < (1.0 - share) * old.mean else "same"
 
 
-def tested(alpha: float, *, shared: bool = True) -> Callable[[Tokens, Tokens], str]:
+def check_at(alpha: float, *, shared: bool = True) -> Callable[[Tokens, Tokens], str]:
     """Our check of E[tau] and every level; ``shared``: by Holm, over all tests."""
 
     def judge(old: Tokens, new: Tokens) -> str:
@@ -76,7 +75,7 @@ def tested(alpha: float, *, shared: bool = True) -> Callable[[Tokens, Tokens], s
         for i, (a, b, p) in enumerate(pairs):
             if p > (alpha / (len(pairs) - i) if shared else alpha):
                 break
-            if b / new.blocks < a / old.blocks or (i == 0 and b < a):
+            if b / new.blocks < a / old.blocks:
                 return "worse"
         short = detectable(old, new, alpha / (GAMMA + 1)) > DROP * old.mean
         return "too short" if short else "same"
@@ -87,7 +86,7 @@ def tested(alpha: float, *, shared: bool = True) -> Callable[[Tokens, Tokens], s
 GATES = {
     "within 2%": within(0.02),
     "95% of it": within(0.05),
-    "baseline check": tested(ALPHA),
+    "baseline check": check_at(ALPHA),
 }
 
 
@@ -154,8 +153,8 @@ def size(many: int, pairs: int, seed: int) -> None:
         )
     ]
     for name, judge in (
-        ("nine tests that share a rate of .05", tested(0.05)),
-        ("negative control: nine tests at .05 each", tested(0.05, shared=False)),
+        ("nine tests that share a rate of .05", check_at(0.05)),
+        ("negative control: nine tests at .05 each", check_at(0.05, shared=False)),
     ):
         print(f"{name}: a drop is called out in {shares(judge, both)} of runs")
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from simverify.models import get_model as get_model
     from simverify.models import load_model as load_model
     from simverify.planning import plan as plan
+    from simverify.record.store import runs as runs
     from simverify.results import AuditRun as AuditRun
     from simverify.results import BisectRun as BisectRun
     from simverify.results import CompareRun as CompareRun
@@ -61,6 +62,7 @@ _HOME = {
     "load_model": "models",
     "plan": "planning",
     "replay": "api.replay",
+    "runs": "record.store",
     "self_test": "api.self_test",
     "table": "api.surveys.table",
 }

@@ -87,8 +87,8 @@ def add(path: Path, run: Document, words: Sequence[str] = ()) -> int:
         return int(done.lastrowid or 0)
 
 
-def entries(
-    path: Path,
+def runs(
+    store: str | os.PathLike[str] | None = None,
     *,
     search: str | None = None,
     verdict: str | None = None,
@@ -100,6 +100,8 @@ def entries(
 
     Parameters
     ----------
+    store
+        Its file; by default the one that SIMVERIFY_RUNS names, or .simverify/runs.db here.
     search
         Text in the title, the command line, the version, the machine or a hash, in any case.
     verdict, command
@@ -108,7 +110,13 @@ def entries(
         A day or a time, as 2026-01-31: those that started then or later.
     limit
         At most so many; all if None.
+
+    Raises
+    ------
+    UsageError
+        If there is no store, or it is broken or of another version.
     """
+    path = (store_path() or STORE) if store is None else Path(store)
     rules, values = ["1"], []
     if search is not None:
         texts = ("title", "words", "version", "machine", "document_sha256", "code_sha256")

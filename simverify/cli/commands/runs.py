@@ -73,7 +73,7 @@ def runs(
     elif action == "diff":
         _diff(where, _number(which[0]), _number(which[1]), verbose)
     else:
-        found = stores.entries(
+        found = stores.runs(
             where, search=search, verdict=verdict, command=command, since=since, limit=limit
         )
         print_entries(
