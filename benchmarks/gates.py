@@ -1,11 +1,12 @@
 """Gates of acceptance, side by side: how often each fires on nothing, and misses a drop of 2%.
 
 Every simulated pair of runs is put before all gates: a ratio of means of 2% and of 5%, as engines'
-tests have them, and `simverify baseline check`. Blocks accept each draft token with probability
-while all before it were accepted, on half of the blocks at .9 and on half at .6. The drop lowers every Pr(tau >= l) by the same share. The negative control is our test without its share of
-the false-alarm rate, at alpha .05 a test.
+tests have them, and `simverify baseline check`. Half of the blocks accept a draft token with
+probability .9, while all before it were accepted, and half with .6. The drop lowers every
+Pr(tau >= l) by the same share. The negative control is our test without its share of the
+false-alarm rate, at alpha .05 a test.
 
-    python benchmarks/gates.py            # a minute
+    python benchmarks/gates.py            # some minutes
     python benchmarks/gates.py --pairs 200
 """
 

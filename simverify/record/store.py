@@ -13,6 +13,7 @@ import msgspec
 from simverify.errors import UsageError
 from simverify.record.entry import Entry, entry_of
 from simverify.results import Document
+from simverify.results.reading.consistent import check_consistent
 from simverify.results.reading.decoding import decode
 from simverify.results.reading.document import document_text
 
@@ -155,6 +156,7 @@ def get(path: Path, number: int) -> tuple[Entry, Document]:
     except msgspec.DecodeError as error:
         why = " ".join(str(error).split())
         raise UsageError(f"{path}: run {number} is not of this version: {why}") from None
+    check_consistent(document, f"{path}, run {number},")
     return _entry(row[:-1]), document
 
 

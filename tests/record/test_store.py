@@ -93,7 +93,7 @@ def test_a_broken_store_is_one_line(store, tmp_path):
     data = bytearray(store.read_bytes())
     data[5000:40000] = b"\xff" * 35000
     store.write_bytes(data)
-    with pytest.raises(UsageError, match="cannot be used|broken") as raised:
+    with pytest.raises(UsageError, match=r"cannot be used|broken") as raised:
         [get(store, run.id) for run in runs(store)]
     assert "\n" not in str(raised.value)
     text = tmp_path / "text.db"

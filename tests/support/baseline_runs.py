@@ -35,8 +35,14 @@ def run_of(counts, blocks, *, seed=0, verdict="PASS"):
             row.expected_accepted, exact=None, fraction=None, method="measured",
             lower=0.0, upper=float(len(counts)), confidence=0.999,
         ),
-        measured=replace(row.measured, mean=mean, ci_low=0.0, ci_high=9.0, blocks=blocks),
-        acceptance_ccdf=replace(row.acceptance_ccdf, exact=None, measured=curve),
+        measured=replace(
+            row.measured, mean=mean, ci_low=0.0, ci_high=float(len(counts)), blocks=blocks
+        ),
+        speedup=replace(row.speedup, rows=None),
+        acceptance_ccdf=replace(
+            row.acceptance_ccdf, exact=None, measured=curve,
+            lower=(0.0,) * len(counts), upper=(1.0,) * len(counts),
+        ),
     )  # fmt: skip
     models = tuple(model for model in run.models if model.name == row.model)
     return replace(
