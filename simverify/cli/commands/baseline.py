@@ -60,9 +60,9 @@ def baseline(
     from simverify.reports.others.baselines import check_lines, check_markdown
     from simverify.reports.present import append_markdown
 
-    kept = read(name, where)
+    kept, document = read(name, where), read_document(run)
     try:
-        check = check_baseline(kept, read_document(run), alpha=alpha, detect=detect)
+        check = check_baseline(kept, document, alpha=alpha, detect=detect)
     except UsageError as error:
         raise UsageError(f"baseline {name}, {run}: {error}") from None
     append_markdown(check_markdown(check, name))

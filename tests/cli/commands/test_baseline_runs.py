@@ -26,9 +26,9 @@ def test_exit_codes(kept):
     assert "blocks of " in kept.out
     assert kept("baseline", "check", "main", "short.json", "--alpha", "nan") == 2
     assert "alpha is nan" in kept.complaint()
-    replace(drawn(1_000), gamma=4).save("other.json")
+    replace(drawn(1_000), eos=2).save("other.json")
     assert kept("baseline", "check", "main", "other.json") == 2
-    assert "gamma was 8 and is 4" in kept.complaint()
+    assert "eos was none and is 2" in kept.complaint()
 
 
 def test_the_summary_of_a_job(kept, tmp_path, monkeypatch):
