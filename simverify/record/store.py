@@ -133,8 +133,8 @@ def runs(
         values.append(since)
     count = "" if limit is None else f" LIMIT {int(limit)}"
     query = f"SELECT id, {', '.join(_NAMES)} FROM runs WHERE {' AND '.join(rules)}"
-    with _opened(path, "ro") as store:
-        rows = store.execute(f"{query} ORDER BY id DESC{count}", values).fetchall()
+    with _opened(path, "ro") as opened:
+        rows = opened.execute(f"{query} ORDER BY id DESC{count}", values).fetchall()
     return tuple(_entry(row) for row in rows)
 
 
