@@ -107,7 +107,7 @@ def test_a_store_that_cannot_be_used_stops_a_run_before_it_starts(command, tmp_p
         (("show",), "expected the number of a run"), (("show", "x"), "expected the number"),
         (("diff", "1"), "expected the numbers of two"), (("list", "1"), "expected no more words"),
         (("add",), "expected run files"), (("show", "-1"), ""), (("--limit", "0"), "limit is 0"),
-        (("show", "9"), "has no run 9"),
+        (("--since", "yesterday"), "expected a day"), (("show", "9"), "has no run 9"),
     ],
 )  # fmt: skip
 def test_words_that_do_not_fit(command, words, said):
