@@ -61,7 +61,16 @@ def write_reports(run: Document, folder: str | os.PathLike[str]) -> None:
 
 
 def append_summary(run: Document) -> None:
-    """Add the Markdown to the file that GITHUB_STEP_SUMMARY names, if it names one.
+    """Add the run's Markdown to the file that GITHUB_STEP_SUMMARY names, if it names one.
+
+    Raises ``UsageError`` if it cannot be written.
+    """
+    if os.environ.get(SUMMARY):
+        append_markdown(markdown_report(run))
+
+
+def append_markdown(text: str) -> None:
+    """Add Markdown to the summary of a GitHub step; nothing happens outside of one.
 
     Raises ``UsageError`` if it cannot be written.
     """
@@ -70,7 +79,7 @@ def append_summary(run: Document) -> None:
         return
     try:
         with Path(name).open("a", encoding="utf-8") as file:
-            file.write(markdown_report(run) + "\n")
+            file.write(text + "\n")
     except OSError as error:
         raise UsageError(
             f"{SUMMARY} names {name}, which cannot be written: {error.strerror}"

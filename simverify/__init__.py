@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from simverify.api.self_test import self_test as self_test
     from simverify.api.surveys.bisect import bisect as bisect
     from simverify.api.surveys.table import table as table
+    from simverify.baselines.check import check_baseline as check_baseline
     from simverify.errors import SimverifyError as SimverifyError
     from simverify.errors import UsageError as UsageError
     from simverify.models import get_model as get_model
     from simverify.models import load_model as load_model
     from simverify.planning import plan as plan
+    from simverify.record.store import runs as runs
     from simverify.results import AuditRun as AuditRun
     from simverify.results import BisectRun as BisectRun
     from simverify.results import CompareRun as CompareRun
@@ -51,6 +53,7 @@ _HOME = {
     "audit": "api.audit",
     "audit_outputs": "api.outputs",
     "bisect": "api.surveys.bisect",
+    "check_baseline": "baselines.check",
     "compare": "api.compare",
     "exact_law": "symbolic.enumeration.outcomes",
     "get_model": "models",
@@ -59,6 +62,7 @@ _HOME = {
     "load_model": "models",
     "plan": "planning",
     "replay": "api.replay",
+    "runs": "record.store",
     "self_test": "api.self_test",
     "table": "api.surveys.table",
 }

@@ -14,6 +14,8 @@ _COMMANDS = {
     "report": ("report:report", "Render a run file: HTML, Markdown, JUnit, GitHub."),
     "figure": ("figure:figure", "Draw a figure for a paper from run files."),
     "replay": ("replay:replay", "Show one failing path of an audit again."),
+    "baseline": ("baseline:baseline", "Keep a run, and hold others against it, by tests."),
+    "runs": ("runs:runs", "List, search and compare recorded runs."),
     "verifiers": ("info:verifiers", "List the built-in verifiers."),
     "models": ("info:models", "List the built-in models."),
     "faults": ("info:faults", "List the catalogue of faulty verifiers."),
@@ -66,6 +68,15 @@ _EXAMPLES = {
     "figure": (
         "simverify figure fig3 run.json -o acceptance.svg",
         "simverify figure fig5 compact.json ngram.json -o speedup.pdf",
+    ),
+    "baseline": (
+        "simverify baseline save main run.json",
+        "simverify baseline check main run.json",
+    ),
+    "runs": (
+        "simverify runs init",
+        "simverify runs --search sampler --verdict FAIL",
+        "simverify runs diff 3 4",
     ),
     "replay": ("simverify replay run.json#0",),
 }

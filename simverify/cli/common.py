@@ -44,6 +44,12 @@ def print_entries(entries: Iterable[tuple[str, Sequence[str]]]) -> None:
             print(fill(line, WIDTH, initial_indent="  ", subsequent_indent="  "))
 
 
+def print_lines(lines: Iterable[str]) -> None:
+    """Print each line, printable, folded where it is wider than a terminal."""
+    for line in lines:
+        print(fill(printable(line), WIDTH, subsequent_indent="  "))
+
+
 @contextmanager
 def progress(quiet: bool) -> Iterator[Callable[[str], None]]:
     """Yield a function that shows a line of progress on standard error.
@@ -75,6 +81,11 @@ def check_output(json: str | None, report: Path | None = None) -> None:
         check_writable(Path(json))
     if report is not None:
         make_folder(report)
+    from simverify.record.store import check_store, store_path
+
+    store = store_path()
+    if store is not None:
+        check_store(store)
 
 
 def json_text_iv(text: str) -> None:
@@ -88,7 +99,8 @@ def json_text_iv(text: str) -> None:
 def deliver(run: "Document", json: str | None, report: Path | None = None) -> bool:
     """Write the document where ``--json`` says, and its renderings to the folder ``report``.
 
-    In a GitHub job its Markdown joins the step's summary. True if standard output is still
+    In a GitHub job its Markdown joins the step's summary. A run store, if there is one, gets the
+    run. True if standard output is still
     free.
     """
     from simverify.reports.present import append_summary, write_reports
@@ -98,6 +110,9 @@ def deliver(run: "Document", json: str | None, report: Path | None = None) -> bo
     if report is not None:
         write_reports(run, report)
 
+    if json is not None and json != "-":
+        write_whole(Path(json), document_text(run))
+    _record(run)
     if json == "-":
         try:
             sys.stdout.write(document_text(run))
@@ -105,6 +120,17 @@ def deliver(run: "Document", json: str | None, report: Path | None = None) -> bo
         except BrokenPipeError:
             discard_output()
         return False
-    if json is not None:
-        write_whole(Path(json), document_text(run))
     return True
+
+
+def _record(run: "Document") -> None:
+    """Add the run to the store, if there is one; what goes wrong takes no verdict away."""
+    from simverify.record.store import add, store_path
+
+    store = store_path()
+    if store is None:
+        return
+    try:
+        add(store, run, ["simverify", *sys.argv[1:]])
+    except UsageError as error:
+        say_error(f"simverify: not recorded: {printable(str(error))}")

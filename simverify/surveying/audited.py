@@ -35,7 +35,7 @@ main()
 """
 """The command line, which Linux is asked to end with this process: a CI may kill it."""
 
-_OURS = ("SIMVERIFY_AUDIT_", "GITHUB_STEP_SUMMARY")
+_OURS = ("SIMVERIFY_AUDIT_", "SIMVERIFY_RUNS", "GITHUB_STEP_SUMMARY")
 """What a caller's environment says to its own audits, not to those of a survey."""
 
 

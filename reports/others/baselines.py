@@ -1,0 +1,76 @@
+"""A check against a baseline: its lines for the terminal, and its Markdown."""
+
+from collections.abc import Iterator
+
+from simverify.baselines.items import Check, Item
+from simverify.checks import clean
+
+_WORDS = {"PASS": "no worse", "FAIL": "worse", "INCONCLUSIVE": "too short to tell"}
+_SIGNS = {"worse": "WORSE", "better": "better", "too short": "too short", "same": "same"}
+
+
+def check_lines(check: Check, name: str, *, verbose: bool = False) -> list[str]:
+    """Return what the terminal shows, the verdict first; ``verbose``: all that was held to it."""
+    lines = [f"{check.verdict} {name}: {_WORDS[check.verdict]}"]
+    shown = check.items if verbose else tuple(_notable(check))
+    lines += [_line(item) for item in shown]
+    lines += _ruling(check)
+    return lines + (list(check.notes) if verbose else [])
+
+
+def check_markdown(check: Check, name: str) -> str:
+    """Return the check as Markdown, for the page of a job."""
+    rows = [
+        f"| {' | '.join(_cell(cell) for cell in _cells(item))} |"
+        for item in check.items
+        if item.what.startswith("E[tau]") or item.outcome not in ("same", "shown")
+    ]
+    head = ["| what | baseline | run | difference | |", "| --- | --- | --- | --- | --- |"]
+    title = f"## {check.verdict}: baseline {_cell(name)}, {_WORDS[check.verdict]}"
+    return "\n".join([title, "", *(head + rows if rows else []), "", *_ruling(check)]) + "\n"
+
+
+def _notable(check: Check) -> Iterator[Item]:
+    for item in check.items:
+        if item.outcome in ("worse", "better", "too short") or item.what.startswith("E[tau]"):
+            yield item
+
+
+def _line(item: Item) -> str:
+    what, old, new, difference, outcome = _cells(item)
+    tail = f", {difference}" if difference else ""
+    return f"{outcome}: {what}: {old} -> {new}{tail}"
+
+
+def _cells(item: Item) -> tuple[str, str, str, str, str]:
+    difference = ""
+    if item.low is not None and item.high is not None:
+        difference = f"difference {item.low:+.4f} to {item.high:+.4f}"
+        if item.pvalue is not None and item.outcome in ("worse", "better"):
+            difference += f", p {item.pvalue:.1g}"
+    old, new = (_number(text) for text in (item.old, item.new))
+    told = "; ".join(part for part in (difference, item.note) if part)
+    what = clean(f"{item.subject}: {item.what}")
+    return what, old, new, told, _SIGNS.get(item.outcome, item.outcome)
+
+
+def _number(text: str) -> str:
+    try:
+        return f"{float(text):.4f}" if "." in text and len(text) > 5 else text
+    except ValueError:
+        return text
+
+
+def _cell(text: str) -> str:
+    return clean(text).replace("|", "\\|").replace("<", "&lt;")
+
+
+def _ruling(check: Check) -> Iterator[str]:
+    if check.blocks is not None:
+        whom = "both runs" if check.both else "the run"
+        yield f"{check.blocks:,} blocks of {whom} would find a drop of {check.detect:.2%} of E[tau]"
+    if check.tests:
+        yield (
+            f"{check.tests} tests; where nothing changed, something is called worse or better with "
+            f"probability {check.alpha:g} at most"
+        )

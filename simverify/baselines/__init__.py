@@ -1,0 +1,1 @@
+"""Baselines: a run that was kept, and whether another one is worse, by tests and not by ratios."""

@@ -1,0 +1,49 @@
+"""A run held against a baseline."""
+
+from simverify.baselines.audits import audit_items
+from simverify.baselines.comparisons import comparison_check
+from simverify.baselines.fits import fit_iv
+from simverify.baselines.items import Check
+from simverify.baselines.kept import comparable
+from simverify.checks import MIN_ALPHA, MIN_DETECT, ranges_iv
+from simverify.results import AuditRun, CompareRun, Document
+
+ALPHA = 1e-6
+DETECT = 0.02
+
+
+def check_baseline(
+    baseline: Document, run: Document, *, alpha: float = ALPHA, detect: float = DETECT
+) -> Check:
+    """Say whether ``run`` is worse than ``baseline``, by tests.
+
+    Parameters
+    ----------
+    baseline, run
+        Two comparisons, or two audits of code, of one question: the same gamma, models and rules.
+    alpha
+        Probability that anything is called worse or better where nothing changed.
+    detect
+        Relative drop of E[tau] that is found with power .9, or the verdict is INCONCLUSIVE.
+
+    Returns
+    -------
+    Check
+        ``verdict``: FAIL where something is worse; ``items``: each with its interval.
+
+    Raises
+    ------
+    UsageError
+        If the runs do not compare, in a line that says what differs; if a value is out of range.
+    """
+    ranges_iv((
+        ("alpha", alpha, MIN_ALPHA <= alpha < 1, f"{MIN_ALPHA:g} or more, below 1"),
+        ("detect", detect, MIN_DETECT <= detect < 1, f"{MIN_DETECT:g} or more, below 1"),
+    ))  # fmt: skip
+    old, new = comparable(baseline, "the baseline"), comparable(run, "the run")
+    fit_iv(old, new)
+    if isinstance(old, CompareRun) and isinstance(new, CompareRun):
+        return comparison_check(old, new, alpha, detect)
+    assert isinstance(old, AuditRun)
+    assert isinstance(new, AuditRun)
+    return Check(tuple(audit_items(old, new)), alpha, detect, 0)

@@ -1,0 +1,96 @@
+"""One recorded run, and what is known about it without its document."""
+
+import hashlib
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from simverify.checks import clean
+from simverify.folders import find_package
+from simverify.results import AuditRun, CompareRun, Document, OutputRun
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A recorded run.
+
+    ``title``: what it was about. ``words``: its command line; empty for a file that was added.
+    ``verdict``: null of a plan. ``started``: in UTC, as the document says. ``document_sha256``: of
+    the document as its file holds it. ``code_sha256``: of the file under audit; null where it is
+    not one that could be found.
+    """
+
+    id: int
+    started: str
+    command: str
+    title: str
+    verdict: str | None
+    words: str
+    seed: int | None
+    version: str
+    machine: str
+    python: str
+    document_sha256: str
+    code_sha256: str | None
+
+
+def entry_of(run: Document, text: str, words: Sequence[str]) -> Entry:
+    """Return the entry of a run whose document is ``text``; its id is still 0."""
+    meta = run.meta
+    return Entry(
+        id=0,
+        started=meta.started,
+        command=str(type(run).__struct_config__.tag),
+        title=clean(_title(run), 200),
+        verdict=getattr(run, "verdict", None),
+        words=clean(shlex.join(words), 2000) if words else "",
+        seed=getattr(run, "seed", None),
+        version=meta.version,
+        machine=meta.machine,
+        python=meta.python,
+        document_sha256=hashlib.sha256(text.encode()).hexdigest(),
+        # Of a file that was added, nobody knows what the code was at its time.
+        code_sha256=_code(_spec(run)) if words else None,
+    )
+
+
+def _title(run: Document) -> str:
+    if isinstance(run, AuditRun):
+        return run.spec
+    if isinstance(run, OutputRun):
+        return run.source
+    if isinstance(run, CompareRun):
+        rules = dict.fromkeys(row.verifier for row in run.results)
+        models = dict.fromkeys(row.model for row in run.results)
+        return f"{', '.join(rules)} on {', '.join(models)}, gamma {run.gamma}"
+    return ""
+
+
+def _spec(run: Document) -> str:
+    """Return the code that the run was about, or "" if it was none, or more than one."""
+    if isinstance(run, AuditRun):
+        return run.spec
+    if isinstance(run, CompareRun):
+        named = {row.verifier for row in run.results if ":" in row.verifier}
+        return named.pop() if len(named) == 1 else ""
+    return ""
+
+
+def _code(spec: str) -> str | None:
+    """Return the hash of the file that ``spec`` names, as it is now; no code is loaded."""
+    where = spec.rpartition(":")[0]
+    if not where:
+        return None
+    path = Path(where)
+    if not where.endswith(".py"):
+        first, *rest = where.split(".")
+        package = find_package(first) if first.isidentifier() else None
+        if package is None:
+            return None
+        path = package.joinpath(*rest) if package.is_dir() else package
+        path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,200 @@
+"""A run held against a baseline: what is worse, what is not, and what cannot be told."""
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+from support.baseline_runs import counted, drawn, run_of, tail
+from support.pages.report_runs import example
+
+from simverify.baselines.check import check_baseline
+from simverify.baselines.estimates import (
+    blocks_needed,
+    detectable,
+    rate_pvalue,
+    simulated_tokens,
+)
+from simverify.errors import UsageError
+
+BLOCKS = 200_000
+
+
+def outcomes(check):
+    return {item.what: item.outcome for item in check.items}
+
+
+def test_a_rerun_is_no_worse_and_a_drop_is():
+    old = drawn(BLOCKS, seed=1)
+    assert check_baseline(old, old).verdict == "PASS"
+    assert check_baseline(old, drawn(BLOCKS, seed=2)).verdict == "PASS"
+    worse = check_baseline(old, drawn(BLOCKS, share=0.97, seed=2))
+    assert worse.verdict == "FAIL"
+    item = next(item for item in worse.items if item.what == "E[tau], measured")
+    assert item.outcome == "worse"
+    assert item.low < -0.03 * tail().sum() < item.high < 0.0
+    better = check_baseline(drawn(BLOCKS, share=0.97, seed=2), old)
+    assert better.verdict == "PASS"
+    assert outcomes(better)["E[tau], measured"] == "better"
+
+
+def test_the_mean_may_stay_while_a_level_drops():
+    """Fewer first tokens kept and more last ones: E[tau] is as it was, the curve is not."""
+    law = tail()
+    bent = law + np.array([-0.02, 0, 0, 0, 0, 0, 0, 0.02])
+    old = run_of(counted(BLOCKS, law, 1), BLOCKS)
+    check = check_baseline(old, run_of(counted(BLOCKS, bent, 2), BLOCKS))
+    said = outcomes(check)
+    assert (said["Pr(tau >= 1)"], said["Pr(tau >= 8)"]) == ("worse", "better")
+    assert said["E[tau], measured"] == "same"
+    assert check.verdict == "FAIL"
+
+
+def test_a_short_run_says_how_many_blocks_would_do():
+    old = drawn(BLOCKS, seed=1)
+    short = check_baseline(old, drawn(2_000, share=0.98, seed=2))
+    assert short.verdict == "INCONCLUSIVE"
+    both = check_baseline(drawn(2_000, seed=1), drawn(2_000, seed=2))
+    assert both.both
+    enough = check_baseline(drawn(both.blocks, seed=3), drawn(both.blocks, seed=4))
+    assert (enough.verdict, enough.blocks) == ("PASS", None)
+    # A tenth fewer would not have done.
+    less = int(both.blocks * 0.9)
+    assert check_baseline(drawn(less, seed=3), drawn(less, seed=4)).verdict == "INCONCLUSIVE"
+
+
+def test_power_and_false_alarms_over_many_runs():
+    """At what the check asks for: found in 9 of 10 or more; never where nothing changed."""
+    tokens = simulated_tokens(drawn(BLOCKS).results[0], "it")
+    blocks, _ = blocks_needed(tokens, tokens, 1e-6 / 9, 0.02 * tokens.mean)
+    rounds, found, alarms = 60, 0, 0
+    for i in range(rounds):
+        old = drawn(blocks, seed=3 * i)
+        found += check_baseline(old, drawn(blocks, 0.98, 3 * i + 1)).verdict == "FAIL"
+        alarms += check_baseline(old, drawn(blocks, seed=3 * i + 2)).verdict == "FAIL"
+    assert alarms == 0
+    # Binomial(60, .9) is below 35 with probability 1e-10.
+    assert found >= 35
+    # The control: at a tenth of the blocks it is found almost never.
+    weak = sum(
+        check_baseline(drawn(blocks // 10, seed=i), drawn(blocks // 10, 0.98, i + 99)).verdict
+        == "FAIL"
+        for i in range(0, 60, 3)
+    )
+    assert weak <= 5
+
+
+def test_fishers_test_is_exact():
+    # 5 of 10 against 0 of 10: C(10, 5) / C(20, 5), on both sides.
+    assert rate_pvalue(5, 10, 0, 10) == pytest.approx(2 * 252 / 15504)
+    assert rate_pvalue(0, 10, 0, 10) == rate_pvalue(10, 10, 10, 10) == 1.0
+    assert 0.0 <= rate_pvalue(3 * 10**7, 10**8, 3 * 10**7 + 10**5, 10**8) < 1e-50
+
+
+@pytest.mark.parametrize(("counts", "blocks"), [([0] * 8, 1), ([1], 1), ([2], 2), ([0, 0], 2)])
+def test_degenerate_runs_promise_nothing(counts, blocks):
+    run = run_of(counts, blocks)
+    check = check_baseline(run, run)
+    assert all(item.outcome != "worse" for item in check.items)
+    if sum(counts):
+        assert check.verdict == "INCONCLUSIVE"
+        assert check.blocks > blocks
+    tokens = simulated_tokens(run.results[0], "it")
+    assert 0.0 < detectable(tokens, tokens, 1e-6) < np.inf
+
+
+def test_all_alike_against_all_alike():
+    """Everything kept before and nothing now: too few blocks show nothing, many do."""
+    few = check_baseline(run_of([2] * 4, 2), run_of([0] * 4, 2))
+    assert few.verdict == "INCONCLUSIVE"
+    many = check_baseline(run_of([1000] * 4, 1000), run_of([0] * 4, 1000))
+    assert many.verdict == "FAIL"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "verdict"),
+    [
+        ("PASS", "PASS", "PASS"), ("PASS", "FAIL", "FAIL"),
+        ("PASS", "INCONCLUSIVE", "INCONCLUSIVE"),
+        ("FAIL", "FAIL", "PASS"), ("FAIL", "PASS", "PASS"), ("INCONCLUSIVE", "FAIL", "FAIL"),
+        ("INCONCLUSIVE", "INCONCLUSIVE", "PASS"), ("INCONCLUSIVE", "PASS", "PASS"),
+        ("FAIL", "INCONCLUSIVE", "PASS"),
+    ],
+)  # fmt: skip
+def test_verdicts(old, new, verdict):
+    counts = counted(BLOCKS, tail(), 1)
+    check = check_baseline(run_of(counts, BLOCKS, verdict=old), run_of(counts, BLOCKS, verdict=new))
+    assert check.verdict == verdict
+
+
+def test_exact_laws_are_compared_beyond_rounding():
+    run = example("compare")
+    row = next(row for row in run.results if row.expected_accepted.confidence is None)
+    told = row.expected_accepted
+
+    def moved(by):
+        law = replace(told, exact=told.exact - by, lower=told.lower - by, upper=told.upper - by)
+        rows = tuple(replace(r, expected_accepted=law) if r is row else r for r in run.results)
+        return check_baseline(run, replace(run, results=rows))
+
+    assert moved(1e-12).verdict == "PASS"
+    assert moved(1e-6).verdict == "FAIL"
+    assert moved(-1e-6).of("better")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda run: replace(run, gamma=3), "gamma was"),
+        (lambda run: replace(run, results=run.results[1:]), "the baseline has"),
+        (lambda run: replace(run, models=(replace(run.models[0], file_sha256="ab" * 32),
+                                          *run.models[1:])), "file_sha256 was none"),
+        (lambda run: example("transformers"), "the baseline is of simverify compare"),
+        (lambda run: example("engines"), "of simverify table"),
+    ],
+)  # fmt: skip
+def test_what_does_not_compare_is_said_in_a_line(change, said):
+    run = example("compare")
+    with pytest.raises(UsageError, match=said) as raised:
+        check_baseline(run, change(run))
+    assert "\n" not in str(raised.value)
+
+
+def test_edited_curves_are_refused():
+    run = drawn(1000)
+    row = run.results[0]
+    for curve in (
+        (1.5, *row.acceptance_ccdf.measured[1:]),
+        tuple(reversed(row.acceptance_ccdf.measured)),
+        (*row.acceptance_ccdf.measured[:-1], 0.0),
+    ):
+        told = replace(row.acceptance_ccdf, measured=curve)
+        broken = replace(run, results=(replace(row, acceptance_ccdf=told),))
+        with pytest.raises(UsageError, match="measured curve is not that"):
+            check_baseline(run, broken)
+
+
+def test_an_audits_instances():
+    run = example("transformers")
+    assert check_baseline(run, run).verdict == "PASS"
+    known = next(i for i in run.instances if i.expected_accepted and i.optimum)
+
+    def lower(by):
+        dropped = replace(known, expected_accepted=known.expected_accepted - by)
+        return tuple(dropped if i is known else i for i in run.instances)
+
+    worse = check_baseline(run, replace(run, instances=lower(1e-3)))
+    assert worse.verdict == "FAIL"
+    assert known.name in worse.of("worse")[0].note
+    assert check_baseline(run, replace(run, instances=lower(1e-12))).verdict == "PASS"
+    # Another instance of the same name is no drop.
+    other = tuple(replace(i, optimum=i.optimum * 0.9) if i.optimum else i for i in lower(1e-3))
+    assert check_baseline(run, replace(run, instances=other)).verdict == "PASS"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("alpha", 0.0), ("alpha", float("nan")), ("detect", 1.0), ("detect", float("nan"))],
+)
+def test_values_out_of_range(name, value):
+    run = drawn(1000)
+    with pytest.raises(UsageError, match=f"{name} is"):
+        check_baseline(run, run, **{name: value})

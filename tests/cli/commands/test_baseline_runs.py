@@ -1,0 +1,116 @@
+"""``simverify baseline`` and ``simverify runs``, as one types them."""
+
+import json
+import os
+
+import pytest
+from msgspec.structs import replace
+from support.baseline_runs import drawn
+
+
+@pytest.fixture
+def kept(command, tmp_path):
+    drawn(200_000, seed=1).save("old.json")
+    assert command("baseline", "save", "main", "old.json") == 0
+    return command
+
+
+def test_exit_codes(kept):
+    assert kept("baseline", "check", "main", "old.json") == 0
+    assert kept.out.startswith("PASS main: no worse\n")
+    drawn(200_000, 0.95, 2).save("worse.json")
+    assert kept("baseline", "check", "main", "worse.json") == 1
+    assert kept.out.startswith("FAIL main: worse\nWORSE: ")
+    drawn(1_000, seed=2).save("short.json")
+    assert kept("baseline", "check", "main", "short.json") == 3
+    assert "blocks of " in kept.out
+    assert kept("baseline", "check", "main", "short.json", "--alpha", "nan") == 2
+    assert "alpha is nan" in kept.complaint()
+    replace(drawn(1_000), eos=2).save("other.json")
+    assert kept("baseline", "check", "main", "other.json") == 2
+    assert "eos was none and is 2" in kept.complaint()
+
+
+def test_the_summary_of_a_job(kept, tmp_path, monkeypatch):
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "page"))
+    kept("baseline", "check", "main", "old.json")
+    assert (tmp_path / "page").read_text().startswith("## PASS: baseline main, no worse\n")
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "a b", ".", "..", "", "x" * 101, "-x", "a\n", "é"])
+def test_names_that_could_be_elsewhere(kept, name, tmp_path):
+    before = sorted(tmp_path.rglob("*"))
+    assert kept("baseline", "save", name, "old.json") == 2
+    assert kept.err.count("\n") == 1
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_files_that_are_none(kept, tmp_path):
+    assert kept("baseline", "check", "other", "old.json") == 2
+    assert "there are main" in kept.complaint()
+    document = json.loads((tmp_path / "old.json").read_text())
+    for field, value in (("schema_version", 0), ("alpha", float("nan")), ("extra", 1)):
+        (tmp_path / "bad.json").write_text(json.dumps(document | {field: value}))
+        for words in (("save", "main"), ("check", "main")):
+            assert kept("baseline", *words, "bad.json") == 2
+            assert "bad.json is not a result document" in kept.complaint()
+    (tmp_path / ".simverify" / "baselines" / "main.json").write_text("{")
+    assert kept("baseline", "check", "main", "old.json") == 2
+    assert "main.json is not a result document" in kept.complaint()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written(kept, tmp_path):
+    folder = tmp_path / "fixed"
+    folder.mkdir(mode=0o500)
+    assert kept("baseline", "save", "main", "old.json", "--folder", folder) == 2
+    assert "cannot be written" in kept.complaint()
+    assert kept("runs", "init", "--store", folder / "runs.db") == 2
+    assert "cannot be used" in kept.complaint()
+
+
+def test_a_file_where_a_folder_should_be(kept, tmp_path):
+    assert kept("baseline", "save", "main", "old.json", "--folder", "old.json") == 2
+    assert kept.err.count("\n") == 1
+    assert kept("runs", "init", "--store", tmp_path / "old.json" / "runs.db") == 2
+    assert kept.err.count("\n") == 1
+
+
+def test_runs_are_recorded_where_a_store_is(command, tmp_path, monkeypatch):
+    assert command.compare("--quiet") in (0, 3)
+    assert not (tmp_path / ".simverify").exists()
+    assert command("runs", "init") == 0
+    code = command.compare("--quiet", "--json", "run.json")
+    table = command.out
+    assert command("runs", "show", "1") == 0
+    assert table in command.out
+    assert command("runs", "add", "run.json") == 0
+    assert command("runs", "diff", "1", "2") == 0
+    assert "equal" in command.out
+    monkeypatch.setenv("SIMVERIFY_RUNS", "")
+    assert command.compare("--quiet") == code
+    monkeypatch.delenv("SIMVERIFY_RUNS")
+    assert command("runs", "--limit", "9") == 0
+    assert command.out.count("compare\n") == 2
+
+
+def test_a_store_that_cannot_be_used_stops_a_run_before_it_starts(command, tmp_path, monkeypatch):
+    (tmp_path / "text").write_text("no store" * 100)
+    monkeypatch.setenv("SIMVERIFY_RUNS", "text")
+    assert command.compare() == 2
+    assert "the run store text cannot be used" in command.complaint()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("show",), "expected the number of a run"), (("show", "x"), "expected the number"),
+        (("diff", "1"), "expected the numbers of two"), (("list", "1"), "expected no more words"),
+        (("add",), "expected run files"), (("show", "-1"), ""), (("--limit", "0"), "limit is 0"),
+        (("--since", "yesterday"), "expected a day"), (("show", "9"), "has no run 9"),
+    ],
+)  # fmt: skip
+def test_words_that_do_not_fit(command, words, said):
+    command("runs", "init")
+    assert command("runs", *words) == 2
+    assert said in command.complaint()

@@ -1,0 +1,159 @@
+"""The run store: what is in it, who may write to it, and what a broken one says."""
+
+import sqlite3
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from msgspec.structs import replace
+from support.baseline_runs import drawn
+from support.pages.report_runs import example
+
+from simverify.errors import UsageError
+from simverify.record.differences import differences
+from simverify.record.store import add, check_store, get, init, runs
+
+
+@pytest.fixture
+def store(tmp_path):
+    path = tmp_path / "a folder" / "runs.db"
+    init(path)
+    return path
+
+
+def test_a_run_comes_back_whole(store):
+    for name in ("compare", "transformers", "faulty-block", "draft-trees", "engines"):
+        number = add(store, example(name), ["simverify", name, "a b"])
+        entry, document = get(store, number)
+        assert document == example(name)
+        assert entry.words == f"simverify {name} 'a b'"
+        assert entry.version == document.meta.version
+    assert [run.id for run in runs(store)] == [5, 4, 3, 2, 1]
+
+
+def test_every_seed_fits(store):
+    run = replace(drawn(100), seed=2**64 - 1)
+    assert get(store, add(store, run))[0].seed == 2**64 - 1
+
+
+def test_search(store):
+    add(store, example("compare"), ["simverify", "compare"])
+    add(store, example("faulty-block"), ["simverify", "audit"])
+    assert [run.verdict for run in runs(store, verdict="fail")] == ["FAIL"]
+    assert [run.id for run in runs(store, command="compare")] == [1]
+    assert [run.id for run in runs(store, search="AUDIT")] == [2]
+    sha = runs(store, limit=1)[0].document_sha256
+    assert [run.id for run in runs(store, search=sha[:12])] == [2]
+    assert runs(store, search="' OR 1 --") == runs(store, search="%") == ()
+    assert runs(store, since="2999-01-01") == ()
+    assert len(runs(store, since="2000-01-01")) == 2
+
+
+def test_the_hash_of_the_code_is_that_of_a_run_not_of_an_added_file(store, tmp_path):
+    code = tmp_path / "rule.py"
+    code.write_text("def verify(): ...\n")
+    run = replace(example("transformers"), spec=f"{code}:verify")
+    first = get(store, add(store, run, ["simverify", "audit"]))[0].code_sha256
+    code.write_text("def verify(): return 1\n")
+    assert first != get(store, add(store, run, ["simverify", "audit"]))[0].code_sha256
+    assert get(store, add(store, run))[0].code_sha256 is None
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from simverify.record.store import add, check_store
+from simverify.results.reading.document import read_document
+run = read_document(Path(sys.argv[2]))
+for i in range(int(sys.argv[3])):
+    check_store(Path(sys.argv[1]))
+    add(Path(sys.argv[1]), run, ["writer", sys.argv[4], str(i)])
+"""
+
+
+def test_two_processes_and_many_threads_lose_nothing(tmp_path):
+    store, file = tmp_path / "new.db", tmp_path / "run.json"
+    drawn(100).save(file)
+    # None of them finds a store: both make it.
+    processes = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(store), str(file), "15", str(k)])
+        for k in range(2)
+    ]
+    assert [process.wait(120) for process in processes] == [0, 0]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda i: add(store, drawn(100), ["thread", str(i)]), range(20)))
+    words = [run.words for run in runs(store)]
+    assert len(words) == len(set(words)) == 50
+
+
+def test_a_broken_store_is_one_line(store, tmp_path):
+    for number in range(30):
+        add(store, drawn(1000, seed=number))
+    data = bytearray(store.read_bytes())
+    data[5000:40000] = b"\xff" * 35000
+    store.write_bytes(data)
+    with pytest.raises(UsageError, match=r"cannot be used|broken") as raised:
+        [get(store, run.id) for run in runs(store)]
+    assert "\n" not in str(raised.value)
+    text = tmp_path / "text.db"
+    text.write_text("no database at all, but long enough to be taken for one" * 20)
+    with pytest.raises(UsageError, match="not a database"):
+        check_store(text)
+    assert text.read_text().startswith("no database")
+
+
+def test_other_databases_and_newer_stores_are_refused(store, tmp_path):
+    other = tmp_path / "other.db"
+    with sqlite3.connect(other) as database:
+        database.execute("CREATE TABLE theirs (a)")
+    with pytest.raises(UsageError, match="is not a run store"):
+        init(other)
+    database.close()
+    with sqlite3.connect(store) as database:
+        database.execute("PRAGMA user_version = 2")
+    database.close()
+    for use in (init, check_store, runs, lambda path: get(path, 1)):
+        with pytest.raises(UsageError, match="version 2, this simverify knows 1"):
+            use(store)
+
+
+def test_a_document_that_was_changed_is_refused(store):
+    number = add(store, drawn(100))
+    with sqlite3.connect(store) as database:
+        database.execute("UPDATE runs SET document = x'00'")
+    database.close()
+    with pytest.raises(UsageError, match="is broken"):
+        get(store, number)
+
+
+@pytest.mark.parametrize("number", [0, 2, 10**30])
+def test_numbers_that_are_not_there(store, number):
+    add(store, drawn(100))
+    with pytest.raises(UsageError, match=f"has no run {number}"):
+        get(store, number)
+
+
+def test_no_store_is_made_by_reading(tmp_path):
+    with pytest.raises(UsageError, match="simverify runs init"):
+        runs(tmp_path / "none.db")
+    assert not list(tmp_path.iterdir())
+
+
+def test_differences(store):
+    run = drawn(200_000, seed=1)
+    later = replace(run, meta=replace(run.meta, machine="another"))
+    numbers = [
+        add(store, run), add(store, later), add(store, drawn(200_000, 0.95, 2)),
+        add(store, example("transformers")),
+    ]  # fmt: skip
+    first, second, third, fourth = (get(store, number) for number in numbers)
+    lines, check = differences(first, second)
+    assert check is None
+    assert "equal" in lines[-1]
+    lines, check = differences(first, third)
+    assert "seed: 1 -> 2" in lines
+    assert check.verdict == "FAIL"
+    lines, check = differences(first, fourth)
+    assert check is None
+    assert "do not compare" in lines[-1]
