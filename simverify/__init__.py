@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from simverify.api.replay import replay as replay
     from simverify.api.self_test import self_test as self_test
     from simverify.api.surveys.bisect import bisect as bisect
+    from simverify.api.surveys.sweep import sweep as sweep
     from simverify.api.surveys.table import table as table
     from simverify.errors import SimverifyError as SimverifyError
     from simverify.errors import UsageError as UsageError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from simverify.results import OutputRun as OutputRun
     from simverify.results import PlanRun as PlanRun
     from simverify.results import SelfTestRun as SelfTestRun
+    from simverify.results import SweepRun as SweepRun
     from simverify.results import TableRun as TableRun
     from simverify.results.reading.document import load as load
     from simverify.symbolic import CannotEnumerate as CannotEnumerate
@@ -45,6 +47,7 @@ _HOME = {
     "PlanRun": "results",
     "SelfTestRun": "results",
     "SimverifyError": "errors",
+    "SweepRun": "results",
     "TableRun": "results",
     "UsageError": "errors",
     "Verifier": "verifiers",
@@ -60,6 +63,7 @@ _HOME = {
     "plan": "planning",
     "replay": "api.replay",
     "self_test": "api.self_test",
+    "sweep": "api.surveys.sweep",
     "table": "api.surveys.table",
 }
 """Names by module; the imports above say the same to type checkers."""
