@@ -29,8 +29,7 @@ def dask_workers(address: str | None, workers: int | None) -> Iterator["DaskWork
         import distributed
     except ImportError:
         raise UsageError(
-            "the executor dask needs Dask, which is not installed: pip install "
-            "'simverify[cluster]'"
+            "the executor dask needs Dask, which is not installed: pip install 'simverify[cluster]'"
         ) from None
     logger = logging.getLogger("distributed")
     before = logger.level
@@ -62,7 +61,7 @@ def dask_workers(address: str | None, workers: int | None) -> Iterator["DaskWork
             for part in (client, cluster):
                 if part is not None:
                     with suppress(Exception):  # a scheduler that is gone cannot be told
-                        part.close(timeout=2)  # type: ignore[no-untyped-call]
+                        part.close(timeout=2)
             logger.setLevel(before)
 
 
@@ -91,9 +90,7 @@ class DaskWorkers:
 
     def check(self) -> None:
         """Raise ``Lost`` if the scheduler does not answer any more."""
-        if self._client.status not in ("running", "connecting"):
-            raise Lost(_GONE)
-        if self._client.status == "connecting":
+        if self._client.status != "running":
             raise Lost(_GONE)
 
     def renew(self) -> None:

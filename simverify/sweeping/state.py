@@ -1,11 +1,11 @@
 """What is known of one cell: its shards that are counted, their sum, its result."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from simverify.results import SweepAudit, SweepCell
-from simverify.simulators.run import Counts
 from simverify.sweeping.folder import Folder
 from simverify.sweeping.records import (
     CountsRecord,
@@ -18,6 +18,9 @@ from simverify.sweeping.records import (
     unpack_counts,
 )
 from simverify.sweeping.spec import Cell, PartName, Spec, parts_of
+
+if TYPE_CHECKING:
+    from simverify.simulators.run import Counts
 
 FOLD = 64
 """Records that a cell's file gathers before they are added up into one."""

@@ -145,9 +145,7 @@ def _audit(task: AuditTask) -> ResultRecord:
         findings=run.findings,
         reproduce=run.reproduce,
     )
-    return ResultRecord(
-        cell.index, "audit", msgspec.json.encode(result), msgspec.json.encode(run)
-    )
+    return ResultRecord(cell.index, "audit", msgspec.json.encode(result), msgspec.json.encode(run))
 
 
 def _absolute(spec: str) -> str:

@@ -24,11 +24,11 @@ MAX_WORKERS = 1024
 _LIBRARIES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-class Lost(Exception):  # noqa: N818
+class Lost(Exception):
     """Workers are gone for good, and why, in a line."""
 
 
-class Died(Exception):  # noqa: N818
+class Died(Exception):
     """A worker died with the task that it had: others may do it."""
 
 
