@@ -148,10 +148,10 @@ class _Sweep:
     def _lost(self, workers: Workers, job: _Job, error: BaseException) -> None:
         """Have the task done again, and all others that went with the worker."""
         lost = [job]
-        if isinstance(error, BrokenExecutor):
+        broken = isinstance(error, BrokenExecutor)
+        if broken:
             lost += self.out.values()
             self.out.clear()
-            workers.renew()
         self.say(f"a worker died; done again: {job.task.cell.name}")
         # Which of them the worker had is not known: those that end were innocent.
         for one in lost:
@@ -161,6 +161,8 @@ class _Sweep:
                     f"workers died {TRIES} times at {one.task.cell.name}, of too little memory "
                     "perhaps: take fewer --workers or a smaller --shard"
                 )
+        if broken:
+            workers.renew()
         self.again.extendleft(reversed(lost))
 
 
