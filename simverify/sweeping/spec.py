@@ -90,17 +90,19 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                  "audit_gamma")  # fmt: skip
         for name in lists:
             values = getattr(self, name)
-            twice = [value for value in values if values.count(value) > 1] if values else []
-            if twice:
-                raise UsageError(f"{name} names {twice[0]} twice: name each once")
+            if len(set(values)) < len(values):
+                twice = next(value for value in values if values.count(value) > 1)
+                raise UsageError(f"{name} names {twice} twice: name each once")
         if not (self.models and self.verifiers) and not self.audits:
             raise UsageError("nothing to sweep: name models and verifiers, or audits")
         if self.models and not self.gamma:
             raise UsageError("gamma is missing: name draft lengths, such as 4 or a list of them")
-        for gamma, seed in itertools.product(self.gamma or (1,), self.seeds):
-            comparison_iv(
-                (), gamma=gamma, cost_ratio=0.1, alpha=self.alpha, detect=self.detect, seed=seed
-            )
+        for gamma in self.gamma or (1,):
+            for seed in {min(self.seeds, default=0), max(self.seeds, default=0)}:
+                comparison_iv(
+                    (), gamma=gamma, cost_ratio=0.1, alpha=self.alpha, detect=self.detect,
+                    seed=seed,
+                )  # fmt: skip
         for verifier in self.verifiers:
             get_verifier(verifier)
         sizes = f"{MIN_BLOCKS} to {MAX_BLOCKS}"

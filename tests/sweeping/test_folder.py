@@ -150,7 +150,7 @@ def test_a_small_file_system(spec, ends_as_expected, small_disk):
         run_sweep(spec, out, executor="threads")
     assert not (out / "sweep.json").exists()
     filler.unlink()
-    with pytest.raises(UsageError, match="sweep.json cannot be written: No space left"):
+    with pytest.raises(UsageError, match=r"sweep\.json cannot be written: No space left"):
         run_sweep(spec, out, executor="threads")
     subprocess.run(["mount", "-o", "remount,size=1m", str(small_disk)], check=True)
     ends_as_expected(out)

@@ -1,4 +1,4 @@
-"""A sweep is what compare says of each cell, whoever counts it and however often it is broken off."""
+"""A sweep is what compare says of each cell, whoever counts it and wherever it is broken off."""
 
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from contextlib import nullcontext
@@ -71,6 +71,23 @@ def test_threads_and_any_executor_end_with_the_same_bytes(ends_as_expected, tmp_
         assert pool.submit(int).result() == 0  # it is its owner's to end
 
 
+def test_a_worker_that_dies_takes_nothing_with_it(ends_as_expected, tmp_path):
+    """All that were out went with it: they are done again, and the rest as before."""
+    made = []
+
+    def make():
+        die = {9: BrokenExecutor()} if not made else {}
+        made.append(Counting(lambda number, _task: die.get(number)))
+        return made[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(running, "workers_of", lambda *_: nullcontext(Pool(make, 2)))
+        said = ends_as_expected(tmp_path / "sweep")
+    assert len(made) == 2
+    assert [line for line in said if line.startswith("a worker died; done again: ")]
+
+
+@pytest.mark.slow
 def test_processes_end_with_the_same_bytes_though_one_is_killed(
     ends_as_expected, tmp_path, monkeypatch
 ):

@@ -1,0 +1,113 @@
+"""What a sweep costs beside its counting: planning, each shard, and what a second process gains.
+
+    python benchmarks/sweeping.py [--quick]
+
+Each figure is of one run of this command. A shard's overhead is the wall clock of a sweep in many
+shards less that of the same blocks in a tenth as many, over the shards that it has more; planning
+makes every task of a million shards and does none.
+"""
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from simverify.sweeping.folder import Folder
+from simverify.sweeping.progress import Progress
+from simverify.sweeping.run import _Sweep, run_sweep
+from simverify.sweeping.spec import Spec
+
+MILLION = 10**6
+SHAPES = {
+    "few cells": {"seeds": 10, "shards": MILLION // 10},
+    "many cells": {"seeds": MILLION, "shards": 1},
+}
+OVERHEAD = {
+    "toy": Spec(models=("toy",), verifiers=("block",), gamma=(4,)),
+    "markov-64": Spec(models=("markov-64",), verifiers=("block",), gamma=(8,)),
+    "markov-4096": Spec(models=("markov-4096",), verifiers=("block",), gamma=(8,)),
+}
+
+
+def spec_of(base: Spec, **change: object) -> Spec:
+    return Spec(**{name: getattr(base, name) for name in base.__struct_fields__} | change)
+
+
+def plan(shape: str, scale: int) -> None:
+    """Make every task of a sweep of a million shards; print seconds and megabytes."""
+    sizes = SHAPES[shape]
+    seeds, shards = (max(n // scale, 1) if n > 10 else n for n in sizes.values())
+    spec = spec_of(OVERHEAD["toy"], seeds=tuple(range(seeds)), blocks=10 * shards, shard=10)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with tempfile.TemporaryDirectory() as folder:
+        progress = Progress(print, spec.number_of_shards, every=1e9)
+        began = time.perf_counter()
+        sweep = _Sweep(spec, Folder(Path(folder)), progress, print)
+        tasks = sum(1 for _ in sweep._jobs())
+        seconds = time.perf_counter() - began
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(
+        f"plan, {shape}: {spec.number_of_cells:,} cells, {tasks:,} shards: {seconds:.1f} s, "
+        f"{peak / 1024:.0f} MB in all, {(peak - before) / 1024:.0f} MB of them for the plan",
+        flush=True,
+    )
+
+
+def wall(spec: Spec, executor: str, workers: int) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.perf_counter()
+        run_sweep(spec, Path(folder), executor=executor, workers=workers)
+        return time.perf_counter() - began
+
+
+def overhead(model: str, executor: str, shards: int) -> None:
+    """Print what a shard costs beside its blocks."""
+    base = OVERHEAD[model]
+    blocks = 100 * shards
+    few = wall(spec_of(base, blocks=blocks, shard=1000), executor, 1)
+    many = wall(spec_of(base, blocks=blocks, shard=100), executor, 1)
+    each = (many - few) / (shards - shards // 10)
+    print(f"overhead a shard, {model}, {executor}: {1000 * each:.2f} ms", flush=True)
+
+
+def two_processes(blocks: int, turns: int) -> None:
+    """Print how much sooner two processes end than one, turn by turn."""
+    spec = Spec(
+        models=("markov-64",), verifiers=("token", "block"), gamma=(8,), seeds=tuple(range(6)),
+        blocks=blocks,
+    )  # fmt: skip
+    for _ in range(turns):
+        one, two = wall(spec, "processes", 1), wall(spec, "processes", 2)
+        load = os.getloadavg()[0]
+        print(
+            f"one process {one:.1f} s, two {two:.1f} s: {one / two:.2f} times, load {load:.1f}",
+            flush=True,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="seconds: shows that it runs")
+    parser.add_argument("--plan", choices=SHAPES, help=argparse.SUPPRESS)
+    parser.add_argument("--scale", type=int, default=1, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    scale = 1000 if given.quick else given.scale
+    if given.plan:
+        plan(given.plan, scale)
+        return
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors", flush=True)
+    for shape in SHAPES:  # each in a process of its own, whose memory is its own
+        words = [sys.executable, __file__, "--plan", shape, "--scale", str(scale)]
+        subprocess.run(words, check=True)
+    for model in ("toy",) if given.quick else OVERHEAD:
+        for executor in ("threads",) if given.quick else ("threads", "processes", "dask"):
+            overhead(model, executor, 100 if given.quick else 2000)
+    two_processes(10_000 if given.quick else 20_000_000, 1 if given.quick else 3)
+
+
+if __name__ == "__main__":
+    main()
