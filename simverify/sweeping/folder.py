@@ -44,6 +44,7 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._listed: tuple[int, frozenset[str]] = (-1, frozenset())
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -129,7 +130,19 @@ class Folder:
         return self.path / _AUDITS / f"{index:07d}.json"
 
     def read(self, index: int) -> bytes:
-        """Return the bytes of a cell's file; none where there is no file."""
+        """Return the bytes of a cell's file; none where there was no file at the first look.
+
+        Cells are read in order, so that a folder within is listed once.
+        """
+        within, name = index // _A_FOLDER, f"{index:07d}"
+        if self._listed[0] != within:
+            try:
+                names = frozenset(os.listdir(self.cell_file(index).parent))
+            except OSError:
+                names = frozenset()
+            self._listed = within, names
+        if name not in self._listed[1]:
+            return b""
         path = self.cell_file(index)
         try:
             return path.read_bytes()

@@ -6,6 +6,7 @@ import math
 import re
 import shlex
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -185,6 +186,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return shlex.join([*words, "--out", "FOLDER"])
 
 
+@lru_cache(maxsize=256)
 def parts_of(verifier: str) -> tuple[PartName, ...]:
     """Return what is counted of a verifier: of one with state its first calls besides."""
     return ("run", "first calls") if get_verifier(verifier).contract == "step" else ("run",)

@@ -127,9 +127,12 @@ def _audit(task: AuditTask) -> ResultRecord:
         words += ["--gamma", str(cell.gamma)]
     with Processes() as processes:
         audited = processes.audit(words, task.limit)
+    reason = audited.reason
+    if audited.state == "out of time":
+        reason = f"not done within {task.limit:g} s: lower audit_gamma, or audit it by itself"
     result = SweepAudit(
         spec=cell.spec, gamma=cell.gamma, seed=cell.seed, state=audited.state, verdict=None,
-        reason=audited.reason, exit_code=audited.exit_code,
+        reason=reason, exit_code=audited.exit_code,
     )  # fmt: skip
     run = audited.run
     if run is None:

@@ -128,7 +128,9 @@ def test_a_small_cluster_ends_with_the_same_bytes(ends_as_expected, tmp_path, sm
     ends_as_expected(tmp_path / "sweep", f"dask:{small_cluster.scheduler_address}")
     cells = [
         f"{rule} on {model} gamma 2 seed 0"
-             for model in ("toy", "markov-4 T 1 d 0.4") for rule in ("block", "greedy")]  # fmt: skip
+        for model in ("toy", "markov-4 T 1 d 0.4")
+        for rule in ("block", "greedy")
+    ]
     assert names.seen == {f"{what} {cell}" for what in ("count", "judge") for cell in cells}
 
 
