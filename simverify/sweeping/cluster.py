@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from simverify.errors import UsageError
+from simverify.sweeping.lost import Died, Lost
 from simverify.sweeping.tasks import Task, perform
-from simverify.sweeping.workers import Died, Lost
 
 _CONNECT = 10
 """Seconds for a scheduler to answer."""

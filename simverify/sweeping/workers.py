@@ -16,20 +16,13 @@ from typing import Protocol
 
 from simverify.checks import ranges_iv
 from simverify.errors import UsageError
+from simverify.sweeping.lost import Lost
 from simverify.sweeping.tasks import Task, perform
 
 EXECUTORS = "threads, processes, dask, or dask:tcp://HOST:PORT"
 MAX_WORKERS = 1024
 
 _LIBRARIES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-
-
-class Lost(Exception):
-    """Workers are gone for good, and why, in a line."""
-
-
-class Died(Exception):
-    """A worker died with the task that it had: others may do it."""
 
 
 class Workers(Protocol):
