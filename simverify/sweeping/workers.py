@@ -1,5 +1,6 @@
 """Who does the work: threads, processes, Dask, or any executor of ``concurrent.futures``."""
 
+import gc
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -101,10 +102,14 @@ class Pool:
     def close(self) -> None:
         """End all; what is still counted is not waited for."""
         processes = list((getattr(self._executor, "_processes", None) or {}).values())
-        self._executor.shutdown(wait=False, cancel_futures=True)
         for process in processes:
             with suppress(OSError, ValueError):
                 process.kill()
+        self._executor.shutdown(wait=bool(processes), cancel_futures=True)
+        # The semaphores of processes go with the executor, and a command that was interrupted does
+        # not wait for the interpreter's end, which would see to them.
+        del self._executor
+        gc.collect()
 
 
 def _threads(size: int) -> Callable[[], Executor]:
