@@ -20,8 +20,10 @@ from simverify.sweeping.folder import Folder
 from simverify.sweeping.progress import Progress
 from simverify.sweeping.run import _Sweep, run_sweep
 from simverify.sweeping.spec import Spec
+from simverify.sweeping.workers import Workers, workers_of
 
 MILLION = 10**6
+TURNS = 3
 SHAPES = {
     "few cells": {"seeds": 10, "shards": MILLION // 10},
     "many cells": {"seeds": MILLION, "shards": 1},
@@ -65,13 +67,31 @@ def wall(spec: Spec, executor: str, workers: int) -> float:
 
 
 def overhead(model: str, executor: str, shards: int) -> None:
-    """Print what a shard costs beside its blocks."""
+    """Print what a shard costs beside its blocks, on a worker that is there and has its tables."""
     base = OVERHEAD[model]
     blocks = 100 * shards
-    few = wall(spec_of(base, blocks=blocks, shard=1000), executor, 1)
-    many = wall(spec_of(base, blocks=blocks, shard=100), executor, 1)
-    each = (many - few) / (shards - shards // 10)
-    print(f"overhead a shard, {model}, {executor}: {1000 * each:.2f} ms", flush=True)
+    with workers_of(executor, 1) as workers:
+        took = [
+            (on(workers, spec_of(base, blocks=blocks, shard=1000)),
+             on(workers, spec_of(base, blocks=blocks, shard=100)))
+            for _ in range(TURNS + 1)
+        ][1:]  # fmt: skip
+    more = shards - shards // 10
+    each = sorted(1000 * (many - few) / more for few, many in took)
+    print(
+        f"overhead a shard, {model}, {executor}: {each[len(each) // 2]:.2f} ms, "
+        f"{each[0]:.2f} to {each[-1]:.2f} in {TURNS} turns",
+        flush=True,
+    )
+
+
+def on(workers: Workers, spec: Spec) -> float:
+    """Seconds of a whole sweep on workers that are there, its judging included."""
+    with tempfile.TemporaryDirectory() as folder:
+        progress = Progress(print, spec.number_of_shards, every=1e9)
+        began = time.perf_counter()
+        _Sweep(spec, Folder(Path(folder)), progress, print).run(workers)
+        return time.perf_counter() - began
 
 
 def two_processes(blocks: int, turns: int) -> None:

@@ -49,7 +49,11 @@ def dask_workers(address: str | None, workers: int | None) -> Iterator["DaskWork
                 )  # fmt: skip
             try:
                 client = distributed.Client(  # type: ignore[no-untyped-call]
-                    cluster or address, set_as_default=False, timeout=_CONNECT
+                    cluster or address,
+                    set_as_default=False,
+                    timeout=_CONNECT,
+                    # A result need not go by way of the scheduler where all are on one machine.
+                    direct_to_workers=address is None,
                 )
             except (OSError, ValueError, TimeoutError):
                 raise UsageError(
