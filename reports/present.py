@@ -20,6 +20,7 @@ from simverify.reports.others.engines import print_table
 from simverify.reports.others.output_view import print_outputs
 from simverify.reports.others.plan import print_plan
 from simverify.reports.others.self_test import print_self_test
+from simverify.reports.others.sweeps import print_sweep
 from simverify.reports.terminal import STYLE, WIDTH, Trimmed
 from simverify.results import (
     AuditRun,
@@ -28,6 +29,7 @@ from simverify.results import (
     Document,
     OutputRun,
     PlanRun,
+    SweepRun,
     TableRun,
 )
 from simverify.results.reading.document import check_writable, document_text, write_whole
@@ -107,6 +109,8 @@ def print_run(run: Document, console: Console, *, verbose: bool = False) -> None
         print_table(run, console, verbose=verbose)
     elif isinstance(run, BisectRun):
         print_bisection(run, console)
+    elif isinstance(run, SweepRun):
+        print_sweep(run, console, verbose=verbose)
     else:
         print_self_test(run, console)
 

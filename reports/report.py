@@ -5,6 +5,7 @@ from simverify.reports.compare.view import compare_report
 from simverify.reports.others.bisection import bisect_report
 from simverify.reports.others.engine_views import table_report
 from simverify.reports.others.output_view import output_report
+from simverify.reports.others.sweeps import sweep_report
 from simverify.reports.others.views import plan_report, self_test_report
 from simverify.reports.view import Report
 from simverify.results import (
@@ -14,6 +15,7 @@ from simverify.results import (
     Document,
     OutputRun,
     PlanRun,
+    SweepRun,
     TableRun,
 )
 
@@ -32,4 +34,6 @@ def report_of(run: Document) -> Report:
         return table_report(run)
     if isinstance(run, BisectRun):
         return bisect_report(run)
+    if isinstance(run, SweepRun):
+        return sweep_report(run)
     return self_test_report(run)

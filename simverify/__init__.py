@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from simverify.api.replay import replay as replay
     from simverify.api.self_test import self_test as self_test
     from simverify.api.surveys.bisect import bisect as bisect
+    from simverify.api.surveys.sweep import sweep as sweep
     from simverify.api.surveys.table import table as table
     from simverify.baselines.check import check_baseline as check_baseline
     from simverify.errors import SimverifyError as SimverifyError
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from simverify.results import OutputRun as OutputRun
     from simverify.results import PlanRun as PlanRun
     from simverify.results import SelfTestRun as SelfTestRun
+    from simverify.results import SweepRun as SweepRun
     from simverify.results import TableRun as TableRun
     from simverify.results.reading.document import load as load
     from simverify.symbolic import CannotEnumerate as CannotEnumerate
@@ -47,6 +49,7 @@ _HOME = {
     "PlanRun": "results",
     "SelfTestRun": "results",
     "SimverifyError": "errors",
+    "SweepRun": "results",
     "TableRun": "results",
     "UsageError": "errors",
     "Verifier": "verifiers",
@@ -64,6 +67,7 @@ _HOME = {
     "replay": "api.replay",
     "runs": "record.store",
     "self_test": "api.self_test",
+    "sweep": "api.surveys.sweep",
     "table": "api.surveys.table",
 }
 """Names by module; the imports above say the same to type checkers."""

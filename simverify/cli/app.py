@@ -8,6 +8,7 @@ _COMMANDS = {
     "compare": ("compare:compare", "Compare verifiers on models."),
     "audit": ("audit:audit", "Put any verifier on trial."),
     "table": ("table:table", "Audit every engine that is here, side by side."),
+    "sweep": ("sweep:sweep", "Compare on a grid, from a laptop to a cluster; resumes."),
     "bisect": ("bisect:bisect", "Find the release or the commit that changed the law."),
     "capture": ("capture:capture", "Record the blocks of two real models, to be replayed."),
     "plan": ("plan:plan", "Say what a claim costs, or what a budget detects."),
@@ -45,6 +46,12 @@ _EXAMPLES = {
         "simverify table --list",
         "simverify table --engine-path checkouts --report engines",
         "simverify table --engines transformers,sglang --jobs 2 --json table.json",
+    ),
+    "sweep": (
+        "simverify sweep grid.toml --out grid",
+        "simverify sweep --models markov-64 --gamma 2,4,8 --seeds 0,1 --out grid",
+        "simverify sweep grid.toml --out grid --executor dask:tcp://10.0.0.1:8786",
+        "simverify sweep --status grid",
     ),
     "bisect": (
         "simverify bisect transformers --good 4.40.0 --bad 5.0.0",

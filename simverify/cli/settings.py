@@ -13,7 +13,7 @@ from simverify.checks import pick
 from simverify.errors import UsageError
 
 _PREFIX = "SIMVERIFY_"
-_LISTS = ("--models", "--verifiers", "--engines")
+_LISTS = ("--models", "--verifiers", "--engines", "--audits")
 """Options that take several names: comma-separated, or a list in pyproject.toml."""
 
 

@@ -17,7 +17,7 @@ from simverify.comparing.exact.curves import acceptance_curves, enumerable
 from simverify.comparing.exact.laws import exact_check
 from simverify.comparing.kernels.acceptance import Generations
 from simverify.comparing.kernels.check import plan_blocks, plan_trials, sampled_check
-from simverify.comparing.kernels.kernel import Trial
+from simverify.comparing.kernels.kernel import Counted, Trial
 from simverify.comparing.own import OwnRule, own_row
 from simverify.models import MarkovModel, Model
 from simverify.simulators.exact.calls import TooManyCalls, laws_by_tree, tokens_after_calls
@@ -85,7 +85,10 @@ def speedup_document(
 
 
 class ModelComparison:
-    """One model with all its verifiers: they share its tables and its exact curves."""
+    """One model with all its verifiers: they share its tables and its exact curves.
+
+    ``counted``: of a single verifier, its trials where they were counted already.
+    """
 
     def __init__(
         self,
@@ -94,8 +97,10 @@ class ModelComparison:
         settings: Settings,
         alpha: float,
         say: Callable[[str], None],
+        counted: Counted | None = None,
     ) -> None:
         self.model, self.settings, self.alpha, self.say = model, settings, alpha, say
+        self.counted = counted
         say(f"{model.name}: exact laws")
         # Block and greedy are everyone's yardsticks, asked for or not.
         built_in = {name: x for name, x in rules.items() if isinstance(x, Verifier)}
@@ -123,8 +128,8 @@ class ModelComparison:
         coupling = verifier.contract == "step"
         best = self.curves["greedy" if coupling else "block"]
         trial = Trial(
-            verifier, self.model, self.tables, settings.gamma, curve, best, self.alpha,
-            settings.detect, settings.seed, settings.threads,
+            verifier, self.model, self.tables, settings.gamma, settings.seed, settings.threads,
+            curve, best, self.alpha, settings.detect, counted=self.counted,
         )  # fmt: skip
         calls = settings.calls > 0
         trials = settings.blocks or plan_trials(trial, calls=calls)
@@ -166,7 +171,7 @@ class ModelComparison:
             speedup=speedup_document(curve.expected, settings.gamma, settings),
             calls=after_calls(generations, settings.gamma) if generations else (),
         )
-        return row, first.trials / seconds
+        return row, first.trials / max(seconds, 1e-9)
 
     def _own_row(self, rule: OwnRule) -> tuple[doc.CompareResult, float]:
         settings = self.settings

@@ -9,7 +9,7 @@ from simverify.baselines.check import check_baseline
 from simverify.baselines.items import Check
 from simverify.errors import UsageError
 from simverify.record.entry import Entry
-from simverify.results import Document
+from simverify.results import Document, SweepRun
 
 _TOLD = ("command", "title", "verdict", "words", "seed", "version", "machine", "python")
 
@@ -24,6 +24,8 @@ def differences(
     lines = list(_told(old[0], new[0]))
     if _plain(old[1]) == _plain(new[1]):
         return (*lines, "the documents are equal, but for times and machine"), None
+    if isinstance(old[1], SweepRun) and isinstance(new[1], SweepRun):
+        return (*lines, *_cells(old[1], new[1])), None
     try:
         return tuple(lines), check_baseline(old[1], new[1])
     except UsageError as error:
@@ -39,6 +41,32 @@ def _told(old: Entry, new: Entry) -> Iterator[str]:
     a, b = old.code_sha256, new.code_sha256
     if a != b:
         yield f"code: {(a or 'unknown')[:12]} -> {(b or 'unknown')[:12]}"
+
+
+def _cells(old: SweepRun, new: SweepRun) -> Iterator[str]:
+    """Yield the cells and audits whose verdict changed, or that only one of the sweeps has."""
+    before, after = _verdicts(old), _verdicts(new)
+    for name in before | after:
+        a, b = before.get(name, "not there"), after.get(name, "not there")
+        if a != b:
+            yield f"{name}: {a} -> {b}"
+
+
+def _verdicts(run: SweepRun) -> dict[str, str]:
+    """Return the verdict of each cell and audit, by all that tells it from the others."""
+    found = {}
+    for cell in run.cells:
+        row, model = cell.result, cell.model
+        knobs = [("T", model.temperature), ("distance", model.draft_distance)]
+        told = ", ".join(f"{name} {value:g}" for name, value in knobs if value is not None)
+        name = f"{row.verifier} on {row.model}" + (f" ({told})" if told else "")
+        found[f"{name}, gamma {row.gamma}, seed {cell.seed}"] = str(row.verdict)
+    for audit in run.audits:
+        gamma = "" if audit.gamma is None else f", gamma {audit.gamma}"
+        found[f"audit of {audit.spec}{gamma}, seed {audit.seed}"] = str(
+            audit.verdict or "no verdict"
+        )
+    return found
 
 
 def _or_none(value: object) -> object:

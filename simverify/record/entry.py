@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from simverify.battery.judgement import stamped
 from simverify.checks import clean
 from simverify.folders import find_package
-from simverify.results import AuditRun, CompareRun, Document, OutputRun
+from simverify.results import AuditRun, CompareRun, Document, OutputRun, SweepRun
 
 
 @dataclass(frozen=True)
@@ -16,9 +17,9 @@ class Entry:
     """A recorded run.
 
     ``title``: what it was about. ``words``: its command line; empty for a file that was added.
-    ``verdict``: null of a plan. ``started``: in UTC, as the document says. ``document_sha256``: of
-    the document as its file holds it. ``code_sha256``: of the file under audit; null where it is
-    not one that could be found.
+    ``verdict``: null of a plan. ``started``: in UTC, as the document says; of a sweep when it was
+    recorded. ``document_sha256``: of the document as its file holds it. ``code_sha256``: of the
+    file under audit; null where it is not one that could be found.
     """
 
     id: int
@@ -37,7 +38,8 @@ class Entry:
 
 def entry_of(run: Document, text: str, words: Sequence[str]) -> Entry:
     """Return the entry of a run whose document is ``text``; its id is still 0."""
-    meta = run.meta
+    # A sweep holds no time and no machine: it may have come from many of both.
+    meta = stamped()() if isinstance(run, SweepRun) else run.meta
     return Entry(
         id=0,
         started=meta.started,
@@ -64,6 +66,9 @@ def _title(run: Document) -> str:
         rules = dict.fromkeys(row.verifier for row in run.results)
         models = dict.fromkeys(row.model for row in run.results)
         return f"{', '.join(rules)} on {', '.join(models)}, gamma {run.gamma}"
+    if isinstance(run, SweepRun):
+        sizes = (("cell", len(run.cells)), ("audit", len(run.audits)))
+        return ", ".join(f"{n} {word}{'s' * (n > 1)}" for word, n in sizes if n)
     return ""
 
 

@@ -84,8 +84,17 @@ from simverify.results.surveys import (
     Visited,
     table_verdict,
 )
+from simverify.results.sweeps import (
+    SweepAudit,
+    SweepCell,
+    SweepRun,
+    SweepVersions,
+    sweep_verdict,
+)
 
-Document = CompareRun | AuditRun | OutputRun | SelfTestRun | PlanRun | TableRun | BisectRun
+Document = (
+    CompareRun | AuditRun | OutputRun | SelfTestRun | PlanRun | TableRun | BisectRun | SweepRun
+)
 """What a result file holds; its field ``command`` says which."""
 
 __all__ = [
@@ -159,6 +168,10 @@ __all__ = [
     "Speedup",
     "State",
     "Suspect",
+    "SweepAudit",
+    "SweepCell",
+    "SweepRun",
+    "SweepVersions",
     "TableMeta",
     "TableRun",
     "Test",
@@ -167,5 +180,6 @@ __all__ = [
     "Verdict",
     "Visited",
     "overall",
+    "sweep_verdict",
     "table_verdict",
 ]

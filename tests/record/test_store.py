@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from support.baseline_runs import drawn
 from support.pages.report_runs import example
 
+from simverify import sweep
 from simverify.errors import UsageError
 from simverify.record.differences import differences
 from simverify.record.store import add, check_store, get, init, runs
@@ -157,3 +158,21 @@ def test_differences(store):
     lines, check = differences(first, fourth)
     assert check is None
     assert "do not compare" in lines[-1]
+
+
+def test_sweeps_are_told_apart_cell_by_cell(store, tmp_path):
+    def swept(name, gamma):
+        return sweep(
+            models=["toy"], verifiers=["token"], gamma=gamma, blocks=1000, out=tmp_path / name,
+            executor="threads",
+        )  # fmt: skip
+
+    one, two = swept("one", [1]), swept("two", [1, 2])
+    first, second, again = (get(store, add(store, run)) for run in (one, two, one))
+    assert (first[0].title, second[0].title) == ("1 cell", "2 cells")
+    assert first[0].machine
+    lines, check = differences(first, second)
+    assert check is None
+    assert lines[-1] == "token on toy, gamma 2, seed 0: not there -> INCONCLUSIVE"
+    assert not any("gamma 1" in line for line in lines)
+    assert "equal" in differences(first, again)[0][-1]

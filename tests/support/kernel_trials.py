@@ -17,8 +17,8 @@ def trial(model, rule, *, gamma=3, alpha=1e-6, detect=0.01):
     chosen = {name: VERIFIERS[name] for name in (rule, best)}
     curves = acceptance_curves(model, chosen, gamma, seed=1, threads=1)
     return Trial(
-        VERIFIERS[rule], model, model_tables(model), gamma, curves[rule], curves[best], alpha,
-        detect, 1, 1,
+        VERIFIERS[rule], model, model_tables(model), gamma, 1, 1, curves[rule], curves[best],
+        alpha, detect,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The options of ``table`` and ``bisect``: their names, types, defaults and explanations."""
+"""The options of ``table``, ``bisect`` and ``sweep``: names, types, defaults, explanations."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,3 +85,50 @@ class BisectOptions(SizeOptions):
     package: str | None = None
     contract: Literal["verify", "step", "tree", "draft"] | None = None
     what: Literal["law", "verdict"] = "law"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepOptions:
+    """What a sweep is of, each in the place of the key of that name in SPEC; None: not given.
+
+    Attributes
+    ----------
+    models
+        Comma-separated: toy, compact, markov-V for any V, ngram, or files (.json, .npz).
+    verifiers
+        Comma-separated: token, block, greedy, match, temperature-0.
+    gamma
+        Draft lengths, comma-separated, such as 2,4,8.
+    temperature
+        Temperatures of markov-V, comma-separated.
+    distance
+        Draft distances of markov-V, comma-separated, each 0 to 1.
+    seeds
+        Seeds, comma-separated; 0 if not given.
+    blocks
+        Simulated blocks of each cell; a million if not given.
+    shard
+        Blocks of a shard, which is what a killed worker loses; 262,144 if not given.
+    alpha
+        False-alarm rate of all cells together; 1e-6 if not given.
+    detect
+        Deviation (mean one-token TV) to be found with power .9; .01 if not given.
+    audits
+        SPECs as simverify audit takes them, comma-separated.
+    audit_gamma
+        Largest draft lengths of the audits, comma-separated, each 1 to 4; the audit's own if not
+        given.
+    """
+
+    models: str | None = None
+    verifiers: str | None = None
+    gamma: str | None = None
+    temperature: str | None = None
+    distance: str | None = None
+    seeds: str | None = None
+    blocks: int | None = None
+    shard: int | None = None
+    alpha: float | None = None
+    detect: float | None = None
+    audits: str | None = None
+    audit_gamma: str | None = None

@@ -1,8 +1,9 @@
 """What a sampled check runs: one verifier's kernel on one model."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -28,23 +29,21 @@ STREAMED_CALLS = 1 << 15
 """Most tokens of single calls of a rule with state, which say what it is not."""
 
 
-@dataclass(frozen=True, eq=False)
-class Trial:
-    """One verifier's kernel on one model: what to run, and with what share of alpha.
+Part = Literal["run", "first calls"]
+"""What a check counts: its run, and beside that of a rule with state its first calls."""
 
-    ``curve`` is the rule's own acceptance law, None where nobody knows it; ``optimum`` the one
-    no lossless rule of its kind exceeds: block verification's, or for a rule with state the
-    coupling bound.
-    """
+Counted = Callable[[Part, int], Counts]
+"""Gives the counts of so many trials of a part, the first of them trial 0."""
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """One verifier's kernel on one model, as it runs: its counts follow from these alone."""
 
     verifier: "Verifier | TreeVerifier"
     model: Model
     tables: Any
     gamma: int
-    curve: AcceptanceCurve | None
-    optimum: AcceptanceCurve
-    alpha: float
-    detect: float
     seed: int
     threads: int
 
@@ -103,9 +102,9 @@ class Trial:
         calls = 1 if self.by_slot else self.positions
         return self._simulate(trials, first_trial, calls, self.positions)
 
-    def first_calls(self, trials: int) -> Counts:
+    def first_calls(self, trials: int, first_trial: int = 0) -> Counts:
         """Run ``trials`` first calls, whatever the rule; tokens by slot where contexts repeat."""
-        return self._simulate(trials, 0, 1, self.gamma + 1 if self.by_context else 0)
+        return self._simulate(trials, first_trial, 1, self.gamma + 1 if self.by_context else 0)
 
     def sample(self, trials: int, most: int | None = None) -> Sample:
         """Keep the first tokens of what ``run`` counts: as many as ``trials`` surely emit.
@@ -144,3 +143,31 @@ class Trial:
             cells=token_cells(self.model.vocab_size, self.cells) if self.markov else None,
             pit_positions=0 if self.by_context else positions,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Trial(Kernel):
+    """A kernel on trial: what its counts are held to, and with what share of alpha.
+
+    ``curve`` is the rule's own acceptance law, None where nobody knows it; ``optimum`` the one
+    no lossless rule of its kind exceeds: block verification's, or for a rule with state the
+    coupling bound. ``counted``: where its trials were counted already; None: they are run.
+    """
+
+    curve: AcceptanceCurve | None
+    optimum: AcceptanceCurve
+    alpha: float
+    detect: float
+    counted: Counted | None = field(default=None, kw_only=True)
+
+    def run(self, trials: int, first_trial: int = 0) -> Counts:
+        """As a kernel's, from what was counted already where it was; pilots are always run."""
+        if self.counted is not None and first_trial == 0:
+            return self.counted("run", trials)
+        return super().run(trials, first_trial)
+
+    def first_calls(self, trials: int, first_trial: int = 0) -> Counts:
+        """As a kernel's, likewise."""
+        if self.counted is not None and first_trial == 0:
+            return self.counted("first calls", trials)
+        return super().first_calls(trials, first_trial)

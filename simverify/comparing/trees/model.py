@@ -88,8 +88,8 @@ class TreeComparison:
         law = tree_curve(verifier, self.drafting, self.model, self.rows, seed=settings.seed)
         compiled = has_kernel(verifier.name, self.drafting)
         trial = (TreeTrial if compiled else ReadableTrial)(
-            verifier, self.model, self.tables, settings.gamma, law.curve, self.bounds.levels,
-            self.alpha, settings.detect, settings.seed, settings.threads, self.drafting,
+            verifier, self.model, self.tables, settings.gamma, settings.seed, settings.threads,
+            law.curve, self.bounds.levels, self.alpha, settings.detect, self.drafting,
         )  # fmt: skip
         lossless, acceptance, counts, seconds = (_kernel if compiled else _readable)(
             trial, law, settings

@@ -20,6 +20,7 @@ from simverify.results import (
     DraftCall,
     Instance,
     PlanRun,
+    SweepRun,
     TableRun,
 )
 from simverify.results.reading.drafting import drafting_complaints
@@ -49,6 +50,8 @@ def _complaints(run: Document) -> Iterator[str]:
         yield from table_complaints(run)
     elif isinstance(run, BisectRun):
         yield from bisect_complaints(run)
+    elif isinstance(run, SweepRun):
+        yield from _sweep(run)
     yield from verdict_complaints(run)
 
 
@@ -78,6 +81,18 @@ def _comparison(run: CompareRun) -> Iterator[str]:
     if len(calls) > 1:
         yield "results have different numbers of calls: expected the same for all"
     yield from drafting_complaints(run)
+
+
+def _sweep(run: SweepRun) -> Iterator[str]:
+    if not run.cells and not run.audits:
+        yield "cells and audits are empty: expected one or more"
+    if (run.alpha_each is None) != (not run.cells):
+        yield "alpha_each and cells do not go together: expected both, or neither"
+    for i, cell in enumerate(run.cells):
+        where = f"cells[{i}]"
+        if cell.model.name != cell.result.model:
+            yield f"{where}.model.name is {cell.model.name!r}: expected {cell.result.model!r}"
+        yield from _row(cell.result, f"{where}.result")
 
 
 def _row(row: CompareResult, where: str) -> Iterator[str]:

@@ -19,6 +19,7 @@ from simverify.results import (
     OutputRun,
     PlanRun,
     SelfTestRun,
+    SweepRun,
     TableRun,
 )
 from simverify.results.reading.consistent import check_consistent
@@ -57,7 +58,7 @@ def read_audit(path: Path) -> AuditRun:
         kinds = {
             CompareRun: "a comparison", SelfTestRun: "a self-test", PlanRun: "a plan",
             OutputRun: "an audit of emitted tokens, which has no path to replay",
-            TableRun: "a table of engines", BisectRun: "a bisection",
+            TableRun: "a table of engines", BisectRun: "a bisection", SweepRun: "a sweep",
         }  # fmt: skip
         kind = kinds[type(document)]
         raise UsageError(f"{path} holds {kind}: expected an audit")
@@ -69,7 +70,7 @@ def load(path: str | PathLike[str]) -> Document:
 
     Returns
     -------
-    AuditRun, CompareRun, OutputRun, PlanRun, SelfTestRun, TableRun or BisectRun
+    AuditRun, BisectRun, CompareRun, OutputRun, PlanRun, SelfTestRun, SweepRun or TableRun
         The run: ``print`` shows it, ``run.report(folder)`` renders it.
 
     Raises

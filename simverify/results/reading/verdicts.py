@@ -10,15 +10,18 @@ from collections.abc import Iterator, Sequence
 from simverify.results import (
     Acceptance,
     AuditRun,
+    CompareResult,
     CompareRun,
     Document,
     Lossless,
     OutputRun,
     SelfTestRun,
+    SweepRun,
     TableRun,
     Test,
     Verdict,
     overall,
+    sweep_verdict,
     table_verdict,
 )
 
@@ -35,18 +38,37 @@ def verdict_complaints(run: Document) -> Iterator[str]:
         yield from _self_test(run)
     elif isinstance(run, TableRun):
         yield from _table(run)
+    elif isinstance(run, SweepRun):
+        yield from _sweep(run)
 
 
 def _comparison(run: CompareRun) -> Iterator[str]:
     for i, row in enumerate(run.results):
-        where = f"results[{i}]"
-        yield from _judged(row.lossless, run.detect, f"{where}.lossless")
-        yield from _judged(row.acceptance, run.detect, f"{where}.acceptance")
-        worse = overall([row.lossless.verdict, row.acceptance.verdict])
-        yield from _verdict(f"{where}.verdict", row.verdict, worse, "the worse of its two")
+        yield from _row(row, run.detect, f"results[{i}]")
     if run.results:
         worst = overall([row.verdict for row in run.results])
         yield from _verdict("verdict", run.verdict, worst, "the worst of its results")
+
+
+def _row(row: CompareResult, detect: float, where: str) -> Iterator[str]:
+    yield from _judged(row.lossless, detect, f"{where}.lossless")
+    yield from _judged(row.acceptance, detect, f"{where}.acceptance")
+    worse = overall([row.lossless.verdict, row.acceptance.verdict])
+    yield from _verdict(f"{where}.verdict", row.verdict, worse, "the worse of its two")
+
+
+def _sweep(run: SweepRun) -> Iterator[str]:
+    for i, cell in enumerate(run.cells):
+        yield from _row(cell.result, run.detect, f"cells[{i}].result")
+    for i, audit in enumerate(run.audits):
+        where = f"audits[{i}]"
+        if (audit.verdict is None) == (audit.state == "judged"):
+            yield f"{where}.verdict is {audit.verdict} with the state {audit.state}"
+        if (audit.verdict == "FAIL") != bool(audit.findings):
+            yield f"{where}.verdict is {audit.verdict} with {len(audit.findings)} findings"
+    if run.cells or run.audits:
+        due = sweep_verdict(run.cells, run.audits)
+        yield from _verdict("verdict", run.verdict, due, "the worst of its cells and audits")
 
 
 def _judged(part: Lossless | Acceptance, detect: float, where: str) -> Iterator[str]:

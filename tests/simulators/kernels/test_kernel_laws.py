@@ -41,7 +41,7 @@ def trial(model, rule, alpha):
     chosen = {name: VERIFIERS[name] for name in (rule, best)}
     curves = acceptance_curves(model, chosen, GAMMA, seed=1, threads=1)
     return Trial(
-        VERIFIERS[rule], model, tables, GAMMA, curves[rule], curves[best], alpha, 0.01, 1, 1
+        VERIFIERS[rule], model, tables, GAMMA, 1, 1, curves[rule], curves[best], alpha, 0.01
     )
 
 

@@ -1,0 +1,158 @@
+"""What a sweep costs beside its counting: planning, each shard, and what a second process gains.
+
+    python benchmarks/sweeping.py [--quick]
+
+Each figure is of one run of this command. A shard's overhead is the wall clock of a sweep in many
+shards less that of the same blocks in a tenth as many, over the shards that it has more; planning
+makes every task of a million shards and does none.
+"""
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+from simverify.comparing.kernels.kernel import Kernel
+from simverify.models import get_model
+from simverify.simulators.tables import model_tables
+from simverify.sweeping.folder import Folder
+from simverify.sweeping.progress import Progress
+from simverify.sweeping.run import _Sweep, run_sweep
+from simverify.sweeping.spec import DEFAULT_SHARD, Spec
+from simverify.sweeping.workers import Workers, workers_of
+from simverify.verifiers import VERIFIERS
+
+MILLION = 10**6
+TURNS = 3
+SHAPES = {
+    "few cells": {"seeds": 10, "shards": MILLION // 10},
+    "many cells": {"seeds": MILLION, "shards": 1},
+}
+OVERHEAD = {
+    "toy": Spec(models=("toy",), verifiers=("block",), gamma=(4,)),
+    "markov-64": Spec(models=("markov-64",), verifiers=("block",), gamma=(8,)),
+    "markov-4096": Spec(models=("markov-4096",), verifiers=("block",), gamma=(8,)),
+}
+
+
+def spec_of(base: Spec, **change: object) -> Spec:
+    return Spec(**{name: getattr(base, name) for name in base.__struct_fields__} | change)
+
+
+def plan(shape: str, scale: int) -> None:
+    """Make every task of a sweep of a million shards; print seconds and megabytes."""
+    sizes = SHAPES[shape]
+    seeds, shards = (max(n // scale, 1) if n > 10 else n for n in sizes.values())
+    spec = spec_of(OVERHEAD["toy"], seeds=tuple(range(seeds)), blocks=10 * shards, shard=10)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with tempfile.TemporaryDirectory() as folder:
+        progress = Progress(print, spec.number_of_shards, every=1e9)
+        began = time.perf_counter()
+        sweep = _Sweep(spec, Folder(Path(folder)), progress, print)
+        tasks = sum(1 for _ in sweep._jobs())
+        seconds = time.perf_counter() - began
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(
+        f"plan, {shape}: {spec.number_of_cells:,} cells, {tasks:,} shards: {seconds:.1f} s, "
+        f"{peak / 1024:.0f} MB in all, {(peak - before) / 1024:.0f} MB of them for the plan",
+        flush=True,
+    )
+
+
+def wall(spec: Spec, executor: str, workers: int) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.perf_counter()
+        run_sweep(spec, Path(folder), executor=executor, workers=workers)
+        return time.perf_counter() - began
+
+
+def overhead(model: str, executor: str, shards: int) -> None:
+    """Print what a shard costs beside its blocks, on a worker that is there and has its tables."""
+    base = OVERHEAD[model]
+    blocks = 100 * shards
+    with workers_of(executor, 1) as workers:
+        took = [
+            (on(workers, spec_of(base, blocks=blocks, shard=1000)),
+             on(workers, spec_of(base, blocks=blocks, shard=100)))
+            for _ in range(TURNS + 1)
+        ][1:]  # fmt: skip
+    more = shards - shards // 10
+    each = sorted(1000 * (many - few) / more for few, many in took)
+    print(
+        f"overhead a shard, {model}, {executor}: {each[len(each) // 2]:.2f} ms, "
+        f"{each[0]:.2f} to {each[-1]:.2f} in {TURNS} turns",
+        flush=True,
+    )
+
+
+def on(workers: Workers, spec: Spec) -> float:
+    """Seconds of a whole sweep on workers that are there, its judging included."""
+    with tempfile.TemporaryDirectory() as folder:
+        progress = Progress(print, spec.number_of_shards, every=1e9)
+        began = time.perf_counter()
+        _Sweep(spec, Folder(Path(folder)), progress, print).run(workers)
+        return time.perf_counter() - began
+
+
+def bare(first: int) -> None:
+    """One shard's trials and nothing else."""
+    model = get_model("markov-64")
+    Kernel(VERIFIERS["block"], model, model_tables(model), 8, 0, 1).run(DEFAULT_SHARD, first)
+
+
+def bare_wall(shards: int, workers: int) -> float:
+    """Seconds of so many shards, handed to processes all at once, with no sweep around them."""
+    began = time.perf_counter()
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        list(pool.map(bare, range(0, shards * DEFAULT_SHARD, DEFAULT_SHARD)))
+    return time.perf_counter() - began
+
+
+def two_processes(blocks: int, turns: int) -> None:
+    """Print how much sooner two processes end than one, and beside it what the machine allows."""
+    spec = Spec(
+        models=("markov-64",), verifiers=("token", "block"), gamma=(8,), seeds=tuple(range(6)),
+        blocks=blocks,
+    )  # fmt: skip
+    shards = spec.number_of_shards
+    for _ in range(turns):
+        clock = time.process_time()
+        one = wall(spec, "processes", 1)
+        own = time.process_time() - clock
+        two = wall(spec, "processes", 2)
+        allowed = bare_wall(shards, 1) / bare_wall(shards, 2)
+        print(
+            f"one process {one:.1f} s, two {two:.1f} s: {one / two:.2f} times; bare shards "
+            f"{allowed:.2f} times; {own:.1f} s of this process; load {os.getloadavg()[0]:.1f}",
+            flush=True,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="seconds: shows that it runs")
+    parser.add_argument("--plan", choices=SHAPES, help=argparse.SUPPRESS)
+    parser.add_argument("--scale", type=int, default=1, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    scale = 1000 if given.quick else given.scale
+    if given.plan:
+        plan(given.plan, scale)
+        return
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors", flush=True)
+    for shape in SHAPES:  # each in a process of its own, whose memory is its own
+        words = [sys.executable, __file__, "--plan", shape, "--scale", str(scale)]
+        subprocess.run(words, check=True)
+    for model in ("toy",) if given.quick else OVERHEAD:
+        for executor in ("threads",) if given.quick else ("threads", "processes", "dask"):
+            overhead(model, executor, 100 if given.quick else 2000)
+    two_processes(10_000 if given.quick else 12_000_000, 1 if given.quick else 3)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""What is known of one cell: its shards that are counted, their sum, its result."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from simverify.results import SweepAudit, SweepCell
+from simverify.sweeping.folder import Folder
+from simverify.sweeping.records import (
+    CountsRecord,
+    Record,
+    ResultRecord,
+    frame,
+    pack,
+    pack_counts,
+    unpack,
+    unpack_counts,
+)
+from simverify.sweeping.spec import Cell, PartName, Spec, parts_of
+
+if TYPE_CHECKING:
+    from simverify.simulators.run import Counts
+
+FOLD = 64
+"""Records that a cell's file gathers before they are added up into one."""
+
+Result = SweepCell | SweepAudit
+
+
+class CellState:
+    """A cell of a sweep: reads its file, adds to it, and knows which shards are missing."""
+
+    def __init__(self, cell: Cell, spec: Spec, folder: Folder) -> None:
+        self.cell, self.spec, self.folder = cell, spec, folder
+        self.done: dict[PartName, set[int]] = {part: set() for part in parts_of(cell.verifier)}
+        self.counts: dict[PartName, Counts] = {}
+        self.result: SweepCell | None = None
+        self.damaged = 0
+        self._records = 0
+        self._result_payload = b""
+        for record in unpack(folder.read(cell.index)):
+            self._take(record)
+
+    def _take(self, record: Record | None) -> None:
+        if isinstance(record, CountsRecord) and record.cell == self.cell.index:
+            self.damaged += not self._add(record)
+        elif isinstance(record, ResultRecord) and record.cell == self.cell.index:
+            self.result = msgspec.json.decode(record.result, type=SweepCell)
+            self._result_payload = msgspec.msgpack.encode(record)
+        else:
+            self.damaged += 1
+        self._records += 1
+
+    def _add(self, record: CountsRecord) -> bool:
+        """Add the counts of a record; False if it is not of shards that are missing."""
+        shards = {shard for first, end in record.shards for shard in range(first, end)}
+        done = self.done.get(record.part)
+        if done is None or done & shards or not shards <= set(range(self.spec.shards)):
+            return False
+        counts = unpack_counts(record.counts)
+        if counts.trials != sum(self.spec.trials(shard)[1] for shard in shards):
+            return False
+        before = self.counts.get(record.part)
+        self.counts[record.part] = counts if before is None else before + counts
+        done |= shards
+        return True
+
+    @property
+    def missing(self) -> Iterator[tuple[PartName, int]]:
+        """Shards that are not counted, in order."""
+        for part, done in self.done.items():
+            for shard in range(self.spec.shards):
+                if shard not in done:
+                    yield part, shard
+
+    @property
+    def counted(self) -> bool:
+        """Whether all shards are."""
+        return all(len(done) == self.spec.shards for done in self.done.values())
+
+    @property
+    def finished(self) -> int:
+        """How many shards are counted."""
+        return sum(map(len, self.done.values()))
+
+    def mend(self) -> None:
+        """Write the file anew without what is damaged."""
+        self._fold()
+
+    def keep(self, payload: bytes) -> bool:
+        """Write the record of a shard, or of the result; False if there was one already."""
+        record = msgspec.msgpack.decode(payload, type=Record)
+        if isinstance(record, ResultRecord):
+            self._take(record)
+        elif not self._add(record):
+            return False
+        else:
+            self._records += 1
+        # Few records to a file: a cell's counts are one of each part, and its result.
+        due = self._records > (len(self.done) + 1 if self.result is not None else FOLD)
+        if due:
+            self._fold()
+        else:
+            self.folder.append(self.cell.index, frame(payload))
+        return True
+
+    def packed(self) -> dict[PartName, bytes]:
+        """Return the counts of all parts, to be judged."""
+        return {part: pack_counts(counts) for part, counts in self.counts.items()}
+
+    def _fold(self) -> None:
+        records = [
+            CountsRecord(self.cell.index, part, _ranges(self.done[part]), pack_counts(counts))
+            for part, counts in self.counts.items()
+        ]
+        data = b"".join(map(pack, records))
+        if self.result is not None:
+            data += frame(self._result_payload)
+        self.folder.replace(self.folder.cell_file(self.cell.index), data)
+        self._records = len(records) + (self.result is not None)
+
+
+def _ranges(shards: set[int]) -> tuple[tuple[int, int], ...]:
+    """Return the ranges [first, end) that make up a set of numbers."""
+    found: list[tuple[int, int]] = []
+    for shard in sorted(shards):
+        if found and found[-1][1] == shard:
+            found[-1] = found[-1][0], shard + 1
+        else:
+            found.append((shard, shard + 1))
+    return tuple(found)

@@ -1,0 +1,181 @@
+"""What workers do: count a shard, judge a cell, run an audit. They write nothing.
+
+Each function takes plain structs and returns bytes, so that a worker may be a thread, a process or
+another machine. A worker of other code refuses.
+"""
+
+from functools import lru_cache
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from simverify.errors import UsageError
+from simverify.results import SweepAudit, SweepCell, SweepVersions
+from simverify.sweeping.records import CountsRecord, ResultRecord, pack_counts, unpack_counts
+from simverify.sweeping.spec import AuditCell, Cell, PartName
+from simverify.sweeping.versions import versions
+
+if TYPE_CHECKING:
+    from simverify.models import Model
+    from simverify.simulators.run import Counts
+
+COST_RATIO = 0.1
+
+
+class CountTask(msgspec.Struct, frozen=True):
+    """Shard ``shard`` of a part of a cell: ``trials`` trials from ``first`` on."""
+
+    cell: Cell
+    part: PartName
+    shard: int
+    first: int
+    trials: int
+    versions: SweepVersions
+
+
+class JudgeTask(msgspec.Struct, frozen=True):
+    """A cell whose trials are all counted."""
+
+    cell: Cell
+    blocks: int
+    alpha: float
+    detect: float
+    counts: dict[PartName, bytes]
+    versions: SweepVersions
+
+
+class AuditTask(msgspec.Struct, frozen=True):
+    """An audit; ``limit``: seconds of wall clock."""
+
+    cell: AuditCell
+    limit: float
+    versions: SweepVersions
+
+
+Task = CountTask | JudgeTask | AuditTask
+
+
+def perform(task: Task) -> bytes:
+    """Do a task; return the payload of its record.
+
+    Raises ``UsageError`` on a worker of other code, or for a model that it cannot read.
+    """
+    own = versions()
+    if own != task.versions:
+        raise UsageError(f"a worker has other versions: {difference(own, task.versions)}")
+    if isinstance(task, CountTask):
+        return msgspec.msgpack.encode(_count(task))
+    if isinstance(task, JudgeTask):
+        return msgspec.msgpack.encode(_judge(task))
+    return msgspec.msgpack.encode(_audit(task))
+
+
+def difference(one: SweepVersions, other: SweepVersions) -> str:
+    """Return in words which versions differ first."""
+    for name in SweepVersions.__struct_fields__:
+        here, there = getattr(one, name), getattr(other, name)
+        if here != there and name == "code":
+            return "its sources of simverify are not those of this sweep"
+        if here != there:
+            return f"{name} {here} there, {there} in this sweep"
+    return "none"
+
+
+def _count(task: CountTask) -> CountsRecord:
+    from simverify.comparing.kernels.kernel import Kernel
+    from simverify.verifiers import get_verifier
+
+    cell = task.cell
+    model, tables = _loaded(cell.model, cell.distance, cell.temperature)
+    kernel = Kernel(get_verifier(cell.verifier), model, tables, cell.gamma, cell.seed, threads=1)
+    run = kernel.run if task.part == "run" else kernel.first_calls
+    counts = pack_counts(run(task.trials, task.first))
+    return CountsRecord(cell.index, task.part, ((task.shard, task.shard + 1),), counts)
+
+
+def _judge(task: JudgeTask) -> ResultRecord:
+    from simverify.comparing.model import ModelComparison, Settings
+    from simverify.verifiers import get_verifier
+
+    cell = task.cell
+    counted = {part: unpack_counts(counts) for part, counts in task.counts.items()}
+
+    def found(part: PartName, trials: int) -> "Counts":
+        assert counted[part].trials == trials == task.blocks
+        return counted[part]
+
+    model, _ = _loaded(cell.model, cell.distance, cell.temperature)
+    settings = Settings(
+        gamma=cell.gamma, blocks=task.blocks, calls=0, eos=None, cost_ratio=COST_RATIO,
+        alpha=task.alpha, detect=task.detect, seed=cell.seed, threads=1,
+    )  # fmt: skip
+    rule = get_verifier(cell.verifier)
+    rules = {cell.verifier: rule}
+    comparison = ModelComparison(model, rules, settings, task.alpha, lambda _line: None, found)
+    row, _speed = comparison.row(rule)
+    result = SweepCell(seed=cell.seed, model=comparison.info(cell.model), result=row)
+    return ResultRecord(cell.index, "cell", msgspec.json.encode(result))
+
+
+def _audit(task: AuditTask) -> ResultRecord:
+    from simverify.surveying.audited import Processes
+
+    cell = task.cell
+    words = [_absolute(cell.spec), "--seed", str(cell.seed)]
+    if cell.gamma is not None:
+        words += ["--gamma", str(cell.gamma)]
+    with Processes() as processes:
+        audited = processes.audit(words, task.limit)
+    reason = audited.reason
+    if audited.state == "out of time":
+        reason = f"not done within {task.limit:g} s: lower audit_gamma, or audit it by itself"
+    result = SweepAudit(
+        spec=cell.spec, gamma=cell.gamma, seed=cell.seed, state=audited.state, verdict=None,
+        reason=reason, exit_code=audited.exit_code,
+    )  # fmt: skip
+    run = audited.run
+    if run is None:
+        return ResultRecord(cell.index, "audit", msgspec.json.encode(result))
+    result = msgspec.structs.replace(
+        result,
+        verdict=run.verdict,
+        tier=run.tier,
+        instances=len(run.instances),
+        paths=run.paths,
+        tolerance=run.tolerance,
+        max_abs_deviation=max((one.max_abs_deviation for one in run.instances), default=None),
+        findings=run.findings,
+        reproduce=run.reproduce,
+    )
+    return ResultRecord(cell.index, "audit", msgspec.json.encode(result), msgspec.json.encode(run))
+
+
+def _absolute(spec: str) -> str:
+    """Return a SPEC with its file by its whole path: an audit runs in a folder of its own."""
+    from pathlib import Path
+
+    file, colon, attribute = spec.rpartition(":")
+    return f"{Path(file).resolve()}:{attribute}" if colon and file.endswith(".py") else spec
+
+
+_LOADING = Lock()
+
+
+def _loaded(name: str, distance: float | None, temperature: float | None) -> "tuple[Model, object]":
+    # Threads that begin together would all make the same tables.
+    with _LOADING:
+        return _load(name, distance, temperature)
+
+
+@lru_cache(maxsize=2)
+def _load(name: str, distance: float | None, temperature: float | None) -> "tuple[Model, object]":
+    from simverify.models import DEFAULT_DISTANCE, get_model
+    from simverify.simulators.tables import model_tables
+
+    model = get_model(
+        name,
+        distance=DEFAULT_DISTANCE if distance is None else distance,
+        temperature=1.0 if temperature is None else temperature,
+    )
+    return model, model_tables(model)

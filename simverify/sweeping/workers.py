@@ -1,0 +1,158 @@
+"""Who does the work: threads, processes, Dask, or any executor of ``concurrent.futures``."""
+
+import gc
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import (
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+)
+from contextlib import contextmanager, suppress
+from multiprocessing import connection, get_context, parent_process
+from typing import Protocol
+
+from simverify.checks import ranges_iv
+from simverify.errors import UsageError
+from simverify.sweeping.lost import Lost
+from simverify.sweeping.tasks import Task, perform
+
+EXECUTORS = "threads, processes, dask, or dask:tcp://HOST:PORT"
+MAX_WORKERS = 1024
+
+_LIBRARIES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+class Workers(Protocol):
+    """What does tasks; ``size``: how many at a time."""
+
+    size: int
+
+    def submit(self, name: str, task: Task) -> "Future[bytes]":
+        """Have a task done; the future ends with its payload, ``Died`` or ``Lost``."""
+        ...
+
+    def check(self) -> None:
+        """Raise ``Lost`` if no task will ever be done."""
+        ...
+
+    def renew(self) -> None:
+        """Have workers again after one died."""
+        ...
+
+
+@contextmanager
+def workers_of(executor: str | Executor, workers: int | None) -> Iterator[Workers]:
+    """Yield the workers that a name stands for, or an executor that was handed in.
+
+    Raises ``UsageError`` for a name that is none, or without what it needs.
+    """
+    fits = workers is None or 1 <= workers <= MAX_WORKERS
+    ranges_iv([("workers", workers, fits, f"1 to {MAX_WORKERS}")])
+    if isinstance(executor, Executor):
+        yield Pool(lambda: executor, workers or _cores())
+    elif executor in ("threads", "processes"):
+        pool = Pool(_MAKE[executor](workers or _cores()), workers or _cores())
+        try:
+            yield pool
+        finally:
+            pool.close()
+    elif executor == "dask" or executor.startswith("dask:"):
+        from simverify.sweeping.cluster import dask_workers
+
+        address = executor.removeprefix("dask").removeprefix(":")
+        with dask_workers(address or None, workers) as cluster:
+            yield cluster
+    else:
+        raise UsageError(f"executor is {executor!r}: expected {EXECUTORS}")
+
+
+class Pool:
+    """Workers of an executor of ``concurrent.futures``; ``make`` gives it, and another one."""
+
+    def __init__(self, make: Callable[[], Executor], size: int) -> None:
+        self.size = size
+        self._make = make
+        self._executor = make()
+
+    def submit(self, name: str, task: Task) -> "Future[bytes]":
+        """Have a task done."""
+        try:
+            with _single_threaded():  # where processes begin, if they do
+                return self._executor.submit(perform, task)
+        except BrokenExecutor as error:
+            broken: Future[bytes] = Future()
+            broken.set_exception(error)
+            return broken
+
+    def check(self) -> None:
+        """Nothing: an executor that breaks says so by its futures."""
+
+    def renew(self) -> None:
+        """Make another executor."""
+        before = self._executor
+        self._executor = self._make()
+        if self._executor is before:
+            raise Lost("the executor that was handed in is broken")
+        before.shutdown(wait=False, cancel_futures=True)
+
+    def close(self) -> None:
+        """End all; what is still counted is not waited for."""
+        processes = list((getattr(self._executor, "_processes", None) or {}).values())
+        for process in processes:
+            with suppress(OSError, ValueError):
+                process.kill()
+        self._executor.shutdown(wait=bool(processes), cancel_futures=True)
+        # The semaphores of processes go with the executor, and a command that was interrupted does
+        # not wait for the interpreter's end, which would see to them.
+        del self._executor
+        gc.collect()
+
+
+def _threads(size: int) -> Callable[[], Executor]:
+    return lambda: ThreadPoolExecutor(size, thread_name_prefix="simverify-sweep")
+
+
+def _processes(size: int) -> Callable[[], Executor]:
+    # A fork would copy the threads' locks, and compiled code with them.
+    return lambda: ProcessPoolExecutor(size, get_context("spawn"), initializer=leave_with_parent)
+
+
+_MAKE = {"threads": _threads, "processes": _processes}
+
+
+def leave_with_parent() -> None:
+    """End this process as soon as the one that started it has, and leave Ctrl-C to that one."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = parent_process()
+    if parent is not None:
+        ended = [parent.sentinel]
+
+        def wait() -> None:
+            connection.wait(ended)
+            os._exit(1)
+
+        threading.Thread(target=wait, daemon=True).start()
+
+
+@contextmanager
+def _single_threaded() -> Iterator[None]:
+    """Have processes that begin here compute on one thread each."""
+    missing = [name for name in _LIBRARIES if name not in os.environ]
+    os.environ.update(dict.fromkeys(missing, "1"))
+    try:
+        yield
+    finally:
+        for name in missing:
+            os.environ.pop(name, None)
+
+
+def _cores() -> int:
+    from simverify.simulators.run import default_threads
+
+    return default_threads()

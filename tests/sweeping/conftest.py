@@ -1,0 +1,33 @@
+import pytest
+
+from simverify.sweeping.run import run_sweep
+from simverify.sweeping.spec import Spec
+
+SPEC = Spec(
+    models=("toy", "markov-4"), verifiers=("block", "greedy"), gamma=(2,), blocks=900, shard=250
+)
+"""Twelve cells' parts of four shards each: enough that a run can break anywhere."""
+
+
+@pytest.fixture(scope="session")
+def spec():
+    return SPEC
+
+
+@pytest.fixture(scope="session")
+def expected(tmp_path_factory):
+    """The bytes that every run of the sweep ends with."""
+    out = tmp_path_factory.mktemp("expected") / "sweep"
+    run_sweep(SPEC, out, executor="threads", workers=1)
+    return (out / "sweep.json").read_bytes()
+
+
+@pytest.fixture
+def ends_as_expected(expected):
+    def check(out, executor="threads", **how):
+        said = []
+        run_sweep(SPEC, out, executor=executor, workers=2, progress=said.append, **how)
+        assert (out / "sweep.json").read_bytes() == expected
+        return said
+
+    return check

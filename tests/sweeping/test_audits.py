@@ -1,0 +1,93 @@
+"""Audits in a sweep: each a shard, each with its own verdict."""
+
+import pytest
+
+import simverify
+from simverify.surveying.audited import Audited, Processes
+from simverify.sweeping.folder import Folder
+from simverify.sweeping.status import status
+
+LOSSY = (
+    "def verify(target_probs, draft_probs, draft_tokens, rng):\n"
+    "    return [int(rng.choice(len(target_probs[0]), p=draft_probs[0]))]\n"
+)
+
+
+def asked(folder):
+    """What is audited: a lossy rule, a right one, and a file that is not there."""
+    specs = [f"{folder}/rule.py:verify", "token", f"{folder}/none.py:verify"]
+    return {"audits": specs, "audit_gamma": 1, "executor": "threads", "out": folder / "out"}
+
+
+def swept_in(folder):
+    (folder / "rule.py").write_text(LOSSY)
+    return simverify.sweep(**asked(folder))
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory, unsearched_module):
+    """A folder with a sweep whose audits are answered at once, where processes would be."""
+    names = {}
+    exec(LOSSY, names)
+    runs = {
+        "rule.py:verify": simverify.audit(names["verify"], gamma=1, vocab=2),
+        "token": simverify.audit("token", gamma=1, vocab=2),
+    }
+
+    def audit(_self, words, limit):
+        assert words[1:] == ["--seed", "0", "--gamma", "1"]
+        assert limit > 0
+        run = runs.get(words[0].rpartition("/")[2])
+        if run is None:
+            return Audited("not loaded", None, f"{words[0]} is not there", 4, 0.1)
+        return Audited("judged", run, run.inconclusive or "", 0, 0.1)
+
+    folder = tmp_path_factory.mktemp("audits")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Processes, "audit", audit)
+        swept_in(folder)
+        yield folder
+
+
+def check(folder):
+    run = simverify.load(folder / "out" / "sweep.json")
+    assert [audit.verdict for audit in run.audits] == ["FAIL", "PASS", None]
+    assert run.audits[0].findings
+    assert run.audits[1].tier == "exact"
+    assert run.audits[2].state == "not loaded"
+    assert "none.py" in run.audits[2].reason
+    assert (run.verdict, run.cells, run.alpha_each) == ("FAIL", (), None)
+    assert max(map(len, str(run).splitlines())) <= 80
+    whole = simverify.load(Folder(folder / "out").audit_file(0))
+    assert whole.findings == run.audits[0].findings
+    assert status(folder / "out")[:2] == ["shards: 3 of 3 done", "audits: 3 of 3 ended"]
+
+
+def test_each_has_its_own_verdict(swept):
+    check(swept)
+
+
+@pytest.mark.slow
+def test_each_has_its_own_verdict_in_a_process_of_its_own(tmp_path):
+    swept_in(tmp_path)
+    check(tmp_path)
+
+
+def test_a_damaged_one_is_run_again(swept):
+    out = swept / "out"
+    before = (out / "sweep.json").read_bytes()
+    file = Folder(out).cell_file(1)
+    data = bytearray(file.read_bytes())
+    data[100] ^= 1
+    file.write_bytes(data)
+    assert "damaged records: 1, which the next run does again" in status(out)
+    said = []
+    simverify.sweep(**asked(swept), progress=said.append)
+    assert len([line for line in said if "done again" in line]) == 1
+    assert (out / "sweep.json").read_bytes() == before
+
+
+def test_a_file_that_changed_is_another_sweep(swept):
+    (swept / "rule.py").write_text(LOSSY + "# edited\n")
+    with pytest.raises(simverify.UsageError, match=r"rule.py has changed since it was begun"):
+        simverify.sweep(**asked(swept))

@@ -1,0 +1,168 @@
+"""On a real Dask cluster of this machine: the same bytes, and nothing lost with a worker."""
+
+import builtins
+import logging
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from functools import partial
+
+import pytest
+
+from simverify.errors import SimverifyError, UsageError
+from simverify.sweeping import run as running
+from simverify.sweeping.folder import Folder
+from simverify.sweeping.run import run_sweep
+from simverify.sweeping.state import CellState
+
+distributed = pytest.importorskip("distributed")
+SchedulerPlugin = distributed.SchedulerPlugin
+
+LOST = r"connection to the Dask scheduler is lost.*; every finished shard is kept"
+
+WORKER = (
+    "import sys; from distributed.cli.dask_worker import main; "
+    "main([sys.argv[1], '--nthreads', '1', '--no-nanny', '--no-dashboard'])"
+)
+SCHEDULER = (
+    "from distributed.cli.dask_scheduler import main; "
+    "main(['--host', '127.0.0.1', '--port', '0', '--no-dashboard', '--no-show'])"
+)
+
+
+@contextmanager
+def cluster(folder, workers):
+    """A scheduler and its workers, each a process: address, the scheduler, the workers."""
+    processes = []
+
+    def start(code, *words):
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, *words],
+            cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        processes.append(process)
+        return process
+
+    try:
+        scheduler = start(SCHEDULER)
+        for line in scheduler.stderr:
+            if "Scheduler at:" in line:
+                address = line.split()[-1]
+                break
+        yield address, scheduler, [start(WORKER, address) for _ in range(workers)]
+    finally:
+        for process in reversed(processes):
+            process.kill()
+            process.wait(60)
+            process.stderr.close()
+
+
+class Interference:
+    """Does something once, as soon as so many shards of a run are kept."""
+
+    def __init__(self, monkeypatch, when, what):
+        self.done = False
+        take = running._Sweep._take
+
+        def taken(sweep, workers, future):
+            take(sweep, workers, future)
+            if sweep.progress.done >= when and not self.done:
+                self.done = True
+                what()
+
+        monkeypatch.setattr(running._Sweep, "_take", taken)
+
+
+@pytest.mark.slow
+def test_a_cluster_by_its_address_loses_a_worker_and_nothing_else(
+    spec, ends_as_expected, tmp_path, monkeypatch
+):
+    """A worker that is stopped has a shard under way, and is killed with it."""
+    with cluster(tmp_path, 2) as (address, scheduler, workers):
+        stop = partial(workers[0].send_signal, signal.SIGSTOP)
+        stopping = Interference(monkeypatch, 3, stop)
+        killing = Interference(monkeypatch, 6, workers[0].kill)
+        ends_as_expected(tmp_path / "killed", f"dask:{address}")
+        assert stopping.done
+        assert killing.done
+        assert workers[0].wait(60) == -signal.SIGKILL
+
+        # The scheduler goes: what is finished is kept, and another executor goes on.
+        out = tmp_path / "lost"
+        losing = Interference(monkeypatch, 7, scheduler.kill)
+        began = time.monotonic()
+        with pytest.raises(SimverifyError, match=LOST):
+            run_sweep(spec, out, executor=f"dask:{address}", workers=2)
+        assert losing.done
+        assert time.monotonic() - began < 60
+        kept = sum(CellState(cell, spec, Folder(out)).finished for cell in spec.cells())
+        assert kept >= 7
+    ends_as_expected(out)
+
+
+@pytest.fixture
+def small_cluster():
+    """A scheduler and two workers in this process, reached by an address all the same."""
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address=None,
+        silence_logs=logging.CRITICAL,
+    ) as found:  # fmt: skip
+        yield found
+
+
+class Names(SchedulerPlugin):
+    """Keeps the names of all tasks, which a dashboard shows."""
+
+    def __init__(self):
+        self.seen = set()
+
+    def transition(self, key, *_, **__):
+        self.seen.add(key[0])
+
+
+def test_a_small_cluster_ends_with_the_same_bytes(ends_as_expected, tmp_path, small_cluster):
+    names = Names()
+    small_cluster.scheduler.add_plugin(names)
+    ends_as_expected(tmp_path / "sweep", f"dask:{small_cluster.scheduler_address}")
+    cells = [
+        f"{rule} on {model} gamma 2 seed 0"
+        for model in ("toy", "markov-4 T 1 d 0.4")
+        for rule in ("block", "greedy")
+    ]
+    assert names.seen == {f"{what} {cell}" for what in ("count", "judge") for cell in cells}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_a_cluster_for_the_run_ends_with_the_same_bytes(expected, spec, tmp_path, workers):
+    out = tmp_path / "sweep"
+    run_sweep(spec, out, executor="dask", workers=workers)
+    assert (out / "sweep.json").read_bytes() == expected
+
+
+def test_no_scheduler_is_a_line(spec, tmp_path, monkeypatch):
+    monkeypatch.setattr("simverify.sweeping.cluster._CONNECT", 1)
+    with pytest.raises(UsageError, match="no Dask scheduler answers at tcp://127"):
+        run_sweep(spec, tmp_path / "sweep", executor="dask:tcp://127.0.0.1:9")
+
+
+def test_without_dask_the_extra_is_named(spec, tmp_path, monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *rest):
+        if name.partition(".")[0] in ("dask", "distributed"):
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(UsageError, match=r"pip install 'simverify\[cluster\]'"):
+        run_sweep(spec, tmp_path / "sweep", executor="dask")
+
+
+def test_an_executor_that_is_none(spec, tmp_path):
+    with pytest.raises(UsageError, match="executor is 'slurm': expected threads, processes, dask"):
+        run_sweep(spec, tmp_path / "sweep", executor="slurm")
+    with pytest.raises(UsageError, match="workers is 0: expected 1 to 1024"):
+        run_sweep(spec, tmp_path / "sweep", workers=0)

@@ -1,0 +1,200 @@
+"""The folder keeps whole files, whatever happens while they are written."""
+
+import errno
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+from simverify.errors import UsageError
+from simverify.sweeping.folder import Folder
+from simverify.sweeping.run import run_sweep
+from simverify.sweeping.spec import Spec
+
+PROGRAM = textwrap.dedent(
+    """
+    import os, signal, sys
+    from pathlib import Path
+    from simverify.sweeping.folder import Folder
+    folder = Folder(Path(sys.argv[1]))
+    """
+)
+
+
+def in_a_process(text, folder, **how):
+    command = [sys.executable, "-c", PROGRAM + textwrap.dedent(text), str(folder)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **how)
+
+
+def test_a_kill_between_write_and_rename_leaves_the_file_as_it_was(tmp_path):
+    folder, file = Folder(tmp_path), tmp_path / "file"
+    folder.replace(file, b"old")
+    killed = in_a_process(
+        """
+        Path.rename = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+        folder.replace(folder.path / "file", b"new" * 1000)
+        """,
+        tmp_path,
+    )
+    with killed:
+        assert killed.wait(60) == -signal.SIGKILL
+    assert file.read_bytes() == b"old"
+    assert len(list(tmp_path.iterdir())) == 2  # what was half done lies beside it
+    folder.replace(file, b"new")
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"new"]
+
+
+def test_a_killed_run_leaves_no_lock(tmp_path):
+    holder = in_a_process(
+        """
+        with folder.locked():
+            print("locked", flush=True)
+            signal.pause()
+        """,
+        tmp_path,
+    )
+    with holder:
+        assert holder.stdout.readline() == "locked\n"
+        folder = Folder(tmp_path)
+        assert folder.in_use
+        words = f"{tmp_path} is in use by another run, process {holder.pid} on "
+        with pytest.raises(UsageError, match=words), folder.locked():
+            pass
+        holder.kill()
+        holder.wait(60)
+    assert not folder.in_use
+    with folder.locked():
+        assert folder.in_use
+
+
+class FullDisk:
+    """Stands for os.write: so many bytes have room, and the last write ends in the middle."""
+
+    def __init__(self, room):
+        self.room, self._write = room, os.write
+
+    def __call__(self, descriptor, data):
+        if self.room == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        part = bytes(data[: self.room])
+        self.room -= len(part)
+        return self._write(descriptor, part)
+
+
+def test_a_full_disk_leaves_files_as_they_were(tmp_path, monkeypatch):
+    folder = Folder(tmp_path)
+    folder.append(0, b"first")
+    monkeypatch.setattr(os, "write", FullDisk(3))
+    with pytest.raises(UsageError, match=r"cells/0000/0000000 cannot be written: No space left"):
+        folder.append(0, b"second")
+    assert folder.read(0) == b"first"
+    with pytest.raises(UsageError, match="No space left"):
+        folder.replace(folder.cell_file(0), b"other")
+    assert folder.read(0) == b"first"
+    assert len(list(folder.cell_file(0).parent.iterdir())) == 1
+
+
+@pytest.mark.parametrize("room", [10, 2_000, 9_000, 16_000])
+def test_a_sweep_on_a_full_disk_goes_on_when_there_is_room(
+    spec, ends_as_expected, tmp_path, monkeypatch, room
+):
+    out = tmp_path / "sweep"
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", FullDisk(room))
+        with pytest.raises(UsageError, match=r"No space left on device; every finished shard"):
+            run_sweep(spec, out, executor="threads")
+    assert not (out / "sweep.json").exists()
+    ends_as_expected(out)
+
+
+def test_a_limit_on_files_is_a_line_too(spec, ends_as_expected, tmp_path):
+    """A real refusal by the system: no file may grow beyond 3,000 bytes."""
+    out = tmp_path / "sweep"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handled = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (3000, before[1]))
+        with pytest.raises(UsageError, match="cannot be written: File too large; every finished"):
+            run_sweep(spec, out, executor="threads")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handled)
+    assert not (out / "sweep.json").exists()
+    ends_as_expected(out)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 64 kB, where this user may mount one."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = shutil.which("mount")
+    command = [mount or "mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)]
+    if mount is None or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("no file system can be mounted here")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_small_file_system(spec, ends_as_expected, small_disk):
+    filler = small_disk / "filler"
+    filler.write_bytes(bytes(48 * 1024))
+    out = small_disk / "sweep"
+    with pytest.raises(UsageError, match="No space left on device"):
+        run_sweep(spec, out, executor="threads")
+    assert not (out / "sweep.json").exists()
+    filler.unlink()
+    with pytest.raises(UsageError, match=r"sweep\.json cannot be written: No space left"):
+        run_sweep(spec, out, executor="threads")
+    subprocess.run(["mount", "-o", "remount,size=1m", str(small_disk)], check=True)
+    ends_as_expected(out)
+
+
+def test_results_without_a_spec_are_refused(tmp_path):
+    out = tmp_path / "sweep"
+    spec = Spec(models=("toy",), verifiers=("token",), gamma=(1,), blocks=10)
+    run_sweep(spec, out, executor="threads")
+    (out / "spec.json").write_text("{}")
+    with pytest.raises(UsageError, match=r"spec.json is damaged or of another version"):
+        run_sweep(spec, out, executor="threads")
+    (out / "spec.json").unlink()
+    with pytest.raises(UsageError, match=r"has results and no spec.json"):
+        run_sweep(spec, out, executor="threads")
+
+
+def test_a_folder_that_cannot_be(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="cannot be written"), Folder(tmp_path / "file").locked():
+        pass
+
+
+def killed_after(seconds, out, spec):
+    """Run a sweep in a process, on two processes of its own, and kill it at some moment."""
+    words = [sys.executable, "-c", "from simverify.cli import main; main()"]
+    words += ["sweep", "--out", str(out), "--workers", "2", "--quiet"]
+    words += spec.command().split()[2:-2]
+    with subprocess.Popen(words, start_new_session=True) as process:
+        time.sleep(seconds)
+        process.kill()
+        process.wait(60)
+
+
+def test_a_killed_sweep_goes_on(spec, ends_as_expected, tmp_path):
+    out = tmp_path / "sweep"
+    killed_after(2.0, out, spec)
+    ends_as_expected(out)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tenths", range(5, 65, 4))
+def test_a_sweep_killed_again_and_again(spec, ends_as_expected, tmp_path, tenths):
+    out = tmp_path / "sweep"
+    for _ in range(3):
+        killed_after(tenths / 10, out, spec)
+    ends_as_expected(out)

@@ -1,0 +1,230 @@
+"""A sweep is what compare says of each cell, whoever counts it and wherever it is broken off."""
+
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from contextlib import nullcontext
+
+import msgspec
+import pytest
+
+import simverify
+from simverify.errors import SimverifyError, UsageError
+from simverify.sweeping import run as running
+from simverify.sweeping.folder import Folder
+from simverify.sweeping.records import HEAD
+from simverify.sweeping.run import TRIES, run_sweep
+from simverify.sweeping.state import CellState
+from simverify.sweeping.status import status
+from simverify.sweeping.tasks import CountTask
+from simverify.sweeping.versions import versions
+from simverify.sweeping.workers import Pool
+
+
+class Counting(Executor):
+    """An executor of one thread that counts what it is given, and may fail at a task."""
+
+    def __init__(self, fail=lambda number, task: None):
+        self.tasks, self.fail = [], fail
+
+    def submit(self, function, task):
+        future = Future()
+        self.tasks.append(task)
+        error = self.fail(len(self.tasks), task)
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(function(task))
+        return future
+
+
+def test_each_cell_is_the_row_of_a_comparison(spec, expected, tmp_path):
+    run = simverify.load(_written(tmp_path, expected))
+    assert len(run.cells) == spec.number_of_cells == 4
+    assert run.alpha_each == spec.alpha / 4
+    for cell in run.cells:
+        alone = simverify.compare(
+            [cell.result.model], [cell.result.verifier], gamma=cell.result.gamma,
+            blocks=spec.blocks, seed=cell.seed, alpha=run.alpha_each,
+        )  # fmt: skip
+        assert msgspec.json.encode(cell.result) == msgspec.json.encode(alone.results[0])
+        assert msgspec.json.encode(cell.model) == msgspec.json.encode(alone.models[0])
+    other = simverify.compare(["toy"], ["block"], gamma=2, blocks=spec.blocks, seed=1,
+                              alpha=run.alpha_each)  # fmt: skip
+    assert other.results[0] != run.cells[0].result
+
+
+def _written(folder, data):
+    path = folder / "read.json"
+    path.write_bytes(data)
+    return path
+
+
+def test_shards_of_any_size_add_up_to_the_same(spec, expected, tmp_path):
+    whole = msgspec.structs.replace(spec, shard=10**6)
+    run = run_sweep(whole, tmp_path / "sweep", executor="threads")
+    assert run.cells == simverify.load(_written(tmp_path, expected)).cells
+
+
+def test_threads_and_any_executor_end_with_the_same_bytes(ends_as_expected, tmp_path):
+    ends_as_expected(tmp_path / "threads")
+    with ThreadPoolExecutor(3) as pool:
+        ends_as_expected(tmp_path / "pool", pool)
+        assert pool.submit(int).result() == 0  # it is its owner's to end
+
+
+def test_a_worker_that_dies_takes_nothing_with_it(ends_as_expected, tmp_path):
+    """All that were out went with it: they are done again, and the rest as before."""
+    made = []
+
+    def make():
+        die = {9: BrokenExecutor()} if not made else {}
+        made.append(Counting(lambda number, _task: die.get(number)))
+        return made[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(running, "workers_of", lambda *_: nullcontext(Pool(make, 2)))
+        said = ends_as_expected(tmp_path / "sweep")
+    assert len(made) == 2
+    assert [line for line in said if line.startswith("a worker died; done again: ")]
+
+
+@pytest.mark.slow
+def test_processes_end_with_the_same_bytes_though_one_is_killed(
+    ends_as_expected, tmp_path, monkeypatch
+):
+    real, killed = running._Sweep._hand_out, []
+
+    def hand_out(self, workers, job):
+        real(self, workers, job)
+        if len(self.out) == 4 and not killed:
+            processes = list(workers._executor._processes.values())
+            processes[0].kill()
+            killed.append(processes[0])
+
+    monkeypatch.setattr(running._Sweep, "_hand_out", hand_out)
+    said = ends_as_expected(tmp_path / "sweep", "processes")
+    assert killed
+    assert any("a worker died" in line for line in said)
+
+
+@pytest.mark.parametrize("after", [2, 9, 17])
+def test_a_run_that_is_interrupted_goes_on(spec, ends_as_expected, tmp_path, after):
+    out = tmp_path / "sweep"
+
+    def interrupt(number, _task):
+        if number > after:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt, match="every finished shard is kept"):
+        run_sweep(spec, out, executor=Counting(interrupt), workers=2)
+    assert not (out / "sweep.json").exists()
+    kept = sum(CellState(cell, spec, Folder(out)).finished for cell in spec.cells())
+    again = Counting()
+    ends_as_expected(out, again)
+    counted = sum(isinstance(task, CountTask) for task in again.tasks)
+    assert counted == spec.number_of_shards - kept
+    nothing = Counting()
+    ends_as_expected(out, nothing)
+    assert nothing.tasks == []
+
+
+def test_a_changed_byte_anywhere_is_found_and_done_again(spec, ends_as_expected, tmp_path):
+    out = tmp_path / "sweep"
+    run_sweep(spec, out, executor="threads")
+    file = Folder(out).cell_file(1)
+    data = file.read_bytes()
+    for place in (0, 5, HEAD - 1, HEAD, len(data) // 2, len(data) - 1):
+        file.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        assert any("damaged" in line for line in status(out))
+        said = ends_as_expected(out)
+        assert any("damaged or cut short, done again" in line for line in said)
+        assert not any("damaged" in line for line in status(out))
+    file.write_bytes(data[:-7])
+    assert ends_as_expected(out)
+    file.unlink()
+    ends_as_expected(out)
+
+
+def test_files_of_other_cells_are_not_taken(spec, ends_as_expected, tmp_path):
+    out = tmp_path / "sweep"
+    run_sweep(spec, out, executor="threads")
+    one, other = Folder(out).cell_file(0), Folder(out).cell_file(2)
+    first = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(first)
+    assert len(ends_as_expected(out)) >= 2
+
+
+def test_shards_counted_twice_are_one(spec, ends_as_expected, tmp_path):
+    """Dask may do a task twice, and a file may hold a record twice."""
+    out = tmp_path / "sweep"
+    first = next(spec.cells())
+
+    def interrupt(number, _task):
+        if number > 6:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(spec, out, executor=Counting(interrupt), workers=1)
+    file = Folder(out).cell_file(first.index)
+    file.write_bytes(file.read_bytes() * 2)
+    assert any("damaged" in line for line in ends_as_expected(out))
+
+
+def test_many_shards_are_folded(spec, ends_as_expected, tmp_path, monkeypatch):
+    monkeypatch.setattr("simverify.sweeping.state.FOLD", 2)
+    ends_as_expected(tmp_path / "sweep")
+
+
+def test_two_runs_exclude_each_other(spec, ends_as_expected, tmp_path):
+    out = tmp_path / "sweep"
+    refused = []
+
+    def meanwhile(number, _task):
+        if number == 3:
+            with pytest.raises(UsageError, match="in use by another run, process") as found:
+                run_sweep(spec, out, executor="threads")
+            refused.append(found)
+            assert status(out)[-1] == "a run is in the folder now"
+
+    ends_as_expected(out, Counting(meanwhile))
+    assert refused
+    assert status(out)[-1] == "no run is in the folder"
+
+
+def test_a_folder_of_another_sweep_is_refused(spec, ends_as_expected, tmp_path, monkeypatch):
+    out = tmp_path / "sweep"
+    ends_as_expected(out)
+    more = msgspec.structs.replace(spec, gamma=(2, 3))
+    with pytest.raises(UsageError, match="its gamma is 2, here 2, 3"):
+        run_sweep(more, out, executor="threads")
+    for change, words in (({"numpy": "9.9"}, "begun with numpy"), ({"code": "0"}, "other code")):
+        other = msgspec.structs.replace(versions(), **change)
+        monkeypatch.setattr("simverify.sweeping.run.versions", lambda other=other: other)
+        with pytest.raises(UsageError, match=words):
+            run_sweep(spec, out, executor="threads")
+
+
+def test_a_worker_of_other_code_refuses(spec, tmp_path, monkeypatch):
+    other = msgspec.structs.replace(versions(), scipy="9.9")
+    monkeypatch.setattr("simverify.sweeping.tasks.versions", lambda: other)
+    with pytest.raises(UsageError, match=r"a worker has other versions: scipy 9\.9 there"):
+        run_sweep(spec, tmp_path / "sweep", executor="threads")
+
+
+def test_workers_that_keep_dying_end_the_run_in_a_line(spec, ends_as_expected, tmp_path):
+    out = tmp_path / "sweep"
+    dying = Counting(lambda number, _task: BrokenExecutor() if number > 6 else None)
+    with pytest.raises(SimverifyError, match="broken; every finished shard is kept"):
+        run_sweep(spec, out, executor=dying)
+    made = []
+
+    def make():
+        made.append(Counting(lambda _number, _task: BrokenExecutor()))
+        return made[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(running, "workers_of", lambda *_: nullcontext(Pool(make, 1)))
+        with pytest.raises(SimverifyError, match=f"workers died {TRIES} times at"):
+            run_sweep(spec, out)
+    assert len(made) == TRIES
+    ends_as_expected(out)

@@ -1,0 +1,142 @@
+"""What a sweep is asked for: lists, their product, their shards, and what is refused."""
+
+import time
+import tracemalloc
+
+import pytest
+
+from simverify.api.simulated import DEFAULT_MODELS, DEFAULT_VERIFIERS
+from simverify.api.surveys.sweep import spec_of
+from simverify.errors import UsageError
+from simverify.sweeping.spec import Spec, parts_of
+
+GRID = {
+    "models": ("toy", "markov-8"),
+    "verifiers": ("token", "greedy"),
+    "gamma": (2, 4),
+    "temperature": (0.5, 1.0),
+    "distance": (0.1, 0.4),
+    "seeds": (0, 7),
+}
+
+
+def test_the_cells_are_the_product_of_the_lists():
+    """A knob of markov-V makes no second cell of toy, which has none."""
+    cells = list(Spec(**GRID).cells())
+    assert len(cells) == Spec(**GRID).number_of_cells == 8 + 4 * 8
+    assert len({cell.name for cell in cells}) == 40
+    assert [cell.index for cell in cells] == list(range(40))
+    assert {(cell.temperature, cell.distance) for cell in cells if cell.model == "toy"} == {
+        (None, None)
+    }
+
+
+def test_the_shards_are_counted_without_making_them():
+    spec = Spec(**GRID, blocks=1001, shard=100, audits=("match",), audit_gamma=(1, 2))
+    each = sum(len(parts_of(cell.verifier)) * spec.shards for cell in spec.cells())
+    assert len(list(spec.audit_cells())) == 4
+    assert spec.number_of_shards == each + 4 == 20 * 11 + 20 * 22 + 4
+    covered = [spec.trials(shard) for shard in range(spec.shards)]
+    assert covered[0] == (0, 100)
+    assert covered[-1] == (1000, 1)
+    assert sum(trials for _, trials in covered) == spec.blocks
+    assert next(spec.audit_cells()).index == spec.number_of_cells
+
+
+def test_a_million_shards_are_planned_without_a_list_of_them():
+    spec = Spec(**GRID, blocks=10**10, shard=10**5)
+    tracemalloc.start()
+    began = time.perf_counter()
+    assert spec.number_of_shards == 6_000_000
+    next(spec.cells())
+    assert tracemalloc.get_traced_memory()[1] < 10**6
+    tracemalloc.stop()
+    assert time.perf_counter() - began < 10
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"gamma": ()}, "gamma is missing"),
+        ({"gamma": (2, 2)}, "gamma names 2 twice"),
+        ({"gamma": (0,)}, "gamma is 0: expected 1 to 64"),
+        ({"seeds": (-1,)}, "seed is -1"),
+        ({"seeds": ()}, "need one value at least"),
+        ({"verifiers": ("blok",)}, "did you mean 'block'"),
+        ({"verifiers": ()}, "nothing to sweep"),
+        ({"temperature": (-1.0,)}, "temperature is -1"),
+        ({"distance": (2.0,)}, "distance is 2.0: expected 0 to 1"),
+        ({"blocks": 1}, "blocks is 1: expected 2 to 10000000000"),
+        ({"shard": 0}, "shard is 0"),
+        ({"alpha": 1.0}, "alpha is 1.0"),
+        ({"audit_gamma": (9,)}, "audit_gamma is 9: expected 1 to 4"),
+    ],
+)
+def test_what_does_not_fit_is_named(change, words):
+    with pytest.raises(UsageError, match=words):
+        Spec(**(GRID | change))
+
+
+def test_the_keys_of_a_file(tmp_path):
+    file = tmp_path / "grid.toml"
+    file.write_text('models = "toy"\nverifiers = ["token"]\ngamma = [2, 4]\naudit-gamma = 1\n')
+    found = spec_of(file, {"gamma": "8", "seeds": None, "blocks": 1000})
+    assert found == Spec(
+        models=("toy",), verifiers=("token",), gamma=(8,), audit_gamma=(1,), blocks=1000
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("gama = 2", "unknown key in .*grid.toml 'gama': did you mean 'gamma'"),
+        ("gamma = 2.5", "gamma is 2.5: expected whole numbers, one or a list"),
+        ("gamma = [true]", "expected whole numbers"),
+        ("gamma = '2,x'", "gamma is '2,x': expected whole numbers"),
+        ("distance = ['a']", "expected numbers"),
+        ("models = [1]", "expected names"),
+        ("models = ''", "expected names"),
+        ("blocks = 1e6", "blocks is 1000000.0: expected a whole number"),
+        ("alpha = 'x'", "alpha is 'x': expected a number"),
+        ("gamma = ", "is not TOML"),
+    ],
+)
+def test_a_wrong_file_is_named_with_its_key(tmp_path, line, words):
+    file = tmp_path / "grid.toml"
+    file.write_text(line)
+    with pytest.raises(UsageError, match=words):
+        spec_of(file, {})
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(UsageError, match="cannot be read: No such file"):
+        spec_of(tmp_path / "none.toml", {})
+
+
+def test_defaults_are_those_of_compare_unless_only_audits_are_named():
+    found = spec_of(None, {"gamma": 4})
+    assert (found.models, found.verifiers) == (DEFAULT_MODELS, DEFAULT_VERIFIERS)
+    assert spec_of(None, {"audits": "a.py:x,b.py:y"}) == Spec(audits=("a.py:x", "b.py:y"))
+
+
+def test_the_command_asks_for_the_same():
+    import shlex
+
+    spec = Spec(**GRID, blocks=500, alpha=1e-3)
+    words = shlex.split(spec.command())[2:]
+    given = dict(zip(words[::2], words[1::2], strict=True))
+    assert given.pop("--out") == "FOLDER"
+    keys = {name.removeprefix("--").replace("-", "_"): value for name, value in given.items()}
+    numbers = {"blocks": int(keys.pop("blocks")), "alpha": float(keys.pop("alpha"))}
+    assert spec_of(None, keys | numbers) == spec
+
+
+def test_files_that_a_sweep_names_are_hashed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.json").write_text("{}")
+    spec = Spec(models=("own.json", "toy"), verifiers=("block",), gamma=(1,), audits=("x.py:y",))
+    before = spec.files()
+    assert before.keys() == {"own.json", "x.py"}
+    assert before["x.py"] is None
+    (tmp_path / "own.json").write_text("{ }")
+    assert spec.files()["own.json"] != before["own.json"]
