@@ -59,11 +59,9 @@ def axis_measured(axis: Axis) -> dict[str, Any]:
     print(axis.name, file=sys.stderr, flush=True)
     points = []
     for value in axis.values:
-        with TemporaryDirectory() as folder:
-            command = axis.command(value, Path(folder))
-            # The first run may compile, and other work on the machine only adds.
-            best = min((cost(command) for _ in range(2)), key=lambda found: found["cpu_seconds"])
-            points.append({"value": value, **best})
+        # The first run may compile, and other work on the machine only adds.
+        best = min((_run(axis, value) for _ in range(2)), key=lambda found: found["cpu_seconds"])
+        points.append({"value": value, **best})
     times = power(points, "cpu_seconds", JUDGED)
     memories = power(points, "mebibytes", JUDGED_MIB)
     faster = [
@@ -77,9 +75,14 @@ def axis_measured(axis: Axis) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _run(axis: Axis, value: float) -> dict[str, float]:
+    with TemporaryDirectory() as folder:
+        return cost(axis.command(value, Path(folder)))
+
+
 def cost(command: Sequence[str]) -> dict[str, float]:
     """Run simverify with these words; processor seconds, wall seconds and peak memory."""
-    words = [sys.executable, "-m", "simverify", *command, "--quiet", "--json", os.devnull]
+    words = [sys.executable, "-m", "simverify", *command, "--quiet"]
     begin = time.perf_counter()
     with subprocess.Popen(
         words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True

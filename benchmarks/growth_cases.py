@@ -98,6 +98,17 @@ def axes(quick: bool) -> Iterator[Axis]:
         memory=0,
     )
     yield Axis(
+        "sweep: workers",
+        (1, 2),
+        lambda x, folder: [
+            *("sweep", "--models", "markov-64", "--verifiers", "token,block", "--gamma", "4,8"),
+            *("--blocks", str(50 * blocks), "--workers", f"{x:.0f}"),
+            *("--out", str(folder / "sweep")),
+        ],
+        time=1,  # each has to start
+        memory=0,
+    )
+    yield Axis(
         "audit, exact: vocabulary",
         short((2, 3, 4, 6, 8, 12), 3),
         lambda x, _: ["audit", "token", "--gamma", "3", "--vocab", f"{x:.0f}"],

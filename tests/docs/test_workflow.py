@@ -7,9 +7,8 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 from docs.examples import ROOT
-
-yaml = pytest.importorskip("yaml")
 
 FILE = ROOT / "docs" / "ci" / "simverify.yml"
 TOKEN = """\
