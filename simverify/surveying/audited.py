@@ -1,6 +1,7 @@
 """One audit in a process of its own, with a limit: its document, or why there is none."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -9,8 +10,10 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import structs
 
 from simverify.checks import clean
 from simverify.errors import UsageError
@@ -103,7 +106,12 @@ class Processes:
                     code = None
             seconds = time.monotonic() - began
             complaint = _last_line(folder / "said")
-            return _audited(code, file, complaint, limit, seconds)
+            audited = _audited(code, file, complaint, limit, seconds)
+        if audited.run is None or str(file) not in audited.run.reproduce:
+            return audited
+        # The run file is gone by now, and nobody could replay it.
+        run = structs.replace(audited.run, reproduce=shlex.join(["simverify", "audit", *words]))
+        return replace(audited, run=run)
 
     @contextmanager
     def _started(

@@ -78,7 +78,9 @@ def audited_row(engine: Engine, place: Place, audited: Audited) -> EngineRow:
             Finding(kind=found.kind, text=without_folder(found.text, place))
             for found in run.findings
         ),
-        localisation=run.localisation,
+        localisation=None
+        if run.localisation is None
+        else replace(run.localisation, lines=lines_of(run, place)),
         lines=lines_of(run, place),
         counterexample=run.counterexample,
         reproduce=without_folder(run.reproduce, place, "CHECKOUT"),

@@ -40,6 +40,13 @@ def test_a_document_is_read_with_its_exit_code(interpreter):
     assert audited.run.verdict == "FAIL"
 
 
+def test_what_failed_is_repeated_by_a_command_that_needs_no_file_that_is_gone(interpreter):
+    kept = f'sed "s#reports/.*/run.json#$file#" {FAILED} > $file'
+    audited = audit(interpreter(f"{kept}; exit 1"))
+    assert audited.run.reproduce == "simverify audit some-engine"
+    assert audit(interpreter(f"cp {FAILED} $file; exit 1")).run.reproduce != audited.run.reproduce
+
+
 @pytest.mark.parametrize(
     ("script", "state", "reason"),
     [

@@ -88,6 +88,7 @@ def test_every_engine_has_a_row_whatever_comes_of_it(answered):
     assert found["lossy"].least is None
     assert found["lossy"].counterexample.tv > 0.01
     assert found["lossy"].localisation.stage == "residual"
+    assert found["lossy"].localisation.lines == found["lossy"].lines
     assert found["broken"].reason == "broken.py fails to load"
     assert found["crash"].exit_code == -9
 

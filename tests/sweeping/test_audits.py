@@ -53,6 +53,7 @@ def check(folder):
     run = simverify.load(folder / "out" / "sweep.json")
     assert [audit.verdict for audit in run.audits] == ["FAIL", "PASS", None]
     assert run.audits[0].findings
+    assert "run.json" not in run.audits[0].reproduce  # of a folder that is gone
     assert run.audits[1].tier == "exact"
     assert run.audits[2].state == "not loaded"
     assert "none.py" in run.audits[2].reason
