@@ -117,12 +117,10 @@ def _settle(done: Any, promise: "Future[bytes]") -> None:
         promise.set_result(payload)
     elif done.status == "error":
         try:
-            error = done.exception(timeout=_CONNECT)
+            found = done.exception(timeout=_CONNECT)
         except Exception as missing:
-            error = Died(str(missing)) if _running(done) else Lost(_GONE)
-        if isinstance(error, KilledWorker):
-            error = Died(str(error))
-        promise.set_exception(error)
+            found = Died(str(missing)) if _running(done) else Lost(_GONE)
+        promise.set_exception(Died(str(found)) if isinstance(found, KilledWorker) else found)
     else:
         promise.set_exception(Lost(_GONE))
 
