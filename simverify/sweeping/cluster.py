@@ -102,21 +102,29 @@ class DaskWorkers:
 
 
 def _settle(done: Any, promise: "Future[bytes]") -> None:
-    """Hand what a future of Dask came to over to ours."""
+    """Hand what a future of Dask came to over to ours.
+
+    A result lies with its worker until it is fetched, and is gone with it: the task is done again.
+    """
     from distributed.scheduler import KilledWorker
 
     if done.status == "finished":
-        with suppress(Exception):
-            promise.set_result(done.result(timeout=_CONNECT))
+        try:
+            payload = done.result(timeout=_CONNECT)
+        except Exception as error:
+            promise.set_exception(Died(str(error)) if _running(done) else Lost(_GONE))
             return
-        promise.set_exception(Lost(_GONE))
+        promise.set_result(payload)
     elif done.status == "error":
         try:
-            error = done.exception(timeout=_CONNECT)
+            found = done.exception(timeout=_CONNECT)
         except Exception as missing:
-            error = missing
-        if isinstance(error, KilledWorker):
-            error = Died(str(error))
-        promise.set_exception(error)
+            found = Died(str(missing)) if _running(done) else Lost(_GONE)
+        promise.set_exception(Died(str(found)) if isinstance(found, KilledWorker) else found)
     else:
         promise.set_exception(Lost(_GONE))
+
+
+def _running(done: Any) -> bool:
+    """Whether the scheduler of a future is there."""
+    return bool(done.client.status == "running")
