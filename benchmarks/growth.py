@@ -104,13 +104,15 @@ def cost(command: Sequence[str]) -> dict[str, float]:
 def power(points: Sequence[dict[str, float]], key: str, judged: float) -> float | None:
     """Return the power of the value with which a cost grew over the last step.
 
-    What the smallest value costs is start-up and is taken off. None where less than ``judged``
-    is left: a cost that is small everywhere grows with nothing.
+    The line through the two smallest values says what start-up costs, which is taken off. None
+    where less than ``judged`` is added to the smallest: a cost that is small grows with nothing.
     """
-    first, before, last = points[0], points[-2], points[-1]
+    first, second, before, last = points[0], points[1], points[-2], points[-1]
     if last[key] - first[key] < judged:
         return None
-    grown = (last[key] - first[key]) / max(before[key] - first[key], judged)
+    slope = (second[key] - first[key]) / (second["value"] - first["value"])
+    start = min(first[key], max(0.0, first[key] - slope * first["value"]))
+    grown = (last[key] - start) / max(before[key] - start, judged)
     return math.log(grown) / math.log(last["value"] / before["value"])
 
 
