@@ -20,6 +20,7 @@ from scipy import stats
 from simverify.baselines.estimates import (
     Tokens,
     blocks_needed,
+    counted_tokens,
     detectable,
     mean_pvalue,
     rate_pvalue,
@@ -49,13 +50,7 @@ def histograms(
 def tokens(histogram: npt.NDArray[np.int64]) -> Tokens:
     """Return what a run file with these blocks gives."""
     blocks = int(histogram.sum())
-    counts = tuple(int(k) for k in blocks - np.cumsum(histogram)[:-1])
-    tau = np.arange(len(histogram))
-    padded = histogram.astype(float)
-    padded[[0, -1]] += 1.0
-    middle = tau @ padded / (blocks + 2)
-    variance = float((tau - middle) ** 2 @ padded) / (blocks + 1)
-    return Tokens(sum(counts) / blocks, variance, blocks, blocks + 1.0, counts)
+    return counted_tokens(tuple(int(k) for k in blocks - np.cumsum(histogram)[:-1]), blocks)
 
 
 def within(share: float) -> Callable[[Tokens, Tokens], str]:

@@ -1,7 +1,10 @@
 """What users give, checked: names that are known, values in their range, texts that are shown."""
 
 import difflib
+import tomllib
 from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
 from simverify.errors import UsageError
 
@@ -84,3 +87,13 @@ def comparison_iv(
     for verifier in verifiers:
         if list(verifiers).count(verifier) > 1:
             raise UsageError(f"verifier {verifier!r} is named twice: name each once")
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return what a TOML file holds. Raises ``UsageError`` if it cannot be read, or is none."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"{path} is not TOML: {error}") from None

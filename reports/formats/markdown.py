@@ -52,9 +52,9 @@ def _parts(report: Report) -> Iterator[str]:
         yield f"### {escape(section.title)}"
         for block in section.blocks:
             yield from _block(block)
+    when = f"started {escape(report.started)} on " if report.started else ""
     yield (
-        f"simverify {escape(report.version)}, seed {report.seed}, started "
-        f"{escape(report.started)} on {escape(report.machine)}."
+        f"simverify {escape(report.version)}, seed {report.seed}, {when}{escape(report.machine)}."
     )
 
 

@@ -72,5 +72,5 @@ def _ruling(check: Check) -> Iterator[str]:
     if check.tests:
         yield (
             f"{check.tests} tests; where nothing changed, something is called worse or better with "
-            f"probability {check.alpha:g} at most"
+            f"probability about {check.alpha:g}"
         )

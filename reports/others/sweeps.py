@@ -171,9 +171,12 @@ def _grid(cells: tuple[SweepCell, ...]) -> Grid:
 
 def _audits(audits: tuple[SweepAudit, ...]) -> Grid:
     grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for header, side in (("code", "left"), ("gamma", "right"), ("seed", "right"), ("tier", "left"),
-                         ("verdict", "left")):  # fmt: skip
-        grid.add_column(header, justify=side, no_wrap=header != "code", overflow="fold")  # type: ignore[arg-type]
+    columns: tuple[tuple[str, Literal["left", "right"]], ...] = (
+        ("code", "left"), ("gamma", "right"), ("seed", "right"), ("tier", "left"),
+        ("verdict", "left"),
+    )  # fmt: skip
+    for header, side in columns:
+        grid.add_column(header, justify=side, no_wrap=header != "code", overflow="fold")
     for audit in audits:
         code, gamma, seed, tier, verdict, *_ = (part.text for part in _audit(audit))
         style = STYLE.get(verdict, "bold red")
@@ -194,22 +197,10 @@ def _findings(run: SweepRun, most: int | None) -> Iterator[str]:
 def _outcomes(run: SweepRun) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     for cell in run.cells:
         row = cell.result
-        yield named(cell), row.verdict, (*row.lossless.findings, *row.acceptance.findings)
+        yield cell.name, row.verdict, (*row.lossless.findings, *row.acceptance.findings)
     for audit in run.audits:
         words = (audit.reason,) if audit.reason else tuple(x.text for x in audit.findings)
-        yield f"audit of {audit.spec}", audit.verdict or audit.state, words
-
-
-def named(cell: SweepCell) -> str:
-    """Return the name of a cell."""
-    row, model = cell.result, cell.model
-    knobs = [
-        f"{name} {value:g}"
-        for name, value in (("T", model.temperature), ("distance", model.draft_distance))
-        if value is not None
-    ]
-    parts = [f"{row.verifier} on {row.model}", *knobs, f"gamma {row.gamma}", f"seed {cell.seed}"]
-    return ", ".join(parts)
+        yield audit.name, audit.verdict or audit.state, words
 
 
 def _cases(run: SweepRun) -> Iterator[Case]:

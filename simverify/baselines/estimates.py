@@ -34,10 +34,7 @@ class Tokens:
 
 
 def simulated_tokens(row: CompareResult, where: str) -> Tokens:
-    """Return the tokens of independent blocks.
-
-    The variance has a block at 0 and one at the largest tau beside those that were seen, so that
-    blocks that are all alike do not promise that all others are.
+    """Return the tokens of a row of independent blocks.
 
     Raises ``UsageError`` if the curve is none, or does not add up to the mean.
     """
@@ -49,7 +46,16 @@ def simulated_tokens(row: CompareResult, where: str) -> Tokens:
     falls = all(n >= a >= b >= 0 for a, b in zip((n, *counts), counts, strict=False))
     if not (whole and falls) or abs(sum(counts) / n - row.measured.mean) > 1e-6 * (len(curve) + 1):
         raise UsageError(f"{where}: its measured curve is not that of {n} blocks with its mean")
-    top = len(curve)
+    return counted_tokens(counts, n)
+
+
+def counted_tokens(counts: tuple[int, ...], n: int) -> Tokens:
+    """Return the tokens of ``n`` independent blocks, ``counts`` of them with tau >= 1..gamma.
+
+    The variance has a block at 0 and one at the largest tau beside those that were seen, so that
+    blocks that are all alike do not promise that all others are.
+    """
+    top = len(counts)
     tau = np.arange(top + 1)
     histogram = -np.diff([n, *counts, 0]).astype(np.float64)
     histogram[[0, top]] += 1.0

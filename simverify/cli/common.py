@@ -100,8 +100,7 @@ def deliver(run: "Document", json: str | None, report: Path | None = None) -> bo
     """Write the document where ``--json`` says, and its renderings to the folder ``report``.
 
     In a GitHub job its Markdown joins the step's summary. A run store, if there is one, gets the
-    run. True if standard output is still
-    free.
+    run. True if standard output is still free.
     """
     from simverify.reports.present import append_summary, write_reports
     from simverify.results.reading.document import document_text, write_whole

@@ -1,7 +1,6 @@
 """Options from the environment and pyproject.toml; a name that nothing reads is an error."""
 
 import os
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 
 from cyclopts import Token, config, convert
 
-from simverify.checks import pick
+from simverify.checks import pick, read_toml
 from simverify.errors import UsageError
 
 _PREFIX = "SIMVERIFY_"
@@ -44,7 +43,7 @@ def _read_pyproject(
     path = _nearest(Path.cwd())
     if not command or path is None:
         return
-    section = _table(_document(path), "tool", "simverify", path=path)
+    section = _table(read_toml(path), "tool", "simverify", path=path)
     for name in section:
         pick(name, tables, "name in [tool.simverify]")
     where = f"[tool.simverify.{command[0]}]"
@@ -68,15 +67,6 @@ def _options(arguments: Iterable[Any]) -> dict[str, Any]:
 def _nearest(folder: Path) -> Path | None:
     paths = (parent / "pyproject.toml" for parent in (folder, *folder.parents))
     return next((path for path in paths if path.is_file()), None)
-
-
-def _document(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{path} is not TOML: {error}") from None
 
 
 def _table(

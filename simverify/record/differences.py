@@ -53,20 +53,9 @@ def _cells(old: SweepRun, new: SweepRun) -> Iterator[str]:
 
 
 def _verdicts(run: SweepRun) -> dict[str, str]:
-    """Return the verdict of each cell and audit, by all that tells it from the others."""
-    found = {}
-    for cell in run.cells:
-        row, model = cell.result, cell.model
-        knobs = [("T", model.temperature), ("distance", model.draft_distance)]
-        told = ", ".join(f"{name} {value:g}" for name, value in knobs if value is not None)
-        name = f"{row.verifier} on {row.model}" + (f" ({told})" if told else "")
-        found[f"{name}, gamma {row.gamma}, seed {cell.seed}"] = str(row.verdict)
-    for audit in run.audits:
-        gamma = "" if audit.gamma is None else f", gamma {audit.gamma}"
-        found[f"audit of {audit.spec}{gamma}, seed {audit.seed}"] = str(
-            audit.verdict or "no verdict"
-        )
-    return found
+    """Return the verdict of each cell and audit by its name."""
+    found = {cell.name: str(cell.result.verdict) for cell in run.cells}
+    return found | {audit.name: str(audit.verdict or "no verdict") for audit in run.audits}
 
 
 def _or_none(value: object) -> object:

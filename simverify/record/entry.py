@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from simverify.battery.judgement import stamped
 from simverify.checks import clean
 from simverify.folders import find_package
-from simverify.results import AuditRun, CompareRun, Document, OutputRun, SweepRun
+from simverify.results import AuditRun, CompareRun, Document, Meta, OutputRun, SweepRun
 
 
 @dataclass(frozen=True)
@@ -38,8 +37,7 @@ class Entry:
 
 def entry_of(run: Document, text: str, words: Sequence[str]) -> Entry:
     """Return the entry of a run whose document is ``text``; its id is still 0."""
-    # A sweep holds no time and no machine: it may have come from many of both.
-    meta = stamped()() if isinstance(run, SweepRun) else run.meta
+    meta = _meta_here() if isinstance(run, SweepRun) else run.meta
     return Entry(
         id=0,
         started=meta.started,
@@ -55,6 +53,14 @@ def entry_of(run: Document, text: str, words: Sequence[str]) -> Entry:
         # Of a file that was added, nobody knows what the code was at its time.
         code_sha256=_code(_spec(run)) if words else None,
     )
+
+
+def _meta_here() -> Meta:
+    """Return the time and the machine of now, for a sweep: it may have come from many of both."""
+    # Half a second, which no other run has to wait for.
+    from simverify.battery.judgement import stamped
+
+    return stamped()()
 
 
 def _title(run: Document) -> str:

@@ -20,6 +20,15 @@ class SweepCell(Struct, frozen=True):
     model: ModelInfo
     result: CompareResult
 
+    @property
+    def name(self) -> str:
+        """What tells the cell from all others of its sweep, in words."""
+        row, model = self.result, self.model
+        knobs = (("T", model.temperature), ("distance", model.draft_distance))
+        told = [f"{knob} {value:g}" for knob, value in knobs if value is not None]
+        parts = [f"{row.verifier} on {row.model}", *told, f"gamma {row.gamma}", f"seed {self.seed}"]
+        return ", ".join(parts)
+
 
 class SweepAudit(Struct, frozen=True):
     """One audit, run by ``simverify audit`` in a process of its own.
@@ -42,6 +51,12 @@ class SweepAudit(Struct, frozen=True):
     max_abs_deviation: float | None = None
     findings: tuple[Finding, ...] = ()
     reproduce: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What tells the audit from all others of its sweep, in words."""
+        gamma = "" if self.gamma is None else f", gamma {self.gamma}"
+        return f"audit of {self.spec}{gamma}, seed {self.seed}"
 
 
 class SweepVersions(Struct, frozen=True):

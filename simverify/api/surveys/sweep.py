@@ -1,6 +1,5 @@
 """``simverify.sweep``: a grid of comparisons, and audits, on anything that runs tasks."""
 
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import fields
@@ -10,7 +9,7 @@ from typing import Any
 
 from simverify.api.simulated import DEFAULT_MODELS, DEFAULT_VERIFIERS
 from simverify.api.surveys.options import SweepOptions
-from simverify.checks import pick
+from simverify.checks import pick, read_toml
 from simverify.errors import UsageError
 from simverify.results import SweepRun
 from simverify.sweeping.spec import Spec
@@ -112,7 +111,7 @@ def spec_of(file: Path | None, given: Mapping[str, Any]) -> Spec:
     """
     values: dict[str, Any] = {}
     if file is not None:
-        for key, value in _read(file).items():
+        for key, value in read_toml(file).items():
             name = pick(key.replace("-", "_"), KEYS, f"key in {file}")
             values[name] = _value(name, value, f"{file}: {key}")
     values |= {
@@ -124,15 +123,6 @@ def spec_of(file: Path | None, given: Mapping[str, Any]) -> Spec:
         values.setdefault("models", DEFAULT_MODELS)
         values.setdefault("verifiers", DEFAULT_VERIFIERS)
     return Spec(**values)
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{file} is not TOML: {error}") from None
 
 
 def _value(name: str, value: Any, where: str) -> Any:
