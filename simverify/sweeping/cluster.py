@@ -9,8 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from simverify.errors import UsageError
-from simverify.sweeping.lost import Died, Lost
-from simverify.sweeping.tasks import Done, Load, perform
+from simverify.sweeping.tasks import Died, Done, Load, Lost, perform
 
 _CONNECT = 10
 """Seconds for a scheduler to answer."""
@@ -117,10 +116,10 @@ def _settle(done: Any, promise: Done) -> None:
         promise.set_result(found)
     elif done.status == "error":
         try:
-            error = done.exception(timeout=_CONNECT)
+            raised = done.exception(timeout=_CONNECT)
         except Exception as missing:
-            error = Died(str(missing)) if _running(done) else Lost(_GONE)
-        promise.set_exception(Died(str(error)) if isinstance(error, KilledWorker) else error)
+            raised = Died(str(missing)) if _running(done) else Lost(_GONE)
+        promise.set_exception(Died(str(raised)) if isinstance(raised, KilledWorker) else raised)
     else:
         promise.set_exception(Lost(_GONE))
 

@@ -1,4 +1,4 @@
-"""What workers do: count a shard, judge a cell, run an audit. They write nothing.
+"""What workers do: count shards, judge a cell, run an audit. They write nothing.
 
 Each function takes plain structs and returns bytes, so that a worker may be a thread, a process or
 another machine. A worker of other code refuses.
@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     from simverify.simulators.run import Counts
 
 COST_RATIO = 0.1
+
+
+class Lost(Exception):
+    """Workers are gone for good, and why, in a line."""
+
+
+class Died(Exception):
+    """A worker died with the task that it had: others may do it."""
 
 
 class CountTask(msgspec.Struct, frozen=True):

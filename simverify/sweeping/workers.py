@@ -17,8 +17,7 @@ from typing import Protocol
 
 from simverify.checks import ranges_iv
 from simverify.errors import UsageError
-from simverify.sweeping.lost import Lost
-from simverify.sweeping.tasks import Done, Load, perform
+from simverify.sweeping.tasks import Done, Load, Lost, perform
 
 EXECUTORS = "threads, processes, dask, or dask:tcp://HOST:PORT"
 MAX_WORKERS = 1024
