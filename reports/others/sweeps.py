@@ -1,7 +1,7 @@
 """A sweep as text for a terminal, and as a report."""
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from rich.console import Console
@@ -26,7 +26,11 @@ from simverify.reports.view import (
 from simverify.reports.words import MOST_ITEMS, MOST_ROWS, first
 from simverify.results import SweepAudit, SweepCell, SweepRun
 
-_COLUMNS = ("verifier", "model", "T", "dist", "gamma", "seed", "E[tau]", "of best", "verdict")
+_COLUMNS = (
+    "verifier", "model", "T", "dist", "gamma", "drafts", "seed", "E[tau]", "of best", "verdict",
+)  # fmt: skip
+_NUMBERS = frozenset({"T", "dist", "gamma", "seed", "E[tau]", "of best"})
+_NAMES = frozenset({"verifier", "model"})
 _SHORT = {"INCONCLUSIVE": "INCONCL."}
 _MOST_CELLS = 100
 """Rows that a terminal shows; the report and the document have more."""
@@ -101,12 +105,13 @@ _RULINGS = {
 def _sections(run: SweepRun) -> Iterator[Section]:
     if run.cells:
         shown, left_out = first(run.cells, MOST_ROWS)
+        columns, rows = _table(shown)
         table = Table(
             "Each cell, judged by itself",
-            _COLUMNS,
-            tuple(tuple(_cell(cell)) for cell in shown),
-            numbers=frozenset(range(2, 8)),
-            names=frozenset({0, 1}),
+            columns,
+            rows,
+            numbers=frozenset(i for i, name in enumerate(columns) if name in _NUMBERS),
+            names=frozenset(i for i, name in enumerate(columns) if name in _NAMES),
             left_out=left_out,
         )
         words = "of best: E[tau] over that of the best rule of its kind."
@@ -128,6 +133,13 @@ def _sections(run: SweepRun) -> Iterator[Section]:
     yield Section("To reproduce", (Command(run.reproduce),))
 
 
+def _table(cells: Sequence[SweepCell]) -> tuple[tuple[str, ...], tuple[tuple[Cell, ...], ...]]:
+    """Return the columns of which a cell has something to say, and the rows."""
+    rows = [tuple(_cell(cell)) for cell in cells]
+    said = [i for i in range(len(_COLUMNS)) if any(row[i].text for row in rows)]
+    return tuple(_COLUMNS[i] for i in said), tuple(tuple(row[i] for i in said) for row in rows)
+
+
 def _cell(cell: SweepCell) -> Iterator[Cell]:
     row, model = cell.result, cell.model
     tau = row.block_efficiency - 1
@@ -136,6 +148,7 @@ def _cell(cell: SweepCell) -> Iterator[Cell]:
     for knob in (model.temperature, model.draft_distance):
         yield Cell("" if knob is None else f"{knob:g}", knob)
     yield Cell(str(row.gamma), row.gamma)
+    yield Cell("" if cell.drafts is None else f"{cell.drafts} {cell.scheme}")
     yield Cell(str(cell.seed), cell.seed)
     yield Cell(f"{tau:.4f}", tau)
     yield Cell(f"{row.optimality:.1%}", row.optimality)
@@ -158,12 +171,13 @@ def _audit(audit: SweepAudit) -> tuple[Cell, ...]:
 
 def _grid(cells: tuple[SweepCell, ...]) -> Grid:
     grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for i, header in enumerate(_COLUMNS):
-        side: Literal["left", "right"] = "right" if 2 <= i <= 7 else "left"
+    columns, rows = _table(cells)
+    for name in columns:
+        side: Literal["left", "right"] = "right" if name in _NUMBERS else "left"
         # A long name takes more lines: it is never cut short.
-        grid.add_column(Text(header), justify=side, no_wrap=i > 1, overflow="fold")
-    for cell in cells:
-        *texts, verdict = (part.text for part in _cell(cell))
+        grid.add_column(Text(name), justify=side, no_wrap=name not in _NAMES, overflow="fold")
+    for cell, row in zip(cells, rows, strict=True):
+        *texts, verdict = (part.text for part in row)
         shown = line(_SHORT.get(verdict, verdict), STYLE[cell.result.verdict])
         grid.add_row(*(line(text) for text in texts), shown)
     return grid

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from simverify import results as doc
 from simverify.battery.judgement import stamped
 from simverify.checks import comparison_iv, ranges_iv
+from simverify.comparing.kernels.kernel import Counted
 from simverify.comparing.model import ModelComparison, Settings
 from simverify.comparing.own import OwnRule
 from simverify.errors import UsageError
@@ -109,7 +110,7 @@ def compare(
         )
     )
     say = progress or (lambda _line: None)
-    rules = _rules(verifiers, drafting, own or {})
+    rules = rules_of(verifiers, drafting, own or {})
     loaded = [
         get_model(model, distance=distance, temperature=temperature, announce=say)
         if isinstance(model, str)
@@ -121,7 +122,7 @@ def compare(
         say("compiling kernels (only once, some 15 seconds)")
     stamp = stamped()
     share = alpha / (len(rules) * len(loaded))
-    of_model = _comparing(drafting, rules, settings, share, say)
+    of_model = comparing(drafting, rules, settings, share, say)
     rows, infos, timings = [], [], []
     for asked, model in zip(models, loaded, strict=True):
         comparison = of_model(model)
@@ -157,9 +158,10 @@ class _OneModel(Protocol):
     def row(self, verifier: Any) -> tuple[doc.CompareResult, float]: ...
 
 
-def _rules(
+def rules_of(
     names: Sequence[str] | None, drafting: "Drafting | None", own: Mapping[str, OwnRule]
 ) -> "Mapping[str, Verifier | TreeVerifier | OwnRule]":
+    """Return the rules that are called ``names``; None: those lossless on the trees."""
     if drafting is None:
         return {name: own.get(name) or get_verifier(name) for name in names or ()}
     from simverify.comparing.trees.rules import tree_rules
@@ -167,21 +169,25 @@ def _rules(
     return tree_rules(names, drafting, own)
 
 
-def _comparing(
+def comparing(
     drafting: "Drafting | None",
     rules: "Mapping[str, Any]",
     settings: Settings,
     share: float,
     say: Callable[[str], None],
+    counted: Counted | None = None,
 ) -> "Callable[[Model], _OneModel]":
-    """Return what compares the rules on a model, for a single draft or for trees."""
+    """Return what compares the rules on a model, for a single draft or for trees.
+
+    ``counted``: of a single rule, its trials where they were counted already.
+    """
     if drafting is None:
-        return lambda model: ModelComparison(model, rules, settings, share, say)
+        return lambda model: ModelComparison(model, rules, settings, share, say, counted)
     from simverify.comparing.trees.called import CalledTrees
     from simverify.comparing.trees.model import TreeComparison
 
     return lambda model: (CalledTrees if isinstance(model, NgramModel) else TreeComparison)(
-        model, drafting, rules, settings, share, say
+        model, drafting, rules, settings, share, say, counted
     )
 
 

@@ -130,8 +130,9 @@ def measured(total: int, squares: int, n: int, *, low: int, high: int) -> doc.Me
         total / n, variance, n, low=low, high=high, error=1.0 - CONFIDENCE
     )
     return doc.Measured(
-        mean=total / n, ci_low=ci_low, ci_high=ci_high, confidence=CONFIDENCE, blocks=n
-    )
+        mean=total / n, ci_low=float(ci_low), ci_high=float(ci_high), confidence=CONFIDENCE,
+        blocks=n,
+    )  # fmt: skip
 
 
 def _fraction(value: Any) -> str | None:

@@ -13,12 +13,15 @@ class SweepCell(Struct, frozen=True):
     """One verifier on one model with one gamma and one seed.
 
     ``result``: the row that ``simverify compare`` gives of this cell alone, at the same blocks and
-    seed and with ``alpha_each`` for its alpha.
+    seed and with ``alpha_each`` for its alpha. ``drafts``, ``scheme``: so many drafts of gamma
+    tokens and how they were drawn, of a sweep of rules for draft trees; null for a single draft.
     """
 
     seed: int
     model: ModelInfo
     result: CompareResult
+    drafts: int | None = None
+    scheme: str | None = None
 
     @property
     def name(self) -> str:
@@ -26,8 +29,10 @@ class SweepCell(Struct, frozen=True):
         row, model = self.result, self.model
         knobs = (("T", model.temperature), ("distance", model.draft_distance))
         told = [f"{knob} {value:g}" for knob, value in knobs if value is not None]
-        parts = [f"{row.verifier} on {row.model}", *told, f"gamma {row.gamma}", f"seed {self.seed}"]
-        return ", ".join(parts)
+        told.append(f"gamma {row.gamma}")
+        if self.drafts is not None:
+            told.append(f"drafts {self.drafts} {self.scheme}")
+        return ", ".join([f"{row.verifier} on {row.model}", *told, f"seed {self.seed}"])
 
 
 class SweepAudit(Struct, frozen=True):

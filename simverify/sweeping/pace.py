@@ -1,6 +1,8 @@
 """How much a worker is handed at a time: what tasks take is learnt from those that are done."""
 
-from simverify.sweeping.spec import Cell
+import msgspec
+
+from simverify.sweeping.cells import Cell
 from simverify.sweeping.tasks import AuditTask, CountTask, JudgeTask, Task
 
 LOAD_SECONDS = 0.5
@@ -39,7 +41,7 @@ class Pace:
 
 def _kind(task: type, cell: Cell) -> object:
     """Return what two cells have in common that take the same time."""
-    return task, cell.verifier, cell.model, cell.temperature, cell.distance, cell.gamma
+    return task, msgspec.structs.replace(cell, index=0, seed=0)
 
 
 def _units(task: CountTask | JudgeTask) -> int:

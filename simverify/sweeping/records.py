@@ -14,7 +14,7 @@ import numpy as np
 
 from simverify.arrays import Ints
 from simverify.simulators.run import Counts
-from simverify.sweeping.spec import PartName
+from simverify.sweeping.cells import PartName
 
 MAGIC = b"SVS1"
 _LENGTH = 8

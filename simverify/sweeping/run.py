@@ -21,13 +21,12 @@ from simverify.battery.judgement import stamped
 from simverify.errors import SimverifyError
 from simverify.simulators.kernels import compiled_before
 from simverify.surveying.settings import LIMIT
-from simverify.sweeping.audits import AuditState
 from simverify.sweeping.document import document, write
 from simverify.sweeping.folder import KEPT, Begun, Folder
 from simverify.sweeping.pace import Pace
 from simverify.sweeping.progress import Progress, Say
 from simverify.sweeping.spec import Spec
-from simverify.sweeping.state import CellState, Result
+from simverify.sweeping.state import AuditState, CellState, Result
 from simverify.sweeping.tasks import AuditTask, CountTask, Died, Done, JudgeTask, Lost, Task
 from simverify.sweeping.versions import versions
 from simverify.sweeping.workers import Workers, workers_of

@@ -6,15 +6,15 @@ import math
 import re
 import shlex
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from simverify.checks import comparison_iv, ranges_iv
 from simverify.errors import UsageError
 from simverify.models import DEFAULT_DISTANCE
+from simverify.sweeping.cells import AuditCell, Cell, drafting_of, parts_of
 from simverify.verifiers import get_verifier
 
 DEFAULT_BLOCKS = 1_000_000
@@ -24,53 +24,17 @@ DEFAULT_SHARD = 1 << 18
 """Blocks of a shard: a second or so, which is what a killed worker loses."""
 
 DETECT = 0.01
+DEFAULT_SCHEME = "iid"
 MIN_BLOCKS, MAX_BLOCKS = 2, 10**10
 MAX_AUDIT_GAMMA = 4
-
-PartName = Literal["run", "first calls"]
-
-
-class Cell(msgspec.Struct, frozen=True):
-    """One verifier on one model; ``temperature`` and ``distance`` are null but for markov-V.
-
-    ``index``: its place in the sweep.
-    """
-
-    index: int
-    model: str
-    temperature: float | None
-    distance: float | None
-    gamma: int
-    seed: int
-    verifier: str
-
-    @property
-    def name(self) -> str:
-        """What progress and a dashboard call it."""
-        knobs = "" if self.temperature is None else f" T {self.temperature:g} d {self.distance:g}"
-        return f"{self.verifier} on {self.model}{knobs} gamma {self.gamma} seed {self.seed}"
-
-
-class AuditCell(msgspec.Struct, frozen=True):
-    """One SPEC with one gamma and one seed; ``index`` goes on behind the cells."""
-
-    index: int
-    spec: str
-    gamma: int | None
-    seed: int
-
-    @property
-    def name(self) -> str:
-        """What progress and a dashboard call it."""
-        sized = "" if self.gamma is None else f" gamma {self.gamma}"
-        return f"audit of {self.spec}{sized} seed {self.seed}"
 
 
 class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Lists whose product is a sweep, and the numbers that all of its cells share.
 
     ``audits``: SPECs as ``simverify audit`` takes them, each with each of ``audit_gamma`` and of
-    ``seeds``. Raises ``UsageError`` that names the first value that does not fit.
+    ``seeds``. ``drafts``: numbers of drafts of gamma tokens, each drawn by each ``scheme``; none
+    for a single draft. Raises ``UsageError`` that names the first value that does not fit.
     """
 
     models: tuple[str, ...] = ()
@@ -85,10 +49,12 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     detect: float = DETECT
     audits: tuple[str, ...] = ()
     audit_gamma: tuple[int, ...] = ()
+    drafts: tuple[int, ...] = ()
+    scheme: tuple[str, ...] = (DEFAULT_SCHEME,)
 
     def __post_init__(self) -> None:
         lists = ("models", "verifiers", "gamma", "temperature", "distance", "seeds", "audits",
-                 "audit_gamma")  # fmt: skip
+                 "audit_gamma", "drafts", "scheme")  # fmt: skip
         for name in lists:
             values = getattr(self, name)
             if len(set(values)) < len(values):
@@ -104,8 +70,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                     (), gamma=gamma, cost_ratio=0.1, alpha=self.alpha, detect=self.detect,
                     seed=seed,
                 )  # fmt: skip
-        for verifier in self.verifiers:
-            get_verifier(verifier)
+        self._rules_iv()
         sizes = f"{MIN_BLOCKS} to {MAX_BLOCKS}"
         in_range = MIN_BLOCKS <= self.blocks <= MAX_BLOCKS
         ranges_iv(
@@ -117,8 +82,27 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             + [("audit_gamma", g, 1 <= g <= MAX_AUDIT_GAMMA, f"1 to {MAX_AUDIT_GAMMA}")
                for g in self.audit_gamma]
         )  # fmt: skip
-        if not self.seeds or not self.temperature or not self.distance:
-            raise UsageError("seeds, temperature and distance need one value at least")
+        for name in ("seeds", "temperature", "distance", "scheme"):
+            if not getattr(self, name):
+                raise UsageError(f"{name} is an empty list: name one value at least")
+
+    def _rules_iv(self) -> None:
+        if not self.drafts and self.scheme != (DEFAULT_SCHEME,):
+            raise UsageError("scheme is for several drafts: name drafts, such as 2, too")
+        for gamma, (drafts, scheme) in itertools.product(self.gamma, self.draftings):
+            drafting = drafting_of(gamma, drafts, scheme)
+            if drafting is not None:
+                from simverify.comparing.trees.rules import tree_rules
+
+                tree_rules(self.verifiers, drafting, {})
+        if not self.drafts:
+            for verifier in self.verifiers:
+                get_verifier(verifier)
+
+    @property
+    def draftings(self) -> tuple[tuple[int | None, str | None], ...]:
+        """Numbers of drafts with how they are drawn; None for a single draft."""
+        return tuple(itertools.product(self.drafts, self.scheme)) or ((None, None),)
 
     def cells(self) -> Iterator[Cell]:
         """Yield every cell in order, models outermost, so that neighbours share their tables."""
@@ -127,10 +111,10 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             knobs: Any = [(None, None)]
             if re.fullmatch(r"markov-\d+", model):
                 knobs = itertools.product(self.temperature, self.distance)
-            for (t, d), gamma, seed, verifier in itertools.product(
-                knobs, self.gamma, self.seeds, self.verifiers
+            for (t, d), gamma, (drafts, scheme), seed, verifier in itertools.product(
+                knobs, self.gamma, self.draftings, self.seeds, self.verifiers
             ):
-                yield Cell(next(index), model, t, d, gamma, seed, verifier)
+                yield Cell(next(index), model, t, d, gamma, seed, verifier, drafts, scheme)
 
     def audit_cells(self) -> Iterator[AuditCell]:
         """Yield every audit in order."""
@@ -142,16 +126,24 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def number_of_cells(self) -> int:
         """How many cells there are."""
-        markov = sum(re.fullmatch(r"markov-\d+", model) is not None for model in self.models)
-        knobs = markov * len(self.temperature) * len(self.distance) + len(self.models) - markov
-        return knobs * len(self.gamma) * len(self.seeds) * len(self.verifiers)
+        return sum(map(self._settings_of, self.models)) * len(self.verifiers)
 
     @property
     def number_of_shards(self) -> int:
         """How many shards there are in all; an audit is one."""
-        of_cells = sum(len(parts_of(verifier)) for verifier in self.verifiers) * self.shards
-        audits = len(self.audits) * max(len(self.audit_gamma), 1) * len(self.seeds)
-        return self.number_of_cells // max(len(self.verifiers), 1) * of_cells + audits
+        parts = sum(
+            self._settings_of(model) * len(parts_of(verifier, model, bool(self.drafts)))
+            for model, verifier in itertools.product(self.models, self.verifiers)
+        )
+        return parts * self.shards + len(self.audits) * max(len(self.audit_gamma), 1) * len(
+            self.seeds
+        )
+
+    def _settings_of(self, model: str) -> int:
+        """Return how many cells a verifier has on a model."""
+        markov = re.fullmatch(r"markov-\d+", model) is not None
+        knobs = len(self.temperature) * len(self.distance) if markov else 1
+        return knobs * len(self.gamma) * len(self.draftings) * len(self.seeds)
 
     @property
     def shards(self) -> int:
@@ -185,10 +177,15 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return shlex.join([*words, "--out", "FOLDER"])
 
 
-@lru_cache(maxsize=256)
-def parts_of(verifier: str) -> tuple[PartName, ...]:
-    """Return what is counted of a verifier: of one with state its first calls besides."""
-    return ("run", "first calls") if get_verifier(verifier).contract == "step" else ("run",)
+def rules_on_all(spec: Spec) -> tuple[str, ...]:
+    """Return the rules that are lossless on all draft trees of a sweep; none of a single draft."""
+    if not spec.drafts:
+        return ()
+    from simverify.comparing.trees.rules import tree_rules
+
+    asked = [drafting_of(gamma, *of) for gamma, of in itertools.product(spec.gamma, spec.draftings)]
+    found = [tree_rules(None, drafting, {}) for drafting in asked if drafting is not None]
+    return tuple(name for name in found[0] if all(name in rules for rules in found))
 
 
 def _sha256(path: Path) -> str | None:

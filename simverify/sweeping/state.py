@@ -1,4 +1,4 @@
-"""What is known of one cell: its shards that are counted, their sum, its result."""
+"""What is known of one cell, its shards that are counted, their sum, its result; or of an audit."""
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from simverify.results import SweepAudit, SweepCell
+from simverify.sweeping.cells import AuditCell, Cell, PartName
 from simverify.sweeping.folder import Folder
 from simverify.sweeping.records import (
     CountsRecord,
@@ -17,7 +18,7 @@ from simverify.sweeping.records import (
     unpack,
     unpack_counts,
 )
-from simverify.sweeping.spec import Cell, PartName, Spec, parts_of
+from simverify.sweeping.spec import Spec
 
 if TYPE_CHECKING:
     from simverify.simulators.run import Counts
@@ -33,7 +34,7 @@ class CellState:
 
     def __init__(self, cell: Cell, spec: Spec, folder: Folder) -> None:
         self.cell, self.spec, self.folder = cell, spec, folder
-        self.done: dict[PartName, set[int]] = {part: set() for part in parts_of(cell.verifier)}
+        self.done: dict[PartName, set[int]] = {part: set() for part in cell.parts}
         self.counts: dict[PartName, Counts] = {}
         self.result: SweepCell | None = None
         self.damaged = 0
@@ -125,6 +126,49 @@ class CellState:
             data += frame(self._result_payload)
         self.folder.replace(self.folder.cell_file(self.cell.index), data)
         self._records = len(records) + (self.result is not None)
+
+
+class AuditState:
+    """An audit of a sweep: reads its file, or writes it."""
+
+    def __init__(self, cell: AuditCell, folder: Folder) -> None:
+        self.cell, self.folder = cell, folder
+        self.result: SweepAudit | None = None
+        self.document = b""
+        """The whole document, with its times."""
+        self.damaged = 0
+        for record in unpack(folder.read(cell.index)):
+            if isinstance(record, ResultRecord) and record.cell == cell.index:
+                self._take(record)
+            else:
+                self.damaged += 1
+
+    def _take(self, record: ResultRecord) -> None:
+        self.result = msgspec.json.decode(record.result, type=SweepAudit)
+        self.document = record.document
+
+    @property
+    def finished(self) -> int:
+        """1 if the audit has ended."""
+        return int(self.result is not None)
+
+    def mend(self) -> None:
+        """Forget what is damaged: the audit is run again unless a whole record is there too."""
+        records = unpack(self.folder.read(self.cell.index))
+        whole = [record for record in records if isinstance(record, ResultRecord)]
+        data = frame(msgspec.msgpack.encode(whole[-1])) if self.result is not None else b""
+        self.folder.replace(self.folder.cell_file(self.cell.index), data)
+
+    def keep(self, payload: bytes) -> bool:
+        """Write the result, and beside it the whole document."""
+        record = msgspec.msgpack.decode(payload, type=Record)
+        assert isinstance(record, ResultRecord)
+        self._take(record)
+        if self.document:
+            text = msgspec.json.format(self.document, indent=2) + b"\n"
+            self.folder.replace(self.folder.audit_file(self.cell.index), text)
+        self.folder.append(self.cell.index, frame(payload))
+        return True
 
 
 def _ranges(shards: set[int]) -> tuple[tuple[int, int], ...]:

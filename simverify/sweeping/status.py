@@ -3,9 +3,8 @@
 from pathlib import Path
 
 from simverify.errors import UsageError
-from simverify.sweeping.audits import AuditState
 from simverify.sweeping.folder import DOCUMENT, Folder
-from simverify.sweeping.state import CellState
+from simverify.sweeping.state import AuditState, CellState
 
 
 def status(out: Path) -> list[str]:

@@ -14,11 +14,12 @@ import msgspec
 
 from simverify.errors import UsageError
 from simverify.results import SweepAudit, SweepCell, SweepVersions
+from simverify.sweeping.cells import AuditCell, Cell, PartName
 from simverify.sweeping.records import CountsRecord, ResultRecord, pack_counts, unpack_counts
-from simverify.sweeping.spec import AuditCell, Cell, PartName
 from simverify.sweeping.versions import versions
 
 if TYPE_CHECKING:
+    from simverify.comparing.kernels.kernel import Kernel
     from simverify.models import Model
     from simverify.simulators.run import Counts
 
@@ -105,20 +106,31 @@ def difference(one: SweepVersions, other: SweepVersions) -> str:
 
 
 def _count(task: CountTask) -> CountsRecord:
+    kernel = _kernel(task.cell)
+    run = kernel.run if task.part == "run" else kernel.first_calls
+    counts = pack_counts(run(task.trials, task.trial))
+    return CountsRecord(task.cell.index, task.part, (task.shards,), counts)
+
+
+def _kernel(cell: Cell) -> "Kernel":
     from simverify.comparing.kernels.kernel import Kernel
     from simverify.verifiers import get_verifier
 
-    cell = task.cell
     model, tables = _loaded(cell.model, cell.distance, cell.temperature)
-    kernel = Kernel(get_verifier(cell.verifier), model, tables, cell.gamma, cell.seed, threads=1)
-    run = kernel.run if task.part == "run" else kernel.first_calls
-    counts = pack_counts(run(task.trials, task.trial))
-    return CountsRecord(cell.index, task.part, (task.shards,), counts)
+    if cell.one_draft:
+        rule = get_verifier(cell.verifier)
+        return Kernel(rule, model, tables, cell.gamma, cell.seed, threads=1)
+    from simverify.comparing.trees.kernel import TreeKernel
+    from simverify.verifiers.trees import TREE_VERIFIERS
+
+    assert cell.drafting is not None
+    tree_rule = TREE_VERIFIERS[cell.verifier]
+    return TreeKernel(tree_rule, model, tables, cell.gamma, cell.seed, 1, cell.drafting)
 
 
 def _judge(task: JudgeTask) -> ResultRecord:
-    from simverify.comparing.model import ModelComparison, Settings
-    from simverify.verifiers import get_verifier
+    from simverify.comparing.comparison import comparing, rules_of
+    from simverify.comparing.model import Settings
 
     cell = task.cell
     counted = {part: unpack_counts(counts) for part, counts in task.counts.items()}
@@ -132,11 +144,16 @@ def _judge(task: JudgeTask) -> ResultRecord:
         gamma=cell.gamma, blocks=task.blocks, calls=0, eos=None, cost_ratio=COST_RATIO,
         alpha=task.alpha, detect=task.detect, seed=cell.seed, threads=1,
     )  # fmt: skip
-    rule = get_verifier(cell.verifier)
-    rules = {cell.verifier: rule}
-    comparison = ModelComparison(model, rules, settings, task.alpha, lambda _line: None, found)
-    row, _speed = comparison.row(rule)
-    result = SweepCell(seed=cell.seed, model=comparison.info(cell.model), result=row)
+    rules = rules_of([cell.verifier], cell.drafting, {})
+    of_model = comparing(
+        cell.drafting, rules, settings, task.alpha, lambda _line: None, found if counted else None
+    )
+    comparison = of_model(model)
+    row, _speed = comparison.row(rules[cell.verifier])
+    result = SweepCell(
+        seed=cell.seed, model=comparison.info(cell.model), result=row, drafts=cell.drafts,
+        scheme=cell.scheme,
+    )  # fmt: skip
     return ResultRecord(cell.index, "cell", msgspec.json.encode(result))
 
 

@@ -13,6 +13,7 @@ from simverify.sweeping import run as running
 from simverify.sweeping.folder import Folder
 from simverify.sweeping.records import HEAD
 from simverify.sweeping.run import TRIES, run_sweep
+from simverify.sweeping.spec import Spec
 from simverify.sweeping.state import CellState
 from simverify.sweeping.status import status
 from simverify.sweeping.tasks import CountTask
@@ -51,6 +52,37 @@ def test_each_cell_is_the_row_of_a_comparison(spec, expected, tmp_path):
     other = simverify.compare(["toy"], ["block"], gamma=2, blocks=spec.blocks, seed=1,
                               alpha=run.alpha_each)  # fmt: skip
     assert other.results[0] != run.cells[0].result
+
+
+TREES = Spec(
+    models=("toy", "markov-4"), verifiers=("naive", "match", "k-seq", "token"), gamma=(2,),
+    drafts=(1, 2), blocks=700, shard=250,
+)  # fmt: skip
+"""A rule with a kernel, one that is called, one of either, and one for a single draft."""
+
+
+def test_drafts_are_a_list_like_the_others(tmp_path):
+    """Each cell is the row of a comparison on its draft trees, whoever counts it."""
+    run = run_sweep(TREES, tmp_path / "threads", executor="threads", workers=1)
+    assert len(run.cells) == TREES.number_of_cells == 16
+    assert len({cell.name for cell in run.cells}) == 16
+    for cell in run.cells:
+        alone = simverify.compare(
+            [cell.result.model], [cell.result.verifier], gamma=2, drafts=cell.drafts,
+            scheme=cell.scheme, blocks=TREES.blocks, alpha=run.alpha_each,
+        )  # fmt: skip
+        assert msgspec.json.encode(cell.result) == msgspec.json.encode(alone.results[0])
+        assert msgspec.json.encode(cell.model) == msgspec.json.encode(alone.models[0])
+    document = (tmp_path / "threads" / "sweep.json").read_bytes()
+    with ThreadPoolExecutor(3) as pool:
+        run_sweep(TREES, tmp_path / "pool", executor=pool, workers=3)
+    assert (tmp_path / "pool" / "sweep.json").read_bytes() == document
+    by_drafts = {(c.result.model, c.result.verifier, c.drafts): c.result for c in run.cells}
+    for model in TREES.models:  # a second draft is worth something to these, and to token nothing
+        one, two = (by_drafts[model, "naive", k].block_efficiency for k in (1, 2))
+        assert two > one
+        one, two = (by_drafts[model, "token", k].block_efficiency for k in (1, 2))
+        assert one == two
 
 
 def _written(folder, data):

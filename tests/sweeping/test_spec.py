@@ -8,7 +8,7 @@ import pytest
 from simverify.api.simulated import DEFAULT_MODELS, DEFAULT_VERIFIERS
 from simverify.api.surveys.sweep import spec_of
 from simverify.errors import UsageError
-from simverify.sweeping.spec import Spec, parts_of
+from simverify.sweeping.spec import Spec
 
 GRID = {
     "models": ("toy", "markov-8"),
@@ -33,7 +33,7 @@ def test_the_cells_are_the_product_of_the_lists():
 
 def test_the_shards_are_counted_without_making_them():
     spec = Spec(**GRID, blocks=1001, shard=100, audits=("match",), audit_gamma=(1, 2))
-    each = sum(len(parts_of(cell.verifier)) * spec.shards for cell in spec.cells())
+    each = sum(len(cell.parts) * spec.shards for cell in spec.cells())
     assert len(list(spec.audit_cells())) == 4
     assert spec.number_of_shards == each + 4 == 20 * 11 + 20 * 22 + 4
     covered = [spec.trials(shard, shard + 1) for shard in range(spec.shards)]
@@ -61,7 +61,7 @@ def test_a_million_shards_are_planned_without_a_list_of_them():
         ({"gamma": (2, 2)}, "gamma names 2 twice"),
         ({"gamma": (0,)}, "gamma is 0: expected 1 to 64"),
         ({"seeds": (-1,)}, "seed is -1"),
-        ({"seeds": ()}, "need one value at least"),
+        ({"seeds": ()}, "seeds is an empty list"),
         ({"verifiers": ("blok",)}, "did you mean 'block'"),
         ({"verifiers": ()}, "nothing to sweep"),
         ({"temperature": (-1.0,)}, "temperature is -1"),
@@ -70,11 +70,44 @@ def test_a_million_shards_are_planned_without_a_list_of_them():
         ({"shard": 0}, "shard is 0"),
         ({"alpha": 1.0}, "alpha is 1.0"),
         ({"audit_gamma": (9,)}, "audit_gamma is 9: expected 1 to 4"),
+        ({"scheme": ("top-k",)}, "scheme is for several drafts: name drafts, such as 2, too"),
+        ({"scheme": ()}, "scheme is"),
+        ({"drafts": (2, 2)}, "drafts names 2 twice"),
+        ({"drafts": (0,)}, "--drafts is 0: expected 1 to 64"),
+        ({"drafts": (2,)}, "greedy is for a single draft"),
+        ({"drafts": (2,), "scheme": ("sorted",)}, "unknown .*scheme 'sorted'"),
+        ({"drafts": (2,), "verifiers": ("naive",), "scheme": ("top-k",)}, "naive is not lossless"),
     ],
 )
 def test_what_does_not_fit_is_named(change, words):
     with pytest.raises(UsageError, match=words):
         Spec(**(GRID | change))
+
+
+def test_drafts_and_schemes_span_cells_too():
+    """Of a rule without a kernel nothing is counted before it is judged."""
+    spec = Spec(
+        models=("toy", "ngram"), verifiers=("gbv", "match", "token"), gamma=(1, 2), drafts=(1, 2),
+        scheme=("iid",), blocks=900, shard=300,
+    )  # fmt: skip
+    cells = list(spec.cells())
+    assert len(cells) == spec.number_of_cells == 2 * 2 * 2 * 3
+    assert [(cell.drafts, cell.scheme) for cell in cells[:4]] == [(1, "iid")] * 3 + [(2, "iid")]
+    assert len({cell.name for cell in cells}) == len(cells)
+    parts = {(cell.model, cell.verifier): cell.parts for cell in cells}
+    assert parts["toy", "gbv"] == parts["ngram", "token"] == ("run",)
+    assert parts["ngram", "gbv"] == ()
+    assert spec.number_of_shards == sum(len(cell.parts) * spec.shards for cell in cells)
+    assert cells[3].drafting.shape.depth == 1
+    assert next(Spec(**GRID).cells()).drafting is None
+
+
+def test_with_drafts_the_rules_are_those_lossless_on_all_trees():
+    asked = {"models": "toy", "gamma": 2, "drafts": "1,2", "scheme": "without-replacement"}
+    every = spec_of(None, asked).verifiers
+    assert "traversal-without-replacement" in every
+    assert "traversal" not in every  # it takes the siblings for independent
+    assert "block" in spec_of(None, {"models": "toy", "gamma": 2}).verifiers
 
 
 def test_the_keys_of_a_file(tmp_path):

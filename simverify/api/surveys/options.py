@@ -96,7 +96,8 @@ class SweepOptions:
     models
         Comma-separated: toy, compact, markov-V for any V, ngram, or files (.json, .npz).
     verifiers
-        Comma-separated: token, block, greedy, match, temperature-0.
+        Comma-separated: token, block, greedy, match, temperature-0; with drafts those of compare
+        --drafts, all that are lossless there if not given.
     gamma
         Draft lengths, comma-separated, such as 2,4,8.
     temperature
@@ -119,6 +120,12 @@ class SweepOptions:
     audit_gamma
         Largest draft lengths of the audits, comma-separated, each 1 to 4; the audit's own if not
         given.
+    drafts
+        Numbers of drafts of gamma tokens, comma-separated, for rules that judge several; a single
+        draft if not given.
+    scheme
+        How several drafts are drawn, comma-separated: iid (the default), without-replacement,
+        top-k, argmax-first or last-sampled.
     """
 
     models: str | None = None
@@ -133,3 +140,5 @@ class SweepOptions:
     detect: float | None = None
     audits: str | None = None
     audit_gamma: str | None = None
+    drafts: str | None = None
+    scheme: str | None = None

@@ -12,14 +12,14 @@ from simverify.api.surveys.options import SweepOptions
 from simverify.checks import pick, read_toml
 from simverify.errors import UsageError
 from simverify.results import SweepRun
-from simverify.sweeping.spec import Spec
+from simverify.sweeping.spec import Spec, rules_on_all
 
 Say = Callable[[str], None]
 Values = Sequence[Any] | str | int | float
 
-_WHOLE = ("gamma", "seeds", "audit_gamma")
+_WHOLE = ("gamma", "seeds", "audit_gamma", "drafts")
 _NUMBERS = ("temperature", "distance")
-_NAMES = ("models", "verifiers", "audits")
+_NAMES = ("models", "verifiers", "audits", "scheme")
 _SINGLE: dict[str, type] = {"blocks": int, "shard": int, "alpha": float, "detect": float}
 KEYS = tuple(Spec.__struct_fields__)
 
@@ -42,6 +42,8 @@ def sweep(
     detect: float | None = None,
     audits: Values | None = None,
     audit_gamma: Values | None = None,
+    drafts: Values | None = None,
+    scheme: Values | None = None,
     progress: Say | None = None,
 ) -> SweepRun:
     """Compare every verifier on every model with every gamma, knob and seed; run audits likewise.
@@ -71,6 +73,9 @@ def sweep(
         False-alarm rate of all cells together; deviation to be found with power .9.
     audits, audit_gamma
         SPECs as ``simverify audit`` takes them, and the gammas of their instances.
+    drafts, scheme
+        Numbers of drafts of gamma tokens, for rules that judge several; how they are drawn, as
+        ``compare`` takes it: iid, without-replacement, ...
     progress
         Receives a line now and then.
 
@@ -90,7 +95,8 @@ def sweep(
     given = {
         "models": models, "verifiers": verifiers, "gamma": gamma, "temperature": temperature,
         "distance": distance, "seeds": seeds, "blocks": blocks, "shard": shard, "alpha": alpha,
-        "detect": detect, "audits": audits, "audit_gamma": audit_gamma,
+        "detect": detect, "audits": audits, "audit_gamma": audit_gamma, "drafts": drafts,
+        "scheme": scheme,
     }  # fmt: skip
     from simverify.sweeping.run import run_sweep
 
@@ -121,7 +127,9 @@ def spec_of(file: Path | None, given: Mapping[str, Any]) -> Spec:
     }
     if not values.get("audits") or any(name in values for name in ("models", "verifiers", "gamma")):
         values.setdefault("models", DEFAULT_MODELS)
-        values.setdefault("verifiers", DEFAULT_VERIFIERS)
+        if "verifiers" not in values:
+            on_trees = rules_on_all(Spec(verifiers=("block",), **values))
+            values["verifiers"] = on_trees or DEFAULT_VERIFIERS
     return Spec(**values)
 
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from simverify import results as doc
 from simverify.battery.by_position import output_tokens
+from simverify.comparing.kernels.kernel import Counted
 from simverify.comparing.model import ModelComparison, Settings, model_info, speedup_document
 from simverify.comparing.own import FEWEST_CALLS, OwnRule, own_row
 from simverify.comparing.real.tree_rows import coupling_bound, optimum_of, tree_row
@@ -33,7 +34,10 @@ LANES = 50
 
 
 class CalledTrees:
-    """One model with all rules for one tree and scheme."""
+    """One model with all rules for one tree and scheme.
+
+    ``counted``: of a single rule for one draft, its trials where they were counted already.
+    """
 
     def __init__(
         self,
@@ -43,9 +47,10 @@ class CalledTrees:
         settings: Settings,
         alpha: float,
         say: Callable[[str], None],
+        counted: Counted | None = None,
     ) -> None:
         self.model, self.drafting, self.settings = model, drafting, settings
-        self.alpha, self.say, self._rules = alpha, say, rules
+        self.alpha, self.say, self._rules, self._counted = alpha, say, rules, counted
         self._runs: dict[str, tuple[DecodedTrees, float]] = {}
         tokens = output_tokens(settings.detect, alpha)
         self._tokens = tokens if settings.blocks is None else settings.blocks
@@ -58,7 +63,9 @@ class CalledTrees:
     @cached_property
     def _chains(self) -> ModelComparison:
         one_draft = {n: rule for n, rule in self._rules.items() if isinstance(rule, Verifier)}
-        return ModelComparison(self.model, one_draft, self.settings, self.alpha, self.say)
+        return ModelComparison(
+            self.model, one_draft, self.settings, self.alpha, self.say, self._counted
+        )
 
     @cached_property
     def _first(self) -> tuple[DecodedTrees, float]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from simverify.comparing.kernels.kernel import Trial
+from simverify.comparing.kernels.kernel import Kernel, Trial
 from simverify.comparing.trees.whole import Text, places
 from simverify.results import NodeCounts
 from simverify.simulators.run import PIT_BINS, Counts
@@ -21,7 +21,7 @@ NODE_CALLS = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
-class TreeTrial(Trial):
+class TreeKernel(Kernel):
     """One rule's kernel on one model, and the trees that are drafted for it."""
 
     drafting: Drafting
@@ -56,6 +56,11 @@ class TreeTrial(Trial):
         calls = min(trials, NODE_CALLS)
         kept = count_nodes(self.tables, self.verifier.name, self.drafting, calls, seed=self.seed)
         return NodeCounts(calls=calls, kept=tuple(kept.tolist()))
+
+
+@dataclass(frozen=True, eq=False)
+class TreeTrial(TreeKernel, Trial):
+    """Such a kernel on trial."""
 
 
 @dataclass(frozen=True, eq=False)

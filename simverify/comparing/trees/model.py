@@ -18,6 +18,7 @@ from simverify.comparing.exact.curves import CONFIDENCE
 from simverify.comparing.exact.laws import passes
 from simverify.comparing.kernels.acceptance import NOT_JUDGED
 from simverify.comparing.kernels.check import plan_trials, sampled_check
+from simverify.comparing.kernels.kernel import Counted
 from simverify.comparing.model import ModelComparison, Settings, model_info, speedup_document
 from simverify.comparing.own import OwnRule, own_row
 from simverify.comparing.trees.bounds import Best, Bounds, bounds_of
@@ -38,7 +39,10 @@ _LP_ERROR = 1e-8
 
 
 class TreeComparison:
-    """One model with all rules for one tree and scheme: they share its tables and its bounds."""
+    """One model with all rules for one tree and scheme: they share its tables and its bounds.
+
+    ``counted``: of a single rule that has a kernel, its trials where they were counted already.
+    """
 
     def __init__(
         self,
@@ -48,9 +52,10 @@ class TreeComparison:
         settings: Settings,
         alpha: float,
         say: Callable[[str], None],
+        counted: Counted | None = None,
     ) -> None:
         self.model, self.drafting = _model_iv(model), drafting
-        self.settings, self.alpha, self.say = settings, alpha, say
+        self.settings, self.alpha, self.say, self.counted = settings, alpha, say, counted
         self.one_draft = {n: rule for n, rule in rules.items() if isinstance(rule, Verifier)}
         say(f"{model.name}: exact laws")
         self.rows = StateRows.of(self.model)
@@ -64,7 +69,9 @@ class TreeComparison:
     @cached_property
     def chains(self) -> ModelComparison:
         """The same model with the rules for a single draft, as long as the tree is deep."""
-        return ModelComparison(self.model, self.one_draft, self.settings, self.alpha, self.say)
+        return ModelComparison(
+            self.model, self.one_draft, self.settings, self.alpha, self.say, self.counted
+        )
 
     def info(self, given: str | None) -> doc.ModelInfo:
         """Return the model's own entry, with the bound that no rule beats in one call."""
@@ -90,6 +97,7 @@ class TreeComparison:
         trial = (TreeTrial if compiled else ReadableTrial)(
             verifier, self.model, self.tables, settings.gamma, settings.seed, settings.threads,
             law.curve, self.bounds.levels, self.alpha, settings.detect, self.drafting,
+            counted=self.counted if compiled else None,
         )  # fmt: skip
         lossless, acceptance, counts, seconds = (_kernel if compiled else _readable)(
             trial, law, settings
