@@ -57,12 +57,16 @@ class Changed:
         return getattr(importlib.import_module(self._module), name)
 
 
+torch: Any = Changed("torch")
+"""Torch for adapters, imported at its first use: to list engines takes none."""
+
+
 def unpinned() -> Changed:
     """Return torch whose new tensors are not pinned in memory, which asks for an accelerator."""
 
     def make(name: str) -> Any:
         def made(*given: Any, pin_memory: bool = False, **options: Any) -> Any:
-            return getattr(importlib.import_module("torch"), name)(*given, **options)
+            return getattr(torch, name)(*given, **options)
 
         return made
 
