@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from simverify.engines.loading.stubs import torch
 
 Rows = Callable[[tuple[int, ...]], Any]
@@ -49,12 +51,12 @@ class RowsModel:
 
     def logits(self, tokens: Sequence[int], first: int = 0) -> Any:
         """Return the logits (1, L - first, V) after ``tokens[:first + 1]``, ..., all L of them."""
-        out = torch.zeros(len(tokens) - first, self.vocab, dtype=self.dtype)
-        for i in range(first, len(tokens)):
-            if i >= self.start:
-                row = torch.tensor(self.rows(tuple(tokens[1 : i + 1])), dtype=torch.float64)
-                out[i - first] = row.log().to(self.dtype)
-        return out[None]
+        # In numpy: where code is followed, every call of torch is looked at.
+        out = np.zeros((1, len(tokens) - first, self.vocab))
+        with np.errstate(divide="ignore"):
+            for i in range(max(first, self.start), len(tokens)):
+                out[0, i - first] = np.log(self.rows(tuple(tokens[1 : i + 1])))
+        return torch.tensor(out, dtype=self.dtype)
 
     def continued(self, tokens: list[int], ids: Any, first: int | None = None) -> Any:
         """Return the logits (1, L, V) of new ids (1, L), for a cache that is a list of tokens.

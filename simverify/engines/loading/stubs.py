@@ -54,7 +54,8 @@ class Changed:
 
     def __getattr__(self, name: str) -> Any:
         """Return what the module has at this time: an audit may have put something in its place."""
-        return getattr(importlib.import_module(self._module), name)
+        module = sys.modules.get(self._module)
+        return getattr(module or importlib.import_module(self._module), name)
 
 
 torch: Any = Changed("torch")
