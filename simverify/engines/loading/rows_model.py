@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
-
 from simverify.engines.loading.stubs import torch
 
 Rows = Callable[[tuple[int, ...]], Any]
@@ -51,12 +49,14 @@ class RowsModel:
 
     def logits(self, tokens: Sequence[int], first: int = 0) -> Any:
         """Return the logits (1, L - first, V) after ``tokens[:first + 1]``, ..., all L of them."""
-        # In numpy: where code is followed, every call of torch is looked at.
-        out = np.zeros((1, len(tokens) - first, self.vocab))
-        with np.errstate(divide="ignore"):
-            for i in range(max(first, self.start), len(tokens)):
-                out[0, i - first] = np.log(self.rows(tuple(tokens[1 : i + 1])))
-        return torch.tensor(out, dtype=self.dtype)
+        unknown = [1.0] * self.vocab
+        laws = [
+            self.rows(tuple(tokens[1 : i + 1])).tolist() if i >= self.start else unknown
+            for i in range(first, len(tokens))
+        ]
+        # All at once: where code is followed, every call of torch is looked at.
+        whole = torch.tensor(laws, dtype=torch.float64).reshape(1, len(laws), self.vocab)
+        return whole.log().to(self.dtype)
 
     def continued(self, tokens: list[int], ids: Any, first: int | None = None) -> Any:
         """Return the logits (1, L, V) of new ids (1, L), for a cache that is a list of tokens.
