@@ -114,12 +114,9 @@ def decided_words(place: Localisation | None) -> str:
     """Return the lines of the code where the deviating token is decided; "" where none is known."""
     if place is None or not place.lines:
         return ""
-    return f"That token is decided at {listed(map(short_place, place.lines))}."
-
-
-def short_place(place: str) -> str:
-    """Return ``file:line`` without the folders."""
-    return place.rpartition("/")[2]
+    that = "That token" if place.alone else "No line decides that token alone; the output up to it"
+    places = listed(line.rpartition("/")[2] for line in place.lines)
+    return f"{that} is decided at {places}."
 
 
 def resemblance(run: AuditRun) -> str:

@@ -106,6 +106,8 @@ def told(row: EngineRow) -> list[str]:
     lines = [f"line: {listed(row.lines, 3, 200)}"] if row.lines and row.verdict == "FAIL" else []
     if row.verdict == "FAIL" and row.localisation is not None:
         lines.append(place_words(row.localisation))
+        if not row.localisation.alone:
+            lines.append("no line decides that token alone: this one decides the output up to it")
     lines += [found.text for found in row.findings[:_MOST_FINDINGS]]
     if len(row.findings) > _MOST_FINDINGS:
         more = len(row.findings) - _MOST_FINDINGS

@@ -41,13 +41,15 @@ class Localisation(Struct, frozen=True):
     ``position``: index of the token in the output. ``stage``: the kind of token that carries
     the deviation; null where the tokens do not tell. ``tv``: distance of the law up to there.
     ``lines``: where the code decides that token, as ``file:line``, three at most; empty where no
-    line of it does, or its paths were not run again.
+    line of it does, or its paths were not run again. ``alone``: they decide that token and none
+    before it; false where no line does, and they decide the output up to it.
     """
 
     position: int
     stage: Literal["accepted", "residual", "bonus"] | None
     tv: float
     lines: tuple[str, ...] = ()
+    alone: bool = True
 
 
 class Diagnosis(Struct, frozen=True):
@@ -115,10 +117,12 @@ class Finding(Struct, frozen=True):
     not the target's; "tests" of the sampled tier; a "process" that code ended, or changed for
     everyone; lines that no call reached, under strict "coverage". "other" where the file was
     written before findings had kinds. ``text``: what failed, in words; ``str`` returns it.
+    ``line``: the code's ``file:line`` that it is about, as where it raised; null where none is.
     """
 
     kind: Literal["probe", "contract", "law", "tests", "process", "coverage", "other"]
     text: str
+    line: str | None = None
 
     def __str__(self) -> str:
         return self.text

@@ -37,7 +37,8 @@ class EngineRow(Struct, frozen=True):
     bisected. ``reason``: why there is no verdict, or why it is INCONCLUSIVE; empty otherwise.
     ``exit_code``: of the audit's process, negative where a signal ended it. ``bound``: the sampled
     tier's certificate. ``least``: of a PASS whose instances have an optimum. ``lines``: the lines
-    of its own code that the audit names for the failure, as ``file:line``.
+    of its own code that the audit names for the failure, as ``file:line``: those that decide the
+    token that is wrong, else those that findings are about.
     """
 
     engine: str

@@ -28,6 +28,11 @@ class Place:
     commit: str | None
     missing: tuple[str, ...]
 
+    @property
+    def top(self) -> Path:
+        """The folder below which its files are named."""
+        return self.folder or self.file.parent
+
 
 def find_place(engine: Engine, folders: Sequence[Path]) -> Place | None:
     """Return where ``engine`` is: in the first of ``folders`` that holds it, or installed.

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from simverify.engines import Engine
 from simverify.engines.base import sha256
-from simverify.results import AuditRun, EngineRow, Finding, LeastShare
+from simverify.results import AuditRun, EngineRow, LeastShare
 from simverify.surveying.audited import Audited
 from simverify.surveying.places import Place
 
@@ -55,7 +55,7 @@ def audited_row(engine: Engine, place: Place, audited: Audited) -> EngineRow:
     row = replace(
         found_row(engine, place),
         state=audited.state,
-        reason=without_folder(audited.reason, place),
+        reason=without_folder(audited.reason, place.top),
         exit_code=audited.exit_code,
     )
     run = audited.run
@@ -75,15 +75,22 @@ def audited_row(engine: Engine, place: Place, audited: Audited) -> EngineRow:
         bound=None if certificate is None else certificate.bound,
         least=least_share(run),
         findings=tuple(
-            Finding(kind=found.kind, text=without_folder(found.text, place))
+            replace(
+                found,
+                text=without_folder(found.text, place.top),
+                line=found.line and without_folder(found.line, place.top),
+            )
             for found in run.findings
         ),
         localisation=None
         if run.localisation is None
-        else replace(run.localisation, lines=lines_of(run, place)),
-        lines=lines_of(run, place),
+        else replace(
+            run.localisation,
+            lines=tuple(without_folder(line, place.top) for line in run.localisation.lines),
+        ),
+        lines=lines_of(run, place.top),
         counterexample=run.counterexample,
-        reproduce=without_folder(run.reproduce, place, "CHECKOUT"),
+        reproduce=without_folder(run.reproduce, place.top, "CHECKOUT"),
     )
 
 
@@ -107,25 +114,26 @@ def least_share(run: AuditRun) -> LeastShare | None:
     return min(shares, key=lambda one: one.share, default=None)
 
 
-def lines_of(run: AuditRun, place: Place | None = None) -> tuple[str, ...]:
-    """Return the lines that the audit names for the failure, by files below the checkout's top."""
+def lines_of(run: AuditRun, top: Path) -> tuple[str, ...]:
+    """Return the lines that the audit names for the failure, by files below ``top``.
+
+    Those that decide what the law leaves the target by; else those that findings are about, as
+    where the code raised.
+    """
     named = run.localisation.lines if run.localisation else ()
-    return tuple(without_folder(str(line), place) for line in named)
+    named = named or tuple(dict.fromkeys(found.line for found in run.findings if found.line))
+    return tuple(without_folder(line, top) for line in named)
 
 
-def without_folder(text: str, place: Place | None, instead: str = "") -> str:
+def without_folder(text: str, top: Path, instead: str = "") -> str:
     """Return ``text`` without the folders of this machine that lead to the engine.
 
     ``instead``: what stands for the checkout where it is named by itself.
     """
-    if place is None:
-        return text
-    tops = {str(place.folder or place.file.parent)}
-    tops |= {str(Path(top).resolve()) for top in tops}
-    for top in sorted(tops, key=len, reverse=True):
-        text = text.replace(f"{top}/", "")
+    for folder in sorted({str(top), str(top.resolve())}, key=len, reverse=True):
+        text = text.replace(f"{folder}/", "")
         if instead:
-            text = re.sub(rf"{re.escape(top)}(?=$|[\s'\"])", instead, text)
+            text = re.sub(rf"{re.escape(folder)}(?=$|[\s'\"])", instead, text)
     return text
 
 

@@ -7,6 +7,7 @@ import functools
 import inspect
 import operator
 import os
+import re
 import site
 import sys
 import sysconfig
@@ -110,6 +111,13 @@ def user_line(error: BaseException) -> str:
             found = f" ({file}:{trace.tb_lineno})"
         trace = trace.tb_next
     return found
+
+
+def line_in(text: str) -> str | None:
+    """Return the ``file:line`` that :func:`user_line` put into a text last; None if it did not."""
+    places = re.findall(r"\(([^()]+):(\d+)\)", text)
+    found = [f"{file}:{line}" for file, line in places if Path(file).is_file()]
+    return portable(found[-1]) if found else None
 
 
 _LIBRARY_FOLDERS = tuple(

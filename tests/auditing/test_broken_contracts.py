@@ -10,6 +10,7 @@ from simverify.auditing.replay.breach import replay_breach
 from simverify.auditing.run import audit
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
+from simverify.symbolic.whose import line_in
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 
@@ -88,6 +89,17 @@ def test_a_broken_contract_is_shown_on_the_instance_and_draft_it_broke_on(rule, 
     texts = replay_breach(rule, "verify", breach)
     assert texts
     assert all(breach.message in text and "p = " in text for text in texts)
+
+
+def test_a_finding_of_code_that_raises_has_its_line():
+    """The line that raised, and not one that the message makes up."""
+    found = run(raising).findings
+    where = f"{__file__}:{raising.__code__.co_firstlineno + 1}"
+    assert {finding.kind for finding in found} == {"probe", "contract"}
+    assert {finding.line for finding in found} == {where}
+    assert {finding.line for finding in run(elsewhere).findings} == {None}
+    assert line_in(f"raised ValueError: bad (nowhere.py:3) ({where}), in the call") == where
+    assert line_in("raised ValueError: bad (nowhere.py:3)") is None
 
 
 def test_code_that_drafts_itself_has_a_breach_without_a_draft():

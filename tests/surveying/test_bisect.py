@@ -1,7 +1,9 @@
 """Which release, or which commit: found, named, skipped, refused."""
 
 from contextlib import contextmanager
+from dataclasses import replace
 
+import msgspec
 import pytest
 from support.many_versions import (
     BROKEN,
@@ -20,6 +22,7 @@ from support.many_versions import (
 import simverify
 from simverify import UsageError
 from simverify.cli import run
+from simverify.results import Localisation
 from simverify.results.reading.document import read_document
 from simverify.surveying.audited import Audited, Processes
 from simverify.surveying.bisecting.releases import Releases
@@ -111,6 +114,22 @@ def test_another_expected_value_is_a_change_of_the_law_and_not_of_the_verdict(au
     assert law.how.startswith("on ")
     assert "E[tau] is 0, before" in law.how
     assert not any(one.after.max_abs_deviation > 1e-9 for one in law.differences)
+
+
+def test_the_line_is_named_below_the_release_that_was_laid_out(monkeypatch, audits, tmp_path):
+    """Its folder is gone when a reader sees it."""
+    asked = Processes.audit
+
+    def audit(self, words, limit, *, python_path=(), python=""):
+        audited = asked(self, words, limit, python_path=python_path, python=python)
+        file = words[0].removesuffix(":verify")
+        place = Localisation(0, "residual", 0.1, (f"{file}:7",))
+        return replace(audited, run=msgspec.structs.replace(audited.run, localisation=place))
+
+    monkeypatch.setattr(Processes, "audit", audit)
+    found = bisect_shelf(tmp_path, [RULE, LOSSY])
+    assert found.lines == ("rule.py:7",)
+    assert "line: rule.py:7" in str(found)
 
 
 def test_what_does_not_load_is_skipped_and_said(audits, tmp_path):

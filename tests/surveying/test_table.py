@@ -19,14 +19,14 @@ from simverify.cli import run
 from simverify.engines import ENGINES, unloaded_engine
 from simverify.reports.formats.html import html_report
 from simverify.reports.formats.markdown import markdown_report
-from simverify.reports.others.engines import deviation
+from simverify.reports.others.engines import deviation, told
 from simverify.reports.report import report_of
-from simverify.results import table_verdict
+from simverify.results import Finding, table_verdict
 from simverify.results.reading.schema import shipped_schema
 from simverify.results.reading.verdicts import verdict_complaints
 from simverify.surveying.audited import Audited, Processes
 from simverify.surveying.places import find_place
-from simverify.surveying.rows import lines_of
+from simverify.surveying.rows import audited_row, lines_of
 from simverify.surveying.table import joined
 
 CRASH = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n"
@@ -159,7 +159,32 @@ def test_lines_that_an_audit_names_are_shown(answered, documents, installed):
         localisation = type("Of", (), {"lines": (f"{installed}/lossy.py:11",)})()
 
     place = find_place(unloaded_engine("lossy"), [])
-    assert lines_of(Localised, place) == ("lossy.py:11",)
+    assert lines_of(Localised, place.top) == ("lossy.py:11",)
+
+
+def test_code_that_raises_is_named_by_the_line_that_raised(answered, documents, installed):
+    """No law, so no line that decides; a line that decides goes before those of findings."""
+    law = documents[LOSSY]
+    where = f"{installed}/lossy.py:9"
+    raised = Finding(kind="probe", text=f"probe output: raised KeyError: 1 ({where})", line=where)
+    findings = (raised, replace(raised, text="again"), replace(raised, line=f"{installed}/x.py:2"))
+    fails = replace(law, localisation=None, findings=(*findings, *law.findings))
+    place = find_place(unloaded_engine("lossy"), [])
+    assert lines_of(fails, place.top) == ("lossy.py:9", "x.py:2")
+    decided = replace(fails, localisation=law.localisation)
+    assert lines_of(decided, place.top) == lines_of(law, place.top) != ()
+    row = audited_row(unloaded_engine("lossy"), place, Audited("judged", fails, "", 1, 1.0))
+    assert row.lines == ("lossy.py:9", "x.py:2")
+    assert (row.findings[0].line, row.findings[-1].line) == ("lossy.py:9", None)
+    assert "line: lossy.py:9" in " ".join(told(row))
+
+
+def test_a_line_that_decides_more_than_the_token_is_told_so(answered):
+    """What was drawn before is named where nothing is drawn for the token itself."""
+    (row,) = simverify.table(["lossy"]).rows
+    weak = replace(row, localisation=replace(row.localisation, alone=False))
+    assert not any("alone" in line for line in told(row))
+    assert "this one decides the output up to it" in " ".join(told(weak))
 
 
 def test_it_is_shown_saved_and_reported(answered, tmp_path, capsys):

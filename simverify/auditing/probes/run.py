@@ -20,6 +20,7 @@ from simverify.auditing.subject import Subject
 from simverify.errors import UsageError
 from simverify.results import Finding, Probe
 from simverify.symbolic.guards.watchdog import doing
+from simverify.symbolic.whose import line_in
 
 SECONDS = 3.0
 
@@ -218,7 +219,9 @@ def probes_of(
 def probe_findings(probes: Sequence[Probe]) -> list[Finding]:
     """What the probes that failed the audit found."""
     return [
-        Finding(kind="probe", text=f"probe {probe.name}: {probe.message}")
+        Finding(
+            kind="probe", text=f"probe {probe.name}: {probe.message}", line=line_in(probe.message)
+        )
         for probe in probes
         if probe.failed
     ]

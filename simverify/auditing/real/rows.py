@@ -27,6 +27,7 @@ from simverify.battery.judgement import (
     test_document,
 )
 from simverify.symbolic.guards.containment import contained
+from simverify.symbolic.whose import line_in
 
 _DELTA = 1e-3
 _POWER = 0.9
@@ -113,7 +114,7 @@ def _document(
     meta: doc.Meta,
 ) -> doc.AuditRun:
     if broken is not None:
-        of_tier = [doc.Finding(kind="contract", text=broken)]
+        of_tier = [doc.Finding(kind="contract", text=broken, line=line_in(broken))]
     else:
         of_tier = tests_findings(judged.findings if judged else ())
     findings = probe_findings(probes) + of_tier

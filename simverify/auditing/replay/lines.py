@@ -3,9 +3,11 @@
 A law that leaves the target at one token of the output leaves it by the decisions that settle this
 token and none before it. Which these are is read off the tree of all paths: a decision settles an
 event where its branches give it different probabilities, and leaves an earlier event alone where
-they do not.
+they do not. Where no decision settles the token alone, those that settle the output up to it are
+named.
 """
 
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -42,6 +44,14 @@ _STOPS = (CannotEnumerate, TooManyPaths, OutOfTime, SimverifyError, ValueError)
 """What ends a run of all paths before its end."""
 
 
+@dataclass(frozen=True)
+class Deciding:
+    """The lines, as ``file:line``. ``alone``: they decide the token and none before it."""
+
+    lines: tuple[str, ...] = ()
+    alone: bool = True
+
+
 def located(
     subject: Subject, contract: Contract, shown: Judged, tolerance: float | None
 ) -> Localisation | None:
@@ -53,24 +63,25 @@ def located(
     place = localisation(shown)
     if place is None or subject.coin_bits is not None:
         return place
-    lines = _lines_on(subject, contract, shown)
-    if not lines:
+    named = _lines_on(subject, contract, shown)
+    if not named.lines:
         examiner = Examiner(subject, contract, tolerance)
         try:
             richer = examiner.judge(rich_instance(contract, shown.model), _SECONDS)
         except _STOPS:
             return place
-        lines = _lines_on(subject, contract, richer) if richer.deviates else ()
-    return msgspec.structs.replace(place, lines=lines)
+        if richer.deviates:
+            named = _lines_on(subject, contract, richer)
+    return msgspec.structs.replace(place, lines=named.lines, alone=named.alone)
 
 
-def _lines_on(subject: Subject, contract: Contract, judged: Judged) -> tuple[str, ...]:
+def _lines_on(subject: Subject, contract: Contract, judged: Judged) -> Deciding:
     place = localisation(judged)
     if place is None:
-        return ()
+        return Deciding()
     found = counterexample(judged, "step" if generates(subject, contract) else contract)
     if len(found.sequence) <= place.position:
-        return ()
+        return Deciding()
     return deciding_lines(
         subject.rule, contract, found.instance, found.sequence, place.position, place.stage
     )
@@ -83,10 +94,11 @@ def deciding_lines(
     sequence: Tokens,
     position: int,
     stage: Stage | None,
-) -> tuple[str, ...]:
-    """Return the places, as ``file:line``, where the token at ``position`` is decided.
+) -> Deciding:
+    """Return the lines where the token at ``position`` is decided.
 
-    Files of installed packages are named from the package's folder on.
+    Files of installed packages are named from the package's folder on. Where no line decides that
+    token alone, as none is drawn for it, they are those that decide the output up to it.
 
     Parameters
     ----------
@@ -98,7 +110,8 @@ def deciding_lines(
         Index of the first token at which the law leaves the target.
     stage
         The kind of token that carries the deviation: the line that keeps the draft token, that
-        draws after a rejection, or that draws the bonus token.
+        draws after a rejection, or that draws the bonus token. Of an output that never comes, or
+        whose token is of another kind, every token in that place is looked at.
 
     Empty where the paths cannot be run again one by one, or where no line of the code under audit
     decides it.
@@ -106,44 +119,46 @@ def deciding_lines(
     model = InstanceRows(instance)
     rule, contract = as_judged(rule, contract, model.drafting)
     if contract not in CALLS:
-        return ()
+        return Deciding()
     budget = Budget(_MAX_PATHS, _SECONDS)
     try:
         calls = list(CALLS[contract](rule, model, instance.gamma, sequence, budget))
     except _STOPS:
-        return ()
-    moved: dict[str, float] = defaultdict(float)
-    for strict in (True, False):
-        for call in calls:
-            before, event = _events(call, sequence, position, stage)
-            for where, weight in _parting(call.leaves, before if strict else None, event):
+        return Deciding()
+    every = range(len(model.target(model.prompt)))
+    for alone, lasts in itertools.product((True, False), ((sequence[position],), every)):
+        moved: dict[str, float] = defaultdict(float)
+        for call, last in itertools.product(calls, lasts):
+            before, event = _events(call, (*sequence[:position], last), stage)
+            for where, weight in _parting(call.leaves, before if alone else None, event):
                 moved[where] += call.mass * weight
         if moved:
-            break
-    most = sorted(moved, key=lambda where: -moved[where])[:MOST]
-    return tuple(map(portable, most))
+            most = sorted(moved, key=lambda where: -moved[where])[:MOST]
+            return Deciding(tuple(map(portable, most)), alone)
+    return Deciding()
 
 
 Event = Callable[[Tokens], bool]
 
 
-def _events(
-    call: Call, sequence: Tokens, position: int, stage: Stage | None
-) -> tuple[Event, Event]:
-    """Return what is settled before the decisions that are looked for, and what they settle."""
-    end = position + 1
+def _events(call: Call, beginning: Tokens, stage: Stage | None) -> tuple[Event, Event]:
+    """Return what is settled before the decisions that are looked for, and what they settle.
+
+    ``beginning``: of the output, up to the token in question.
+    """
+    end = len(beginning)
+    position, last = end - 1, beginning[-1]
     x = call.drafted
     if stage is None or x is None:
         return (
-            lambda out: out[:position] == sequence[:position],
-            lambda out: out[:end] == sequence[:end],
+            lambda out: out[:position] == beginning[:position],
+            lambda out: out[:end] == beginning,
         )
     if stage == "accepted":
         return (
             lambda out: len(out) > position and out[:position] == x[:position],
             lambda out: len(out) > end and out[:end] == x[:end],
         )
-    last = sequence[position]
     if stage == "bonus":
         return (
             lambda out: out[:position] == x[:position] and len(out) == end,

@@ -27,6 +27,7 @@ from simverify.battery.judgement import faults_document, finite, suspect_documen
 from simverify.battery.localise import Located, locate
 from simverify.battery.naming import Named, name_faults
 from simverify.stats.planning.looks import plan_looks
+from simverify.symbolic.whose import line_in
 
 CERTIFICATE_DELTA = 1e-3
 MAX_SAMPLES = 2_000_000
@@ -194,7 +195,8 @@ class _Run:
     ) -> SampledAudit:
         findings = tests_findings(text for j in judged for text in j.findings)
         if misuse is not None:
-            findings.insert(0, results.Finding(kind="contract", text=str(misuse)))
+            text = str(misuse)
+            findings.insert(0, results.Finding(kind="contract", text=text, line=line_in(text)))
         detect = self.detects[0] if plan is None else plan.detect
         if reason is None and not findings:
             reason = self._short(judged, detect)

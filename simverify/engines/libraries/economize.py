@@ -1,29 +1,24 @@
-"""economize: ``RejectionVerifier`` of its decoding, on a chain, on a batch and on a draft tree.
+"""economize: ``RejectionVerifier`` of its decoding, on a chain and on a batch.
 
 Takes logits, computes in float32 and draws from torch's global generator. What stands for its
-selector samples from the logits as they are. The tree is drafted here: two independent tokens
-after the prefix, and one after each node.
+selector samples from the logits as they are. :mod:`.economize_tree` is its rule on a draft tree.
 """
 
-import importlib
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
-
 from simverify.engines.adapting.adapt import Signature, as_verify
-from simverify.engines.base import Engine
-from simverify.engines.loading.drawn_tree import drawn_tree
+from simverify.engines.base import BLOCK, Engine
 from simverify.engines.loading.pieces import load_function
+from simverify.engines.loading.stubs import torch
 
 CLASS = "RejectionVerifier"
 
 
 def verifier(path: Path) -> Any:
     """Return an instance of the class, which keeps nothing, and of what selects its tokens."""
-    torch = importlib.import_module("torch")
     given: dict[str, Any] = {
         "Verifier": object,
         "selector_distribution": lambda _, logits, *__: logits.softmax(-1).float(),
@@ -37,7 +32,7 @@ def verifier(path: Path) -> Any:
 
 def load_chain(path: Path) -> Callable[..., Any]:
     """Return ``verify`` on one block."""
-    torch, rule = importlib.import_module("torch"), verifier(path)
+    rule = verifier(path)
 
     def select(logits: Any, history: Any) -> int:
         return int(torch.multinomial(logits.softmax(-1), 1))
@@ -56,62 +51,35 @@ def load_batch(path: Path) -> Callable[..., Any]:
 
     def sample(draft_tokens: Any, target: Any, draft: Any, draft_len: Any) -> Any:
         accepted, last = rule.verify_batch(
-            target, _draft(draft_tokens, draft.exp()), None, None, [0]
+            target, drafted(draft_tokens, draft.exp()), None, None, [0]
         )
         return [[*draft_tokens[0, : int(accepted[0])].tolist(), int(last[0])]]
 
     return as_verify(sample, Signature(arrays="torch", logits=True))
 
 
-def load_tree(path: Path) -> Callable[..., Any]:
-    """Return ``verify_tree`` as a ``step`` callable that drafts its tree, gamma deep."""
-    torch, rule = importlib.import_module("torch"), verifier(path)
-
-    def children(row: Any, count: int) -> Any:
-        return torch.multinomial(torch.tensor(row), count, replacement=True).tolist()
-
-    def step(prefix: Any, target: Any, draft: Any, gamma: int, rng: Any) -> list[int]:
-        paths, parents = drawn_tree(draft, prefix, gamma, children)
-        tokens = [path[-1] for path in paths[1:]]
-        rows, q = (
-            torch.tensor(np.array([of((*prefix, *path)) for path in some]))
-            for of, some in ((target, paths), (draft, [path[:-1] for path in paths[1:]]))
-        )
-        above = [node - 1 for node in parents[1:]]
-        drafted = _draft(torch.tensor([tokens]), q[None], [above])
-        kept, last = rule.verify_tree(rows.log()[None], drafted, None)
-        return [*(tokens[node] for node in kept[0]), last[0]]
-
-    return step
-
-
-def _draft(tokens: Any, probs: Any, parents: Any = None) -> SimpleNamespace:
+def drafted(tokens: Any, probs: Any, parents: Any = None) -> SimpleNamespace:
     """Return one row of drafts, as the engine's loop hands them over."""
-    torch = importlib.import_module("torch")
     count = tokens.shape[1]
     links = None if parents is None else torch.tensor(parents)
     return SimpleNamespace(tokens=tokens, lengths=[count], width=count, probs=probs, parents=links)
 
 
-def _engine(name: str, method: str, loader: Any, *parameters: str, small: bool = False) -> Engine:
+def engine(name: str, method: str, loader: Any, *parameters: str, **fields: Any) -> Engine:
+    """Return an engine of a method; ``fields``: what an engine on one block or on a loop has."""
     return Engine(
         name=name,
         package="economize",
         source="decoding/verifiers.py",
         function=f"{CLASS}.{method}",
-        contract="step" if small else "verify",
-        tier="exact",
         loader=loader,
-        needs=("torch",),
         versions=">=0.3.2,<0.4",
         parameters=("logits", *parameters, "selector"),
-        gamma=2 if small else None,
-        vocab=4 if small else None,
+        **fields,
     )
 
 
 ENGINES = (
-    _engine("economize-chain", "verify", load_chain, "drafts", "probs", "history", "end"),
-    _engine("economize-batch", "verify_batch", load_batch, "draft", "seq", "ends"),
-    _engine("economize-tree", "verify_tree", load_tree, "draft", small=True),
+    engine("economize-chain", "verify", load_chain, "drafts", "probs", "history", "end", **BLOCK),
+    engine("economize-batch", "verify_batch", load_batch, "draft", "seq", "ends", **BLOCK),
 )

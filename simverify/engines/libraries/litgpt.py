@@ -4,7 +4,6 @@ Drafts by itself, from two models that are told positions. ``litgpt-hot`` is the
 temperature 2 on squared rows: softmax(2 log p / 2) = p, so the target is the same.
 """
 
-import importlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 from simverify.engines.base import LOOP, Engine
 from simverify.engines.loading.pieces import load_function
 from simverify.engines.loading.rows_model import BOS, PositionedModel, Rows
+from simverify.engines.loading.stubs import torch
 
 FUNCTION = "speculative_decoding"
 
@@ -27,7 +27,6 @@ class Model(PositionedModel):
 
 def load(temperature: float, path: Path) -> Callable[..., Any]:
     """Return the function at that temperature, undone in the rows, as a ``step`` callable."""
-    torch = importlib.import_module("torch")
     given: dict[str, Any] = {
         # Its own asks torch._dynamo first whether it is compiled, and is this if it is not.
         "multinomial_num_samples_1": lambda probs: torch.multinomial(probs, num_samples=1),

@@ -3,7 +3,6 @@
 Both take the target's rows and, of the draft, the probability of the drafted token alone.
 """
 
-import importlib
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,13 +12,13 @@ from simverify.engines.adapting.adapt import Signature, Verify, as_verify
 from simverify.engines.base import BLOCK, Engine
 from simverify.engines.loading.pieces import load_pieces
 from simverify.engines.loading.rows_model import BOS
+from simverify.engines.loading.stubs import torch
 
 LOGITS = Signature(arrays="torch", logits=True, batched=False)
 
 
 def load_sample(path: Path) -> Verify:
     """Return ``rejection_sample``, called until it rejects; the bonus token is drawn here."""
-    torch = importlib.import_module("torch")
     rule = load_pieces(path, ["rejection_sample"]).rejection_sample
 
     def sample(draft_tokens: Any, target: Any, draft: Any) -> list[int]:
@@ -40,7 +39,6 @@ class Cache:
 
 def load_core(path: Path) -> Verify:
     """Return ``verify_tokens`` on a target that gives the block's rows, and no cache."""
-    torch = importlib.import_module("torch")
     drawing = load_pieces(path.parent / "sampling.py", ["sample_from_logits"])
     given = {"DynamicCache": Cache, "sample_from_logits": drawing.sample_from_logits}
     rule = load_pieces(path, ["verify_tokens"], **given).verify_tokens

@@ -4,10 +4,11 @@ A loop that takes two models and a prompt is a step rule: it drafts by itself, c
 returns the tokens of a call. Put before it, this model makes it one without a change.
 """
 
-import importlib
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
+
+from simverify.engines.loading.stubs import torch
 
 Rows = Callable[[tuple[int, ...]], Any]
 """``rows(prefix)``: the probabilities (V,) of the token after a prefix."""
@@ -30,7 +31,6 @@ class RowsModel:
     """
 
     def __init__(self, rows: Rows, prefix: Sequence[int], dtype: str = "float64") -> None:
-        torch = importlib.import_module("torch")
         self.rows, self.start = rows, len(prefix)
         self.dtype = getattr(torch, dtype)
         self.device = torch.device("cpu")
@@ -49,13 +49,23 @@ class RowsModel:
 
     def logits(self, tokens: Sequence[int], first: int = 0) -> Any:
         """Return the logits (1, L - first, V) after ``tokens[:first + 1]``, ..., all L of them."""
-        torch = importlib.import_module("torch")
-        out = torch.zeros(len(tokens) - first, self.vocab, dtype=self.dtype)
-        for i in range(first, len(tokens)):
-            if i >= self.start:
-                row = torch.tensor(self.rows(tuple(tokens[1 : i + 1])), dtype=torch.float64)
-                out[i - first] = row.log().to(self.dtype)
-        return out[None]
+        unknown = [1.0] * self.vocab
+        laws = [
+            self.rows(tuple(tokens[1 : i + 1])).tolist() if i >= self.start else unknown
+            for i in range(first, len(tokens))
+        ]
+        # All at once: where code is followed, every call of torch is looked at.
+        whole = torch.tensor(laws, dtype=torch.float64).reshape(1, len(laws), self.vocab)
+        return whole.log().to(self.dtype)
+
+    def continued(self, tokens: list[int], ids: Any, first: int | None = None) -> Any:
+        """Return the logits (1, L, V) of new ids (1, L), for a cache that is a list of tokens.
+
+        The ids are written into ``tokens`` from ``first`` on, which is its end if None.
+        """
+        first = len(tokens) if first is None else first
+        tokens[first:] = ids[0].tolist()
+        return self.logits(tokens, first)
 
     def __call__(
         self, input_ids: Any = None, past_key_values: Any = None, use_cache: bool = True, **_: Any
@@ -65,7 +75,6 @@ class RowsModel:
         The cache is one layer of keys and values (1, 1, length, 1), whose entries are the ids, so
         that a loop that cuts it cuts the tokens.
         """
-        torch = importlib.import_module("torch")
         past = [] if past_key_values is None else past_key_values[0][0][0, 0, :, 0].tolist()
         tokens = [int(t) for t in past] + [int(t) for t in input_ids.reshape(-1).tolist()]
         cache = torch.tensor(tokens, dtype=torch.float64)[None, None, :, None]
@@ -95,4 +104,4 @@ class PositionedModel(RowsModel):
 
 def prompt(prefix: Sequence[int]) -> Any:
     """Return the prompt of a :class:`RowsModel`, int64 (1, L): ``BOS`` and the prefix."""
-    return importlib.import_module("torch").tensor([[BOS, *prefix]])
+    return torch.tensor([[BOS, *prefix]])

@@ -54,7 +54,12 @@ class Changed:
 
     def __getattr__(self, name: str) -> Any:
         """Return what the module has at this time: an audit may have put something in its place."""
-        return getattr(importlib.import_module(self._module), name)
+        module = sys.modules.get(self._module)
+        return getattr(module or importlib.import_module(self._module), name)
+
+
+torch: Any = Changed("torch")
+"""Torch for adapters, imported at its first use: to list engines takes none."""
 
 
 def unpinned() -> Changed:
@@ -62,7 +67,7 @@ def unpinned() -> Changed:
 
     def make(name: str) -> Any:
         def made(*given: Any, pin_memory: bool = False, **options: Any) -> Any:
-            return getattr(importlib.import_module("torch"), name)(*given, **options)
+            return getattr(torch, name)(*given, **options)
 
         return made
 

@@ -4,7 +4,6 @@ At this commit it does not run: its ``sample`` keeps the batch axis, and drafts 
 not join the current token. ``gpt-fast-as-is`` is that; ``gpt-fast`` drops the axis, for the rule.
 """
 
-import importlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 from simverify.engines.base import LOOP, Engine
 from simverify.engines.loading.pieces import load_pieces
 from simverify.engines.loading.rows_model import BOS, PositionedModel, Rows
+from simverify.engines.loading.stubs import torch
 
 FUNCTION = "speculative_decode"
 
@@ -39,7 +39,6 @@ class Model(PositionedModel):
 
 def load(flat: bool, path: Path) -> Callable[..., Any]:
     """Return the function as a ``step`` callable; ``flat`` takes the batch axis off its drafts."""
-    torch = importlib.import_module("torch")
     pieces = load_pieces(path, [FUNCTION], create_block_mask=lambda *_, **__: BlockMask())
     rule, drafting = getattr(pieces, FUNCTION), pieces.decode_n_tokens
 

@@ -4,7 +4,6 @@ The tree is EAGLE's kind: the draft's two likeliest tokens after every node, gam
 drawn. The token drawn from what the function returns ends the step; in EAGLE it is the next root.
 """
 
-import importlib
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 from simverify.engines.base import LOOP, Engine
 from simverify.engines.loading.pieces import load_function
 from simverify.engines.loading.rows_model import BOS, Rows
+from simverify.engines.loading.stubs import torch
 
 FUNCTION = "evaluate_posterior"
 WIDTH = 2
@@ -22,7 +22,6 @@ WIDTH = 2
 
 def load(path: Path) -> Callable[..., Any]:
     """Return the function as a ``step`` callable."""
-    torch = importlib.import_module("torch")
     rule = load_function(path, FUNCTION)
 
     def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:

@@ -4,7 +4,6 @@ The root is drawn by its ``get_typical_one_token``; behind it come the heads' li
 which one path is tried. A step is the root and what is kept of the path.
 """
 
-import importlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 from simverify.engines.base import LOOP, Engine
 from simverify.engines.loading.pieces import load_pieces
 from simverify.engines.loading.rows_model import Rows
+from simverify.engines.loading.stubs import torch
 
 RULE, ROOT = "evaluate_posterior", "get_typical_one_token"
 TYPICAL = {"temperature": 1.0, "posterior_threshold": 0.09, "posterior_alpha": 0.3}
@@ -22,7 +22,6 @@ TYPICAL = {"temperature": 1.0, "posterior_threshold": 0.09, "posterior_alpha": 0
 
 def load(path: Path) -> Callable[..., Any]:
     """Return the two functions in a row as a ``step`` callable."""
-    torch = importlib.import_module("torch")
     pieces = load_pieces(path, [RULE, ROOT], get_nucleus_posterior_mask=None)
     rule, draw = getattr(pieces, RULE), getattr(pieces, ROOT)
 

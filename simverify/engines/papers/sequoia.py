@@ -4,7 +4,6 @@ The tree has two children of the root and one of each of these. Its tokens are d
 draws them: without replacement by Sequoia's own function, and with replacement.
 """
 
-import importlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,13 +14,13 @@ from simverify.engines.base import LOOP, Engine
 from simverify.engines.loading.drawn_tree import drawn_tree
 from simverify.engines.loading.pieces import load_function, load_pieces
 from simverify.engines.loading.rows_model import BOS, Rows
+from simverify.engines.loading.stubs import torch
 
 METHOD, DRAW, RESIDUAL = "accept_step", "sampling_without_replacement", "get_residual"
 
 
 def load(name: str, replace: bool, path: Path) -> Callable[..., Any]:
     """Return the method, walked down a tree, as a ``step`` callable."""
-    torch = importlib.import_module("torch")
     utils = load_pieces(path.parents[1] / "utils.py", [RESIDUAL, DRAW])
     residual, draw = getattr(utils, RESIDUAL), getattr(utils, DRAW)
     accept = load_function(path, f"{name}.{METHOD}", get_residual=residual)

@@ -4,7 +4,6 @@ It is told the drafts' own log probabilities and not the draft's rows. After a f
 leaves the next token to a forward pass of its caller, which is drawn here.
 """
 
-import importlib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
 from simverify.engines.base import BLOCK, Engine
 from simverify.engines.loading.pieces import load_function
+from simverify.engines.loading.stubs import torch
 
 METHOD = "_speculative_sampling"
 DECODER = SimpleNamespace(temperature=1.0)
@@ -19,7 +19,6 @@ DECODER = SimpleNamespace(temperature=1.0)
 
 def load(path: Path) -> Verify:
     """Return the method as a ``verify`` callable."""
-    torch = importlib.import_module("torch")
     rule = load_function(path, f"SpeculativeDecoder.{METHOD}", PAD_IDX=-1)
 
     def verify(draft_tokens: Any, target: Any, draft: Any, _: Any) -> Any:

@@ -7,7 +7,6 @@ latest one never asks the first for the residual of block verification: ``ascend
 which needs an accelerator; here they are not.
 """
 
-import importlib
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,14 +15,13 @@ from typing import Any
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
 from simverify.engines.base import BLOCK, Engine
 from simverify.engines.loading.pieces import load_pieces
-from simverify.engines.loading.stubs import unpinned
+from simverify.engines.loading.stubs import torch, unpinned
 
 RECOVER = "sample_recovered_tokens"
 
 
 def load(path: Path, *, rule: str, block_residual: bool) -> Verify:
     """Return a rule with the recovered tokens that ``rejection_sample`` gives it."""
-    torch = importlib.import_module("torch")
     kernels = {"HAS_TRITON": False, "triton": None, "sample_recovered_tokens_kernel": None}
     given: dict[str, Any] = {"torch": unpinned(), "PLACEHOLDER_TOKEN_ID": -1, **kernels}
     rules = load_pieces(path, [RECOVER, rule], **given)

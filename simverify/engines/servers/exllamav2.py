@@ -4,7 +4,6 @@ It drafts greedily, and keeps the draft and the target's rows between calls: a r
 Its sampler is C++ and is given ``random.random()``; an inverse distribution function stands for it.
 """
 
-import importlib
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +14,7 @@ import numpy as np
 from simverify.engines.base import LOOP, Engine
 from simverify.engines.loading.pieces import load_function
 from simverify.engines.loading.rows_model import BOS, RowsModel, prompt
+from simverify.engines.loading.stubs import torch
 
 METHOD = "_gen_single_token_speculative"
 CLASS = "ExLlamaV2StreamingGenerator"
@@ -35,7 +35,7 @@ class Sampler:
             token = probs.argmax()
         else:
             token = np.searchsorted(np.cumsum(probs), u, side="right")
-        return importlib.import_module("torch").tensor([[int(token)]]), None, None, 1.0, False
+        return torch.tensor([[int(token)]]), None, None, 1.0, False
 
 
 class Model(RowsModel):
@@ -45,9 +45,9 @@ class Model(RowsModel):
         """Return the logits (1, L, V) of new ids (1, L)."""
         first = cache.current_seq_len
         # The draft's cache has a hole after a draft that was kept whole: its last token.
-        cache.tokens[first:] = [BOS] * (first - len(cache.tokens)) + ids[0].tolist()
+        cache.tokens += [BOS] * (first - len(cache.tokens))
         cache.current_seq_len += ids.shape[1]
-        return self.logits(cache.tokens, first)
+        return self.continued(cache.tokens, ids, first)
 
 
 def load(path: Path) -> Callable[..., Any]:

@@ -4,20 +4,19 @@ Takes the target's logits and the draft's probabilities, with the bonus token re
 caller; draws from torch's global generator. Rejected slots are -1.
 """
 
-import importlib
 from pathlib import Path
 from typing import Any
 
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
 from simverify.engines.base import BLOCK, Engine
 from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.loading.stubs import torch
 
 CLASS = "DefaultRejectionSamplingImpl"
 
 
 def load(path: Path) -> Verify:
     """Return the method as a ``verify`` callable; the bonus token is drawn here, as its caller."""
-    torch = importlib.import_module("torch")
     rule = load_pieces(path, [CLASS], RejectionSamplingImpl=object, PLACEHOLDER_TOKEN_ID=-1)
     impl = getattr(rule, CLASS)()
 

@@ -7,7 +7,6 @@ the sampler, which it is given, draws with the audit's generator: mlx draws in c
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,18 +14,17 @@ import numpy as np
 from simverify.engines.base import LOOP, Engine
 from simverify.engines.loading.pieces import load_function
 from simverify.engines.loading.rows_model import BOS, Rows, RowsModel
+from simverify.engines.loading.stubs import Changed
 
 FUNCTION = "speculative_generate_step"
 NOTHING: Callable[..., None] = lambda *_, **__: None  # noqa: E731
-MLX = SimpleNamespace(
-    array=np.array,
-    concatenate=np.concatenate,
+MLX = Changed(
+    "numpy",
     logsumexp=lambda x, axis, keepdims: np.log(np.exp(x).sum(axis=axis, keepdims=keepdims)),
-    uint32=np.uint32,
     stream=nullcontext,
     **dict.fromkeys(("eval", "async_eval", "clear_cache"), NOTHING),
 )
-"""What the loop asks of mlx."""
+"""What the loop asks of mlx: numpy has the rest."""
 
 
 class Cache(list[Any]):
@@ -38,14 +36,7 @@ class Cache(list[Any]):
 def model(rows: Rows, prefix: tuple[int, ...]) -> Callable[..., Any]:
     """Return ``model(ids, cache)``, whose logits are (1, L, V)."""
     fed = RowsModel(rows, prefix)
-
-    def call(ids: Any, cache: list[Cache]) -> Any:
-        (known,) = cache
-        first = len(known)
-        known.extend(ids[0].tolist())
-        return fed.logits(known, first).numpy()
-
-    return call
+    return lambda ids, cache: fed.continued(cache[0], ids).numpy()
 
 
 def trim(cache: list[Cache], count: int) -> None:

@@ -6,7 +6,6 @@ followed path by path; on a GPU it is compiled, and its coins are bisected. One 
 not the package, which would pull in its kernels.
 """
 
-import importlib
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -15,6 +14,7 @@ from typing import Any
 
 from simverify.engines.adapting.adapt import COIN_BITS, Verify
 from simverify.engines.base import BLOCK, Engine, load_file
+from simverify.engines.loading.stubs import torch
 from simverify.engines.tiles import ON_CPU, load_tiles
 
 FUNCTION = "chain_speculative_sampling_triton"
@@ -32,8 +32,6 @@ def chain_sampling(
     """
 
     def verify(target_probs: Any, draft_probs: Any, draft_tokens: Any, coins: Any) -> list[int]:
-        torch = importlib.import_module("torch")
-
         def rows(values: Any) -> Any:
             return torch.tensor(values, dtype=torch.float32, device=device)[None]
 
@@ -57,7 +55,6 @@ def chain_sampling(
 
 def load(path: Path, *, block: bool) -> Verify:
     """Return a rule as a ``verify`` callable, its kernel run without a GPU."""
-    torch = importlib.import_module("torch")
     function = getattr(load_tiles(path, [FUNCTION]), FUNCTION)
     rule = chain_sampling(function, block_verification=block)
 

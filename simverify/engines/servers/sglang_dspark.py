@@ -5,7 +5,6 @@ Takes logits and computes in float32. It seeds a generator from a key and a step
 which the exact tier follows.
 """
 
-import importlib
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +13,7 @@ from typing import Any
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
 from simverify.engines.base import Engine
 from simverify.engines.loading.pieces import load_function
-from simverify.engines.loading.stubs import Changed
+from simverify.engines.loading.stubs import Changed, torch
 
 FUNCTION = "blockwise_rejection_torch"
 KEY = 7
@@ -29,13 +28,12 @@ def unseeded() -> Changed:
     return Changed(
         "torch",
         Generator=lambda device=None: SimpleNamespace(manual_seed=lambda seed: None),
-        rand=lambda size, generator=None, device=None: importlib.import_module("torch").rand(size),
+        rand=lambda size, generator=None, device=None: torch.rand(size),
     )
 
 
 def load(path: Path, *, seeded: bool) -> Verify:
     """Return the function as a ``verify`` callable, with its seeds or with none."""
-    torch = importlib.import_module("torch")
     given: dict[str, Any] = {} if seeded else {"torch": unseeded()}
     rule = load_function(path, FUNCTION, **given)
 

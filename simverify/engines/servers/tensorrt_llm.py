@@ -4,21 +4,19 @@ Takes probabilities and a generator, here torch's global one. The bonus token is
 sample at the last position, drawn here as its sampler does. Nothing is pinned: that asks for a GPU.
 """
 
-import importlib
 from pathlib import Path
 from typing import Any
 
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
 from simverify.engines.base import BLOCK, Engine
 from simverify.engines.loading.pieces import load_pieces
-from simverify.engines.loading.stubs import unpinned
+from simverify.engines.loading.stubs import torch, unpinned
 
 FUNCTION = "get_rejected_indices"
 
 
 def load(path: Path) -> Verify:
     """Return the two functions, called as the sampler calls them, as a ``verify`` callable."""
-    torch = importlib.import_module("torch")
     rule = load_pieces(path, [FUNCTION, "sample_rejected"], torch=unpinned())
 
     def sample(draft_tokens: Any, target: Any, draft: Any, source: Any) -> list[int]:

@@ -3,19 +3,17 @@
 Takes logits and draws from torch's global generator; batch 1. Seen from version 5.
 """
 
-import importlib
 import inspect
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from simverify.engines.adapting.adapt import Verify
 from simverify.engines.base import Engine
-from simverify.errors import SimverifyError, UsageError
-from simverify.symbolic.whose import put_on_trial
+from simverify.engines.loading.pieces import load_function
+from simverify.engines.loading.stubs import torch
+from simverify.errors import UsageError
 
-MODULE = "transformers.generation.utils"
 FUNCTION = "_speculative_sampling"
 
 
@@ -49,7 +47,6 @@ def speculative_sampling(
     options = {} if ensemble_weight is None else {"assistant_ensemble_weight": ensemble_weight}
 
     def verify(target_probs: Any, draft_probs: Any, draft_tokens: Any, rng: Any) -> Any:
-        torch = importlib.import_module("torch")
         kind = getattr(torch, dtype)
         tokens, _ = function(
             torch.tensor(draft_tokens, dtype=torch.int64)[None],
@@ -64,27 +61,13 @@ def speculative_sampling(
 
 
 def load(path: Path) -> Verify:
-    """Import Transformers and return its function as a ``verify`` callable, in float64."""
+    """Return Transformers' function as a ``verify`` callable, in float64."""
     return speculative_sampling(original(path))
 
 
 def original(path: Path) -> Any:
-    """Return Transformers' function from the package that ``path`` lies in.
-
-    Raises ``SimverifyError`` where another copy of the package is already imported.
-    """
-    root = str(path.parents[2])
-    sys.path.insert(0, root)
-    try:
-        module = importlib.import_module(MODULE)
-    finally:
-        sys.path.remove(root)
-    if Path(str(module.__file__)).resolve() != path.resolve():
-        raise SimverifyError(f"transformers is already imported from {module.__file__}, not {root}")
-    put_on_trial(path)
-    if not hasattr(module, FUNCTION):
-        raise SimverifyError(f"{path} has no {FUNCTION}: 4.36 to 5.23 are known to have it")
-    return getattr(module, FUNCTION)
+    """Return Transformers' function from the file where it lies."""
+    return load_function(path, FUNCTION)
 
 
 def engine(name: str, loader: Callable[[Path], Callable[..., Any]], **options: Any) -> Engine:

@@ -7,7 +7,6 @@ arguments, whose names lack the kernels' ``_ptr``, from the call.
 """
 
 import functools
-import importlib
 import inspect
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
 from simverify.engines.base import BLOCK, Engine
+from simverify.engines.loading.stubs import torch
 from simverify.engines.tiles import ON_CPU, load_tiles
 
 FUNCTION = "rejection_sample"
@@ -41,7 +41,6 @@ def dispatcher(kernel: Any, warmup_inputs: Any = None) -> Callable[..., Any]:
 
 def sampled_by(rule: Callable[..., Any], *, logits: bool = True) -> Verify:
     """Return V1's function as a ``verify`` callable; ``logits``: of the target, not its rows."""
-    torch = importlib.import_module("torch")
 
     def sample(draft_tokens: Any, target: Any, draft: Any, draft_len: Any) -> Any:
         batch, gamma = draft_tokens.shape

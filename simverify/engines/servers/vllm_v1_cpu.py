@@ -4,7 +4,6 @@ The random numbers are torch's, drawn before the kernels, which no path is follo
 wheel's libraries the one that any x86 runs is loaded, and called by the wheel's own wrappers.
 """
 
-import importlib
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,6 +12,7 @@ from typing import Any
 
 from simverify.engines.adapting.adapt import Verify
 from simverify.engines.loading.pieces import load_function, load_pieces
+from simverify.engines.loading.stubs import torch
 from simverify.engines.servers.vllm_v1 import ENGINES as TRITON
 from simverify.engines.servers.vllm_v1 import FUNCTION, WARMUPS, dispatcher, sampled_by
 from simverify.engines.tiles import tl, triton
@@ -33,7 +33,7 @@ class Kernel:
 
 def load(path: Path) -> Verify:
     """Return the function with the C++ kernels, as a ``verify`` callable."""
-    torch, package = importlib.import_module("torch"), path.parents[2]
+    package = path.parents[2]
     torch.ops.load_library(str(package / LIBRARY))
     wrappers = load_pieces(package / WRAPPERS, [f"_{name}_impl" for name in KERNELS])
     kernels = {name: Kernel(getattr(wrappers, f"_{name}_impl")) for name in KERNELS}

@@ -6,7 +6,6 @@ is that, and not the polynomial which the kernel computes it by, to 6e-7. The ta
 is not written: only so many tokens of a row are meant as the count says.
 """
 
-import importlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
 from simverify.engines.base import BLOCK, Engine
+from simverify.engines.loading.stubs import torch
 from simverify.engines.tiles import MATH, ON_CPU, addressed, followed_as, load_tiles
 
 FUNCTION = "rejection_sample"
@@ -23,7 +23,6 @@ NOISE = "sample/gumbel.py"
 
 def load(path: Path, *, block: bool) -> Verify:
     """Return the rule as a ``verify`` callable; every call has a fresh seed for each request."""
-    torch = importlib.import_module("torch")
     noise = path.parents[1] / NOISE
     own = load_tiles(noise, ["murmur3_uniform32", "_log1p_neg_stable"])
     random = load_tiles(

@@ -18,19 +18,28 @@ from simverify.engines.tiles.types import FLOAT, OF_NUMPY, Dtype, int1, int64
 from simverify.symbolic.addressed import followed
 from simverify.symbolic.draws.in_arrays.arrays import draw_array, is_symbolic
 
+ARGUMENT_CALLS = 6
+"""A tensor that a kernel is launched with counts as so many calls of torch, for what is done."""
+
 
 class Memory:
     """The elements of a torch tensor from its first to its last, as the strides lay them out."""
 
     def __init__(self, tensor: Any, name: str) -> None:
-        kind = str(tensor.dtype).removeprefix("torch.")
+        source = followed()
+        if source is not None:
+            source.torch_calls += ARGUMENT_CALLS
+        # Every launch asks every tensor, and where code is followed torch would tell of each time.
+        with _torch()._C.DisableTorchFunction():
+            kind = str(tensor.dtype).removeprefix("torch.")
+            shape, strides = tensor.shape, tensor.stride()
         if kind not in OF_NUMPY:
             refuse(f"argument {name} of type {kind}: known are {', '.join(OF_NUMPY)}")
         self.name, self.dtype = name, OF_NUMPY[kind]
         self._tensor = tensor
         self._elements: Any = None
-        sides = zip(tensor.shape, tensor.stride(), strict=True)
-        self.size = 0 if 0 in tensor.shape else 1 + sum((n - 1) * step for n, step in sides)
+        sides = zip(shape, strides, strict=True)
+        self.size = 0 if 0 in shape else 1 + sum((n - 1) * step for n, step in sides)
 
     @property
     def elements(self) -> Any:
@@ -59,12 +68,16 @@ class Memory:
         )
 
 
+def _torch() -> Any:
+    """Return the module that the tensor comes from."""
+    return sys.modules["torch"]
+
+
 def _numbers(tensor: Any, size: int) -> Any:
     """Return numpy's view of the memory."""
     if followed() is None and tensor.is_contiguous():
         return tensor.detach().numpy().reshape(-1)
-    torch = sys.modules["torch"]
-    with torch._C.DisableTorchFunction():
+    with _torch()._C.DisableTorchFunction():
         plain = tensor.detach()
         return plain.as_strided((size,), (1,), plain.storage_offset()).numpy()
 

@@ -25,16 +25,25 @@ Made = Callable[[int, int], Any]
 
 
 class Rest:
-    """Elements of a block from some place on; ``between`` computes some of them."""
+    """Elements of a block from some place on; ``between`` computes some of them.
 
-    __slots__ = ("_made",)
+    Those that were asked for last are kept: the rounds of a cipher use each word several times, and
+    would compute it as often at every round before.
+    """
+
+    __slots__ = ("_asked", "_made", "_told")
 
     def __init__(self, made: Made) -> None:
         self._made = made
+        self._asked: tuple[int, int] | None = None
+        self._told: Any = None
 
     def between(self, first: int, end: int) -> Any:
         """Return elements first..end - 1 of the block."""
-        return self._made(first, end)
+        if self._asked != (first, end):
+            self._told = self._made(first, end)
+            self._asked = first, end
+        return self._told
 
 
 class Constant(Rest):

@@ -33,6 +33,7 @@ class _Search:
     processes: Processes
     say: Say
     runs: dict[int, doc.AuditRun] = field(default_factory=dict)
+    lines: dict[int, tuple[str, ...]] = field(default_factory=dict)
     visited: list[doc.Visited] = field(default_factory=list)
 
     def look(self, place: int) -> doc.Visited:
@@ -45,6 +46,8 @@ class _Search:
                     self.sizes.limit,
                     python_path=layout.python_path,
                 )
+            if audited.run is not None:
+                self.lines[place] = lines_of(audited.run, layout.folder)
             told = audited.reason.replace(f"{layout.folder}/", "")
             named = f"{self.source.package} {shortened(version)}"
             audited = replaced(audited, reason=told.replace(str(layout.folder), named))
@@ -155,7 +158,7 @@ def bisect(
         first=versions[high],
         how=words(before, after),
         differences=differences(before, after) or (),
-        lines=lines_of(after),
+        lines=search.lines[high],
     )
 
 

@@ -9,6 +9,7 @@ from simverify.auditing.exact.judging.diagnosis import rich_instance
 from simverify.auditing.exact.judging.examiner import Examiner
 from simverify.auditing.replay.lines import located
 from simverify.auditing.subject import load_subject
+from simverify.reports.audit.found import decided_words
 
 POINT = SmallModel(
     "point masses", 2, ((1, 0, 0), (0, 1, 0), (0, 0, 1)), ((1, 1, 1), (1, 2, 1), (1, 1, 2))
@@ -49,6 +50,15 @@ RULES = {
             rows = torch.cat([p[:-1], p[-1:]])
             return [*x[:n].tolist(), int(torch.multinomial(rows[n], 1))]  # WRONG
         """,
+    # What it draws after a rejection is read only when the call has ended.
+    "unread": """
+        def verify(p, q, x, rng):
+            p, q, x = map(torch.tensor, (p, q, x))
+            for i, token in enumerate(x):
+                if torch.rand(1, dtype=p.dtype) >= p[i, token] / q[i, token]:
+                    return torch.cat([x[:i], torch.multinomial(p[i], 1)])  # WRONG
+            return torch.cat([x, torch.multinomial(p[-1], 1)])
+        """,
     "step": """
         def step(prefix, target, draft, gamma, rng):
             out = []
@@ -62,6 +72,23 @@ RULES = {
                 out.append(token)
             last = target((*prefix, *out))
             return [*out, rng.choice(len(last), p=last)]
+        """,
+}
+
+UNDECIDED = {
+    # The second token is drawn by nobody; the one before it is.
+    "typical": """
+        def step(prefix, target, draft, gamma, rng):
+            first = rng.choice(2, p=target(prefix))  # WRONG
+            return [first, draft((*prefix, first)).argmax()]
+        """,
+    # The likeliest token of a residual, and the worst output begins with one that it never is.
+    "likeliest": """
+        def verify(p, q, x, rng):
+            for i, token in enumerate(x):
+                if rng.random() >= p[i][token] / q[i][token] / 2:  # WRONG
+                    return [*x[:i], np.argmax(p[i] - q[i])]
+            return [*x, rng.choice(len(p[-1]), p=p[-1])]
         """,
 }
 
@@ -83,7 +110,18 @@ def test_the_line_of_the_fault_is_named_first(name, tmp_path):
     subject, contract, wrong = _rule(tmp_path, RULES[name])
     model = rich_instance(contract, POINT)
     place = located(subject, contract, _judged(subject, contract, model), 1e-9)
-    assert list(place.lines[:1]) == wrong
+    assert (list(place.lines[:1]), place.alone) == (wrong, True)
+    assert decided_words(place).startswith("That token is decided at rule.py:")
+
+
+@pytest.mark.parametrize("name", UNDECIDED)
+def test_a_token_that_no_line_decides_goes_with_the_output_up_to_it(name, tmp_path):
+    subject, contract, wrong = _rule(tmp_path, UNDECIDED[name])
+    place = located(
+        subject, contract, _judged(subject, contract, rich_instance(contract, POINT)), 1e-9
+    )
+    assert (list(place.lines), place.alone) == (wrong, False)
+    assert decided_words(place).startswith("No line decides that token alone; the output up to it")
 
 
 def test_other_lines_of_the_rule_are_not_named(tmp_path):

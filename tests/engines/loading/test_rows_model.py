@@ -85,3 +85,15 @@ def test_the_dtype_is_that_which_is_asked_for():
     model = RowsModel(rows, (), "float32")
     assert model(prompt(())).logits.dtype == torch.float32
     assert model.config.vocab_size == 4
+
+
+def test_a_cache_that_is_a_list_goes_on_where_it_is_told():
+    model, known = RowsModel(rows, PREFIX), []
+    whole = model(torch.tensor([TOKENS])).logits
+    first = model.continued(known, torch.tensor([TOKENS[:4]]))
+    then = model.continued(known, torch.tensor([TOKENS[4:]]))
+    assert torch.equal(torch.cat([first, then], dim=1), whole)
+    assert known == TOKENS
+    again = model.continued(known, torch.tensor([[1]]), first=4)
+    np.testing.assert_allclose(probabilities(again)[0, 0], rows((2, 1, 0, 1)), atol=1e-15)
+    assert known == [*TOKENS[:4], 1]

@@ -12,10 +12,19 @@ torch = pytest.importorskip("torch")
 from simverify.auditing.exact.judging.law import compare_blocks  # noqa: E402
 from simverify.backends import fused, rules  # noqa: E402
 from simverify.backends import uniforms as numbers  # noqa: E402
-from simverify.engines.tiles import OutOfBounds, Unsupported, load_tiles, tl, triton  # noqa: E402
+from simverify.engines.tiles import (  # noqa: E402
+    OutOfBounds,
+    Unsupported,
+    load_tiles,
+    memory,
+    tl,
+    triton,
+)
+from simverify.engines.tiles.rests import Rest, combined  # noqa: E402
 from simverify.errors import SimverifyError  # noqa: E402
 from simverify.models.small import compact  # noqa: E402
 from simverify.symbolic import CannotEnumerate, Enumeration  # noqa: E402
+from simverify.symbolic.enumeration.effort import TORCH_CALLS, effort_of  # noqa: E402
 from simverify.symbolic.guards.containment import from_user  # noqa: E402
 
 HEAD = "import torch\nimport triton\nimport triton.language as tl\n\n\n@triton.jit\n"
@@ -50,6 +59,43 @@ def test_memory_beside_a_tensor_is_an_error_with_its_line(tmp_path, body, where)
     line = 8 + body.count("\n")
     with pytest.raises(OutOfBounds, match=rf"{where}.*kernels\.py:{line}\)"):
         run(tmp_path, body)
+
+
+def test_a_rest_that_several_use_is_computed_once():
+    """Ten rounds that each use the word before twice would compute the first a thousand times."""
+    asked = []
+
+    def first(begin, end):
+        asked.append((begin, end))
+        return np.arange(begin, end)
+
+    word = Rest(first)
+    for _ in range(10):
+        word = combined(np.add, [word, word])
+    assert word.between(3, 5).tolist() == [3 * 1024, 4 * 1024]
+    assert asked == [(3, 5)]
+    assert word.between(5, 6).tolist() == [5 * 1024]
+    assert asked == [(3, 5), (5, 6)]
+
+
+def test_a_launch_takes_effort_by_its_tensors(tmp_path, monkeypatch):
+    """So that an audit of kernels leaves off as soon as one of as many calls of torch."""
+    one = kernel(tmp_path, "tl.store(out, tl.load(x))")
+    x, out = torch.ones(1), torch.zeros(1)
+
+    def call():
+        one[(1,)](x, out, 1, BLOCK=1)
+        return (0,)
+
+    def effort(calls):
+        monkeypatch.setattr(memory, "ARGUMENT_CALLS", calls)
+        with Enumeration(call) as enumeration:
+            enumeration.run(call, max_paths=10, seconds=None)
+            return effort_of(enumeration.source)
+
+    none, some, twice = map(effort, (0, 50, 100))
+    assert twice - none == 2 * (some - none)
+    assert some - none >= 2 * 50 / TORCH_CALLS
 
 
 def test_a_view_ends_where_it_ends(tmp_path):
