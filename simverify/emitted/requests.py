@@ -1,8 +1,8 @@
 """Requests as another engine answered them: JSONL with a prompt and token ids, or text."""
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +107,20 @@ def request_iv(value: Any, where: str, pair: TransformerPair) -> Request:
         prompt, tokens, bool(left_out), from_text, round_trips,
         unfinished=tokens[-1] not in pair.eos and value.get("finish_reason") is None,
     )  # fmt: skip
+
+
+def first_tokens(requests: Sequence[Request], most: int) -> list[Request]:
+    """Return the first requests, the last one cut, so that they hold ``most`` tokens or all."""
+    kept, room = [], most
+    for request in requests:
+        if not room:
+            break
+        cut = replace(request, tokens=request.tokens[:room])
+        if len(cut.tokens) < len(request.tokens):
+            cut = replace(cut, unfinished=False)
+        kept.append(cut)
+        room -= len(cut.tokens)
+    return kept
 
 
 def retokenise(text: str, pair: TransformerPair) -> tuple[int, ...]:

@@ -45,7 +45,10 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     end-of-sequence token, of which ``restored`` had it put back; ``unfinished``: those that end
     for a reason that nothing says. ``near``, ``unsupported``: tokens that truncation cuts off,
     within the margin and beyond. ``ball``: TV of the engine's own rows from the rescored ones,
-    on average over contexts, that the tests allow for; ``ball_given``: whether it was named.
+    on average over contexts, that the tests allow for; ``ball_given``: whether it was named;
+    ``ball_measured``: what computing rows again in the declared precision moved. ``hidden``: what
+    fails by that and passes by a larger ball that was named. ``shape``: the test that rounding
+    did what is hidden, or what failed; null where nothing is asked or nothing can tell.
     ``detectable``: of the kind ``deviation`` names, found with power ``power``.
     ``certificate``: null unless the verdict is PASS. ``inconclusive``: why there is no verdict.
     """
@@ -76,6 +79,9 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     power: float
     ball: float
     ball_given: bool
+    ball_measured: float
+    hidden: tuple[str, ...]
+    shape: Test | None
     rescoring: Rescoring
     text: Retokenised | None
     seed: int
