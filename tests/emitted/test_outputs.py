@@ -114,10 +114,23 @@ def test_requests_that_share_a_stream_fail_by_their_pairs_alone(pair):
     assert run.verdict == "FAIL"
     assert rejected(run)
     assert all(name.startswith("pairs") for name in rejected(run))
-    assert judged(pair, shared_stream(pair, 72, 64, shared=False), 72 * 64).verdict == "PASS"
+    assert judged(pair, shared_stream(pair, 72, 64, shared=1), 72 * 64).verdict == "PASS"
 
 
-def shared_stream(pair, requests, length, *, shared=True):
+@pytest.mark.distribution
+def test_one_seed_for_all_requests_is_found_in_a_few_hundred_tokens(pair):
+    run = judged(pair, shared_stream(pair, 12, 32, shared=12), 12 * 32)
+    assert run.verdict == "FAIL"
+    assert all("repeated stream" in name for name in rejected(run))
+    fresh = judged(pair, shared_stream(pair, 12, 32, shared=1), 12 * 32, detect=0.5)
+    assert fresh.verdict == "PASS"
+    (note,) = [note for note in fresh.notes if note.startswith("not run: ")]
+    assert "correlation neighbouring requests (352 of 4,000 pairs)" in note
+    assert "repeated stream" not in note
+
+
+def shared_stream(pair, requests, length, *, shared=2):
+    """Requests of which so many, one after the other, draw with the same uniforms."""
     from support.emitted_tokens import PROMPTS
 
     ids = [pair.encode(PROMPTS[i % len(PROMPTS)]) for i in range(requests)]
@@ -126,7 +139,7 @@ def shared_stream(pair, requests, length, *, shared=True):
     for _ in range(length):
         rows = pair.sampling.rows(np.stack([own[-1] for own in model.feed(feed)]))
         u = rng.random(requests)
-        u = np.repeat(u[::2], 2) if shared else u
+        u = np.repeat(u[::shared], shared)
         tokens = (np.cumsum(rows, axis=1) <= u[:, None]).sum(axis=1)
         drawn.append(tokens)
         feed = tokens[:, None].tolist()

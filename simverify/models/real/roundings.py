@@ -1,4 +1,4 @@
-"""Weights as served engines round them: four ways to few bits, each plain rounding to nearest.
+"""Weights as served engines round them: to few bits, each by plain rounding to nearest.
 
 Used for the laws that an engine with such weights would sample; formats that are fitted to data
 (AWQ, GPTQ) or mix widths round otherwise, but their largest part is one of these.
@@ -6,7 +6,7 @@ Used for the laws that an engine with such weights would sample; formats that ar
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -76,14 +76,25 @@ def fp8(weight: "Tensor") -> "Tensor":
     return ((x / scale).to(torch.float8_e4m3fn).float() * scale).to(weight.dtype)
 
 
-ROUNDINGS: dict[str, Callable[["Tensor"], "Tensor"]] = {
-    "4 bits (Q4_0)": q4_0, "4 bits (groups of 128)": int4, "4 bits (NF4)": nf4,
-    "8 bits (float8 e4m3)": fp8,
-}  # fmt: skip
+class Rounding(NamedTuple):
+    """How matrices are rounded; ``whole``: embeddings and the head too, not layers alone."""
+
+    rule: Callable[["Tensor"], "Tensor"]
+    whole: bool = False
+
+
+ROUNDINGS = {
+    "4 bits (Q4_0)": Rounding(q4_0, whole=True),
+    "4 bits (Q4_0, layers)": Rounding(q4_0),
+    "4 bits (groups of 128)": Rounding(int4),
+    "4 bits (NF4)": Rounding(nf4),
+    "8 bits (float8 e4m3)": Rounding(fp8),
+}
+"""By name; most formats leave embeddings and the head alone, ggml's may round them too."""
 
 
 @contextmanager
-def rounded(model: Any, rounding: Callable[["Tensor"], "Tensor"]) -> Iterator[None]:
+def rounded(model: Any, rounding: Rounding) -> Iterator[None]:
     """Let a model compute with rounded matrices, each rounded as it is used; it is left as it was.
 
     Only one matrix is held twice at a time.
@@ -92,14 +103,14 @@ def rounded(model: Any, rounding: Callable[["Tensor"], "Tensor"]) -> Iterator[No
 
     def before(module: Any, _inputs: Any) -> None:
         kept[id(module)] = module.weight.data
-        module.weight.data = rounding(module.weight.data)
+        module.weight.data = rounding.rule(module.weight.data)
 
     def after(module: Any, _inputs: Any, _output: Any) -> None:
         module.weight.data = kept.pop(id(module))
 
     hooks = []
     try:
-        for module in _matrices(model):
+        for module in _matrices(model, rounding.whole):
             hooks.append(module.register_forward_pre_hook(before))
             hooks.append(module.register_forward_hook(after, always_call=True))
         yield
@@ -108,11 +119,14 @@ def rounded(model: Any, rounding: Callable[["Tensor"], "Tensor"]) -> Iterator[No
             hook.remove()
 
 
-def _matrices(model: Any) -> Iterator[Any]:
-    """Linear layers and embeddings whose weights are numbers and not codes already."""
+def _matrices(model: Any, whole: bool) -> Iterator[Any]:
+    """Linear layers, and embeddings, whose weights are numbers and not codes already."""
     import torch
 
+    head = model.get_output_embeddings()
     for module in model.modules():
-        held = isinstance(module, torch.nn.Linear | torch.nn.Embedding)
-        if held and module.weight.is_floating_point() and module.weight.dim() == 2:
+        kind = isinstance(module, torch.nn.Linear) and module is not head
+        if whole:
+            kind = isinstance(module, torch.nn.Linear | torch.nn.Embedding)
+        if kind and module.weight.is_floating_point() and module.weight.dim() == 2:
             yield module

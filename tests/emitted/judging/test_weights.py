@@ -9,11 +9,12 @@ pytest.importorskip("transformers")
 from support.emitted_tokens import emitted  # noqa: E402
 from support.judged_tokens import judged  # noqa: E402
 
-from simverify.models.real.roundings import ROUNDINGS, fp8, int4, nf4, q4_0, rounded  # noqa: E402
+from simverify.models.real.roundings import ROUNDINGS, Rounding, fp8, int4, nf4, q4_0, rounded  # noqa: E402
 from simverify.models.real.transformer import load_pair  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
-N = 3000
+N = 5000
+"""Somewhat more than the plan for a TV of .054 says."""
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +24,14 @@ def pair():
 
 
 @pytest.mark.distribution
-@pytest.mark.parametrize("name", ["4 bits (Q4_0)", "4 bits (NF4)"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "4 bits (Q4_0, layers)",
+        pytest.param("4 bits (Q4_0)", marks=pytest.mark.slow),
+        pytest.param("4 bits (NF4)", marks=pytest.mark.slow),
+    ],
+)
 def test_an_engine_with_rounded_weights_fails_by_that_test_alone(pair, name):
     with rounded(pair.target_model, ROUNDINGS[name]):
         objects = emitted(pair, VERIFIERS["token"], N)
@@ -42,9 +50,9 @@ def test_the_model_is_left_as_it_was_even_by_an_error(pair):
         raise RuntimeError("no")
 
     row = pair.target([5, 6])
-    with rounded(pair.target_model, q4_0):
+    with rounded(pair.target_model, ROUNDINGS["4 bits (Q4_0)"]):
         assert np.abs(pair.target([5, 6]) - row).sum() > 0.01
-    with pytest.raises(RuntimeError, match="no"), rounded(pair.target_model, bad):
+    with pytest.raises(RuntimeError, match="no"), rounded(pair.target_model, Rounding(bad)):
         pair.target([5, 6])
     np.testing.assert_array_equal(pair.target([5, 6]), row)
     for key, x in pair.target_model.state_dict().items():
