@@ -94,7 +94,10 @@ def _facts(run: OutputRun) -> Iterator[Fact]:
         + (f", {run.restored:,} of them put back by their finish_reason" if run.restored else ""),
     )
     law = law_words(run.temperature, run.top_k, run.top_p)
-    yield Fact("Target", f"{run.target}, {run.dtype} on {run.device}, {law}")
+    more = (
+        f"; {count(run.otherwise, 'request')} by what they were asked for" if run.otherwise else ""
+    )
+    yield Fact("Target", f"{run.target}, {run.dtype} on {run.device}, {law}{more}")
     if run.proxy is not None:
         yield Fact("Proxy for the draft", run.proxy)
     seen = run.rescoring

@@ -105,6 +105,7 @@ def judge(options: AuditOptions, say: Say) -> OutputRun:
         Source,
         ask,
         audit_outputs,
+        contradictions,
         read_requests,
     )
     from simverify.models.real.prompts import read_prompts
@@ -132,6 +133,10 @@ def judge(options: AuditOptions, say: Say) -> OutputRun:
     if server is None:
         assert options.outputs is not None
         requests = read_requests(options.outputs, pair)
+        given = {name: getattr(options, name) for name in ("temperature", "top_k", "top_p")}
+        notes = tuple(contradictions([request.law for request in requests], given))
+        for note in notes:
+            say(note)
     else:
         found = ask(
             server, prompts, pair, planned, options.samples, keep=options.keep, progress=say

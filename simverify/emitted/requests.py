@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from simverify.emitted.asked import asked_law
 from simverify.errors import UsageError
 from simverify.models.real.prompts import unicode_iv
+from simverify.models.real.sampling import Sampling
 from simverify.models.real.transformer import TransformerPair
 
 _REASONS = (None, "stop", "length")
@@ -23,7 +25,8 @@ class Request:
     whether it, or another token that ended the request, was put back because the engine said
     that it stopped there. ``from_text``: the
     ids are the tokenizer's for a text; ``round_trips``: they give that text again.
-    ``unfinished``: neither an end-of-sequence token nor a reason why it ends.
+    ``unfinished``: neither an end-of-sequence token nor a reason why it ends. ``law``: what its
+    line says that it was asked for, None where it says nothing.
     """
 
     prompt: tuple[int, ...]
@@ -32,6 +35,7 @@ class Request:
     from_text: bool = False
     round_trips: bool = True
     unfinished: bool = False
+    law: Sampling | None = None
 
 
 def read_requests(path: Path, pair: TransformerPair) -> tuple[Request, ...]:
@@ -40,7 +44,9 @@ def read_requests(path: Path, pair: TransformerPair) -> tuple[Request, ...]:
     ``prompt`` is text or a list of ids, ``tokens`` a list of ids, which are taken where a
     ``text`` stands beside them. ``finish_reason`` "stop" says that the engine drew an
     end-of-sequence token, unless ``stop_reason`` (or ``matched_stop``) is a string, or the id
-    of the token that it drew. Other fields are not looked at; a byte order mark is none.
+    of the token that it drew. ``temperature``, ``top_k`` and ``top_p`` are what was asked for, and
+    ``asked``, which --keep writes, is all of it. Other fields are not looked at; a byte order mark
+    is none.
 
     Raises
     ------
@@ -106,6 +112,7 @@ def request_iv(value: Any, where: str, pair: TransformerPair) -> Request:
     return Request(
         prompt, tokens, bool(left_out), from_text, round_trips,
         unfinished=tokens[-1] not in pair.eos and value.get("finish_reason") is None,
+        law=asked_law(value, where, pair.sampling),
     )  # fmt: skip
 
 

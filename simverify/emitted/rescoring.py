@@ -56,7 +56,7 @@ def rescore(
 ) -> Iterator[Scored]:
     """Yield each request with its rows, in order.
 
-    Law and logits are those of ``pair``; with ``proxy`` its draft model gives the rows q. The
+    Logits are those of ``pair``, and so is the law where a request has none of its own; with ``proxy`` its draft model gives the rows q. The
     first ``rounded_tokens`` tokens, and the rest of their batch, get those of rounded weights too.
     """
     done = 0
@@ -69,11 +69,12 @@ def rescore(
         for place, i in enumerate(batch):
             (alone,) = _logits(pair, pair.target_model, [requests[i]])
             tokens = np.array(requests[i].tokens)
-            p = pair.sampling.rows(together[place])
-            q = None if drafts is None else pair.sampling.rows(drafts[place])
+            law = requests[i].law or pair.sampling
+            p = law.rows(together[place])
+            q = None if drafts is None else law.rows(drafts[place])
             yield Scored(
-                i, requests[i], p, pair.sampling.rows(alone), q,
-                _gap(together[place], p, tokens, pair.sampling),
+                i, requests[i], p, law.rows(alone), q,
+                _gap(together[place], p, tokens, law),
                 np.abs(_log_probability(together[place], tokens) - _log_probability(alone, tokens)),
                 {name: logits[place] for name, logits in others.items()},
             )  # fmt: skip
@@ -110,7 +111,8 @@ def in_other_precision(
             other = fine[scored.number]
         tokens = np.array(scored.request.tokens)
         shift = np.abs(_log_probability(own, tokens) - _log_probability(other, tokens))
-        yield scored, pair.sampling.rows(other), shift
+        law = scored.request.law or pair.sampling
+        yield scored, law.rows(other), shift
 
 
 def _in_float32(

@@ -63,10 +63,11 @@ def audit_outputs(
         raise UsageError("there is no request: give one or more")
     planned = settings.planned(proxy)
     kept = first_tokens(requests, planned)
+    law = kept[0].law or pair.sampling
     found, n = OutputEvidence(settings.seed, proxy), sum(len(r.tokens) for r in kept)
     said = 0
     for scored in rescore(kept, pair, proxy, WEIGHT_TOKENS):
-        found.bet_on_weights(weight_bets(scored, pair.sampling))
+        found.bet_on_weights(weight_bets(scored, scored.request.law or pair.sampling))
         found.add(scored)
         if 10 * found.n // n > said:
             said = 10 * found.n // n
@@ -109,9 +110,10 @@ def audit_outputs(
         unfinished=sum(r.unfinished for r in kept),
         near=found.near,
         unsupported=found.unsupported,
-        temperature=pair.sampling.temperature,
-        top_k=pair.sampling.top_k,
-        top_p=pair.sampling.top_p,
+        temperature=law.temperature,
+        top_k=law.top_k,
+        top_p=law.top_p,
+        otherwise=sum((r.law or pair.sampling) != law for r in kept),
         device=str(pair.target_model.device),
         dtype=str(pair.target_model.dtype).removeprefix("torch."),
         alpha=settings.alpha,

@@ -30,7 +30,12 @@ def changed_tokens(
     room = min(pair.context - len(request.prompt) for request in lanes)
     feed = [list(request.prompt) for request in lanes]
     for _ in range(min(TOKENS // _LANES, room)):
-        rows = pair.sampling.rows(np.stack([own[-1] for own in model.feed(feed)]))
+        rows = np.stack(
+            [
+                (request.law or pair.sampling).rows(own[-1])
+                for request, own in zip(lanes, model.feed(feed), strict=True)
+            ]
+        )
         sums = np.cumsum(rows, axis=1)
         u = rng.random(len(lanes))[:, None] * sums[:, -1:]
         tokens = (sums <= u).sum(axis=1).tolist()

@@ -44,7 +44,9 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     beforehand; ``left_out``: tokens beyond N. ``ended``: requests that end with an
     end-of-sequence token, of which ``restored`` had it put back; ``unfinished``: those that end
     for a reason that nothing says. ``near``, ``unsupported``: tokens that truncation cuts off,
-    within the margin and beyond. ``ball``: TV of the engine's own rows from the rescored ones,
+    within the margin and beyond. ``temperature``, ``top_k``, ``top_p``: what the
+    first request was asked for; ``otherwise``: how many were asked for something else, and are
+    judged by that. ``ball``: TV of the engine's own rows from the rescored ones,
     on average over contexts, that the tests allow for; ``ball_given``: whether it was named;
     ``ball_measured``: what computing rows again in the declared precision moved. ``hidden``: what
     fails by that and passes by a larger ball that was named. ``shape``: the test that rounding
@@ -72,6 +74,7 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     temperature: float
     top_k: int | None
     top_p: float | None
+    otherwise: int
     device: str
     dtype: str
     alpha: float

@@ -92,7 +92,8 @@ def _least(misfit: Any, bound: float) -> float:
     best = int(np.argmin([misfit(float(c)) for c in grid]))
     low, high = grid[max(best - 1, 0)], grid[min(best + 1, 40)]
     found = optimize.minimize_scalar(misfit, bounds=(low, high), method="bounded")
-    return min(float(found.fun), misfit(float(grid[best])))
+    least: float = min(float(found.fun), misfit(float(grid[best])))
+    return least
 
 
 def _detectable(spread: Floats, alpha: float) -> float:
