@@ -1,8 +1,8 @@
 """Audit of tokens that some other engine emitted: a file or an endpoint, and the target alone.
 
-``requests`` reads them, each with what it was ``asked``; ``endpoint`` asks a ``server`` for them over a ``transport``, and has
-them ``kept``. ``rescoring`` gives tokens their target rows, ``evidence`` keeps sums and ``judge``
-tests them as ``settings`` say; ``run`` is the whole.
+``requests`` reads them, each with what it was ``asked``; ``endpoint`` asks a ``server`` for them
+over a ``transport``, and has them ``kept``. ``rescoring`` gives tokens their target rows,
+``judging`` keeps sums and tests them as ``settings`` say; ``run`` is the whole.
 """
 
 from simverify.emitted.asked import contradictions

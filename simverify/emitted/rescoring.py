@@ -56,8 +56,9 @@ def rescore(
 ) -> Iterator[Scored]:
     """Yield each request with its rows, in order.
 
-    Logits are those of ``pair``, and so is the law where a request has none of its own; with ``proxy`` its draft model gives the rows q. The
-    first ``rounded_tokens`` tokens, and the rest of their batch, get those of rounded weights too.
+    Logits are those of ``pair``, and so is the law where a request has none of its own; with
+    ``proxy`` its draft model gives the rows q. The first ``rounded_tokens`` tokens, and the rest of
+    their batch, get those of rounded weights too.
     """
     done = 0
     for batch in _batches(requests, pair.vocab_size):

@@ -72,7 +72,8 @@ def test_each_line_is_judged_by_its_own_temperature(pair):
     ]
     run = judged(pair, objects, 2000)
     assert run.verdict == "PASS"
-    assert (run.temperature, run.otherwise) == (1.0, 16)
+    assert run.temperature == 1.0
+    assert run.otherwise == sum(value["temperature"] == 0.5 for value in objects)
     silent = [{k: v for k, v in value.items() if k != "temperature"} for value in objects]
     assert judged(pair, silent, 2000).verdict == "FAIL"
 
