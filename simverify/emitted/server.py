@@ -13,8 +13,20 @@ from simverify.models.real.transformer import TransformerPair
 
 MAX_TOKENS = 128
 
-_EXTRAS = {"logprobs": 1, "return_token_ids": True, "return_tokens_as_token_ids": True}
-"""What gets token ids from servers that have them; one that refuses it is asked without."""
+_EXTRAS: tuple[tuple[dict[str, Any], bool], ...] = (
+    ({"logprobs": 1, "return_token_ids": True, "return_tokens_as_token_ids": True}, True),
+    ({"return_token_ids": True}, True),
+    ({"logprobs": 1, "return_tokens_as_token_ids": True}, True),
+    ({"logprobs": 1}, True),
+    ({"logprobs": True}, True),
+    ({"logprobs": 1}, False),
+    ({"logprobs": True}, False),
+    ({}, False),
+)
+"""What gets token ids from servers that have them, and whether the prompt is sent as ids.
+
+A server that refuses one is asked for the next: refused was nothing that was drawn.
+"""
 
 _UNPENALISED = {"presence_penalty": 0.0, "frequency_penalty": 0.0}
 _VLLM = _UNPENALISED | {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
@@ -80,7 +92,7 @@ class Server:
         self.asked = _asked(pair.sampling, endpoint.max_tokens, owner)
         if name is not None:
             self.asked["model"] = name
-        self._extras = True
+        self._way = 0
         self._pieces = cache(self._vocabulary)
 
     def complete(self, number: int, prompt: str) -> dict[str, Any]:
@@ -90,18 +102,27 @@ class Server:
         depend on how many draft tokens were accepted.
         """
         address = self._endpoint.at("completions")
-        try:
-            answer = self._transport.call(address, self._body(prompt, extras=self._extras))
-        except Refused as refused:
-            if not self._extras or refused.code not in (400, 422):
-                raise
-            answer = self._transport.call(address, self._body(prompt, extras=False))
-            self._extras = False
+        answer = self._answer(address, prompt)
         choices = answer.get("choices") if isinstance(answer, dict) else None
         if not (isinstance(choices, list) and choices and isinstance(choices[0], dict)):
             where = f"{self._endpoint.url}: answer {number}"
             raise Failure(f"{where} has no choices: expected those of OpenAI's completions")
         return {"prompt": prompt} | self._read(choices[0]) | {"asked": self.asked}
+
+    def _answer(self, address: str, prompt: str) -> Any:
+        """Ask in the first way that the server does not refuse; later requests begin there."""
+        for way in range(self._way, len(_EXTRAS)):
+            extras, as_ids = _EXTRAS[way]
+            shown = self._pair.encode(prompt) if as_ids else prompt
+            try:
+                answer = self._transport.call(address, {"prompt": shown} | self.asked | extras)
+            except Refused as refused:
+                if refused.code not in (400, 422) or way + 1 == len(_EXTRAS):
+                    raise
+            else:
+                self._way = max(self._way, way)
+                return answer
+        raise AssertionError("the last way returns or raises")
 
     def _read(self, choice: dict[str, Any]) -> dict[str, Any]:
         ids, most = self._ids(choice), self._endpoint.max_tokens
@@ -111,17 +132,21 @@ class Server:
         ends = ("finish_reason", "stop_reason", "matched_stop")
         return found | {name: choice[name] for name in ends if choice.get(name) is not None}
 
-    def _body(self, prompt: str, *, extras: bool) -> dict[str, Any]:
-        if not extras:
-            return {"prompt": prompt} | self.asked
-        return {"prompt": self._pair.encode(prompt)} | self.asked | _EXTRAS
-
     def _ids(self, choice: dict[str, Any]) -> Any:
         """Token ids of a choice, however the server gives them; None where it does not."""
         if choice.get("token_ids") is not None:
             return choice["token_ids"]
         logprobs = choice.get("logprobs")
-        pieces = logprobs.get("tokens") if isinstance(logprobs, dict) else None
+        if not isinstance(logprobs, dict):
+            return None
+        content = logprobs.get("content")  # llama.cpp
+        if isinstance(content, list) and all(
+            isinstance(entry, dict) and type(entry.get("id")) is int for entry in content
+        ):
+            return [entry["id"] for entry in content]
+        pieces = logprobs.get("tokens")
+        if isinstance(pieces, list) and all(type(piece) is int for piece in pieces):
+            return pieces  # mlx-lm
         if not (isinstance(pieces, list) and all(isinstance(piece, str) for piece in pieces)):
             return None
         if all(piece.startswith(_ID) and piece[len(_ID) :].isdigit() for piece in pieces):
@@ -154,6 +179,10 @@ class Server:
             if refused.code in (401, 403):
                 raise
             return name, None
+        except Failure:
+            if name is None or not self._transport.reached:
+                raise
+            return name, None  # whatever stands there, the model was named
         entries = listed.get("data") if isinstance(listed, dict) else None
         models = [m for m in entries if isinstance(m, dict)] if isinstance(entries, list) else []
         model = next((m for m in models if name in (None, m.get("id"))), {})

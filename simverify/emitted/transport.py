@@ -72,6 +72,11 @@ class Transport:
         self._reached, self._left = False, Event()
         self._opener = urllib.request.build_opener(_Straight)
 
+    @property
+    def reached(self) -> bool:
+        """Whether the server has answered anything."""
+        return self._reached
+
     def leave(self) -> None:
         """Try nothing again from here on."""
         self._left.set()

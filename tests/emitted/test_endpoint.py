@@ -101,6 +101,44 @@ def test_ids_are_taken_as_the_server_gives_them(pair, style):
     assert ("return_token_ids" in engine.bodies[-1]) == (style != "plain")
 
 
+class Picky:
+    """Refuses all but one way of asking; answers as ``form`` says."""
+
+    def __init__(self, form, takes):
+        self.form, self.takes = form, takes
+
+    def __call__(self, body):
+        if not self.takes(body):
+            return b'{"error": "unknown field"}'
+        return {"text": "ab", "finish_reason": "length", "logprobs": self.form}
+
+
+@pytest.mark.parametrize(
+    ("form", "takes"),
+    [
+        ({"content": [{"id": 5, "token": "a"}, {"id": 6}]}, lambda b: "return_token_ids" not in b),
+        ({"tokens": [5, 6]}, lambda b: b.get("logprobs") is True and type(b["prompt"]) is str),
+    ],
+    ids=["llama.cpp", "mlx-lm"],
+)
+def test_ids_are_asked_for_each_by_itself(pair, form, takes):
+    with serving(Picky(form, takes), status=400) as address:
+        found = ask(Endpoint(address, max_tokens=2), PROMPTS[:1], pair, 10_000, samples=2)
+    assert [request.tokens for request in found.requests] == [(5, 6)] * 2
+    with serving(Picky({"tokens": [None]}, takes), status=400) as address:
+        found = ask(Endpoint(address, max_tokens=2), PROMPTS[:1], pair, 10_000, samples=2)
+    assert all(request.from_text for request in found.requests)
+
+
+def test_a_named_model_needs_no_list_of_models(pair):
+    answer = {"token_ids": [5, 6], "finish_reason": "length"}
+    with serving(lambda _: answer, models=b"<html>") as address:
+        named = Endpoint(address, "mine", max_tokens=2)
+        assert len(ask(named, PROMPTS[:1], pair, 10_000, samples=2).requests) == 2
+        with pytest.raises(UsageError, match="answers no JSON"):
+            ask(Endpoint(address), PROMPTS[:1], pair, 10)
+
+
 @pytest.mark.parametrize(
     ("content", "status", "says"),
     [

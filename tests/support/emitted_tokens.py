@@ -85,17 +85,17 @@ class Reply:
 
 
 @contextmanager
-def serving(complete, *, status=200, owner=None, seen=None):
+def serving(complete, *, status=200, owner=None, seen=None, models=None):
     """Serve ``complete(body) -> choice`` (or bytes, or a Reply) on loopback; yield the address.
 
-    ``owner``: by whom the model is said to be. ``seen``: list that takes every request's headers.
+    ``models``: what stands in the place of the list of models. ``owner``: by whom the model is said to be. ``seen``: list that takes every request's headers.
     """
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
             self._note()
             model = {"id": "served"} | ({} if owner is None else {"owned_by": owner})
-            self._send(Reply(json.dumps({"data": [model]}).encode()))
+            self._send(Reply(models or json.dumps({"data": [model]}).encode()))
 
         def do_POST(self):
             self._note()
