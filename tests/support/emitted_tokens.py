@@ -88,7 +88,8 @@ class Reply:
 def serving(complete, *, status=200, owner=None, seen=None, models=None):
     """Serve ``complete(body) -> choice`` (or bytes, or a Reply) on loopback; yield the address.
 
-    ``models``: what stands in the place of the list of models. ``owner``: by whom the model is said to be. ``seen``: list that takes every request's headers.
+    ``models``: what stands in the place of the list of models.
+    ``owner``: by whom the model is said to be. ``seen``: list that takes every request's headers.
     """
 
     class Handler(BaseHTTPRequestHandler):
