@@ -2,9 +2,11 @@
 
     python benchmarks/sweeping.py [--quick]
 
-Each figure is of one run of this command. A shard's overhead is the wall clock of a sweep in many
-shards less that of the same blocks in a tenth as many, over the shards that it has more; planning
-makes every task of a million shards and does none.
+Each figure is of one run of this command. The overhead of short shards, which go to workers in
+loads, is the wall clock of a sweep in many shards less that of the same blocks in a tenth as many,
+over the shards that it has more. That of whole ones is the wall clock of twice as many shards less
+that of half of them, and less that of the kernel alone on the other half. Planning makes every task
+of a million shards and does none.
 """
 
 import argparse
@@ -55,7 +57,7 @@ def plan(shape: str, scale: int) -> None:
         progress = Progress(print, spec.number_of_shards, every=1e9)
         began = time.perf_counter()
         sweep = _Sweep(spec, Folder(Path(folder)), progress, print)
-        tasks = sum(1 for _ in sweep._jobs())
+        tasks = sum(end - first for job in sweep._jobs() for first, end in [job.task.shards])
         seconds = time.perf_counter() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(
@@ -83,10 +85,34 @@ def overhead(model: str, executor: str, shards: int) -> None:
             for _ in range(TURNS + 1)
         ][1:]  # fmt: skip
     more = shards - shards // 10
-    each = sorted(1000 * (many - few) / more for few, many in took)
+    tell(
+        f"overhead a short shard, {model}, {executor}", [(many - few) / more for few, many in took]
+    )
+
+
+def whole(model: str, executor: str, shards: int, shard: int) -> None:
+    """Print what a shard costs beside its blocks, where each is a load; of as many twice."""
+    spec = spec_of(OVERHEAD[model], blocks=shards * shard, shard=shard)
+    more = spec_of(spec, blocks=2 * spec.blocks)
+    table = get_model(model)
+    kernel = Kernel(VERIFIERS["block"], table, model_tables(table), spec.gamma[0], 0, 1)
+    each = []
+    with workers_of(executor, 1) as workers:
+        on(workers, spec)
+        on(workers, more)
+        for _ in range(TURNS):
+            began = time.perf_counter()
+            for first in range(0, spec.blocks, shard):
+                kernel.run(shard, first)
+            alone = time.perf_counter() - began
+            each.append((on(workers, more) - on(workers, spec) - alone) / shards)
+    tell(f"overhead a whole shard, {model}, {executor}", each)
+
+
+def tell(what: str, seconds: list[float]) -> None:
+    each = sorted(1000 * one for one in seconds)
     print(
-        f"overhead a shard, {model}, {executor}: {each[len(each) // 2]:.2f} ms, "
-        f"{each[0]:.2f} to {each[-1]:.2f} in {TURNS} turns",
+        f"{what}: {each[len(each) // 2]:.2f} ms, {each[0]:.2f} to {each[-1]:.2f} in {TURNS} turns",
         flush=True,
     )
 
@@ -151,6 +177,7 @@ def main() -> None:
     for model in ("toy",) if given.quick else OVERHEAD:
         for executor in ("threads",) if given.quick else ("threads", "processes", "dask"):
             overhead(model, executor, 100 if given.quick else 2000)
+            whole(model, executor, *((2, 1000) if given.quick else (20, DEFAULT_SHARD)))
     two_processes(10_000 if given.quick else 12_000_000, 1 if given.quick else 3)
 
 

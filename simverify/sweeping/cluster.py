@@ -9,8 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from simverify.errors import UsageError
-from simverify.sweeping.lost import Died, Lost
-from simverify.sweeping.tasks import Task, perform
+from simverify.sweeping.tasks import Died, Done, Load, Lost, perform
 
 _CONNECT = 10
 """Seconds for a scheduler to answer."""
@@ -80,12 +79,12 @@ class DaskWorkers:
         self._run = f"{os.getpid()}-{id(self):x}"
         self._numbers = itertools.count()
 
-    def submit(self, name: str, task: Task) -> "Future[bytes]":
-        """Have a task done; the dashboard shows it by its name."""
-        promise: Future[bytes] = Future()
+    def submit(self, name: str, load: Load) -> Done:
+        """Have tasks done; the dashboard shows them by their name."""
+        promise: Done = Future()
         try:
             key = (name, f"{self._run}-{next(self._numbers)}")
-            future = self._client.submit(perform, task, key=key, pure=False)
+            future = self._client.submit(perform, load, key=key, pure=False)
         except Exception as error:
             promise.set_exception(Lost(f"{_GONE}: {type(error).__name__}"))
             return promise
@@ -101,7 +100,7 @@ class DaskWorkers:
         """Nothing: the cluster has other workers, or gets them."""
 
 
-def _settle(done: Any, promise: "Future[bytes]") -> None:
+def _settle(done: Any, promise: Done) -> None:
     """Hand what a future of Dask came to over to ours.
 
     A result lies with its worker until it is fetched, and is gone with it: the task is done again.
@@ -110,17 +109,17 @@ def _settle(done: Any, promise: "Future[bytes]") -> None:
 
     if done.status == "finished":
         try:
-            payload = done.result(timeout=_CONNECT)
+            found = done.result(timeout=_CONNECT)
         except Exception as error:
             promise.set_exception(Died(str(error)) if _running(done) else Lost(_GONE))
             return
-        promise.set_result(payload)
+        promise.set_result(found)
     elif done.status == "error":
         try:
-            found = done.exception(timeout=_CONNECT)
+            raised = done.exception(timeout=_CONNECT)
         except Exception as missing:
-            found = Died(str(missing)) if _running(done) else Lost(_GONE)
-        promise.set_exception(Died(str(found)) if isinstance(found, KilledWorker) else found)
+            raised = Died(str(missing)) if _running(done) else Lost(_GONE)
+        promise.set_exception(Died(str(raised)) if isinstance(raised, KilledWorker) else raised)
     else:
         promise.set_exception(Lost(_GONE))
 

@@ -1,13 +1,16 @@
 """A sweep from its spec to its document: tasks go to workers, payloads come back and are kept.
 
-Only this process writes. So many tasks are out at a time, and a task is made when there is room
-for it, so that neither the number of shards nor that of cells needs memory.
+Only this process writes. Tasks are handed out in loads, since each costs a worker some milliseconds
+however short it is. So many loads are out at a time, and a task is made when there is room for it,
+so that neither the number of shards nor that of cells needs memory.
 """
 
+import itertools
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from concurrent.futures import BrokenExecutor, CancelledError, Executor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
@@ -21,16 +24,16 @@ from simverify.surveying.settings import LIMIT
 from simverify.sweeping.audits import AuditState
 from simverify.sweeping.document import document, write
 from simverify.sweeping.folder import KEPT, Begun, Folder
-from simverify.sweeping.lost import Died, Lost
+from simverify.sweeping.pace import Pace
 from simverify.sweeping.progress import Progress, Say
 from simverify.sweeping.spec import Spec
 from simverify.sweeping.state import CellState, Result
-from simverify.sweeping.tasks import AuditTask, CountTask, JudgeTask, Task
+from simverify.sweeping.tasks import AuditTask, CountTask, Died, Done, JudgeTask, Lost, Task
 from simverify.sweeping.versions import versions
 from simverify.sweeping.workers import Workers, workers_of
 
 AHEAD = 3
-"""Tasks out for each worker: one that it does, and what it does next."""
+"""Loads out for each worker: one that it does, and what it does next."""
 
 TRIES = 4
 """How often a task is handed out that its workers die of."""
@@ -59,19 +62,20 @@ class _Sweep:
     progress: Progress
     say: Say
     results: dict[int, Result] = field(default_factory=dict)
+    pace: Pace = field(default_factory=Pace)
     again: deque[_Job] = field(default_factory=deque)
-    out: "dict[Future[bytes], _Job]" = field(default_factory=dict)
-    ended: "SimpleQueue[Future[bytes]]" = field(default_factory=SimpleQueue)
+    out: dict[Done, list[_Job]] = field(default_factory=dict)
+    ended: "SimpleQueue[Done]" = field(default_factory=SimpleQueue)
 
     def run(self, workers: Workers) -> None:
         """Do everything that is missing."""
         jobs = self._jobs()
         while True:
             while len(self.out) < AHEAD * workers.size:
-                job = self.again.popleft() if self.again else next(jobs, None)
-                if job is None:
+                load = self._load(jobs)
+                if not load:
                     break
-                self._hand_out(workers, job)
+                self._hand_out(workers, load)
             if not self.out:
                 return
             try:
@@ -92,9 +96,8 @@ class _Sweep:
                 continue
             if state.counted:
                 yield self._judging(state)
-            for part, shard in list(state.missing):
-                first, trials = self.spec.trials(shard)
-                yield _Job(state, CountTask(cell, part, shard, first, trials, own))
+            for part, shards in state.missing(partial(self.pace.shards, cell, self.spec.shard)):
+                yield _Job(state, CountTask(cell, part, shards, *self.spec.trials(*shards), own))
         for audit in self.spec.audit_cells():
             state_of_audit = AuditState(audit, self.folder)
             self._mend(state_of_audit)
@@ -120,40 +123,59 @@ class _Sweep:
             ),
         )
 
-    def _hand_out(self, workers: Workers, job: _Job) -> None:
-        what = {CountTask: "count", JudgeTask: "judge", AuditTask: "run"}[type(job.task)]
-        future = workers.submit(f"{what} {job.task.cell.name}", job.task)
-        self.out[future] = job
+    def _load(self, jobs: Iterator[_Job]) -> list[_Job]:
+        """Return what a worker does next; a job whose worker died goes by itself."""
+        load: list[_Job] = []
+        share = 0.0
+        while job := self.again.popleft() if self.again else next(jobs, None):
+            share += 1.0 if job.tries else self.pace.share(job.task)
+            if load and share > 1.0:
+                self.again.appendleft(job)
+                break
+            load.append(job)
+        return load
+
+    def _hand_out(self, workers: Workers, load: list[_Job]) -> None:
+        future = workers.submit(_name(load), tuple(job.task for job in load))
+        self.out[future] = load
         future.add_done_callback(self.ended.put)
 
-    def _take(self, workers: Workers, future: "Future[bytes]") -> None:
-        job = self.out.pop(future, None)
-        if job is None:
+    def _take(self, workers: Workers, future: Done) -> None:
+        load = self.out.pop(future, None)
+        if load is None:
             return  # of workers that are gone
         try:
-            payload = future.result()
+            found = future.result()
         except (BrokenExecutor, Died, CancelledError) as error:
-            self._lost(workers, job, error)
+            self._lost(workers, load, error)
             return
-        if not job.state.keep(payload):
-            return
+        for job, (payload, seconds) in zip(load, found, strict=True):
+            self.pace.learn(job.task, seconds)
+            self._keep(job, payload)
+
+    def _keep(self, job: _Job, payload: bytes) -> None:
         state = job.state
+        if not state.keep(payload):
+            return
         if state.result is not None:
             self.results[state.cell.index] = state.result
         elif isinstance(state, CellState) and state.counted:
             self.again.appendleft(self._judging(state))
-        if not isinstance(job.task, JudgeTask):
+        if isinstance(job.task, CountTask):
+            first, end = job.task.shards
+            self.progress.done += end - first
+        elif isinstance(job.task, AuditTask):
             self.progress.done += 1
         self.progress.tick(state.cell.name)
 
-    def _lost(self, workers: Workers, job: _Job, error: BaseException) -> None:
-        """Have the task done again, and all others that went with the worker."""
-        lost = [job]
+    def _lost(self, workers: Workers, load: list[_Job], error: BaseException) -> None:
+        """Have the tasks done again, and all others that went with the worker."""
+        lost = list(load)
         broken = isinstance(error, BrokenExecutor)
         if broken:
-            lost += self.out.values()
+            lost += itertools.chain(*self.out.values())
             self.out.clear()
-        self.say(f"a worker died; done again: {job.task.cell.name}")
+        self.say(f"a worker died; done again: {_name(load)}")
         # Which of them the worker had is not known: those that end were innocent.
         for one in lost:
             one.tries += 1
@@ -165,6 +187,14 @@ class _Sweep:
         if broken:
             workers.renew()
         self.again.extendleft(reversed(lost))
+
+
+def _name(load: list[_Job]) -> str:
+    """Return what a dashboard calls a load."""
+    task = load[0].task
+    what = {CountTask: "count", JudgeTask: "judge", AuditTask: "run"}[type(task)]
+    more = f" and {len(load) - 1} more" if load[1:] else ""
+    return f"{what} {task.cell.name}{more}"
 
 
 def run_sweep(

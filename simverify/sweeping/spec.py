@@ -163,10 +163,9 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Share of each cell; None if there are no cells."""
         return self.alpha / self.number_of_cells if self.number_of_cells else None
 
-    def trials(self, shard: int) -> tuple[int, int]:
-        """Return the first trial of a shard, and how many it has."""
-        first = shard * self.shard
-        return first, min(self.shard, self.blocks - first)
+    def trials(self, first: int, end: int) -> tuple[int, int]:
+        """Return the first trial of the shards [first, end), and how many they have."""
+        return first * self.shard, min(end * self.shard, self.blocks) - first * self.shard
 
     def files(self) -> dict[str, str | None]:
         """Return the SHA-256 of every file that the sweep names; None where it cannot be read."""

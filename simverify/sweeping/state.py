@@ -1,6 +1,6 @@
 """What is known of one cell: its shards that are counted, their sum, its result."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -54,25 +54,31 @@ class CellState:
 
     def _add(self, record: CountsRecord) -> bool:
         """Add the counts of a record; False if it is not of shards that are missing."""
-        shards = {shard for first, end in record.shards for shard in range(first, end)}
         done = self.done.get(record.part)
-        if done is None or done & shards or not shards <= set(range(self.spec.shards)):
+        if not all(0 <= first < end <= self.spec.shards for first, end in record.shards):
+            return False
+        shards = {shard for first, end in record.shards for shard in range(first, end)}
+        if done is None or done & shards:
             return False
         counts = unpack_counts(record.counts)
-        if counts.trials != sum(self.spec.trials(shard)[1] for shard in shards):
+        if counts.trials != sum(self.spec.trials(*shards)[1] for shards in record.shards):
             return False
         before = self.counts.get(record.part)
         self.counts[record.part] = counts if before is None else before + counts
         done |= shards
         return True
 
-    @property
-    def missing(self) -> Iterator[tuple[PartName, int]]:
-        """Shards that are not counted, in order."""
+    def missing(self, most: Callable[[], int]) -> Iterator[tuple[PartName, tuple[int, int]]]:
+        """Yield ranges [first, end) of shards that are not counted, of ``most()`` or fewer."""
         for part, done in self.done.items():
-            for shard in range(self.spec.shards):
-                if shard not in done:
-                    yield part, shard
+            first = 0
+            while first < self.spec.shards:
+                end, last = first, min(first + most(), self.spec.shards)
+                while end < last and end not in done:
+                    end += 1
+                if end > first:
+                    yield part, (first, end)
+                first = max(end, first + 1)
 
     @property
     def counted(self) -> bool:

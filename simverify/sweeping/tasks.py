@@ -1,9 +1,11 @@
-"""What workers do: count a shard, judge a cell, run an audit. They write nothing.
+"""What workers do: count shards, judge a cell, run an audit. They write nothing.
 
 Each function takes plain structs and returns bytes, so that a worker may be a thread, a process or
 another machine. A worker of other code refuses.
 """
 
+import time
+from concurrent.futures import Future
 from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -23,13 +25,21 @@ if TYPE_CHECKING:
 COST_RATIO = 0.1
 
 
+class Lost(Exception):
+    """Workers are gone for good, and why, in a line."""
+
+
+class Died(Exception):
+    """A worker died with the task that it had: others may do it."""
+
+
 class CountTask(msgspec.Struct, frozen=True):
-    """Shard ``shard`` of a part of a cell: ``trials`` trials from ``first`` on."""
+    """Shards [first, end) of a part of a cell, which are ``trials`` trials from ``trial`` on."""
 
     cell: Cell
     part: PartName
-    shard: int
-    first: int
+    shards: tuple[int, int]
+    trial: int
     trials: int
     versions: SweepVersions
 
@@ -54,16 +64,28 @@ class AuditTask(msgspec.Struct, frozen=True):
 
 
 Task = CountTask | JudgeTask | AuditTask
+Load = tuple[Task, ...]
+Done = Future[tuple[tuple[bytes, float], ...]]
+"""What ends with the payload of each task of a load, and its seconds."""
 
 
-def perform(task: Task) -> bytes:
-    """Do a task; return the payload of its record.
+def perform(load: Load) -> tuple[tuple[bytes, float], ...]:
+    """Do tasks, one after another; return the payload of each one's record, and its seconds.
 
     Raises ``UsageError`` on a worker of other code, or for a model that it cannot read.
     """
     own = versions()
-    if own != task.versions:
-        raise UsageError(f"a worker has other versions: {difference(own, task.versions)}")
+    for task in load:
+        if own != task.versions:
+            raise UsageError(f"a worker has other versions: {difference(own, task.versions)}")
+    found = []
+    for task in load:
+        clock = time.perf_counter()
+        found.append((_perform(task), time.perf_counter() - clock))
+    return tuple(found)
+
+
+def _perform(task: Task) -> bytes:
     if isinstance(task, CountTask):
         return msgspec.msgpack.encode(_count(task))
     if isinstance(task, JudgeTask):
@@ -90,8 +112,8 @@ def _count(task: CountTask) -> CountsRecord:
     model, tables = _loaded(cell.model, cell.distance, cell.temperature)
     kernel = Kernel(get_verifier(cell.verifier), model, tables, cell.gamma, cell.seed, threads=1)
     run = kernel.run if task.part == "run" else kernel.first_calls
-    counts = pack_counts(run(task.trials, task.first))
-    return CountsRecord(cell.index, task.part, ((task.shard, task.shard + 1),), counts)
+    counts = pack_counts(run(task.trials, task.trial))
+    return CountsRecord(cell.index, task.part, (task.shards,), counts)
 
 
 def _judge(task: JudgeTask) -> ResultRecord:

@@ -17,8 +17,7 @@ from typing import Protocol
 
 from simverify.checks import ranges_iv
 from simverify.errors import UsageError
-from simverify.sweeping.lost import Lost
-from simverify.sweeping.tasks import Task, perform
+from simverify.sweeping.tasks import Done, Load, Lost, perform
 
 EXECUTORS = "threads, processes, dask, or dask:tcp://HOST:PORT"
 MAX_WORKERS = 1024
@@ -31,8 +30,8 @@ class Workers(Protocol):
 
     size: int
 
-    def submit(self, name: str, task: Task) -> "Future[bytes]":
-        """Have a task done; the future ends with its payload, ``Died`` or ``Lost``."""
+    def submit(self, name: str, load: Load) -> Done:
+        """Have tasks done; the future ends with their payloads, ``Died`` or ``Lost``."""
         ...
 
     def check(self) -> None:
@@ -78,13 +77,13 @@ class Pool:
         self._make = make
         self._executor = make()
 
-    def submit(self, name: str, task: Task) -> "Future[bytes]":
-        """Have a task done."""
+    def submit(self, name: str, load: Load) -> Done:
+        """Have tasks done."""
         try:
             with _single_threaded():  # where processes begin, if they do
-                return self._executor.submit(perform, task)
+                return self._executor.submit(perform, load)
         except BrokenExecutor as error:
-            broken: Future[bytes] = Future()
+            broken: Done = Future()
             broken.set_exception(error)
             return broken
 

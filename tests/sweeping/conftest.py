@@ -1,5 +1,6 @@
 import pytest
 
+from simverify.sweeping import pace
 from simverify.sweeping.run import run_sweep
 from simverify.sweeping.spec import Spec
 
@@ -7,6 +8,13 @@ SPEC = Spec(
     models=("toy", "markov-4"), verifiers=("block", "greedy"), gamma=(2,), blocks=900, shard=250
 )
 """Twelve cells' parts of four shards each: enough that a run can break anywhere."""
+
+
+@pytest.fixture(autouse=True)
+def one_at_a_time(monkeypatch):
+    """Each shard by itself: a sweep of so few blocks would be one load."""
+    monkeypatch.setattr(pace, "LOAD_SECONDS", 1e-9)
+    monkeypatch.setattr(pace, "FIRST_BLOCKS", 1)
 
 
 @pytest.fixture(scope="session")

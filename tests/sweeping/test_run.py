@@ -8,6 +8,7 @@ import pytest
 
 import simverify
 from simverify.errors import SimverifyError, UsageError
+from simverify.sweeping import pace
 from simverify.sweeping import run as running
 from simverify.sweeping.folder import Folder
 from simverify.sweeping.records import HEAD
@@ -20,19 +21,19 @@ from simverify.sweeping.workers import Pool
 
 
 class Counting(Executor):
-    """An executor of one thread that counts what it is given, and may fail at a task."""
+    """An executor of one thread that counts the loads it is given, and may fail at one."""
 
-    def __init__(self, fail=lambda number, task: None):
-        self.tasks, self.fail = [], fail
+    def __init__(self, fail=lambda number, load: None):
+        self.loads, self.fail = [], fail
 
-    def submit(self, function, task):
+    def submit(self, function, load):
         future = Future()
-        self.tasks.append(task)
-        error = self.fail(len(self.tasks), task)
+        self.loads.append(load)
+        error = self.fail(len(self.loads), load)
         if error is not None:
             future.set_exception(error)
         else:
-            future.set_result(function(task))
+            future.set_result(function(load))
         return future
 
 
@@ -64,6 +65,42 @@ def test_shards_of_any_size_add_up_to_the_same(spec, expected, tmp_path):
     assert run.cells == simverify.load(_written(tmp_path, expected)).cells
 
 
+def shards_of(load):
+    """How many shards a load counts."""
+    return sum(end - first for task in load if isinstance(task, CountTask)
+               for first, end in [task.shards])  # fmt: skip
+
+
+def test_short_shards_go_in_loads(spec, ends_as_expected, tmp_path, monkeypatch):
+    """All shards of a part are one task, and tasks of several cells one load."""
+    monkeypatch.setattr(pace, "FIRST_BLOCKS", 2900)
+    together = Counting()
+    ends_as_expected(tmp_path / "sweep", together)
+    assert sum(map(shards_of, together.loads)) == spec.number_of_shards
+    counts = [load for load in together.loads if shards_of(load)]
+    assert [len(load) for load in counts] == [3, 3]  # of 900 blocks each, 2,900 at most
+    first = counts[0][0]
+    assert (first.shards, first.trial, first.trials) == ((0, 4), 0, 900)
+
+
+def test_a_load_whose_worker_died_is_done_task_by_task(spec, ends_as_expected, tmp_path):
+    """Whichever of them it died of is then found, and the others are done."""
+    made = []
+
+    def make():
+        first = not made
+        made.append(Counting(lambda _number, _load: BrokenExecutor() if first else None))
+        return made[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pace, "FIRST_BLOCKS", 2900)
+        patch.setattr(running, "workers_of", lambda *_: nullcontext(Pool(make, 2)))
+        ends_as_expected(tmp_path / "sweep")
+    assert len(made[0].loads[0]) == 3
+    again = [load for load in made[1].loads if shards_of(load)]
+    assert [len(load) for load in again[:3]] == [1, 1, 1]
+
+
 def test_threads_and_any_executor_end_with_the_same_bytes(ends_as_expected, tmp_path):
     ends_as_expected(tmp_path / "threads")
     with ThreadPoolExecutor(3) as pool:
@@ -77,7 +114,7 @@ def test_a_worker_that_dies_takes_nothing_with_it(ends_as_expected, tmp_path):
 
     def make():
         die = {9: BrokenExecutor()} if not made else {}
-        made.append(Counting(lambda number, _task: die.get(number)))
+        made.append(Counting(lambda number, _load: die.get(number)))
         return made[-1]
 
     with pytest.MonkeyPatch.context() as patch:
@@ -93,8 +130,8 @@ def test_processes_end_with_the_same_bytes_though_one_is_killed(
 ):
     real, killed = running._Sweep._hand_out, []
 
-    def hand_out(self, workers, job):
-        real(self, workers, job)
+    def hand_out(self, workers, load):
+        real(self, workers, load)
         if len(self.out) == 4 and not killed:
             processes = list(workers._executor._processes.values())
             processes[0].kill()
@@ -120,11 +157,11 @@ def test_a_run_that_is_interrupted_goes_on(spec, ends_as_expected, tmp_path, aft
     kept = sum(CellState(cell, spec, Folder(out)).finished for cell in spec.cells())
     again = Counting()
     ends_as_expected(out, again)
-    counted = sum(isinstance(task, CountTask) for task in again.tasks)
+    counted = sum(isinstance(load[0], CountTask) for load in again.loads)
     assert counted == spec.number_of_shards - kept
     nothing = Counting()
     ends_as_expected(out, nothing)
-    assert nothing.tasks == []
+    assert nothing.loads == []
 
 
 def test_a_changed_byte_anywhere_is_found_and_done_again(spec, ends_as_expected, tmp_path):
@@ -213,13 +250,13 @@ def test_a_worker_of_other_code_refuses(spec, tmp_path, monkeypatch):
 
 def test_workers_that_keep_dying_end_the_run_in_a_line(spec, ends_as_expected, tmp_path):
     out = tmp_path / "sweep"
-    dying = Counting(lambda number, _task: BrokenExecutor() if number > 6 else None)
+    dying = Counting(lambda number, _load: BrokenExecutor() if number > 6 else None)
     with pytest.raises(SimverifyError, match="broken; every finished shard is kept"):
         run_sweep(spec, out, executor=dying)
     made = []
 
     def make():
-        made.append(Counting(lambda _number, _task: BrokenExecutor()))
+        made.append(Counting(lambda _number, _load: BrokenExecutor()))
         return made[-1]
 
     with pytest.MonkeyPatch.context() as patch:

@@ -36,7 +36,7 @@ def test_the_shards_are_counted_without_making_them():
     each = sum(len(parts_of(cell.verifier)) * spec.shards for cell in spec.cells())
     assert len(list(spec.audit_cells())) == 4
     assert spec.number_of_shards == each + 4 == 20 * 11 + 20 * 22 + 4
-    covered = [spec.trials(shard) for shard in range(spec.shards)]
+    covered = [spec.trials(shard, shard + 1) for shard in range(spec.shards)]
     assert covered[0] == (0, 100)
     assert covered[-1] == (1000, 1)
     assert sum(trials for _, trials in covered) == spec.blocks

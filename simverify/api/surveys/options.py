@@ -108,7 +108,8 @@ class SweepOptions:
     blocks
         Simulated blocks of each cell; a million if not given.
     shard
-        Blocks of a shard, which is what a killed worker loses; 262,144 if not given.
+        Blocks of a shard; a killed worker loses one, or half a second of shorter ones; 262,144 if
+        not given.
     alpha
         False-alarm rate of all cells together; 1e-6 if not given.
     detect

@@ -1,0 +1,46 @@
+"""How much a worker is handed at a time: what tasks take is learnt from those that are done."""
+
+from simverify.sweeping.spec import Cell
+from simverify.sweeping.tasks import AuditTask, CountTask, JudgeTask, Task
+
+LOAD_SECONDS = 0.5
+"""Seconds of a load, where it is known what its tasks take."""
+
+FIRST_BLOCKS = 1 << 16
+"""Blocks of a load where that is not known yet."""
+
+
+class Pace:
+    """What tasks of each kind of cell took. It decides sizes of loads, and never a result."""
+
+    def __init__(self) -> None:
+        self._each: dict[object, float] = {}
+
+    def learn(self, task: Task, seconds: float) -> None:
+        """Take note of what a task took."""
+        if not isinstance(task, AuditTask):
+            self._each[_kind(type(task), task.cell)] = seconds / _units(task)
+
+    def shards(self, cell: Cell, shard: int) -> int:
+        """Return how many shards of ``shard`` blocks of a cell are a load, one at least."""
+        each = self._each.get(_kind(CountTask, cell))
+        blocks = FIRST_BLOCKS if each is None else LOAD_SECONDS / each
+        return max(int(blocks // shard), 1)
+
+    def share(self, task: Task) -> float:
+        """Return which share of a load a task is; 1 for one that nothing is known of."""
+        if isinstance(task, AuditTask):
+            return 1.0
+        each = self._each.get(_kind(type(task), task.cell))
+        if each is not None:
+            return each * _units(task) / LOAD_SECONDS
+        return task.trials / FIRST_BLOCKS if isinstance(task, CountTask) else 1.0
+
+
+def _kind(task: type, cell: Cell) -> object:
+    """Return what two cells have in common that take the same time."""
+    return task, cell.verifier, cell.model, cell.temperature, cell.distance, cell.gamma
+
+
+def _units(task: CountTask | JudgeTask) -> int:
+    return task.trials if isinstance(task, CountTask) else 1
