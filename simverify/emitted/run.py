@@ -67,7 +67,7 @@ def audit_outputs(
     found, n = OutputEvidence(settings.seed, proxy), sum(len(r.tokens) for r in kept)
     said = 0
     for scored in rescore(kept, pair, proxy, WEIGHT_TOKENS):
-        found.bet_on_weights(weight_bets(scored, scored.request.law or pair.sampling))
+        found.bet_on_weights(weight_bets(scored, scored.request.law or pair.sampling, found.n))
         found.add(scored)
         if 10 * found.n // n > said:
             said = 10 * found.n // n

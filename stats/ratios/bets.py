@@ -25,13 +25,14 @@ class BetSums:
     """Bets over ``n`` tokens; sums over later tokens add up.
 
     ``names``: of the B bets. ``log_wealth``: float64 (B,), the sum of the factors' logs.
-    ``spans``: float64 (B,), the sum of each factor's supremum over tokens less its infimum.
+    ``widest``: float64 (B,), the largest span there was, a factor's supremum over tokens less its
+    infimum.
     """
 
     names: tuple[str, ...]
     n: int
     log_wealth: Floats
-    spans: Floats
+    widest: Floats
 
     def __add__(self, other: "BetSums") -> "BetSums":
         if self.names != other.names:
@@ -40,7 +41,7 @@ class BetSums:
             names=self.names,
             n=self.n + other.n,
             log_wealth=self.log_wealth + other.log_wealth,
-            spans=self.spans + other.spans,
+            widest=np.maximum(self.widest, other.widest),
         )
 
     def beside(self, other: "BetSums") -> "BetSums":
@@ -49,7 +50,7 @@ class BetSums:
             names=self.names + other.names,
             n=self.n,
             log_wealth=np.concatenate([self.log_wealth, other.log_wealth]),
-            spans=np.concatenate([self.spans, other.spans]),
+            widest=np.concatenate([self.widest, other.widest]),
         )
 
     def best(self) -> str:
@@ -93,7 +94,7 @@ def bet_sums(name: str, ratios: Any, low: Any, high: Any, *, shares: Sequence[fl
         names=tuple(f"{name}, share {share:g}" for share in shares),
         n=r.size,
         log_wealth=np.array(logs),
-        spans=np.array(shares) * float((most - least).sum()),
+        widest=np.array(shares) * float((most - least).max()),
     )
 
 
@@ -107,8 +108,10 @@ def bet_test(
     Parameters
     ----------
     ball : float
-        TV distance by which each row may be off: the expectation of a factor rises by ball
-        times its span at most, and exp(ball times the sum of spans) divides the e-value.
+        TV distance by which rows may be off, on average over contexts. The expectation of a
+        factor rises by a row's own distance times its span at most. The rows that are off may be
+        those of the widest span w, so that (1 + ball w)^n divides the e-value, which is the most
+        that the product of 1 + distance w comes to at that average.
 
     Raises
     ------
@@ -121,9 +124,8 @@ def bet_test(
        Statistics 49 (2021) 1736-1754 (the mean of e-values is one).
     """
     alpha, radius = open_unit("alpha", alpha), tv_ball(ball)
-    log_evalue = float(special.logsumexp(sums.log_wealth - radius * sums.spans)) - math.log(
-        len(sums.names)
-    )
+    price = sums.n * np.log1p(radius * sums.widest)
+    log_evalue = float(special.logsumexp(sums.log_wealth - price)) - math.log(len(sums.names))
     return TestResult(
         name=name,
         statistic=log_evalue if math.isfinite(log_evalue) else -1e308,

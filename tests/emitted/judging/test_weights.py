@@ -9,6 +9,7 @@ pytest.importorskip("transformers")
 from support.emitted_tokens import emitted  # noqa: E402
 from support.judged_tokens import judged  # noqa: E402
 
+from simverify.emitted.judging import weights  # noqa: E402
 from simverify.models.real.roundings import ROUNDINGS, Rounding, fp8, int4, nf4, q4_0, rounded  # noqa: E402
 from simverify.models.real.transformer import load_pair  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
@@ -41,6 +42,14 @@ def test_an_engine_with_rounded_weights_fails_by_that_test_alone(pair, name):
     assert failed == "weights, rounded to few bits"
     assert any(f"fit best: {name}" in note for note in run.notes)
     assert not any("bfloat16" in note for note in run.notes)
+
+
+def test_bets_end_at_a_token_that_was_fixed_and_not_with_a_request(pair, monkeypatch):
+    """Else a request would count or not by its own length, which is what is judged."""
+    monkeypatch.setattr(weights, "WEIGHT_TOKENS", 7)
+    objects = [{"prompt": "def f(", "tokens": [5, 6, 7, 8, 9]} for _ in range(3)]
+    run = judged(pair, objects, 15)
+    assert {test.n for test in run.tests if test.name.startswith("weights")} == {7}
 
 
 def test_the_model_is_left_as_it_was_even_by_an_error(pair):

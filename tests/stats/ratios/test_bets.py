@@ -74,6 +74,20 @@ def test_a_law_inside_the_ball_is_not_called_wrong():
     assert not bet_test(sums, alpha=ALPHA, ball=0.05).rejected
 
 
+@pytest.mark.distribution
+def test_rows_that_are_off_may_be_those_of_the_widest_span():
+    """One context in fifty is wholly another, and it is there that the bet can win: a TV of .02."""
+    n, off = 10_000, np.arange(10_000) % 50 == 0
+    high = np.where(off, 20.0, 1.0)
+    ratios, low = np.where(off, 20.0, 1.0), np.where(off, 0.0, 1.0)
+    sums = bet_sums("a", ratios, low, high, shares=(0.2,))
+    assert bet_test(sums, alpha=ALPHA).rejected
+    assert bet_test(sums, alpha=ALPHA, ball=0.002).rejected
+    assert not bet_test(sums, alpha=ALPHA, ball=0.02).rejected
+    mean_span = 0.2 * (high - low).mean()
+    assert sums.log_wealth[0] - 0.02 * n * mean_span > 100.0  # a ball that is spread evenly
+
+
 def test_sums_add_up_and_an_impossible_token_ends_a_bet():
     r, low, high = np.array([0.5, 2.0, 0.0]), np.zeros(3), np.full(3, 4.0)
     whole = bet_sums("a", r, low, high, shares=(1.0, 0.5))
@@ -81,7 +95,7 @@ def test_sums_add_up_and_an_impossible_token_ends_a_bet():
     both = parts[0] + parts[1]
     assert (both.n, both.names) == (whole.n, whole.names)
     np.testing.assert_allclose(both.log_wealth, whole.log_wealth)
-    np.testing.assert_allclose(both.spans, whole.spans)
+    np.testing.assert_allclose(both.widest, whole.widest)
     assert whole.log_wealth[0] == -math.inf
     assert whole.log_wealth[1] == pytest.approx(math.log(0.75 * 1.5 * 0.5))
     assert bet_test(parts[1], alpha=0.5).log_pvalue == 0.0
