@@ -5,7 +5,7 @@ requests beside it, and is audited at alpha .05. The negative controls are engin
 
     python benchmarks/emitted_alarms.py            # 200 right runs, some minutes
     python benchmarks/emitted_alarms.py --dtype bfloat16 --runs 50
-    python benchmarks/emitted_alarms.py --weights 'layers in 4 bits, grid fitted' --runs 1 --tokens 20000
+    python benchmarks/emitted_alarms.py --weights '4 bits (Q4_0)' --runs 1 --tokens 5000
 """
 
 import argparse

@@ -102,12 +102,14 @@ def judge(options: AuditOptions, say: Say) -> OutputRun:
     from simverify.emitted import (
         Endpoint,
         OutputSettings,
+        Request,
         Source,
         ask,
         audit_outputs,
         contradictions,
         read_requests,
     )
+    from simverify.emitted.textual import changed_tokens, text_words
     from simverify.models.real.prompts import read_prompts
 
     name = options.endpoint if options.outputs is None else str(options.outputs)
@@ -138,9 +140,15 @@ def judge(options: AuditOptions, say: Say) -> OutputRun:
         for note in notes:
             say(note)
     else:
+
+        def text_alone(_first: Request) -> None:
+            blank = [Request(tuple(pair.encode(words)), (), from_text=True) for words in prompts]
+            say(text_words(*changed_tokens(blank, pair, settings.seed), settings, proxy))
+
         found = ask(
-            server, prompts, pair, planned, options.samples, keep=options.keep, progress=say
-        )
+            server, prompts, pair, planned, options.samples, keep=options.keep, progress=say,
+            text_alone=text_alone,
+        )  # fmt: skip
         requests, notes = found.requests, found.notes
     again = _command(options, planned, settings.detect)
     source = Source(name, again, endpoint=server is not None, notes=notes)

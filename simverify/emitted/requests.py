@@ -61,10 +61,13 @@ def read_requests(path: Path, pair: TransformerPair) -> tuple[Request, ...]:
     return tuple(found)
 
 
-def read_objects(path: Path, kind: str) -> Iterator[tuple[str, Any]]:
-    """Yield what the lines of a JSONL file hold, each with words for where it stands."""
+def read_objects(path: Path, kind: str, size: int | None = None) -> Iterator[tuple[str, Any]]:
+    """Yield what the lines of a JSONL file hold, each with words for where it stands.
+
+    ``size``: bytes that are read; None: all.
+    """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = path.read_bytes()[:size].decode("utf-8-sig")
     except OSError as error:
         raise UsageError(f"{kind}: cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:

@@ -15,7 +15,7 @@ from simverify.emitted.judging.weights import WEIGHT_TOKENS, weight_bets
 from simverify.emitted.requests import Request, first_tokens
 from simverify.emitted.rescoring import rescore
 from simverify.emitted.settings import POWER, OutputSettings
-from simverify.emitted.textual import changed_tokens
+from simverify.emitted.textual import changed_tokens, text_words
 from simverify.errors import UsageError
 from simverify.models.real.transformer import TransformerPair
 
@@ -64,6 +64,7 @@ def audit_outputs(
     planned = settings.planned(proxy)
     kept = first_tokens(requests, planned)
     law = kept[0].law or pair.sampling
+    text = _text(kept, pair, settings, proxy, say, told=source.endpoint)
     found, n = OutputEvidence(settings.seed, proxy), sum(len(r.tokens) for r in kept)
     said = 0
     for scored in rescore(kept, pair, proxy, WEIGHT_TOKENS):
@@ -76,7 +77,6 @@ def audit_outputs(
     if str(pair.target_model.dtype) != "torch.float32":
         say("the first tokens in float32, for what the precision moves")
         fine = tried_rounding(kept, pair, proxy)
-    text = _text(kept, pair, settings.seed, say)
     allowed = allowance(found, fine, text, settings.ball)
     judged = judge_evidence(
         found, planned, settings.alpha, allowed.ball, settings.seed, allowed.words
@@ -151,13 +151,16 @@ def _rescoring(found: OutputEvidence, fine: Rounding | None) -> doc.Rescoring:
 
 
 def _text(
-    kept: Sequence[Request], pair: TransformerPair, seed: int, say: Callable[[str], None]
-) -> doc.Retokenised | None:
+    kept: Sequence[Request], pair: TransformerPair, settings: OutputSettings, proxy: bool,
+    say: Callable[[str], None], *, told: bool,
+) -> doc.Retokenised | None:  # fmt: skip
     given = [request for request in kept if request.from_text]
     if not given:
         return None
     say("text: the target writes for itself, as a control")
-    drawn, changed = changed_tokens(given, pair, seed)
+    drawn, changed = changed_tokens(given, pair, settings.seed)
+    if not told:
+        say(text_words(drawn, changed, settings, proxy))
     return doc.Retokenised(
         requests=len(given),
         not_round_tripping=sum(not request.round_trips for request in given),
@@ -182,8 +185,9 @@ def _open(
     if judged.detectable <= settings.detect:
         return None
     short = f"{found.n:,} of {planned:,} tokens are there: " if found.n < planned else ""
+    why = "" if text is None or not text.changed else ", as texts do not tell their tokens"
     return (
-        f"{short}power {POWER:g} against TV {judged.detectable:.2g} alone, asked was "
+        f"{short}power {POWER:g} against TV {judged.detectable:.2g} alone{why}, asked was "
         f"{settings.detect:g}"
     )
 

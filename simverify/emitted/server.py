@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
+from simverify.emitted.ids import IDS, given_ids, spells, stated_ids
 from simverify.emitted.transport import Failure, Refused, Transport
 from simverify.errors import UsageError
 from simverify.models.real.sampling import Sampling
@@ -23,10 +24,10 @@ _EXTRAS: tuple[tuple[dict[str, Any], bool], ...] = (
     ({"logprobs": True}, False),
     ({}, False),
 )
-"""What gets token ids from servers that have them, and whether the prompt is sent as ids.
+"""What gets token ids from servers that have them, and whether the prompt is sent as ids."""
 
-A server that refuses one is asked for the next: refused was nothing that was drawn.
-"""
+_REFUSALS = (400, 404, 422, 500, 501)
+"""Statuses of servers that do not take a field, or a prompt of ids."""
 
 _UNPENALISED = {"presence_penalty": 0.0, "frequency_penalty": 0.0}
 _VLLM = _UNPENALISED | {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
@@ -40,8 +41,6 @@ _PLAIN: dict[str, dict[str, Any]] = {
 vLLM and SGLang take the model's ``generation_config`` otherwise, llama.cpp its own top-k of 40.
 Other servers may refuse what they do not know, so they are not told.
 """
-
-_ID = "token_id:"
 
 
 @dataclass(frozen=True)
@@ -92,14 +91,16 @@ class Server:
         self.asked = _asked(pair.sampling, endpoint.max_tokens, owner)
         if name is not None:
             self.asked["model"] = name
-        self._way = 0
+        self._way: int | None = None
         self._pieces = cache(self._vocabulary)
 
     def complete(self, number: int, prompt: str) -> dict[str, Any]:
         """Return the completion of a prompt as an object of a file of outputs.
 
         Ids beyond ``max_tokens`` are cut, and ``cut`` says how many: that they are there may
-        depend on how many draft tokens were accepted.
+        depend on how many draft tokens were accepted. Ids that do not spell the text beside
+        them are not taken, and ``unlike`` holds them. The first call finds out how to ask, and
+        is to be made alone.
         """
         address = self._endpoint.at("completions")
         answer = self._answer(address, prompt)
@@ -110,48 +111,53 @@ class Server:
         return {"prompt": prompt} | self._read(choices[0]) | {"asked": self.asked}
 
     def _answer(self, address: str, prompt: str) -> Any:
-        """Ask in the first way that the server does not refuse; later requests begin there."""
-        for way in range(self._way, len(_EXTRAS)):
-            extras, as_ids = _EXTRAS[way]
-            shown = self._pair.encode(prompt) if as_ids else prompt
+        if self._way is None:
+            return self._tried(address, prompt)
+        return self._asked(address, prompt, self._way)
+
+    def _asked(self, address: str, prompt: str, way: int) -> Any:
+        extras, as_ids = _EXTRAS[way]
+        shown = self._pair.encode(prompt) if as_ids else prompt
+        return self._transport.call(address, {"prompt": shown} | self.asked | extras)
+
+    def _tried(self, address: str, prompt: str) -> Any:
+        """Ask in each way until one gives ids; keep to the way that gave most.
+
+        Whether ids are there depends on the way and not on what was drawn, so that answers in
+        other ways may be dropped.
+        """
+        best: tuple[int, Any] | None = None
+        for way in range(len(_EXTRAS)):
             try:
-                answer = self._transport.call(address, {"prompt": shown} | self.asked | extras)
+                answer = self._asked(address, prompt, way)
             except Refused as refused:
-                if refused.code not in (400, 422) or way + 1 == len(_EXTRAS):
+                if refused.code not in _REFUSALS or (way + 1 == len(_EXTRAS) and best is None):
                     raise
-            else:
-                self._way = max(self._way, way)
-                return answer
-        raise AssertionError("the last way returns or raises")
+                continue
+            given = given_ids(answer)
+            if best is None or given > best[0]:
+                best, self._way = (given, answer), way
+            if given == IDS:
+                break
+        assert best is not None
+        return best[1]
 
     def _read(self, choice: dict[str, Any]) -> dict[str, Any]:
-        ids, most = self._ids(choice), self._endpoint.max_tokens
+        ids, text, most = self._ids(choice), choice.get("text"), self._endpoint.max_tokens
+        ends = ("finish_reason", "stop_reason", "matched_stop")
+        end = {name: choice[name] for name in ends if choice.get(name) is not None}
+        if ids is None:
+            return {"text": text} | end
+        if isinstance(text, str) and not spells(ids, text, self._pair):
+            return {"text": text, "unlike": ids} | end
         if isinstance(ids, list) and len(ids) > most:
             return {"tokens": ids[:most], "finish_reason": "length", "cut": len(ids) - most}
-        found = {"text": choice.get("text")} if ids is None else {"tokens": ids}
-        ends = ("finish_reason", "stop_reason", "matched_stop")
-        return found | {name: choice[name] for name in ends if choice.get(name) is not None}
+        return {"tokens": ids} | end
 
     def _ids(self, choice: dict[str, Any]) -> Any:
         """Token ids of a choice, however the server gives them; None where it does not."""
-        if choice.get("token_ids") is not None:
-            return choice["token_ids"]
-        logprobs = choice.get("logprobs")
-        if not isinstance(logprobs, dict):
-            return None
-        content = logprobs.get("content")  # llama.cpp
-        if isinstance(content, list) and all(
-            isinstance(entry, dict) and type(entry.get("id")) is int for entry in content
-        ):
-            return [entry["id"] for entry in content]
-        pieces = logprobs.get("tokens")
-        if isinstance(pieces, list) and all(type(piece) is int for piece in pieces):
-            return pieces  # mlx-lm
-        if not (isinstance(pieces, list) and all(isinstance(piece, str) for piece in pieces)):
-            return None
-        if all(piece.startswith(_ID) and piece[len(_ID) :].isdigit() for piece in pieces):
-            return [int(piece[len(_ID) :]) for piece in pieces]
-        return self._spelt(pieces)
+        ids, pieces = stated_ids(choice)
+        return self._spelt(pieces) if ids is None and pieces is not None else ids
 
     def _spelt(self, pieces: Sequence[str]) -> list[int] | None:
         """Ids of tokens given by their texts; None where one may be of two, or of none."""

@@ -1,7 +1,7 @@
 """Weights as served engines round them: to few bits, each by plain rounding to nearest.
 
-Used for the laws that an engine with such weights would sample; formats that are fitted to data
-(AWQ, GPTQ) or mix widths round otherwise, but their largest part is one of these.
+Used for the laws that an engine with such weights would sample. Formats that are fitted to data
+(AWQ, GPTQ) or mix widths (Q4_K) make other errors, which these do not stand for.
 """
 
 from collections.abc import Callable, Iterator
