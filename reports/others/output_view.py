@@ -101,7 +101,7 @@ def _facts(run: OutputRun) -> Iterator[Fact]:
     if run.proxy is not None:
         yield Fact("Proxy for the draft", run.proxy)
     seen = run.rescoring
-    fine = "" if seen.precision is None else f", bfloat16 against float32 {seen.precision:.2g}"
+    fine = "" if seen.precision is None else f", {run.dtype} against float32 {seen.precision:.2g}"
     yield Fact(
         "Ball",
         f"TV {run.ball:.2g} on average, {'as given' if run.ball_given else 'as was seen'}: "

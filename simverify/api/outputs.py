@@ -34,7 +34,7 @@ def audit_outputs(
     top_k: int | None = None,
     top_p: float | None = None,
     device: str | None = None,
-    dtype: Literal["float32", "bfloat16"] | None = None,
+    dtype: Literal["float32", "bfloat16", "float16"] | None = None,
     threads: int | None = None,
     alpha: float = 1e-6,
     detect: float | None = None,

@@ -24,8 +24,8 @@ class Rescoring(Struct, frozen=True):
     """How far rescored rows move by rounding: TV of each row scored twice.
 
     ``mean``, ``largest``: together with other requests against alone, over all tokens.
-    ``precision``: mean over ``precision_tokens`` tokens of a bfloat16 target against float32;
-    null for one in float32. ``margin``: by how much two logits may be off from each other,
+    ``precision``: mean over ``precision_tokens`` tokens of a target that is not in float32 against
+    float32; null for one that is. ``margin``: by how much two logits may be off from each other,
     so that a token that truncation cuts off counts as support.
     """
 
