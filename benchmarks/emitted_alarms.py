@@ -77,7 +77,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--tokens", type=int, default=600)
     parser.add_argument("--alpha", type=float, default=0.05)
-    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
+    parser.add_argument("--dtype", choices=("float32", "bfloat16", "float16"), default="float32")
     parser.add_argument("--weights", choices=tuple(WEIGHTS))
     parser.add_argument("--seconds", type=float, default=3600.0, help="no run begins after that")
     parser.add_argument("--first-seed", type=int, default=1000)
