@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from simverify.stats.pits.pit import pit_ks as pit_ks
     from simverify.stats.pits.pit_orders import order_key as order_key
     from simverify.stats.pits.pit_orders import pit_bounds as pit_bounds
+    from simverify.stats.pits.streams import stream_sums as stream_sums
     from simverify.stats.planning.budget import adjusted_pvalues as adjusted_pvalues
     from simverify.stats.planning.budget import split_alpha as split_alpha
     from simverify.stats.planning.formulas import certificate_bound as certificate_bound
@@ -71,6 +72,10 @@ if TYPE_CHECKING:
     from simverify.stats.planning.plans import PlanTable as PlanTable
     from simverify.stats.planning.plans import budget_table as budget_table
     from simverify.stats.planning.plans import plan_table as plan_table
+    from simverify.stats.ratios.bets import BetSums as BetSums
+    from simverify.stats.ratios.bets import bet_sums as bet_sums
+    from simverify.stats.ratios.bets import bet_test as bet_test
+    from simverify.stats.ratios.rates import LearnedRates as LearnedRates
     from simverify.stats.ratios.ratio_tests import FaultAtStrength as FaultAtStrength
     from simverify.stats.ratios.ratio_tests import RatioResult as RatioResult
     from simverify.stats.ratios.ratio_tests import eprocess_growth as eprocess_growth
@@ -84,6 +89,7 @@ if TYPE_CHECKING:
     from simverify.stats.ratios.sums import RatioSums as RatioSums
     from simverify.stats.ratios.sums import ratio_sums as ratio_sums
     from simverify.stats.results import TestResult as TestResult
+    from simverify.stats.scores.drifts import drift_test as drift_test
     from simverify.stats.scores.functions import ScoreMoments as ScoreMoments
     from simverify.stats.scores.functions import accept as accept
     from simverify.stats.scores.functions import contrast as contrast
@@ -131,6 +137,7 @@ _HOME = {
     "planning.looks": "Look plan_looks",
     "pits.pit": "PIT_BINS ks_min_detectable ks_samples pit_ks",
     "pits.pit_orders": "order_key pit_bounds",
+    "pits.streams": "stream_sums",
     "planning.formulas": (
         "certificate_bound certificate_samples mixing_min_detectable mixing_samples "
         "ratio_min_detectable ratio_samples refutation_min_detectable refutation_samples"
@@ -141,8 +148,11 @@ _HOME = {
         "FaultAtStrength RatioResult eprocess_growth eprocess_min_detectable eprocess_samples "
         "ratio_gate ratio_test"
     ),
+    "ratios.bets": "BetSums bet_sums bet_test",
+    "ratios.rates": "LearnedRates",
     "ratios.sums": "RatioSums STRENGTHS ratio_sums",
     "results": "TestResult",
+    "scores.drifts": "drift_test",
     "scores.score_bank": "score_min_detectable score_test",
     "scores.score_totals": "ScoreSums score_sums score_sums_of_contexts",
     "scores.functions": "ScoreMoments accept contrast q_above_p rare_token score_moments surprise",

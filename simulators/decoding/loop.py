@@ -25,6 +25,7 @@ from simverify.simulators.kernels.philox import ACCEPT, DRAFT, fill_tile
 if TYPE_CHECKING:  # they need torch, and blocks of a trace do not
     from simverify.drafting.drafter import Drafter
     from simverify.models.real.kv_cache import CachedModel
+    from simverify.models.real.whole_model import WholeModel
 
 Logits = npt.NDArray[np.float32]
 PLAIN = DraftMethod()
@@ -126,7 +127,9 @@ def plain(pair: TransformerPair, job: Job) -> Clock:
     return clock
 
 
-def feed_prompts(lanes: Sequence[Lane], clock: Clock, *models: "CachedModel | Drafter") -> None:
+def feed_prompts(
+    lanes: Sequence[Lane], clock: Clock, *models: "CachedModel | WholeModel | Drafter"
+) -> None:
     """Let the models read the prompts of requests that begin, but for the last token."""
     begun = time.perf_counter()
     for i, lane in enumerate(lanes):
@@ -175,7 +178,7 @@ def _settle(
     found: list[list[int]],
     job: Job,
     eos: frozenset[int],
-    target: "CachedModel",
+    target: "CachedModel | WholeModel",
     draft: "Drafter | None" = None,
 ) -> list[Lane]:
     """Count what was emitted, take back what was rejected; return the lanes that go on."""

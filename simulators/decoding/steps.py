@@ -18,6 +18,7 @@ from simverify.simulators.decoding.loop import Logits, call_generator, cut
 
 if TYPE_CHECKING:
     from simverify.models.real.kv_cache import CachedModel
+    from simverify.models.real.whole_model import WholeModel
 
 Prefix = tuple[int, ...]
 
@@ -63,7 +64,7 @@ class Oracle:
         Of the pair's models, with an empty cache of one request.
     """
 
-    def __init__(self, pair: TransformerPair, model: "CachedModel") -> None:
+    def __init__(self, pair: TransformerPair, model: "CachedModel | WholeModel") -> None:
         self._pair, self._model = pair, model
         self._fed: Prefix = ()
         self._settled = 0

@@ -64,7 +64,7 @@ def audit(
     top_k: int | None = None,
     top_p: float | None = None,
     device: str | None = None,
-    dtype: Literal["float32", "bfloat16"] | None = None,
+    dtype: Literal["float32", "bfloat16", "float16"] | None = None,
     threads: int | None = None,
     layer_parallel: int | str | None = None,
     no_calibration: bool = False,

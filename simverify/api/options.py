@@ -175,7 +175,7 @@ class AuditOptions(_OfRealModels):
     top_k: int | None = None
     top_p: float | None = None
     device: str | None = None
-    dtype: Literal["float32", "bfloat16"] | None = None
+    dtype: Literal["float32", "bfloat16", "float16"] | None = None
     threads: int | None = None
     layer_parallel: str | None = None
     no_calibration: bool = False
@@ -274,7 +274,7 @@ class CompareOptions(_OfRealModels):
     top_k: int | None = None
     top_p: float | None = None
     device: str | None = None
-    dtype: Literal["float32", "bfloat16"] | None = None
+    dtype: Literal["float32", "bfloat16", "float16"] | None = None
     drafter: str | None = None
     layer_parallel: str | None = None
     no_calibration: bool = False

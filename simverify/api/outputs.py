@@ -34,7 +34,7 @@ def audit_outputs(
     top_k: int | None = None,
     top_p: float | None = None,
     device: str | None = None,
-    dtype: Literal["float32", "bfloat16"] | None = None,
+    dtype: Literal["float32", "bfloat16", "float16"] | None = None,
     threads: int | None = None,
     alpha: float = 1e-6,
     detect: float | None = None,
@@ -102,11 +102,14 @@ def judge(options: AuditOptions, say: Say) -> OutputRun:
     from simverify.emitted import (
         Endpoint,
         OutputSettings,
+        Request,
         Source,
         ask,
         audit_outputs,
+        contradictions,
         read_requests,
     )
+    from simverify.emitted.textual import changed_tokens, text_words
     from simverify.models.real.prompts import read_prompts
 
     name = options.endpoint if options.outputs is None else str(options.outputs)
@@ -132,10 +135,20 @@ def judge(options: AuditOptions, say: Say) -> OutputRun:
     if server is None:
         assert options.outputs is not None
         requests = read_requests(options.outputs, pair)
+        given = {name: getattr(options, name) for name in ("temperature", "top_k", "top_p")}
+        notes = tuple(contradictions([request.law for request in requests], given))
+        for note in notes:
+            say(note)
     else:
+
+        def text_alone(_first: Request) -> None:
+            blank = [Request(tuple(pair.encode(words)), (), from_text=True) for words in prompts]
+            say(text_words(*changed_tokens(blank, pair, settings.seed), settings, proxy))
+
         found = ask(
-            server, prompts, pair, planned, options.samples, keep=options.keep, progress=say
-        )
+            server, prompts, pair, planned, options.samples, keep=options.keep, progress=say,
+            text_alone=text_alone,
+        )  # fmt: skip
         requests, notes = found.requests, found.notes
     again = _command(options, planned, settings.detect)
     source = Source(name, again, endpoint=server is not None, notes=notes)

@@ -28,7 +28,7 @@ class RealModels:
     top_k: int | None = None
     top_p: float | None = None
     device: str | None = None
-    dtype: Literal["float32", "bfloat16"] | None = None
+    dtype: Literal["float32", "bfloat16", "float16"] | None = None
     threads: int | None = None
     drafter: str | None = None
     layer_parallel: str | None = None

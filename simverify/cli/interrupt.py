@@ -8,10 +8,13 @@ from __future__ import annotations
 import importlib
 import os
 import signal
+import threading
+from contextlib import contextmanager
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FrameType
     from typing import NoReturn
 
@@ -31,6 +34,36 @@ def leave_on_interrupt() -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _first)
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, where it is to be told what was kept."""
+
+
+@contextmanager
+def also_terminated() -> Iterator[None]:
+    """Raise ``Terminated`` at SIGTERM meanwhile, unless somebody handles it already.
+
+    For commands without processes of their own, which would take the handler over.
+    """
+    if (
+        signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+        or threading.current_thread() is not threading.main_thread()
+    ):
+        yield
+        return
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _terminated(_number: int, frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if _importing(frame):
+        _leave()
+    raise Terminated
 
 
 def ignore_interrupts() -> None:

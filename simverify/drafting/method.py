@@ -83,8 +83,13 @@ class DraftMethod:
 
         match self.name:
             case "plain":
-                return Plain(pair.draft_model, requests)
+                return Plain(pair.draft_model, requests, whole=pair.is_whole(pair.draft_model))
             case "easyspec":
+                if pair.is_whole(pair.draft_model):
+                    raise OptionError(
+                        "{drafter} easyspec keeps fuzzy keys and values in a cache, which "
+                        f"{pair.draft_name} has none of that could be taken back: take plain"
+                    )
                 return EasySpec(
                     pair.draft_model, requests, self.layer_parallel, calibration=self.calibration
                 )

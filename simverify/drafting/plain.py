@@ -7,6 +7,7 @@ import numpy as np
 
 from simverify.drafting.drafter import Logits
 from simverify.models.real.kv_cache import CachedModel
+from simverify.models.real.whole_model import WholeModel
 
 
 class Plain:
@@ -18,10 +19,12 @@ class Plain:
         As :class:`~simverify.models.real.kv_cache.CachedModel` takes it.
     requests
         Size of the batch.
+    whole
+        Whether nothing can be taken back from the model's memory, so that it is to have none.
     """
 
-    def __init__(self, model: Any, requests: int) -> None:
-        self.cached = CachedModel(model, requests)
+    def __init__(self, model: Any, requests: int, *, whole: bool = False) -> None:
+        self.cached = (WholeModel if whole else CachedModel)(model, requests)
         self.drafted = 0
         """Drafts of this phase that were fed to each request's chain."""
 

@@ -1,13 +1,14 @@
 """Completions from a server that speaks OpenAI's ``/v1/completions``."""
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 from typing import TypeVar
 
 from simverify.emitted.kept import Answers
+from simverify.emitted.pace import EVERY, Pace
 from simverify.emitted.requests import Request
 from simverify.emitted.server import Endpoint, Server
 from simverify.emitted.transport import Failure, Transport, key_of_environment
@@ -37,13 +38,15 @@ def ask(
     *,
     keep: Path | None = None,
     progress: Callable[[str], None] | None = None,
+    text_alone: Callable[[Request], None] | None = None,
 ) -> Asked:
     """Ask for completions, the prompts in turn, until ``tokens`` are there.
 
     ``samples``: completions of each prompt at most. ``keep``: file that each answer is written
     to as soon as those before it are there, and that a later call goes on with. Token ids are
-    taken where the server gives them, then the tokens of its logprobs, then the text. The key
-    of SIMVERIFY_API_KEY or OPENAI_API_KEY is sent along. An interrupt waits for no request.
+    taken where the server gives them, then the tokens of its logprobs, then the text, of which
+    ``text_alone`` is told before any more is asked for. The key of SIMVERIFY_API_KEY or
+    OPENAI_API_KEY is sent along. An interrupt waits for no request.
 
     Raises
     ------
@@ -54,41 +57,53 @@ def ask(
     if samples is not None and samples < 1:
         raise UsageError(f"samples is {samples}: expected 1 or more")
     most = None if samples is None else samples * len(prompts)
-    say = progress or (lambda _: None)
+    say = Pace(progress or (lambda _: None))
     transport = Transport(key_of_environment(), say)
     try:
         server = Server(endpoint, pair, transport)
     except Failure as failure:
         raise UsageError(str(failure)) from None
-    with Answers(keep, prompts, server.asked, pair) as answers:
+    with Answers(keep, prompts, server.asked, pair, say) as answers:
         if answers.requests:
             say(f"kept: {len(answers.requests):,} answers of {answers.tokens:,} tokens")
         try:
-            while answers.tokens < tokens and (batch := _next(len(answers.requests), most)):
+            together = 1  # the first finds out how to ask
+            while answers.tokens < tokens and (
+                batch := _next(len(answers.requests), most, together)
+            ):
                 found = _side_by_side(
-                    lambda i: server.complete(i, prompts[i % len(prompts)]), batch
+                    lambda i: server.complete(i, prompts[i % len(prompts)]), batch, say.waiting
                 )
                 for number, value in zip(batch, found, strict=True):
                     answers.add(value, f"{endpoint.url}: answer {number}")
-                say(f"asked {batch.stop:,} requests: {answers.tokens:,} of {tokens:,} tokens")
+                    say.now_and_then(
+                        f"{number + 1:,} answered: {answers.tokens:,} of {tokens:,} tokens"
+                    )
+                if together == 1 and answers.requests[-1].from_text and text_alone is not None:
+                    text_alone(answers.requests[-1])
+                together = TOGETHER
         except Failure as failure:
             fate = f"; {answers.fate}" if answers.fate else ""
             raise UsageError(f"{failure}{fate}") from None
         finally:
             transport.leave()
-    return Asked(tuple(answers.requests), tuple(_notes(server.known, answers.overlong, keep)))
+    return Asked(tuple(answers.requests), tuple(_notes(server.known, answers, keep)))
 
 
-def _next(first: int, most: int | None) -> range:
-    last = first + TOGETHER
+def _next(first: int, most: int | None, together: int) -> range:
+    last = first + together
     return range(first, last if most is None else min(last, most))
 
 
-def _side_by_side(work: Callable[[int], T], numbers: Sequence[int]) -> Iterator[T]:
+def _side_by_side(
+    work: Callable[[int], T],
+    numbers: Sequence[int],
+    waiting: Callable[[], None] = lambda: None,
+) -> Iterator[T]:
     """Do ``work`` on all numbers at once; yield what it comes to, in their order.
 
     The threads are nobody's to wait for: whoever stops listening, or is interrupted, leaves at
-    once, however long a server takes.
+    once, however long a server takes. ``waiting`` is called every so often where it does.
     """
     futures: list[Future[T]] = [Future() for _ in numbers]
 
@@ -101,20 +116,27 @@ def _side_by_side(work: Callable[[int], T], numbers: Sequence[int]) -> Iterator[
     for given in zip(numbers, futures, strict=True):
         Thread(target=do, args=given, daemon=True).start()
     for future in futures:
+        while not wait([future], EVERY).done:
+            waiting()
         yield future.result()
 
 
-def _notes(known: bool, overlong: int, keep: Path | None) -> Iterator[str]:
+def _notes(known: bool, answers: Answers, keep: Path | None) -> Iterator[str]:
     if not known:
         yield (
             "the server does not say what it is: what was not asked for, such as top-k, min-p or "
             "penalties, is as its own defaults or the model's generation_config have it, and a "
             "deviation may come from there"
         )
-    if overlong:
+    if answers.unlike:
         yield (
-            f"{overlong:,} answers are longer than the limit that was asked for, and were cut "
-            f"there: the server may not heed the temperature and top-p of a request either"
+            f"{answers.unlike:,} answers have token ids that do not spell the text beside "
+            f"them: the text was taken; does the server have the tokenizer of --target?"
+        )
+    if answers.overlong:
+        yield (
+            f"{answers.overlong:,} answers are longer than the limit that was asked for, and were "
+            f"cut there: the server may not heed the temperature and top-p of a request either"
         )
     if keep is None:
         yield (

@@ -3,7 +3,7 @@
 import errno
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -12,14 +12,19 @@ from simverify.emitted.requests import Request, read_objects, request_iv
 from simverify.errors import UsageError
 from simverify.models.real.transformer import TransformerPair
 
+_BEGINS = b'{"prompt": '
+"""How each of our lines begins."""
+
 
 class Answers:
     """Answers so far, ``requests``, and how many tokens they have, ``tokens``.
 
     With ``keep`` each is a line of that file once it has come and all before it, as
     :func:`read_requests` reads it, with what was asked for beside it. A file that is there is
-    gone on with: its lines are the first answers, and nothing but lines is added.
-    ``overlong``: answers that were cut at ``max_tokens``.
+    gone on with: its lines are the first answers, and nothing but lines is added. A last line
+    that was being written when a run was killed is dropped, which ``say`` is told.
+    ``overlong``: answers that were cut at ``max_tokens``; ``unlike``: those whose ids do not
+    spell their text.
 
     Raises
     ------
@@ -34,21 +39,24 @@ class Answers:
         prompts: Sequence[str],
         asked: dict[str, Any],
         pair: TransformerPair,
+        say: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._keep, self._pair = keep, pair
         self._file: BinaryIO | None = None
         self.requests: list[Request] = []
-        self.tokens = self.overlong = 0
+        self.tokens = self.overlong = self.unlike = 0
         if keep is None:
             return
         if keep.exists():
             if not keep.is_file():
                 raise UsageError(f"keep: {keep} is no file: name one, or a new one")
-            if keep.stat().st_size and not keep.read_bytes().endswith(b"\n"):
-                raise UsageError(f"keep: the last line of {keep} is not whole: delete it to go on")
-            for number, (where, value) in enumerate(read_objects(keep, "keep")):
+            whole, half = _lines(keep)
+            for number, (where, value) in enumerate(read_objects(keep, "keep", whole)):
                 _same_iv(value, where, prompts[number % len(prompts)], asked)
                 self._count(value, where)
+            if half:
+                _drop(keep, whole)
+                say(f"keep: the last line of {keep} was half written: dropped, and asked anew")
         try:
             self._file = keep.open("ab", buffering=0)
         except OSError as error:
@@ -89,6 +97,7 @@ class Answers:
         self.requests.append(request)
         self.tokens += len(request.tokens)
         self.overlong += "cut" in value
+        self.unlike += "unlike" in value
 
     def _write(self, file: BinaryIO, line: bytes) -> None:
         end = file.seek(0, os.SEEK_END)
@@ -100,6 +109,30 @@ class Answers:
             raise UsageError(
                 f"keep: {self._keep} cannot be written: {error.strerror}; {self.fate}"
             ) from None
+
+
+def _lines(keep: Path) -> tuple[int, bool]:
+    """Bytes of a file's whole lines, and whether more of what is ours stands behind them."""
+    try:
+        content = keep.read_bytes()
+    except OSError as error:
+        raise UsageError(f"keep: cannot read {keep}: {error.strerror}") from None
+    whole = content.rfind(b"\n") + 1
+    rest = content[whole:]
+    if rest and not (rest.startswith(_BEGINS) or _BEGINS.startswith(rest)):
+        raise UsageError(
+            f"keep: the last line of {keep} is not whole, and none that --keep began: delete it "
+            f"to go on, or name another file"
+        )
+    return whole, bool(rest)
+
+
+def _drop(keep: Path, whole: int) -> None:
+    try:
+        with keep.open("r+b") as file:
+            file.truncate(whole)
+    except OSError as error:
+        raise UsageError(f"keep: {keep} cannot be written: {error.strerror}") from None
 
 
 def _same_iv(value: Any, where: str, prompt: str, asked: dict[str, Any]) -> None:

@@ -1,13 +1,15 @@
 """Requests as another engine answered them: JSONL with a prompt and token ids, or text."""
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from simverify.emitted.asked import asked_law
 from simverify.errors import UsageError
 from simverify.models.real.prompts import unicode_iv
+from simverify.models.real.sampling import Sampling
 from simverify.models.real.transformer import TransformerPair
 
 _REASONS = (None, "stop", "length")
@@ -23,7 +25,8 @@ class Request:
     whether it, or another token that ended the request, was put back because the engine said
     that it stopped there. ``from_text``: the
     ids are the tokenizer's for a text; ``round_trips``: they give that text again.
-    ``unfinished``: neither an end-of-sequence token nor a reason why it ends.
+    ``unfinished``: neither an end-of-sequence token nor a reason why it ends. ``law``: what its
+    line says that it was asked for, None where it says nothing.
     """
 
     prompt: tuple[int, ...]
@@ -32,6 +35,7 @@ class Request:
     from_text: bool = False
     round_trips: bool = True
     unfinished: bool = False
+    law: Sampling | None = None
 
 
 def read_requests(path: Path, pair: TransformerPair) -> tuple[Request, ...]:
@@ -40,7 +44,9 @@ def read_requests(path: Path, pair: TransformerPair) -> tuple[Request, ...]:
     ``prompt`` is text or a list of ids, ``tokens`` a list of ids, which are taken where a
     ``text`` stands beside them. ``finish_reason`` "stop" says that the engine drew an
     end-of-sequence token, unless ``stop_reason`` (or ``matched_stop``) is a string, or the id
-    of the token that it drew. Other fields are not looked at; a byte order mark is none.
+    of the token that it drew. ``temperature``, ``top_k`` and ``top_p`` are what was asked for, and
+    ``asked``, which --keep writes, is all of it. Other fields are not looked at; a byte order mark
+    is none.
 
     Raises
     ------
@@ -55,10 +61,13 @@ def read_requests(path: Path, pair: TransformerPair) -> tuple[Request, ...]:
     return tuple(found)
 
 
-def read_objects(path: Path, kind: str) -> Iterator[tuple[str, Any]]:
-    """Yield what the lines of a JSONL file hold, each with words for where it stands."""
+def read_objects(path: Path, kind: str, size: int | None = None) -> Iterator[tuple[str, Any]]:
+    """Yield what the lines of a JSONL file hold, each with words for where it stands.
+
+    ``size``: bytes that are read; None: all.
+    """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = path.read_bytes()[:size].decode("utf-8-sig")
     except OSError as error:
         raise UsageError(f"{kind}: cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
@@ -106,7 +115,22 @@ def request_iv(value: Any, where: str, pair: TransformerPair) -> Request:
     return Request(
         prompt, tokens, bool(left_out), from_text, round_trips,
         unfinished=tokens[-1] not in pair.eos and value.get("finish_reason") is None,
+        law=asked_law(value, where, pair.sampling),
     )  # fmt: skip
+
+
+def first_tokens(requests: Sequence[Request], most: int) -> list[Request]:
+    """Return the first requests, the last one cut, so that they hold ``most`` tokens or all."""
+    kept, room = [], most
+    for request in requests:
+        if not room:
+            break
+        cut = replace(request, tokens=request.tokens[:room])
+        if len(cut.tokens) < len(request.tokens):
+            cut = replace(cut, unfinished=False)
+        kept.append(cut)
+        room -= len(cut.tokens)
+    return kept
 
 
 def retokenise(text: str, pair: TransformerPair) -> tuple[int, ...]:

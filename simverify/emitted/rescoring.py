@@ -5,14 +5,15 @@ request alone; it sets the orders and scores, which must not be built from the r
 the noise, and its distance from the first is what the declared ball is measured by.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from simverify.arrays import Floats
 from simverify.emitted.requests import Request
+from simverify.models.real.roundings import ROUNDINGS, rounded
 from simverify.models.real.sampling import Sampling
 from simverify.models.real.transformer import TransformerPair
 
@@ -36,7 +37,8 @@ class Scored:
     the proxy draft's, or None. ``gap``: float64 (n,), by how much two logits have to be off from
     each other for a token to be kept that is cut off (:func:`reach`), 0 for one that is kept;
     ``shift``: float64 (n,), by how much the two scorings differ in the token's log-probability
-    before anything is cut off.
+    before anything is cut off. ``rounded``: logits float32 (n, V) with rounded weights, by the
+    name of the rounding; empty where they were not asked for.
     """
 
     number: int
@@ -46,53 +48,90 @@ class Scored:
     q: Floats | None
     gap: Floats
     shift: Floats
+    rounded: Mapping[str, npt.NDArray[np.float32]]
 
 
-def rescore(requests: Sequence[Request], pair: TransformerPair, proxy: bool) -> Iterator[Scored]:
+def rescore(
+    requests: Sequence[Request], pair: TransformerPair, proxy: bool, rounded_tokens: int = 0
+) -> Iterator[Scored]:
     """Yield each request with its rows, in order.
 
-    Law and logits are those of ``pair``; with ``proxy`` its draft model gives the rows q.
+    Logits are those of ``pair``, and so is the law where a request has none of its own; with
+    ``proxy`` its draft model gives the rows q. The first ``rounded_tokens`` tokens, and the rest of
+    their batch, get those of rounded weights too.
     """
+    done = 0
     for batch in _batches(requests, pair.vocab_size):
-        together = _logits(pair, pair.target_model, [requests[i] for i in batch])
-        drafts = _logits(pair, pair.draft_model, [requests[i] for i in batch]) if proxy else None
+        own = [requests[i] for i in batch]
+        together = _logits(pair, pair.target_model, own)
+        drafts = _logits(pair, pair.draft_model, own) if proxy else None
+        others = _with_rounded_weights(pair, own) if done < rounded_tokens else {}
+        done += sum(len(request.tokens) for request in own)
         for place, i in enumerate(batch):
             (alone,) = _logits(pair, pair.target_model, [requests[i]])
             tokens = np.array(requests[i].tokens)
-            p = pair.sampling.rows(together[place])
-            q = None if drafts is None else pair.sampling.rows(drafts[place])
+            law = requests[i].law or pair.sampling
+            p = law.rows(together[place])
+            q = None if drafts is None else law.rows(drafts[place])
             yield Scored(
-                i, requests[i], p, pair.sampling.rows(alone), q,
-                _gap(together[place], p, tokens, pair.sampling),
+                i, requests[i], p, law.rows(alone), q,
+                _gap(together[place], p, tokens, law),
                 np.abs(_log_probability(together[place], tokens) - _log_probability(alone, tokens)),
+                {name: logits[place] for name, logits in others.items()},
             )  # fmt: skip
 
 
-def other_precision(requests: Sequence[Request], pair: TransformerPair) -> list[Floats]:
-    """Return the rows of a bfloat16 target in float32, (n, V) for each request; else none."""
-    model = pair.target_model
-    if str(model.dtype) != "torch.bfloat16":
-        return []
-    model.float()
-    try:
-        return [pair.sampling.rows(_logits(pair, model, [request])[0]) for request in requests]
-    finally:
-        model.bfloat16()  # the same weights: each is a float32 number
+def _with_rounded_weights(
+    pair: TransformerPair, requests: Sequence[Request]
+) -> dict[str, list[npt.NDArray[np.float32]]]:
+    found = {}
+    for name, rounding in ROUNDINGS.items():
+        with rounded(pair.target_model, rounding):
+            found[name] = _logits(pair, pair.target_model, requests)
+    return found
 
 
-def in_bfloat16(requests: Sequence[Request], pair: TransformerPair) -> list[Scored]:
-    """Score requests with a float32 target, and again as one in bfloat16 rounds."""
+def in_other_precision(
+    requests: Sequence[Request], pair: TransformerPair, proxy: bool
+) -> Iterator[tuple[Scored, Floats, Floats]]:
+    """Yield requests with their rows in bfloat16 too, or in float32 of a target that is not.
+
+    Last comes by how much the token's log-probability moves, float64 (n,).
+    """
     import torch
 
-    found = []
-    for scored in rescore(requests, pair, False):
-        (own,) = _logits(pair, pair.target_model, [scored.request])
-        with torch.autocast(pair.target_model.device.type, torch.bfloat16):
-            (coarse,) = _logits(pair, pair.target_model, [scored.request])
+    model = pair.target_model
+    coarse = model.dtype == torch.float32
+    fine = [] if coarse else _in_float32(requests, pair)
+    for scored in rescore(requests, pair, proxy):
+        (own,) = _logits(pair, model, [scored.request])
+        if coarse:
+            with torch.autocast(model.device.type, torch.bfloat16):
+                (other,) = _logits(pair, model, [scored.request])
+        else:
+            other = fine[scored.number]
         tokens = np.array(scored.request.tokens)
-        shift = np.abs(_log_probability(own, tokens) - _log_probability(coarse, tokens))
-        found.append(replace(scored, p_again=pair.sampling.rows(coarse), shift=shift))
-    return found
+        shift = np.abs(_log_probability(own, tokens) - _log_probability(other, tokens))
+        law = scored.request.law or pair.sampling
+        yield scored, law.rows(other), shift
+
+
+def _in_float32(
+    requests: Sequence[Request], pair: TransformerPair
+) -> list[npt.NDArray[np.float32]]:
+    """Logits of a coarser target in float32; it is left as it was, to the bit."""
+    model = pair.target_model
+    # Not all of it need be coarse: a rotary embedding's frequencies stay in float32.
+    dtypes = [(weight, weight.dtype) for weight in model.parameters()]
+    buffers = [(module, dict(module._buffers)) for module in model.modules()]
+    model.float()
+    try:
+        return [_logits(pair, model, [request])[0] for request in requests]
+    finally:
+        for weight, dtype in dtypes:
+            weight.data = weight.data.to(dtype)
+        for module, own in buffers:
+            module._buffers.update(own)
 
 
 def distances(p: Floats, other: Floats) -> Floats:

@@ -2,28 +2,22 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import dataclass
 
 from simverify import results as doc
 from simverify.battery.judgement import certificate_document, stamped, test_document
-from simverify.emitted.evidence import OutputEvidence
-from simverify.emitted.judge import Judged, judge_evidence
-from simverify.emitted.notes import remarks
-from simverify.emitted.requests import Request
-from simverify.emitted.rescoring import distances, other_precision, rescore
+from simverify.emitted.judging.allowed import allowance, hides
+from simverify.emitted.judging.evidence import OutputEvidence
+from simverify.emitted.judging.judge import Judged, judge_evidence
+from simverify.emitted.judging.notes import coarser, remarks
+from simverify.emitted.judging.rounding import Rounding, tried_rounding
+from simverify.emitted.judging.weights import WEIGHT_TOKENS, weight_bets
+from simverify.emitted.requests import Request, first_tokens
+from simverify.emitted.rescoring import rescore
 from simverify.emitted.settings import POWER, OutputSettings
-from simverify.emitted.textual import changed_tokens
+from simverify.emitted.textual import changed_tokens, text_words
 from simverify.errors import UsageError
 from simverify.models.real.transformer import TransformerPair
-
-_LEAST_BALL = 1e-6
-"""A ball below which nobody's float32 logits stay."""
-
-_PRECISION_REQUESTS = 8
-
-_OWN = ", which is what computing them again here shows: it takes the engine to round alike"
 
 
 @dataclass(frozen=True)
@@ -68,29 +62,35 @@ def audit_outputs(
     if not requests:
         raise UsageError("there is no request: give one or more")
     planned = settings.planned(proxy)
-    kept = _first(requests, planned)
+    kept = first_tokens(requests, planned)
+    law = kept[0].law or pair.sampling
+    text = _text(kept, pair, settings, proxy, say, told=source.endpoint)
     found, n = OutputEvidence(settings.seed, proxy), sum(len(r.tokens) for r in kept)
     said = 0
-    for scored in rescore(kept, pair, proxy):
+    for scored in rescore(kept, pair, proxy, WEIGHT_TOKENS):
+        found.bet_on_weights(weight_bets(scored, scored.request.law or pair.sampling, found.n))
         found.add(scored)
         if 10 * found.n // n > said:
             said = 10 * found.n // n
             say(f"rescored {found.n:,} of {n:,} tokens")
-    rescoring = _rescoring(found, kept, pair)
-    text = _text(kept, pair, settings.seed, say)
-    shown = _shown(rescoring, text)
-    ball = max(2.0 * shown, _LEAST_BALL) if settings.ball is None else settings.ball
-    if ball < shown:
-        raise UsageError(
-            f"ball is {ball:g}: the same rows differ by {shown:.2g} on average when they are "
-            f"computed again: name more, or none"
-        )
+    fine = None
+    if str(pair.target_model.dtype) != "torch.float32":
+        say("the first tokens in float32, for what the precision moves")
+        fine = tried_rounding(kept, pair, proxy)
+    allowed = allowance(found, fine, text, settings.ball)
     judged = judge_evidence(
-        found, planned, settings.alpha, min(ball, 0.999), settings.seed,
-        _OWN if settings.ball is None else ", as declared",
-    )  # fmt: skip
+        found, planned, settings.alpha, allowed.ball, settings.seed, allowed.words
+    )
+    hidden = hides(judged, allowed, found, kept, pair, planned, settings)
+    shape, notes = hidden.shape, list(remarks(judged, found, kept, pair, proxy))
+    asks = judged.findings and settings.ball is None
+    if asks and (alike := coarser(judged, found, kept, pair, planned, settings)):
+        words, shape = alike
+        notes.append(words)
     open_ = _open(judged, found, planned, text, settings)
     verdict: doc.Verdict = "FAIL" if judged.findings else "INCONCLUSIVE" if open_ else "PASS"
+    if hidden.why and verdict == "PASS":
+        verdict, open_ = "INCONCLUSIVE", hidden.why
     if text is not None and text.not_round_tripping:
         verdict = "INCONCLUSIVE"
     return doc.OutputRun(
@@ -110,17 +110,21 @@ def audit_outputs(
         unfinished=sum(r.unfinished for r in kept),
         near=found.near,
         unsupported=found.unsupported,
-        temperature=pair.sampling.temperature,
-        top_k=pair.sampling.top_k,
-        top_p=pair.sampling.top_p,
+        temperature=law.temperature,
+        top_k=law.top_k,
+        top_p=law.top_p,
+        otherwise=sum((r.law or pair.sampling) != law for r in kept),
         device=str(pair.target_model.device),
         dtype=str(pair.target_model.dtype).removeprefix("torch."),
         alpha=settings.alpha,
         detect=settings.detect,
         power=POWER,
-        ball=ball,
+        ball=allowed.ball.tv,
         ball_given=settings.ball is not None,
-        rescoring=rescoring,
+        ball_measured=allowed.measured.tv,
+        hidden=hidden.findings,
+        shape=None if shape is None else test_document(shape),
+        rescoring=_rescoring(found, fine),
         text=text,
         seed=settings.seed,
         verdict=verdict,
@@ -130,65 +134,39 @@ def audit_outputs(
         certificate=certificate_document(judged.certificate) if verdict == "PASS" else None,
         findings=judged.findings,
         inconclusive=open_ if verdict == "INCONCLUSIVE" else None,
-        notes=(*remarks(judged, found, kept, pair, planned, settings), *source.notes),
+        notes=(*notes, *source.notes),
         reproduce=source.reproduce,
         meta=stamp(),
     )
 
 
-def _first(requests: Sequence[Request], planned: int) -> list[Request]:
-    """Cut the requests after ``planned`` tokens, whatever they are."""
-    kept, room = [], planned
-    for request in requests:
-        if not room:
-            break
-        cut = replace(request, tokens=request.tokens[:room])
-        if len(cut.tokens) < len(request.tokens):
-            cut = replace(cut, unfinished=False)
-        kept.append(cut)
-        room -= len(cut.tokens)
-    return kept
-
-
-def _rescoring(
-    found: OutputEvidence, kept: Sequence[Request], pair: TransformerPair
-) -> doc.Rescoring:
-    tried = kept[:_PRECISION_REQUESTS]
-    fine = other_precision(tried, pair)
-    off = [
-        distances(scored.p, rows)
-        for scored, rows in zip(rescore(tried, pair, False) if fine else (), fine, strict=True)
-    ]
-    every = np.concatenate(off) if off else np.zeros(0)
+def _rescoring(found: OutputEvidence, fine: Rounding | None) -> doc.Rescoring:
     return doc.Rescoring(
         mean=found.distance / found.n,
         largest=found.worst,
-        precision=float(every.mean()) if off else None,
-        precision_tokens=len(every),
+        precision=None if fine is None else fine.tv,
+        precision_tokens=0 if fine is None else fine.tokens,
         margin=found.margin,
     )
 
 
 def _text(
-    kept: Sequence[Request], pair: TransformerPair, seed: int, say: Callable[[str], None]
-) -> doc.Retokenised | None:
+    kept: Sequence[Request], pair: TransformerPair, settings: OutputSettings, proxy: bool,
+    say: Callable[[str], None], *, told: bool,
+) -> doc.Retokenised | None:  # fmt: skip
     given = [request for request in kept if request.from_text]
     if not given:
         return None
     say("text: the target writes for itself, as a control")
-    drawn, changed = changed_tokens(given, pair, seed)
+    drawn, changed = changed_tokens(given, pair, settings.seed)
+    if not told:
+        say(text_words(drawn, changed, settings, proxy))
     return doc.Retokenised(
         requests=len(given),
         not_round_tripping=sum(not request.round_trips for request in given),
         control_tokens=drawn,
         changed=changed,
     )
-
-
-def _shown(rescoring: doc.Rescoring, text: doc.Retokenised | None) -> float:
-    """Mean TV by which rows are seen to move, and tokens of texts to be others."""
-    rounding = max(rescoring.mean, rescoring.precision or 0.0)
-    return rounding + (text.changed / text.control_tokens if text else 0.0)
 
 
 def _open(
@@ -207,8 +185,9 @@ def _open(
     if judged.detectable <= settings.detect:
         return None
     short = f"{found.n:,} of {planned:,} tokens are there: " if found.n < planned else ""
+    why = "" if text is None or not text.changed else ", as texts do not tell their tokens"
     return (
-        f"{short}power {POWER:g} against TV {judged.detectable:.2g} alone, asked was "
+        f"{short}power {POWER:g} against TV {judged.detectable:.2g} alone{why}, asked was "
         f"{settings.detect:g}"
     )
 

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
+from simverify.emitted.ids import IDS, given_ids, spells, stated_ids
 from simverify.emitted.transport import Failure, Refused, Transport
 from simverify.errors import UsageError
 from simverify.models.real.sampling import Sampling
@@ -13,8 +14,20 @@ from simverify.models.real.transformer import TransformerPair
 
 MAX_TOKENS = 128
 
-_EXTRAS = {"logprobs": 1, "return_token_ids": True, "return_tokens_as_token_ids": True}
-"""What gets token ids from servers that have them; one that refuses it is asked without."""
+_EXTRAS: tuple[tuple[dict[str, Any], bool], ...] = (
+    ({"logprobs": 1, "return_token_ids": True, "return_tokens_as_token_ids": True}, True),
+    ({"return_token_ids": True}, True),
+    ({"logprobs": 1, "return_tokens_as_token_ids": True}, True),
+    ({"logprobs": 1}, True),
+    ({"logprobs": True}, True),
+    ({"logprobs": 1}, False),
+    ({"logprobs": True}, False),
+    ({}, False),
+)
+"""What gets token ids from servers that have them, and whether the prompt is sent as ids."""
+
+_REFUSALS = (400, 404, 422, 500, 501)
+"""Statuses of servers that do not take a field, or a prompt of ids."""
 
 _UNPENALISED = {"presence_penalty": 0.0, "frequency_penalty": 0.0}
 _VLLM = _UNPENALISED | {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
@@ -28,8 +41,6 @@ _PLAIN: dict[str, dict[str, Any]] = {
 vLLM and SGLang take the model's ``generation_config`` otherwise, llama.cpp its own top-k of 40.
 Other servers may refuse what they do not know, so they are not told.
 """
-
-_ID = "token_id:"
 
 
 @dataclass(frozen=True)
@@ -80,53 +91,73 @@ class Server:
         self.asked = _asked(pair.sampling, endpoint.max_tokens, owner)
         if name is not None:
             self.asked["model"] = name
-        self._extras = True
+        self._way: int | None = None
         self._pieces = cache(self._vocabulary)
 
     def complete(self, number: int, prompt: str) -> dict[str, Any]:
         """Return the completion of a prompt as an object of a file of outputs.
 
         Ids beyond ``max_tokens`` are cut, and ``cut`` says how many: that they are there may
-        depend on how many draft tokens were accepted.
+        depend on how many draft tokens were accepted. Ids that do not spell the text beside
+        them are not taken, and ``unlike`` holds them. The first call finds out how to ask, and
+        is to be made alone.
         """
         address = self._endpoint.at("completions")
-        try:
-            answer = self._transport.call(address, self._body(prompt, extras=self._extras))
-        except Refused as refused:
-            if not self._extras or refused.code not in (400, 422):
-                raise
-            answer = self._transport.call(address, self._body(prompt, extras=False))
-            self._extras = False
+        answer = self._answer(address, prompt)
         choices = answer.get("choices") if isinstance(answer, dict) else None
         if not (isinstance(choices, list) and choices and isinstance(choices[0], dict)):
             where = f"{self._endpoint.url}: answer {number}"
             raise Failure(f"{where} has no choices: expected those of OpenAI's completions")
         return {"prompt": prompt} | self._read(choices[0]) | {"asked": self.asked}
 
+    def _answer(self, address: str, prompt: str) -> Any:
+        if self._way is None:
+            return self._tried(address, prompt)
+        return self._asked(address, prompt, self._way)
+
+    def _asked(self, address: str, prompt: str, way: int) -> Any:
+        extras, as_ids = _EXTRAS[way]
+        shown = self._pair.encode(prompt) if as_ids else prompt
+        return self._transport.call(address, {"prompt": shown} | self.asked | extras)
+
+    def _tried(self, address: str, prompt: str) -> Any:
+        """Ask in each way until one gives ids; keep to the way that gave most.
+
+        Whether ids are there depends on the way and not on what was drawn, so that answers in
+        other ways may be dropped.
+        """
+        best: tuple[int, Any] | None = None
+        for way in range(len(_EXTRAS)):
+            try:
+                answer = self._asked(address, prompt, way)
+            except Refused as refused:
+                if refused.code not in _REFUSALS or (way + 1 == len(_EXTRAS) and best is None):
+                    raise
+                continue
+            given = given_ids(answer)
+            if best is None or given > best[0]:
+                best, self._way = (given, answer), way
+            if given == IDS:
+                break
+        assert best is not None
+        return best[1]
+
     def _read(self, choice: dict[str, Any]) -> dict[str, Any]:
-        ids, most = self._ids(choice), self._endpoint.max_tokens
+        ids, text, most = self._ids(choice), choice.get("text"), self._endpoint.max_tokens
+        ends = ("finish_reason", "stop_reason", "matched_stop")
+        end = {name: choice[name] for name in ends if choice.get(name) is not None}
+        if ids is None:
+            return {"text": text} | end
+        if isinstance(text, str) and not spells(ids, text, self._pair):
+            return {"text": text, "unlike": ids} | end
         if isinstance(ids, list) and len(ids) > most:
             return {"tokens": ids[:most], "finish_reason": "length", "cut": len(ids) - most}
-        found = {"text": choice.get("text")} if ids is None else {"tokens": ids}
-        ends = ("finish_reason", "stop_reason", "matched_stop")
-        return found | {name: choice[name] for name in ends if choice.get(name) is not None}
-
-    def _body(self, prompt: str, *, extras: bool) -> dict[str, Any]:
-        if not extras:
-            return {"prompt": prompt} | self.asked
-        return {"prompt": self._pair.encode(prompt)} | self.asked | _EXTRAS
+        return {"tokens": ids} | end
 
     def _ids(self, choice: dict[str, Any]) -> Any:
         """Token ids of a choice, however the server gives them; None where it does not."""
-        if choice.get("token_ids") is not None:
-            return choice["token_ids"]
-        logprobs = choice.get("logprobs")
-        pieces = logprobs.get("tokens") if isinstance(logprobs, dict) else None
-        if not (isinstance(pieces, list) and all(isinstance(piece, str) for piece in pieces)):
-            return None
-        if all(piece.startswith(_ID) and piece[len(_ID) :].isdigit() for piece in pieces):
-            return [int(piece[len(_ID) :]) for piece in pieces]
-        return self._spelt(pieces)
+        ids, pieces = stated_ids(choice)
+        return self._spelt(pieces) if ids is None and pieces is not None else ids
 
     def _spelt(self, pieces: Sequence[str]) -> list[int] | None:
         """Ids of tokens given by their texts; None where one may be of two, or of none."""
@@ -154,6 +185,10 @@ class Server:
             if refused.code in (401, 403):
                 raise
             return name, None
+        except Failure:
+            if name is None or not self._transport.reached:
+                raise
+            return name, None  # whatever stands there, the model was named
         entries = listed.get("data") if isinstance(listed, dict) else None
         models = [m for m in entries if isinstance(m, dict)] if isinstance(entries, list) else []
         model = next((m for m in models if name in (None, m.get("id"))), {})

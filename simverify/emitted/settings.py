@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from simverify.checks import MIN_ALPHA, MIN_DETECT, ranges_iv
-from simverify.emitted.judge import detectable, plan_tokens
+from simverify.emitted.judging.judge import detectable, plan_tokens
 from simverify.errors import UsageError
 
 POWER = 0.9
@@ -18,8 +18,8 @@ class OutputSettings:
     """How emitted tokens are judged.
 
     ``tokens``: N, fixed beforehand; None: what ``detect`` needs, ``TOKENS`` or more. ``ball``:
-    TV of the engine's own rows from the rescored ones, on average over contexts; None: twice
-    what repeated rescoring shows.
+    TV of the engine's own rows from the rescored ones, on average over contexts; None:
+    what rescoring in the target's own precision moves.
     """
 
     tokens: int | None = None

@@ -9,13 +9,37 @@ from difflib import SequenceMatcher
 
 import numpy as np
 
+from simverify.emitted.judging.judge import detectable
 from simverify.emitted.requests import Request, retokenise
+from simverify.emitted.settings import OutputSettings
 from simverify.models.real.transformer import TransformerPair
 
 TOKENS = 2048
 """Tokens of the control, about."""
 
 _LANES = 32
+
+_HOW = (
+    "vLLM and SGLang give them where they are asked for, llama.cpp and mlx-lm with their log "
+    "probabilities"
+)
+
+
+def text_words(drawn: int, changed: int, settings: OutputSettings, proxy: bool) -> str:
+    """Say what text alone can tell, if ``changed`` of ``drawn`` own tokens come back as others."""
+    n, ball = settings.planned(proxy), min(2.0 * changed / drawn, 0.999)
+    found = detectable(n, n, settings.alpha, ball, proxy)
+    words = (
+        f"text alone: of {drawn:,} tokens that the target wrote {changed:,} come back from their "
+        f"text as others, so that {n:,} tokens find a TV of {found:.2g}"
+    )
+    if found <= settings.detect:
+        return words
+    others = f", or --detect {found * 1.05:.2g}" if found < 0.9 else ""
+    return (
+        f"{words}, and not {settings.detect:g}: this run will be INCONCLUSIVE or FAIL. A PASS "
+        f"takes token ids ({_HOW}){others}"
+    )
 
 
 def changed_tokens(
@@ -30,7 +54,12 @@ def changed_tokens(
     room = min(pair.context - len(request.prompt) for request in lanes)
     feed = [list(request.prompt) for request in lanes]
     for _ in range(min(TOKENS // _LANES, room)):
-        rows = pair.sampling.rows(np.stack([own[-1] for own in model.feed(feed)]))
+        rows = np.stack(
+            [
+                (request.law or pair.sampling).rows(own[-1])
+                for request, own in zip(lanes, model.feed(feed), strict=True)
+            ]
+        )
         sums = np.cumsum(rows, axis=1)
         u = rng.random(len(lanes))[:, None] * sums[:, -1:]
         tokens = (sums <= u).sum(axis=1).tolist()

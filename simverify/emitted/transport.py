@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from http.client import HTTPException
-from threading import Event
+from threading import Event, Lock
 from typing import Any
 
 from simverify.errors import UsageError
@@ -70,7 +70,14 @@ class Transport:
     def __init__(self, key: Key | None, say: Callable[[str], None]) -> None:
         self._key, self._say = key, say
         self._reached, self._left = False, Event()
+        self._told: dict[float, float] = {}
+        self._telling = Lock()
         self._opener = urllib.request.build_opener(_Straight)
+
+    @property
+    def reached(self) -> bool:
+        """Whether the server has answered anything."""
+        return self._reached
 
     def leave(self) -> None:
         """Try nothing again from here on."""
@@ -90,10 +97,18 @@ class Transport:
                 if not self._reached:
                     raise
                 failure = dropped
-            self._say(f"{failure}; once more in {wait:.3g} s")
+            self._tell_once(failure, wait)
             if self._left.wait(wait):
                 raise failure
         return self._once(address, body)
+
+    def _tell_once(self, failure: Failure, wait: float) -> None:
+        """Say what is tried again; not once more for each request that waits as long meanwhile."""
+        with self._telling:
+            now = time.monotonic()
+            if now >= self._told.get(wait, 0.0):
+                self._told[wait] = now + wait
+                self._say(f"{failure}; once more in {wait:.3g} s")
 
     def _once(self, address: str, body: dict[str, Any] | None) -> Any:
         data = None if body is None else json.dumps(body).encode()

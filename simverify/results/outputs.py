@@ -24,8 +24,8 @@ class Rescoring(Struct, frozen=True):
     """How far rescored rows move by rounding: TV of each row scored twice.
 
     ``mean``, ``largest``: together with other requests against alone, over all tokens.
-    ``precision``: mean over ``precision_tokens`` tokens of a bfloat16 target against float32;
-    null for one in float32. ``margin``: by how much two logits may be off from each other,
+    ``precision``: mean over ``precision_tokens`` tokens of a target that is not in float32 against
+    float32; null for one that is. ``margin``: by how much two logits may be off from each other,
     so that a token that truncation cuts off counts as support.
     """
 
@@ -44,8 +44,13 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     beforehand; ``left_out``: tokens beyond N. ``ended``: requests that end with an
     end-of-sequence token, of which ``restored`` had it put back; ``unfinished``: those that end
     for a reason that nothing says. ``near``, ``unsupported``: tokens that truncation cuts off,
-    within the margin and beyond. ``ball``: TV of the engine's own rows from the rescored ones,
-    on average over contexts, that the tests allow for; ``ball_given``: whether it was named.
+    within the margin and beyond. ``temperature``, ``top_k``, ``top_p``: what the
+    first request was asked for; ``otherwise``: how many were asked for something else, and are
+    judged by that. ``ball``: TV of the engine's own rows from the rescored ones,
+    on average over contexts, that the tests allow for; ``ball_given``: whether it was named;
+    ``ball_measured``: what computing rows again in the declared precision moved. ``hidden``: what
+    fails by that and passes by a larger ball that was named. ``shape``: the test that rounding
+    did what is hidden, or what failed; null where nothing is asked or nothing can tell.
     ``detectable``: of the kind ``deviation`` names, found with power ``power``.
     ``certificate``: null unless the verdict is PASS. ``inconclusive``: why there is no verdict.
     """
@@ -69,6 +74,7 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     temperature: float
     top_k: int | None
     top_p: float | None
+    otherwise: int
     device: str
     dtype: str
     alpha: float
@@ -76,6 +82,9 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     power: float
     ball: float
     ball_given: bool
+    ball_measured: float
+    hidden: tuple[str, ...]
+    shape: Test | None
     rescoring: Rescoring
     text: Retokenised | None
     seed: int

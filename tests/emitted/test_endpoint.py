@@ -101,6 +101,91 @@ def test_ids_are_taken_as_the_server_gives_them(pair, style):
     assert ("return_token_ids" in engine.bodies[-1]) == (style != "plain")
 
 
+class Picky:
+    """Refuses all but one way of asking; answers as ``form`` says."""
+
+    def __init__(self, form, takes, text):
+        self.form, self.takes, self.text = form, takes, text
+        self.asked, self._lock = [], threading.Lock()
+
+    def __call__(self, body):
+        with self._lock:
+            self.asked.append(body)
+        if not self.takes(body):
+            return b'{"error": "unknown field"}'
+        return {"text": self.text, "finish_reason": "length", "logprobs": self.form}
+
+
+@pytest.mark.parametrize(
+    ("form", "takes"),
+    [
+        ({"content": [{"id": 5, "token": "a"}, {"id": 6}]}, lambda b: "return_token_ids" not in b),
+        ({"tokens": [5, 6]}, lambda b: b.get("logprobs") is True and type(b["prompt"]) is str),
+    ],
+    ids=["llama.cpp", "mlx-lm"],
+)
+def test_ids_are_asked_for_each_by_itself(pair, form, takes):
+    text = pair.tokenizer.decode([5, 6])
+    with serving(Picky(form, takes, text), status=400) as address:
+        found = ask(Endpoint(address, max_tokens=2), PROMPTS[:1], pair, 10_000, samples=2)
+    assert [request.tokens for request in found.requests] == [(5, 6)] * 2
+    with serving(Picky({"tokens": [None]}, takes, text), status=400) as address:
+        found = ask(Endpoint(address, max_tokens=2), PROMPTS[:1], pair, 10_000, samples=2)
+    assert all(request.from_text for request in found.requests)
+
+
+def test_ways_of_asking_are_tried_once(pair):
+    text, told = pair.tokenizer.decode([5, 6]), []
+    picky = Picky({"tokens": [5, 6]}, lambda b: b.get("logprobs") is True, text)
+    with serving(picky, status=400) as address:
+        ask(Endpoint(address, max_tokens=2), PROMPTS[:1], pair, 10_000, samples=20,
+            text_alone=told.append)  # fmt: skip
+    assert len(picky.asked) == 4 + 20
+    assert all(body["logprobs"] is True for body in picky.asked[4:])
+    assert told == []
+    wordy = Picky(None, lambda b: "return_token_ids" not in b, text)
+    with serving(wordy, status=400) as address:
+        ask(Endpoint(address, max_tokens=2), PROMPTS[:1], pair, 10_000, samples=20,
+            text_alone=lambda request: told.append(len(wordy.asked)))  # fmt: skip
+    assert len(wordy.asked) == 8 + 19
+    assert told == [8]
+
+
+@pytest.mark.parametrize(
+    ("ids", "taken"), [([5, 6, 7], True), ([5, 6, 8], False), ([4, 5, 6], False), ([5, 6], False)]
+)
+def test_ids_that_do_not_spell_the_text_are_not_taken(pair, ids, taken):
+    answer = {
+        "token_ids": ids, "text": f" {pair.tokenizer.decode([5, 6, 7])}", "finish_reason": "length"
+    }  # fmt: skip
+    with serving(lambda _: answer) as address:
+        found = ask(Endpoint(address, max_tokens=3), PROMPTS[:1], pair, 10_000, samples=2)
+    assert [request.from_text for request in found.requests] == [not taken] * 2
+    assert any("2 answers have token ids that do not spell" in n for n in found.notes) != taken
+
+
+def test_the_text_alone_says_beforehand_what_it_can_tell(pair, tmp_path, capfd):
+    (tmp_path / "p.txt").write_text("def f(")
+    answer = {"text": pair.tokenizer.decode([5, 6]), "finish_reason": "length"}
+    command = ["audit", "--target", "tiny-llama", "--prompts", str(tmp_path / "p.txt"),
+               "--samples", "9", "--threads", "1"]  # fmt: skip
+    with serving(lambda _: answer) as address:
+        assert command_line([*command, "--endpoint", address]) == 1  # one text, nine times
+    said = " ".join(capfd.readouterr().err.split())
+    assert "text alone: of 1,984 tokens that the target wrote" in said
+    assert "and not 0.04: this run will be INCONCLUSIVE or FAIL. A PASS takes token ids" in said
+    assert said.index("text alone") < said.index("rescored")
+
+
+def test_a_named_model_needs_no_list_of_models(pair):
+    answer = {"token_ids": [5, 6], "finish_reason": "length"}
+    with serving(lambda _: answer, models=b"<html>") as address:
+        named = Endpoint(address, "mine", max_tokens=2)
+        assert len(ask(named, PROMPTS[:1], pair, 10_000, samples=2).requests) == 2
+        with pytest.raises(UsageError, match="answers no JSON"):
+            ask(Endpoint(address), PROMPTS[:1], pair, 10)
+
+
 @pytest.mark.parametrize(
     ("content", "status", "says"),
     [

@@ -48,9 +48,12 @@ def quick(monkeypatch):
     monkeypatch.setattr("simverify.emitted.endpoint.TOGETHER", 1)
 
 
-def asked(pair, complete, keep, tokens=100, *, samples=4, temperature=None, **serve):
+def asked(pair, complete, keep, tokens=100, *, samples=4, say=None, **serve):
     with serving(complete, **serve) as address:
-        return ask(Endpoint(address, max_tokens=4), PROMPTS[:2], pair, tokens, samples, keep=keep)
+        return ask(
+            Endpoint(address, max_tokens=4), PROMPTS[:2], pair, tokens, samples, keep=keep,
+            progress=say,
+        )  # fmt: skip
 
 
 def test_what_was_answered_is_there_when_the_server_gives_up(pair, tmp_path):
@@ -95,7 +98,7 @@ def changed(keep, **change):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda k: k.read_text()[:-20], "last line of .* is not whole: delete it"),
+        (lambda k: k.read_text() + "notes", "not whole, and none that --keep began: delete it"),
         (lambda k: k.read_text() + "{\n", "line 4 is no JSON"),
         (lambda k: changed(k, asked=None), "line 2 does not say what was asked"),
         (lambda k: changed(k, prompt="x"), "line 2 answers another prompt"),
@@ -114,6 +117,20 @@ def test_a_file_of_other_answers_is_left_alone(pair, tmp_path, change, says):
         asked(pair, server, keep)
     assert keep.read_bytes() == before
     assert len(server.bodies) == 3
+
+
+@pytest.mark.parametrize("half", [3, 30, -1])
+def test_a_half_written_last_line_is_told_and_asked_for_again(pair, tmp_path, half):
+    keep, said, server = tmp_path / "kept.jsonl", [], Counting()
+    asked(pair, server, keep, tokens=9)
+    lines = keep.read_bytes().splitlines(keepends=True)
+    keep.write_bytes(b"".join(lines[:2]) + lines[2][:half])
+    found = asked(pair, server, keep, tokens=9, say=said.append)
+    assert said[0] == f"keep: the last line of {keep} was half written: dropped, and asked anew"
+    assert [r.tokens[0] for r in found.requests] == [5, 6, 8]
+    assert keep.read_bytes().splitlines(keepends=True)[:2] == lines[:2]
+    assert read_requests(keep, pair) == found.requests
+    assert not any("half written" in line for line in said[1:])
 
 
 def test_a_full_disk_leaves_whole_lines(pair, tmp_path, monkeypatch):
@@ -155,11 +172,14 @@ def test_the_command_that_reproduces_judges_the_very_same_tokens(tmp_path, capfd
     assert anew["sha256"] != first["sha256"]
 
 
-def test_an_interrupt_waits_for_no_answer_and_keeps_what_came(tmp_path):
+@pytest.mark.parametrize(
+    ("number", "how"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "ended by SIGTERM")]
+)
+def test_who_is_ended_waits_for_no_answer_and_keeps_what_came(tmp_path, number, how):
     slow, answered, release = threading.Event(), Counting(), threading.Event()
 
     def complete(body):
-        if len(answered.bodies) < 8:
+        if len(answered.bodies) < 9:
             return answered(body)
         slow.set()
         release.wait(40)
@@ -176,7 +196,7 @@ def test_an_interrupt_waits_for_no_answer_and_keeps_what_came(tmp_path):
         try:
             assert slow.wait(60)
             began = time.monotonic()
-            process.send_signal(signal.SIGINT)
+            process.send_signal(number)
             out, err = process.communicate(timeout=60)
             took = time.monotonic() - began
         finally:
@@ -185,9 +205,9 @@ def test_an_interrupt_waits_for_no_answer_and_keeps_what_came(tmp_path):
     assert (process.returncode, out) == (130, "")
     assert took < 20
     assert err == (
-        f"simverify: interrupted; answers are kept in {keep}: the same command goes on from there\n"
+        f"simverify: {how}; answers are kept in {keep}: the same command goes on from there\n"
     )
-    assert len(keep.read_text().splitlines()) == 8
+    assert len(keep.read_text().splitlines()) == 9
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def in_turn(*replies):
     ids=["429", "503", "dropped", "429-inside-200"],
 )
 def test_what_says_nothing_of_the_answer_is_tried_again(pair, first):
-    assert len(asked(pair, in_turn(first, first, GOOD)).requests) == 8
+    assert len(asked(pair, in_turn(first, first, GOOD)).requests) == 1 + 8
 
 
 @pytest.mark.parametrize(
@@ -75,6 +75,31 @@ def test_in_the_end_a_line_says_what_is_lost(pair, alone, reply, says):
     with pytest.raises(UsageError, match=f"{says}.*; 8 answers are lost: name --keep FILE"):
         asked(pair, complete, tokens=100)
     assert next(calls) == 8 + (1 if reply.status == 500 else 3)
+
+
+def test_a_line_says_once_what_all_requests_wait_for(pair, monkeypatch):
+    monkeypatch.setattr(transport, "WAITS", (0.5,))
+    calls, said, busy = itertools.count(), [], Reply(b"busy", 429)
+    with serving(lambda _: busy if 1 <= next(calls) < 9 else GOOD) as address:
+        ask(Endpoint(address, None, 3), PROMPTS[:1], pair, 27, progress=said.append)
+    assert next(calls) == 9 + 8
+    assert sum("once more" in line for line in said) == 1
+
+
+def test_progress_comes_every_so_often(pair, monkeypatch):
+    monkeypatch.setattr("simverify.emitted.pace.EVERY", 0.2)
+    monkeypatch.setattr("simverify.emitted.endpoint.EVERY", 0.2)
+    said, calls = [], itertools.count()
+
+    def complete(_body):
+        if next(calls) == 1:
+            time.sleep(1.0)
+        return GOOD
+
+    with serving(complete) as address:
+        ask(Endpoint(address, None, 3), PROMPTS[:1], pair, 1500, progress=said.append)
+    assert max(said.count(line) for line in said) >= 3  # while nothing came
+    assert len(said) < 60  # of 500 answers
 
 
 def test_an_answer_that_takes_too_long_is_not_asked_for_again(pair, alone, monkeypatch):
@@ -148,7 +173,7 @@ def test_the_key_comes_from_the_environment(pair, monkeypatch, own, other, sent)
     asked(pair, lambda _: GOOD, seen=seen)
     due = None if sent is None else f"Bearer {sent}"
     assert {headers.get("Authorization") for headers in seen} == {due}
-    assert len(seen) == 9
+    assert len(seen) == 2 + 8
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -236,7 +261,7 @@ def test_tokens_beyond_the_limit_do_not_count(pair):
     long = {"token_ids": [5, 6, 7, 8, 9], "finish_reason": "stop", "stop_reason": None}
     found = asked(pair, lambda _: long)
     assert {request.tokens for request in found.requests} == {(5, 6, 7)}
-    assert any("8 answers are longer than the limit" in note for note in found.notes)
+    assert any("9 answers are longer than the limit" in note for note in found.notes)
     assert not any("longer" in note for note in asked(pair, lambda _: GOOD).notes)
 
 

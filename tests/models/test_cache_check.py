@@ -5,29 +5,22 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+from support.small_models import SEVERAL, SMALL, WHOLE, made  # noqa: E402
+
 from simverify.errors import UsageError  # noqa: E402
-from simverify.models.real.cache_check import cache_iv, trees_iv  # noqa: E402
+from simverify.models.real import cache_check  # noqa: E402
+from simverify.models.real.cache_check import (  # noqa: E402
+    causal_iv,
+    same_rows_up_to,
+    takes_back,
+    trees_iv,
+)
 
-SMALL = {
-    "vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
-    "intermediate_size": 32, "max_position_embeddings": 128, "pad_token_id": 0,
-}  # fmt: skip
 GPT = {"vocab_size": 50, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 128}
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
-def made(kind, dtype=torch.float32, **config):
-    torch.manual_seed(1)
-    config = transformers.AutoConfig.for_model(kind, **config)
-    model = transformers.AutoModelForCausalLM.from_config(config).to(dtype).eval()
-    with torch.no_grad():
-        for weights in model.parameters():
-            # As spread as trained ones: at the usual start attention is next to even.
-            if weights.dim() > 1:
-                weights.mul_(5.0)
-    return model
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     ("kind", "config"),
     [
@@ -42,7 +35,9 @@ def made(kind, dtype=torch.float32, **config):
 )
 def test_full_causal_attention_is_taken(kind, config, dtype):
     model = made(kind, dtype, **config)
-    cache_iv(model, kind)
+    causal_iv(model, kind)
+    assert takes_back(model)
+    assert same_rows_up_to(model) is None
     if kind == "bloom":  # its positions are in the mask of two axes, which it builds itself
         with pytest.raises(UsageError, match="take a single draft"):
             trees_iv(model, kind)
@@ -50,33 +45,56 @@ def test_full_causal_attention_is_taken(kind, config, dtype):
         trees_iv(model, kind)
 
 
-@pytest.mark.parametrize(
-    ("kind", "config", "says"),
-    [
-        ("mistral", SMALL | {"num_key_value_heads": 2, "sliding_window": 4096},
-         "a sliding window of 4096"),
-        ("gpt_neo", SMALL | {"num_layers": 2, "num_heads": 2,
-                             "attention_types": [[["global", "local"], 1]]}, "local attention"),
-        ("bert", SMALL | {"is_decoder": False}, "gives other logits|does not decode"),
-        ("mpt", {"vocab_size": 50, "d_model": 16, "n_layers": 2, "n_heads": 2},
-         r"gives other logits|does not decode"),
-        ("rwkv", {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2},
-         r"gives other logits|does not decode"),
-    ],
-)  # fmt: skip
-def test_others_are_refused(kind, config, says):
-    with pytest.raises(UsageError, match=says):
-        cache_iv(made(kind, **config), kind)
+@pytest.mark.parametrize("kind", WHOLE)
+@pytest.mark.parametrize("dtype", DTYPES[:2])
+def test_windows_states_and_chunks_are_scored_whole(kind, dtype, monkeypatch):
+    model = made(kind, dtype, **WHOLE[kind])
+    causal_iv(model, kind)
+    assert not takes_back(model)
+    # The second line of defence, for configs with other words.
+    monkeypatch.setattr(cache_check, "window_words", lambda _model: None)
+    assert not takes_back(model)
 
 
-@pytest.mark.parametrize("kind", ["mistral", "gpt_neo"])
-def test_a_window_is_also_seen_in_what_it_does(kind, monkeypatch):
-    """The second line of defence, for configs with other words."""
-    monkeypatch.setattr("simverify.models.real.cache_check._window", lambda config: None)
-    config = {
-        "mistral": SMALL | {"num_key_value_heads": 2, "sliding_window": 6},
-        "gpt_neo": SMALL | {"num_layers": 2, "num_heads": 2, "window_size": 6,
-                            "attention_types": [[["global", "local"], 1]]},
-    }  # fmt: skip
-    with pytest.raises(UsageError, match=r"gives other logits|does not decode"):
-        cache_iv(made(kind, **config[kind]), kind)
+def test_a_window_longer_than_what_is_tried_is_in_the_config():
+    assert not takes_back(made("mistral", **SEVERAL | {"sliding_window": 4096}))
+    assert takes_back(made("mistral", **SEVERAL | {"sliding_window": None}))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_positions_of_the_whole_batch_are_seen(dtype):
+    """MPT counts them from the end of the cache."""
+    model = made("mpt", dtype, vocab_size=50, d_model=16, n_layers=2, n_heads=2)
+    causal_iv(model, "mpt")
+    assert not takes_back(model)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("spread", [1.0, 5.0])
+@pytest.mark.parametrize("kind", ["bert", "roberta", "electra"])
+def test_attention_to_later_tokens_is_refused(kind, spread, dtype):
+    model = made(kind, dtype, spread=spread, **SMALL, is_decoder=False)
+    with pytest.raises(UsageError, match=r"when later ones are others, off by .* a causal model"):
+        causal_iv(model, kind)
+
+
+def test_what_overflows_is_told():
+    with pytest.raises(UsageError, match="no numbers in float16: take --dtype bfloat16"):
+        causal_iv(made("mamba", torch.float16, **WHOLE["mamba"]), "mamba")
+
+
+def scaled(kind, **rope):
+    return made(
+        kind, **SEVERAL, rope_parameters={"rope_theta": 1e4} | rope, bos_token_id=1, eos_token_id=1,
+        original_max_position_embeddings=32,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_angles_that_change_with_the_length_are_found_by_trying(dtype):
+    long = {"rope_type": "longrope", "short_factor": [1.0] * 4}
+    changing = scaled("phi3", **long, long_factor=[4.0] * 4).to(dtype)
+    causal_iv(changing, "phi3")
+    assert same_rows_up_to(changing) == 32
+    assert same_rows_up_to(scaled("phi3", **long, long_factor=[1.0] * 4).to(dtype)) is None
+    assert same_rows_up_to(scaled("llama", rope_type="yarn", factor=4.0).to(dtype)) is None

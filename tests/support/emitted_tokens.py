@@ -31,6 +31,21 @@ class ArgmaxDraft:
         return [int(rng.choice(len(residual), p=residual / residual.sum()))]
 
 
+class Ensemble:
+    """A token of .8 p + .2 q: an engine that mixes its draft into the target."""
+
+    def reset(self):
+        pass
+
+    def judge(self, position, p, q, drafts, rng):
+        law = 0.8 * p[0] + 0.2 * q[0]
+        return [int(rng.choice(len(law), p=law / law.sum()))]
+
+
+OWN = (ArgmaxDraft, Ensemble)
+"""Rules that draw for themselves, whatever they are called with."""
+
+
 def emitted(pair, rule, tokens, *, gamma=4, lanes=64, length=64, seed=0, prompts=PROMPTS):
     """Objects of a JSONL file, ``tokens`` tokens or a little more in all."""
     ids = tuple(tuple(pair.encode(text)) for text in prompts)
@@ -42,7 +57,7 @@ def emitted(pair, rule, tokens, *, gamma=4, lanes=64, length=64, seed=0, prompts
         found[block.lane][-1] += block.emitted
 
     job = Job(ids, gamma, lanes, -(-tokens // lanes), length, seed)
-    decode(pair, job, rule if rule is ArgmaxDraft else judges(rule), see)
+    decode(pair, job, rule if rule in OWN else judges(rule), see)
     return [
         {
             "prompt": list(ids[(lane + k * lanes) % len(ids)]),
@@ -70,9 +85,10 @@ class Reply:
 
 
 @contextmanager
-def serving(complete, *, status=200, owner=None, seen=None):
+def serving(complete, *, status=200, owner=None, seen=None, models=None):
     """Serve ``complete(body) -> choice`` (or bytes, or a Reply) on loopback; yield the address.
 
+    ``models``: what stands in the place of the list of models.
     ``owner``: by whom the model is said to be. ``seen``: list that takes every request's headers.
     """
 
@@ -80,7 +96,7 @@ def serving(complete, *, status=200, owner=None, seen=None):
         def do_GET(self):
             self._note()
             model = {"id": "served"} | ({} if owner is None else {"owned_by": owner})
-            self._send(Reply(json.dumps({"data": [model]}).encode()))
+            self._send(Reply(models or json.dumps({"data": [model]}).encode()))
 
         def do_POST(self):
             self._note()

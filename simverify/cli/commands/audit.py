@@ -16,6 +16,7 @@ from simverify.cli.common import (
     output_console,
     progress,
 )
+from simverify.cli.interrupt import Terminated, also_terminated
 from simverify.errors import UsageError
 
 if TYPE_CHECKING:
@@ -97,12 +98,14 @@ def judge_emitted(
 
 @contextmanager
 def _interrupted(keep: Path | None) -> Iterator[None]:
-    """Let an interrupt say where answers are, not that nothing was written."""
+    """Let an interrupt, and SIGTERM, say where answers are, not that nothing was written."""
     try:
-        yield
-    except KeyboardInterrupt:
+        with also_terminated():
+            yield
+    except KeyboardInterrupt as interrupt:
+        how = "ended by SIGTERM" if isinstance(interrupt, Terminated) else "interrupted"
         if keep is None or not keep.exists():
-            raise
+            raise KeyboardInterrupt(f"{how}; nothing was written") from None
         raise KeyboardInterrupt(
-            f"interrupted; answers are kept in {keep}: the same command goes on from there"
+            f"{how}; answers are kept in {keep}: the same command goes on from there"
         ) from None

@@ -20,7 +20,7 @@ def capture(
     top_k: int | None = None,
     top_p: float | None = None,
     device: str = "cpu",
-    dtype: Literal["float32", "bfloat16"] = "float32",
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32",
     drafter: str | None = None,
     layer_parallel: str | None = None,
     no_calibration: bool = False,

@@ -1,7 +1,7 @@
 """A causal model with its key/value cache, for a batch of requests of different lengths."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,21 @@ import torch
 from simverify.errors import SimverifyError
 
 Floats = npt.NDArray[np.float32]
+
+
+@contextmanager
+def short_memory_iv(device: Any, requests: int, width: int) -> Iterator[None]:
+    """Say in one line that memory is short; torch has no one error for it."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        short = isinstance(error, MemoryError | torch.OutOfMemoryError)
+        if not (short or "allocate memory" in str(error)):
+            raise
+        raise SimverifyError(
+            f"out of memory on {device} with {requests} requests of up to {width} tokens "
+            f"side by side: take shorter prompts, a smaller model, or in compare fewer --lanes"
+        ) from None
 
 
 class CachedModel:
@@ -174,20 +189,8 @@ class CachedModel:
                 here = index.to(layer.keys.device)
                 layer.keys, layer.values = layer.keys[here], layer.values[here]
 
-    @contextmanager
-    def _memory(self) -> Iterator[None]:
-        """Say in one line that memory is short; torch has no one error for it."""
-        try:
-            yield
-        except (MemoryError, RuntimeError) as error:
-            short = isinstance(error, MemoryError | torch.OutOfMemoryError)
-            if not (short or "allocate memory" in str(error)):
-                raise
-            requests, width = self._used.shape
-            raise SimverifyError(
-                f"out of memory on {self._device} with {requests} requests of up to {width} tokens "
-                f"side by side: take shorter prompts, a smaller model, or in compare fewer --lanes"
-            ) from None
+    def _memory(self) -> AbstractContextManager[None]:
+        return short_memory_iv(self._device, *self._used.shape)
 
     def _empty(self) -> Any:
         from transformers import DynamicCache

@@ -18,8 +18,9 @@ from simverify.models.real.sampling import Sampling
 
 if TYPE_CHECKING:
     from simverify.models.real.kv_cache import CachedModel
+    from simverify.models.real.whole_model import WholeModel
 
-Dtype = Literal["float32", "bfloat16"]
+Dtype = Literal["float32", "bfloat16", "float16"]
 
 BUNDLED = Path(__file__).parents[1] / "tiny_llama"
 """The pair that ships: ``target``, the drafts ``draft`` and ``draft-deep``, ``tokenizer``."""
@@ -35,7 +36,8 @@ class TransformerPair:
     ``target_name``, ``draft_name``: as given. ``target_model``, ``draft_model``: Transformers
     models in ``eval`` mode on one device. ``context``: most tokens of a sequence; ``eos``:
     tokens that end one. Rows are float64, whatever the models compute in: what is verified is
-    the rounded law itself.
+    the rounded law itself. ``whole``: those of the two models from whose memory tokens cannot be
+    taken back, so that each row is computed from all tokens.
     """
 
     target_name: str
@@ -47,6 +49,7 @@ class TransformerPair:
     context: int
     eos: frozenset[int]
     sampling: Sampling
+    whole: tuple[Any, ...] = ()
 
     @property
     def name(self) -> str:
@@ -63,18 +66,29 @@ class TransformerPair:
         """Row (V,) of the draft after ``prefix``, which holds one token or more."""
         return self._row(self.draft_model, prefix)
 
-    def cached(self, model: Any, requests: int) -> "CachedModel":
-        """Return ``target_model`` or ``draft_model`` with an empty cache for a batch."""
-        from simverify.models.real.kv_cache import CachedModel
+    def cached(self, model: Any, requests: int) -> "CachedModel | WholeModel":
+        """Return ``target_model`` or ``draft_model`` with an empty cache for a batch.
 
-        return CachedModel(model, requests)
+        One that has no cache to take tokens back from computes every row from the whole text.
+        """
+        from simverify.models.real.kv_cache import CachedModel
+        from simverify.models.real.whole_model import WholeModel
+
+        return (WholeModel if self.is_whole(model) else CachedModel)(model, requests)
+
+    def is_whole(self, model: Any) -> bool:
+        """Return whether each row of ``model`` is computed from all tokens."""
+        return any(model is own for own in self.whole)
 
     def trees_iv(self) -> None:
         """Raise ``UsageError`` unless both models take the masks of draft trees."""
         from simverify.models.real.cache_check import trees_iv
 
-        trees_iv(self.target_model, self.target_name)
-        trees_iv(self.draft_model, self.draft_name)
+        for model, name in (
+            (self.target_model, self.target_name), (self.draft_model, self.draft_name)
+        ):  # fmt: skip
+            if not self.is_whole(model):
+                trees_iv(model, name)
 
     def encode(self, prompt: str) -> list[int]:
         """Return a prompt's token ids, one or more."""
@@ -113,7 +127,8 @@ def load_pair(
         If a model does not load, or does not fit into memory.
     """
     _packages_iv()
-    from simverify.models.real.cache_check import cache_iv
+    from simverify.models.real.cache_check import causal_iv, same_rows_up_to, takes_back
+    from simverify.models.real.text_config import text_config
 
     _device_iv(device)
     folders = [
@@ -125,7 +140,7 @@ def load_pair(
     tokenizers = [_tokenizer(folder) for folder in folders]
     if draft is None:
         draft, loaded, tokenizers = target, loaded * 2, tokenizers * 2
-    sizes = [model.config.vocab_size for model in loaded]
+    sizes = [text_config(model).vocab_size for model in loaded]
     if sizes[0] != sizes[1]:
         raise UsageError(
             f"{target} has {sizes[0]} tokens and {draft} {sizes[1]}: a draft proposes tokens of "
@@ -144,11 +159,12 @@ def load_pair(
             f"the tokenizer of {target} goes up to token {largest} and the model holds {sizes[0]} "
             f"tokens: expected those of one model"
         )
-    for model, given in {
-        id(m): (m, g) for m, g in zip(loaded, (target, draft), strict=True)
-    }.values():
-        cache_iv(model, given)
-    limits = [getattr(model.config, "max_position_embeddings", None) for model in loaded]
+    own = {id(m): (m, g) for m, g in zip(loaded, (target, draft), strict=True)}
+    for model, given in own.values():
+        causal_iv(model, given)
+    whole = tuple(model for model, _ in own.values() if not takes_back(model))
+    limits = [getattr(text_config(model), "max_position_embeddings", None) for model in loaded]
+    limits += [same_rows_up_to(model) for model, _ in own.values()]
     eos = loaded[0].generation_config.eos_token_id
     ends = eos if isinstance(eos, list) else [] if eos is None else [eos]
     return TransformerPair(
@@ -161,6 +177,7 @@ def load_pair(
         context=min([limit for limit in limits if limit and limit > 0] or [1 << 20]),
         eos=frozenset(ends),
         sampling=sampling or Sampling(),
+        whole=whole,
     )
 
 

@@ -120,9 +120,10 @@ def _outputs(run: OutputRun) -> Iterator[str]:
     yield from _tests(run.tests, run.findings, "outputs")
     unread = run.text is not None and run.text.not_round_tripping > 0
     due: Verdict = "FAIL" if run.findings else "PASS"
-    if unread or (due == "PASS" and run.detectable > run.detect):
+    unlike = bool(run.hidden) and (run.shape is None or run.shape.rejected)
+    if unread or (due == "PASS" and (run.detectable > run.detect or unlike)):
         due = "INCONCLUSIVE"
-    yield from _verdict("verdict", run.verdict, due, "by findings, text, detectable and detect")
+    yield from _verdict("verdict", run.verdict, due, "by findings, text, detectable and hidden")
     if (run.inconclusive is None) == (run.verdict == "INCONCLUSIVE"):
         yield f"inconclusive is {run.inconclusive!r} with the verdict {run.verdict}"
     if run.certificate is not None and run.verdict != "PASS":

@@ -4,7 +4,7 @@ The ball bounds the TV distance between the law that the engine sampled from and
 row, on average over the contexts: what the engine's own rounding, and ours, may come to.
 """
 
-import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,13 +14,27 @@ from simverify import stats
 from simverify.arrays import Floats
 from simverify.battery.battery import score_moves
 from simverify.battery.judgement import rejections
-from simverify.emitted.evidence import SAME_TOKENS, OutputEvidence
-from simverify.stats.pits.correlation import MIN_PAIRS
+from simverify.emitted.judging.dependence import pair_tests
+from simverify.emitted.judging.evidence import OutputEvidence
 
-_LAGS = {"in a request": None, "neighbouring requests": 1, "requests two apart": 2}
 _DELTA = 1e-3
-_STAKE = 1e-3
-"""What is bet on each pair of neighbours being a copy."""
+
+
+@dataclass(frozen=True)
+class Ball:
+    """What the tests allow for: ``tv``, and where it was measured what it came to in each test.
+
+    ``moved``: by the name of a test of a mean, the mean over contexts of how far its row moved
+    what it sums up; of a test that is not there the whole of ``tv`` may count.
+    """
+
+    tv: float
+    moved: Mapping[str, float]
+
+    def of(self, name: str, unit: float) -> float:
+        """Return the radius of the test ``name``, whose mean moves by ``unit`` at a TV of 1."""
+        own = self.moved.get(name)
+        return self.tv if own is None or unit <= 0.0 else min(self.tv, own / unit)
 
 
 @dataclass(frozen=True)
@@ -51,7 +65,7 @@ def judge_evidence(
     found: OutputEvidence,
     planned: int,
     alpha: float,
-    ball: float,
+    ball: Ball,
     seed: int,
     ball_from: str = "",
 ) -> Judged:
@@ -67,12 +81,13 @@ def judge_evidence(
     fill = spare.random((len(pits), planned - found.n))
     bins = [_histogram(np.concatenate(row)) for row in zip(pits, fill, strict=True)]
     each = shares["pits"] / len(bins)
-    tests = [
-        stats.pit_ks(histogram, alpha=each, ball=ball, name=f"PIT in {order} order")
-        for order, histogram in zip(found.orders, bins, strict=True)
-    ]
+    tests = []
+    for order, histogram in zip(found.orders, bins, strict=True):
+        name = f"PIT in {order} order"
+        tests.append(stats.pit_ks(histogram, alpha=each, ball=ball.of(name, 1.0), name=name))
     tests += _score_tests(found, shares["scores"], ball)
-    tests += _pair_tests(found, shares["pairs"], ball)
+    tests += pair_tests(found, shares["pairs"], ball.tv)
+    tests += _bet_tests(found, shares["rates"], ball.tv)
     findings = []
     if found.unsupported:
         findings.append(
@@ -85,14 +100,14 @@ def judge_evidence(
     return Judged(
         tests=tuple(tests),
         findings=tuple(findings),
-        detectable=detectable(planned, found.n, alpha, ball, proxy),
+        detectable=detectable(planned, found.n, alpha, ball.tv, proxy),
         deviation=f"mean one-token TV, monotone {words}, in the same direction in every context",
-        certificate=_certificate(bins[-1], found, planned, ball, ball_from),
+        certificate=_certificate(bins[-1], found, planned, ball.tv, ball_from),
     )
 
 
 def _shares(alpha: float) -> dict[str, float]:
-    return stats.split_alpha(alpha, {"pits": 2.0, "scores": 1.0, "pairs": 1.0})
+    return stats.split_alpha(alpha, {"pits": 3.0, "scores": 1.0, "pairs": 1.0, "rates": 1.0})
 
 
 def _histogram(pits: Floats) -> npt.NDArray[np.int64]:
@@ -100,75 +115,42 @@ def _histogram(pits: Floats) -> npt.NDArray[np.int64]:
     return np.bincount(bins, minlength=stats.PIT_BINS)
 
 
-def _score_tests(found: OutputEvidence, alpha: float, ball: float) -> list[stats.TestResult]:
+def _score_tests(found: OutputEvidence, alpha: float, ball: Ball) -> list[stats.TestResult]:
     each = alpha / (len(found.scores) + len(found.indicators))
     tests = []
-    for name, sums in found.scores.items():
+    for own, sums in found.scores.items():
+        name = f"score {own}"
         if score_moves(sums):
             # A ball on average: the rows that are off may be those of the widest range.
-            radius = min(ball * sums.n * sums.width / sums.ranges, 0.999)
-            tests.append(
-                stats.score_test(sums, alpha=each, ball=radius, name=f"score {name}")
-            )  # fmt: skip
-    for name, bits in found.indicators.items():
+            radius = min(ball.tv * sums.n * sums.width / sums.ranges, 0.999)
+            radius = min(radius, ball.of(name, sums.ranges / sums.n))
+            tests.append(stats.score_test(sums, alpha=each, ball=radius, name=name))
+    for own, bits in found.indicators.items():
+        name = f"score {own}"
         if bits.variance > 0.0:
-            tests.append(stats.indicator_test(bits, alpha=each, ball=ball, name=f"score {name}"))
+            radius = ball.of(name, 1.0)
+            tests.append(stats.indicator_test(bits, alpha=each, ball=radius, name=name))
     return tests
 
 
-def _pair_tests(found: OutputEvidence, alpha: float, ball: float) -> list[stats.TestResult]:
-    """Tokens that follow each other, and requests that share a stream or are copies."""
-    each = alpha / (2 * len(_LAGS) + 2)
+def _bet_tests(found: OutputEvidence, alpha: float, ball: float) -> list[stats.TestResult]:
+    """Deviations of all tokens at once: weights that were rounded, and rates that are learned."""
     tests = []
-    for words, lag in _LAGS.items():
-        for order in (0, 1):
-            sums = _pairs([pits[order] for pits in found.pits], lag)
-            if sums is not None and sums.n >= MIN_PAIRS:
-                name = f"pairs, correlation {words}, {found.orders[order]} order"
-                # Twice the ball, as the rows that are off may be those of extreme PITs.
-                tests.append(
-                    stats.pit_correlation(sums, alpha=each, ball=min(2 * ball, 0.999), name=name)
-                )
-    if found.same is not None and found.same.variance > 0.0:
+    if found.weights is not None:
         tests.append(
-            stats.indicator_test(
-                found.same, alpha=each, ball=ball, name="pairs, same token as the request before"
+            stats.bet_test(
+                found.weights, alpha=alpha / 2, ball=ball, name="weights, rounded to few bits",
+                deviation="share of the law of rounded weights",
             )
-        )
-    if found.neighbours:
-        tests.append(_copies_test(found, each, ball))
+        )  # fmt: skip
+    if found.rates.sums is not None:
+        tests.append(
+            stats.bet_test(
+                found.rates.sums, alpha=alpha / 2, ball=ball, name="rates of single tokens",
+                deviation="rates of single tokens, in all contexts alike",
+            )
+        )  # fmt: skip
     return tests
-
-
-def _pairs(pits: list[Floats], lag: int | None) -> stats.PairSums | None:
-    """Pairs within each request, or at the same place of requests ``lag`` apart."""
-    if lag is None:
-        pairs = [(own[:-1], own[1:]) for own in pits]
-    else:
-        pairs = [(a[: len(b)], b[: len(a)]) for a, b in zip(pits, pits[lag:], strict=False)]
-    if sum(len(first) for first, _ in pairs) == 0:
-        return None
-    first, second = (np.concatenate(side) for side in zip(*pairs, strict=True))
-    return stats.pair_sums(first, second)
-
-
-def _copies_test(found: OutputEvidence, alpha: float, ball: float) -> stats.TestResult:
-    """Bet on copies: a request repeats the one before with the chance that its own rows give."""
-    log_evalue = (found.neighbours - len(found.copies)) * math.log1p(-_STAKE)
-    for chances in found.copies:
-        log_chance = float(np.log(np.minimum(chances + ball, 1.0)).sum())
-        log_evalue += float(np.logaddexp(math.log1p(-_STAKE), math.log(_STAKE) - log_chance))
-    return stats.TestResult(
-        name="pairs, copies of the request before",
-        statistic=float(len(found.copies)),
-        log_pvalue=min(0.0, -log_evalue),
-        alpha=alpha,
-        n=found.neighbours,
-        df=None,
-        method=f"e-value of requests that repeat the first {SAME_TOKENS} tokens of the one before",
-        min_detectable=math.inf,
-        deviation="copies",
-    )
 
 
 def _certificate(

@@ -1,0 +1,90 @@
+"""Weights that were rounded to few bits: found at the budget of the plan, whichever they are."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from support.emitted_tokens import emitted  # noqa: E402
+from support.judged_tokens import judged  # noqa: E402
+
+from simverify.emitted.judging import weights  # noqa: E402
+from simverify.models.real.roundings import ROUNDINGS, Rounding, fp8, int4, nf4, q4_0, rounded  # noqa: E402
+from simverify.models.real.transformer import load_pair  # noqa: E402
+from simverify.verifiers import VERIFIERS  # noqa: E402
+
+N = 5000
+"""Somewhat more than the plan for a TV of .054 says."""
+
+
+@pytest.fixture(scope="module")
+def pair():
+    torch.set_num_threads(1)
+    return load_pair("tiny-llama", "tiny-llama")
+
+
+@pytest.mark.distribution
+@pytest.mark.parametrize(
+    "name",
+    [
+        "4 bits (Q4_0, layers)",
+        pytest.param("4 bits (Q4_0)", marks=pytest.mark.slow),
+        pytest.param("4 bits (NF4)", marks=pytest.mark.slow),
+    ],
+)
+def test_an_engine_with_rounded_weights_fails_by_that_test_alone(pair, name):
+    with rounded(pair.target_model, ROUNDINGS[name]):
+        objects = emitted(pair, VERIFIERS["token"], N)
+    run = judged(pair, objects, N)
+    assert run.verdict == "FAIL"
+    (failed,) = [test.name for test in run.tests if test.rejected]
+    assert failed == "weights, rounded to few bits"
+    assert any(f"fit best: {name}" in note for note in run.notes)
+    assert not any("bfloat16" in note for note in run.notes)
+
+
+def test_bets_end_at_a_token_that_was_fixed_and_not_with_a_request(pair, monkeypatch):
+    """Else a request would count or not by its own length, which is what is judged."""
+    monkeypatch.setattr(weights, "WEIGHT_TOKENS", 7)
+    objects = [{"prompt": "def f(", "tokens": [5, 6, 7, 8, 9]} for _ in range(3)]
+    run = judged(pair, objects, 15)
+    assert {test.n for test in run.tests if test.name.startswith("weights")} == {7}
+
+
+def test_the_model_is_left_as_it_was_even_by_an_error(pair):
+    before = {name: x.clone() for name, x in pair.target_model.state_dict().items()}
+
+    def bad(weight):
+        raise RuntimeError("no")
+
+    row = pair.target([5, 6])
+    with rounded(pair.target_model, ROUNDINGS["4 bits (Q4_0)"]):
+        assert np.abs(pair.target([5, 6]) - row).sum() > 0.01
+    with pytest.raises(RuntimeError, match="no"), rounded(pair.target_model, Rounding(bad)):
+        pair.target([5, 6])
+    np.testing.assert_array_equal(pair.target([5, 6]), row)
+    for key, x in pair.target_model.state_dict().items():
+        assert torch.equal(x, before[key])
+
+
+@pytest.mark.parametrize(
+    ("rounding", "off", "levels"), [(q4_0, 0.13, 16), (int4, 0.14, 16), (nf4, 0.16, 16),
+                                    (fp8, 0.07, 256)]
+)  # fmt: skip
+def test_a_rounded_matrix_has_few_levels_and_is_near(rounding, off, levels):
+    torch.manual_seed(1)
+    weight = torch.randn(3, 100)
+    found = rounding(weight)
+    assert found.shape == weight.shape
+    assert found.dtype == weight.dtype
+    for block in found[0, :32].reshape(1, -1):
+        assert len(block.unique()) <= levels
+    assert 1e-3 < (found - weight).norm() / weight.norm() < off
+    assert torch.equal(rounding(torch.zeros(2, 40)), torch.zeros(2, 40))
+
+
+def test_q4_0_is_ggmls():
+    """The value of the largest magnitude becomes -8 scales; 8 scales of the other sign are 7."""
+    block = torch.tensor([[-8.0, 7.9, 1.4, -0.4, *[0.0] * 28]])
+    assert q4_0(block)[0, :4].tolist() == [-8.0, 7.0, 1.0, 0.0]
