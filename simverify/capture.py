@@ -50,7 +50,7 @@ def capture(
     pair, prompts, prompts_file
         As in :func:`~simverify.comparing.real.pair.compare_pair`.
     folder
-        A new or empty one.
+        A new or empty one, or that of the same recording, which was killed: it is gone on with.
     gamma, tokens
         Draft length; emitted tokens, some blocks more than that many over gamma + 1.
     request_tokens
@@ -92,8 +92,14 @@ def capture(
         versions=_versions(), shards=(),
     )  # fmt: skip
     runs = replays(rules, gamma=gamma, lanes=job.lanes, tokens=all_tokens, seed=seed)
-    (progress or (lambda _: None))(f"{plan.name}: decoding {all_tokens:,} tokens")
+    say = progress or (lambda _: None)
+    say(f"{plan.name}: decoding {all_tokens:,} tokens")
+    # Other drafters remember more than the texts so far, and sums are written at the end.
+    resumable = method == PLAIN and not statistics
     with TraceWriter(folder, plan) as writer:
+        before = writer.resume(job.lanes, job.lane_tokens) if resumable else []
+        if any(before):
+            say(f"{sum(map(len, before)):,} blocks of a recording that was killed are there")
 
         def record(block: Block, target_logits: Logits, draft_logits: Logits) -> None:
             if not statistics:
@@ -101,7 +107,9 @@ def capture(
             for run in runs.values():
                 run.replayed(block)
 
-        clock = decode(pair, job, judges(get_verifier("token")), record=record, method=method)
+        clock = decode(
+            pair, job, judges(get_verifier("token")), record=record, method=method, before=before
+        )
         if statistics:
             found = finish(runs)
             arrays = {

@@ -99,6 +99,15 @@ class Lane:
         if self.judge is not None:
             self.judge.reset()
 
+    def go_on(self, blocks: Sequence[tuple[int, ...]], job: Job, eos: frozenset[int]) -> None:
+        """Stand behind what calls before emitted; the models have read nothing of it."""
+        text = [*self.to_read, *self.for_target]
+        for emitted in blocks:
+            text += emitted
+            if self.advance(emitted, emitted[-1], job, eos):
+                text = [*self.to_read, *self.for_target]
+        self.to_read, self.for_target, self.for_draft = text[:-1], text[-1:], text[-1:]
+
     def advance(self, emitted: tuple[int, ...], last: int, job: Job, eos: frozenset[int]) -> bool:
         """Count what a call emitted; ``last``: the token that no model was fed.
 

@@ -38,6 +38,7 @@ def decode(
     observe: Callable[[Block], None] = lambda block: None,
     record: Callable[[Block, Logits, Logits], None] | None = None,
     method: DraftMethod = PLAIN,
+    before: Sequence[Sequence[tuple[int, ...]]] = (),
 ) -> Clock:
     """Decode ``job`` with a verifier and drafts by ``method``; hand every block to ``observe``.
 
@@ -47,16 +48,22 @@ def decode(
     Drafts of call c in lane r come from the addresses (trial r, stream DRAFT), the verifier's
     draws from a generator of their own for each lane and call: so rules see the same drafts
     as long as their texts agree, and batches change no draw.
+
+    ``before``: what the lanes emitted in calls that are over, block by block, to go on from; for
+    judges and drafters that need to know no more than the texts.
     """
     gamma, clock = job.gamma, Clock()
     lanes = [Lane(r, job.prompts, make_judge(), r, job.lanes) for r in range(job.lanes)]
-    target = pair.cached(pair.target_model, job.lanes)
-    draft = method.make(pair, job.lanes)
     for lane in lanes:
         lane.begin()
+    for lane, own in zip(lanes, before, strict=False):
+        lane.go_on(own, job, pair.eos)
+    lanes = [lane for lane in lanes if lane.emitted < job.lane_tokens]
+    target = pair.cached(pair.target_model, len(lanes))
+    draft = method.make(pair, len(lanes))
     even = gamma + gamma % 2
     uniforms = np.empty((even, job.lanes))
-    call = 0
+    call = max(map(len, before), default=0)
     while lanes:
         fill_tile(np.uint64(job.seed), 0, DRAFT, call * (even // 2), uniforms)
         numbers = [lane.number for lane in lanes]

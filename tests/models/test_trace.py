@@ -16,6 +16,7 @@ from simverify.errors import UsageError
 from simverify.models.real import trace_writer
 from simverify.models.real.sampling import Sampling
 from simverify.models.real.trace import MANIFEST, open_trace
+from simverify.models.real.trace_begun import BEGUN
 from simverify.models.real.trace_writer import block_bytes
 from simverify.simulators.decoding.job import make_job
 from simverify.simulators.decoding.judges import judges
@@ -233,6 +234,6 @@ def test_what_is_interrupted_leaves_nothing(tmp_path, monkeypatch, error, made_b
     monkeypatch.setattr(trace_writer.TraceWriter, "_save", stop)
     with pytest.raises(error if isinstance(error, type) else UsageError):
         record(folder)
-    assert written[-1] == ["shard-00000.safetensors", "shard-00001.safetensors"]
+    assert written[-1] == [BEGUN, "shard-00000.safetensors", "shard-00001.safetensors"]
     assert folder.exists() == made_before
     assert not made_before or not any(folder.iterdir())

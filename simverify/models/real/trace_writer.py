@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from simverify.errors import UsageError
 from simverify.models.real.trace import MANIFEST, STATISTICS, Arrays, Manifest, Shard
+from simverify.models.real.trace_begun import BEGUN, begun_shards, rounds_of, waiting_blocks
 
 Logits = npt.NDArray[np.float32]
 
@@ -23,7 +24,7 @@ class TraceWriter:
     """Writes a trace into a new folder; used as a context.
 
     A context that ends with an exception, an interrupt too, takes away what it has written.
-    One that is killed leaves shards without a manifest, which nothing reads.
+    One that is killed leaves shards without a manifest, which :meth:`resume` goes on with.
 
     Raises
     ------
@@ -43,8 +44,39 @@ class TraceWriter:
             taken = any(folder.iterdir())
         except OSError as error:
             raise UsageError(f"trace: cannot write to {folder}: {error.strerror}") from None
-        if taken:
+        self._begun = (folder / BEGUN).is_file() and not (folder / MANIFEST).exists()
+        if taken and not self._begun:
             raise UsageError(f"trace: {folder} holds files already: name a new folder")
+        if self._begun and (folder / BEGUN).read_bytes() != _sealed(manifest):
+            raise UsageError(
+                f"trace: {folder} holds an unfinished recording that was asked for otherwise: "
+                f"name a new folder, or delete it"
+            )
+
+    def resume(self, lanes: int, lane_tokens: int) -> list[list[tuple[int, ...]]]:
+        """Go on with what a killed recording left, and leave the like; of the rows kind alone.
+
+        Returns what each lane emitted, block by block, in as many rounds as are whole.
+        """
+        found: list[list[tuple[int, ...]]] = [[] for _ in range(lanes)]
+        shards = begun_shards(self._folder) if self._begun else []
+        self._written += [self._folder / BEGUN, *(shard.path for shard in shards)]
+        rounds, extra = rounds_of(shards, lanes, lane_tokens)
+        for shard in shards:
+            for lane, own in zip(shard.arrays["lane"].tolist(), shard.emitted, strict=True):
+                if len(found[lane]) < rounds:
+                    found[lane].append(own)
+        while extra:
+            last = shards.pop()
+            kept = max(len(last.arrays["lane"]) - extra, 0)
+            extra -= len(last.arrays["lane"]) - kept
+            self._waiting = waiting_blocks(last, kept)
+            self._bytes = sum(block[3].nbytes + block[4].nbytes for block in self._waiting)
+            last.path.unlink()
+        for shard in shards:
+            self._seal(shard.path.name, shard.data, len(shard.arrays["lane"]))
+        self._write(BEGUN, _sealed(self._manifest))
+        return found
 
     def __enter__(self) -> "TraceWriter":
         return self
@@ -84,6 +116,7 @@ class TraceWriter:
         manifest = msgspec.structs.replace(self._manifest, shards=tuple(self._shards)).sealed()
         text = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
         self._write(MANIFEST, text + b"\n")
+        (self._folder / BEGUN).unlink(missing_ok=True)
         return manifest
 
     def _flush(self) -> None:
@@ -108,6 +141,9 @@ class TraceWriter:
 
         data = save(arrays)
         self._write(name, data)
+        self._seal(name, data, blocks)
+
+    def _seal(self, name: str, data: bytes, blocks: int) -> None:
         digest = hashlib.sha256(data).hexdigest()
         self._shards.append(Shard(file=name, bytes=len(data), blocks=blocks, sha256=digest))
 
@@ -119,6 +155,10 @@ class TraceWriter:
             part.replace(path)
         except OSError as error:
             raise UsageError(f"trace: {path} cannot be written: {error.strerror}") from None
+
+
+def _sealed(manifest: Manifest) -> bytes:
+    return msgspec.json.encode(manifest.sealed())
 
 
 def block_bytes(gamma: int, vocab_size: int) -> int:
