@@ -8,7 +8,7 @@ from simverify.checks import pick
 from simverify.errors import UsageError
 from simverify.models.base import MarkovModel, Model
 from simverify.models.files import load_model
-from simverify.models.markov import DEFAULT_DISTANCE, markov
+from simverify.models.markov import DEFAULT_DISTANCE, markov, vocabulary_iv
 from simverify.models.small import compact, toy
 
 BUILT_IN = {
@@ -33,7 +33,10 @@ __all__ = [
     "get_model",
     "load_model",
     "markov",
+    "model_iv",
 ]
+
+_MARKOV = re.compile(r"markov-(\d{1,30})")
 
 
 def get_model(
@@ -49,7 +52,7 @@ def get_model(
     keep their own rows. ``announce`` receives a line when training takes a while. Raises
     ``UsageError`` on an unknown name or a bad file.
     """
-    if match := re.fullmatch(r"markov-(\d{1,30})", name):
+    if match := _MARKOV.fullmatch(name):
         return markov(int(match[1]), distance=distance, temperature=temperature)
     if name.endswith((".json", ".npz")) or "/" in name:
         path = Path(name)
@@ -69,3 +72,11 @@ def get_model(
             return load_ngram(announce=announce)
         case _:
             raise UsageError("markov-V needs a number for V, such as markov-64")
+
+
+def model_iv(name: str) -> None:
+    """Raise ``UsageError`` for a name or a file that :func:`get_model` refuses."""
+    if match := _MARKOV.fullmatch(name):
+        vocabulary_iv(int(match[1]))
+    else:
+        get_model(name)

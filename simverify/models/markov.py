@@ -32,10 +32,7 @@ def markov(
     The rows depend on ``vocab_size``, ``distance`` and ``temperature`` alone. Raises
     ``UsageError`` on a vocabulary below 2 or a knob out of range.
     """
-    if vocab_size < 2:
-        raise UsageError(f"markov-{vocab_size}: the vocabulary needs 2 tokens or more")
-    if vocab_size > MAX_VOCAB:
-        raise UsageError(f"markov-{vocab_size}: expected a vocabulary of {MAX_VOCAB} at most")
+    vocabulary_iv(vocab_size)
     if not 0 <= distance <= 1:
         raise UsageError(f"draft distance {distance} is not in [0, 1]: 0 is the target itself")
     if not temperature >= 0:
@@ -55,6 +52,14 @@ def markov(
         draft_distance=float(distance),
         temperature=float(temperature),
     )
+
+
+def vocabulary_iv(vocab_size: int) -> None:
+    """Raise ``UsageError`` for a V that no markov-V has."""
+    if vocab_size < 2:
+        raise UsageError(f"markov-{vocab_size}: the vocabulary needs 2 tokens or more")
+    if vocab_size > MAX_VOCAB:
+        raise UsageError(f"markov-{vocab_size}: expected a vocabulary of {MAX_VOCAB} at most")
 
 
 def _dirichlet(rng: np.random.Generator, size: tuple[int, int]) -> Row:

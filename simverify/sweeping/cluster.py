@@ -1,11 +1,15 @@
 """Workers of a Dask cluster: one by its address, or one that is started for the run."""
 
+import asyncio
+import gc
 import itertools
 import logging
 import os
+import signal
 from collections.abc import Iterator
-from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from typing import Any
 
 from simverify.errors import UsageError
@@ -25,7 +29,7 @@ def dask_workers(address: str | None, workers: int | None) -> Iterator["DaskWork
     """
     try:
         import dask
-        import distributed
+        import distributed as _distributed  # noqa: F401
     except ImportError:
         raise UsageError(
             "the executor dask needs Dask, which is not installed: pip install 'simverify[cluster]'"
@@ -39,33 +43,105 @@ def dask_workers(address: str | None, workers: int | None) -> Iterator["DaskWork
         "distributed.worker.daemon": True,
     }
     with dask.config.set(settings):
-        cluster = client = None
         try:
-            if address is None:
-                cluster = distributed.LocalCluster(  # type: ignore[no-untyped-call]
-                    n_workers=workers, threads_per_worker=1, processes=True,
-                    dashboard_address=":0", silence_logs=logging.CRITICAL,
-                )  # fmt: skip
-            try:
-                client = distributed.Client(  # type: ignore[no-untyped-call]
-                    cluster or address,
-                    set_as_default=False,
-                    timeout=_CONNECT,
-                    # A result need not go by way of the scheduler where all are on one machine.
-                    direct_to_workers=address is None,
-                )
-            except (OSError, ValueError, TimeoutError):
-                raise UsageError(
-                    f"no Dask scheduler answers at {address} within {_CONNECT} s: name the address "
-                    "that it printed when it started, such as dask:tcp://127.0.0.1:8786"
-                ) from None
-            yield DaskWorkers(client, workers)
+            local = _local(workers) if address is None else nullcontext()
+            with local as cluster:
+                yield from _connected(address, cluster, workers)
         finally:
-            for part in (client, cluster):
-                if part is not None:
-                    with suppress(Exception):  # a scheduler that is gone cannot be told
-                        part.close(timeout=2)
             logger.setLevel(before)
+            # The semaphores of workers' processes go with the cluster, as those of a pool.
+            gc.collect()
+
+
+def _connected(address: str | None, cluster: Any, workers: int | None) -> Iterator["DaskWorkers"]:
+    """Yield the workers at ``address``, or those of ``cluster``."""
+    import distributed
+
+    try:
+        if address is not None:
+            _answers(address)
+        client = distributed.Client(  # type: ignore[no-untyped-call]
+            cluster or address,
+            set_as_default=False,
+            timeout=_CONNECT,
+            # A result need not go by way of the scheduler where all are on one machine.
+            direct_to_workers=address is None,
+        )
+    except (OSError, ValueError, TimeoutError):
+        raise UsageError(
+            f"no Dask scheduler answers at {address} within {_CONNECT} s: name the address "
+            "that it printed when it started, such as dask:tcp://127.0.0.1:8786"
+        ) from None
+    except TypeError:
+        raise UsageError(
+            f"{address} needs certificates: name them in Dask's configuration, at "
+            "distributed.comm.tls"
+        ) from None
+    try:
+        yield DaskWorkers(client, workers)
+    finally:
+        with suppress(Exception):  # a scheduler that is gone cannot be told
+            client.close(timeout=2)
+
+
+def _answers(address: str) -> None:
+    """Raise ``OSError`` or ``ValueError`` unless a scheduler listens at ``address``.
+
+    A client is not made before: one that found nobody complains again when it is deleted.
+    """
+    from distributed.comm import connect
+    from distributed.security import Security
+    from distributed.utils import LoopRunner
+
+    secured = Security().get_connection_args("client")  # type: ignore[no-untyped-call]
+
+    async def ask() -> None:
+        comm = await connect(address, timeout=_CONNECT, **secured)  # type: ignore[no-untyped-call]
+        comm.abort()
+
+    loop = LoopRunner()  # type: ignore[no-untyped-call]
+    loop.start()  # type: ignore[no-untyped-call]
+    try:
+        loop.run_sync(ask)  # type: ignore[no-untyped-call]
+    finally:
+        loop.stop()  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def _local(workers: int | None) -> Iterator[Any]:
+    """Yield a cluster on this machine; raises ``Lost`` if its workers cannot start.
+
+    Ctrl-C reaches every process of a terminal, and is for this one alone: it is made by a thread
+    that never sees it, nor do the threads and processes that begin there.
+    """
+    from multiprocessing import resource_tracker
+
+    import distributed
+
+    resource_tracker.ensure_running()  # where it begins, it would let Ctrl-C through again
+    deaf = partial(signal.pthread_sigmask, signal.SIG_BLOCK, {signal.SIGINT})
+    with ThreadPoolExecutor(1, initializer=deaf) as starter:
+        made = starter.submit(
+            distributed.LocalCluster,
+            n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0",
+            silence_logs=logging.CRITICAL,
+        )  # fmt: skip
+        try:
+            try:
+                cluster = made.result()
+            except (OSError, RuntimeError, TimeoutError) as error:
+                raise Lost(f"the workers of Dask did not start: {error}") from None
+            yield cluster
+        finally:
+            with suppress(Exception):  # made.result() again: Ctrl-C may have come before it
+                cluster = made.result()
+                cluster.sync(_end, list(cluster.workers.values()), callback_timeout=2)
+                cluster.close(timeout=2)
+
+
+async def _end(nannies: list[Any]) -> None:
+    """Kill the workers of a cluster of our own; what is still counted is not waited for."""
+    await asyncio.gather(*(nanny.close(timeout=0.2) for nanny in nannies))
 
 
 class DaskWorkers:

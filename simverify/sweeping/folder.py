@@ -26,6 +26,9 @@ _AUDITS = "audits"
 _A_FOLDER = 1000
 """Cells in a folder within."""
 
+_RESULTS = (_CELLS, _AUDITS, DOCUMENT, META)
+"""What a sweep leaves in its folder beside what it is of."""
+
 _TEMPORARY = ".new"
 
 KEPT = "every finished shard is kept, and the same command goes on from there"
@@ -106,20 +109,18 @@ class Folder:
     def begin(self, asked: Begun) -> None:
         """Note what the folder is of; raises ``UsageError`` if it is of something else."""
         found = self.begun()
-        if found is None:
-            if any(self._results()):
-                raise UsageError(f"{self.path} has results and no {SPEC}: name a new folder")
-            text = msgspec.json.format(msgspec.json.encode(asked), indent=2) + b"\n"
-            self.replace(self.path / SPEC, text)
-        elif found != asked:
-            raise UsageError(
-                f"{self.path} holds another sweep: {_difference(found, asked)}; name another "
-                "folder for --out"
-            )
-
-    def _results(self) -> Iterator[Path]:
-        folder = self.path / _CELLS
-        return folder.iterdir() if folder.is_dir() else iter(())
+        if found == asked:
+            return
+        for name in _RESULTS:
+            if not (self.path / name).exists():
+                continue
+            other = f"has {name} and no {SPEC}"
+            if found is not None:
+                other = f"holds another sweep: {_difference(found, asked)}"
+            raise UsageError(f"{self.path} {other}; name another folder for --out")
+        # A sweep that never finished a shard leaves nothing to lose.
+        text = msgspec.json.format(msgspec.json.encode(asked), indent=2) + b"\n"
+        self.replace(self.path / SPEC, text)
 
     def cell_file(self, index: int) -> Path:
         """Return where the records of a cell are."""
@@ -193,6 +194,8 @@ class Folder:
     def _make(self, folder: Path) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise UsageError(f"{folder} is or lies in a file: --out names a folder") from None
         except OSError as error:
             raise self._unwritable(folder, error) from None
 

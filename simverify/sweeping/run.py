@@ -19,6 +19,7 @@ import msgspec
 from simverify import results as doc
 from simverify.battery.judgement import stamped
 from simverify.errors import SimverifyError
+from simverify.models import model_iv
 from simverify.simulators.kernels import compiled_before
 from simverify.surveying.settings import LIMIT
 from simverify.sweeping.document import document, write
@@ -209,11 +210,13 @@ def run_sweep(
 
     ``every``: seconds between lines of progress.
 
-    Raises ``UsageError`` if the folder is in use, or of another sweep, or cannot be written;
-    ``SimverifyError`` if the workers are gone. What was finished is kept.
+    Raises ``UsageError`` if a model is none, or the folder is in use, or of another sweep, or
+    cannot be written; ``SimverifyError`` if the workers are gone. What was finished is kept.
     """
     say = progress or (lambda _line: None)
     stamp = stamped()
+    for name in spec.models:
+        model_iv(name)
     folder = Folder(out)
     with folder.locked():
         folder.begin(Begun(spec, spec.files(), versions()))
@@ -225,10 +228,9 @@ def run_sweep(
         try:
             with workers_of(executor, workers) as chosen:
                 size = chosen.size
-                try:
-                    sweep.run(chosen)
-                except KeyboardInterrupt:
-                    raise KeyboardInterrupt(f"interrupted; {KEPT}") from None
+                sweep.run(chosen)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"interrupted; {KEPT}") from None
         except Lost as error:
             raise SimverifyError(f"{error}; {KEPT}") from None
         run = document(spec, sweep.results)

@@ -62,6 +62,8 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise UsageError(f"{name} names {twice} twice: name each once")
         if not (self.models and self.verifiers) and not self.audits:
             raise UsageError("nothing to sweep: name models and verifiers, or audits")
+        if not self.models:
+            self._idle_iv()
         if self.models and not self.gamma:
             raise UsageError("gamma is missing: name draft lengths, such as 4 or a list of them")
         for gamma in self.gamma or (1,):
@@ -85,6 +87,13 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for name in ("seeds", "temperature", "distance", "scheme"):
             if not getattr(self, name):
                 raise UsageError(f"{name} is an empty list: name one value at least")
+
+    def _idle_iv(self) -> None:
+        """Refuse what would change nothing, since audits have none of it."""
+        for name in ("verifiers", "gamma", "temperature", "distance", "drafts", "scheme"):
+            default = type(self).__struct_defaults__[self.__struct_fields__.index(name)]
+            if getattr(self, name) != default:
+                raise UsageError(f"{name} is for comparisons: name models too, or leave it out")
 
     def _rules_iv(self) -> None:
         if not self.drafts and self.scheme != (DEFAULT_SCHEME,):

@@ -1,7 +1,10 @@
 """On a real Dask cluster of this machine: the same bytes, and nothing lost with a worker."""
 
 import builtins
+import gc
 import logging
+import os
+import re
 import signal
 import subprocess
 import sys
@@ -142,10 +145,45 @@ def test_a_cluster_for_the_run_ends_with_the_same_bytes(expected, spec, tmp_path
     assert (out / "sweep.json").read_bytes() == expected
 
 
-def test_no_scheduler_is_a_line(spec, tmp_path, monkeypatch):
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nowhere", "pigeon://127.0.0.1:9"])
+def test_no_scheduler_is_a_line(spec, tmp_path, monkeypatch, capfd, address):
     monkeypatch.setattr("simverify.sweeping.cluster._CONNECT", 1)
-    with pytest.raises(UsageError, match="no Dask scheduler answers at tcp://127"):
-        run_sweep(spec, tmp_path / "sweep", executor="dask:tcp://127.0.0.1:9")
+    with pytest.raises(UsageError, match=f"no Dask scheduler answers at {address}"):
+        run_sweep(spec, tmp_path / "sweep", executor=f"dask:{address}")
+    gc.collect()  # what was half made would complain now
+    assert capfd.readouterr().err == ""
+
+
+def test_a_scheduler_that_wants_certificates_is_a_line(spec, tmp_path):
+    with pytest.raises(UsageError, match="needs certificates: name them in Dask's configuration"):
+        run_sweep(spec, tmp_path / "sweep", executor="dask:tls://127.0.0.1:9")
+
+
+def test_workers_that_do_not_start_are_a_line(spec, tmp_path, monkeypatch):
+    def fails(**_):
+        raise RuntimeError("Nanny failed to start.")
+
+    monkeypatch.setattr(distributed, "LocalCluster", fails)
+    with pytest.raises(SimverifyError, match=r"Dask did not start: Nanny failed.*; every finished"):
+        run_sweep(spec, tmp_path / "sweep", executor="dask")
+
+
+@pytest.mark.slow
+def test_ctrl_c_reaches_every_process_and_is_one_line(tmp_path):
+    """Before, while and after the workers start: what they are in the middle of is not told."""
+    words = [sys.executable, "-c", "from simverify.cli import main; main()", "sweep", "--models"]
+    words += ["toy", "--gamma", "4", "--blocks", "100000000", "--workers", "2", "--executor"]
+    for tenths in range(10, 70, 6):
+        with subprocess.Popen(
+            [*words, "dask", "--quiet", "--out", str(tmp_path / str(tenths))],
+            stderr=subprocess.PIPE, text=True, start_new_session=True,
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.default_int_handler),
+        ) as process:  # fmt: skip
+            time.sleep(tenths / 10)
+            os.killpg(process.pid, signal.SIGINT)
+            _, said = process.communicate(timeout=60)
+        assert process.returncode == 130
+        assert re.fullmatch(r"simverify: interrupted; .*\n", said)
 
 
 def test_without_dask_the_extra_is_named(spec, tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ import sys
 import textwrap
 import time
 
+import msgspec
 import pytest
 
 from simverify.errors import UsageError
@@ -164,14 +165,42 @@ def test_results_without_a_spec_are_refused(tmp_path):
     with pytest.raises(UsageError, match=r"spec.json is damaged or of another version"):
         run_sweep(spec, out, executor="threads")
     (out / "spec.json").unlink()
-    with pytest.raises(UsageError, match=r"has results and no spec.json"):
+    with pytest.raises(UsageError, match=r"has cells and no spec.json"):
         run_sweep(spec, out, executor="threads")
 
 
 def test_a_folder_that_cannot_be(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match="cannot be written"), Folder(tmp_path / "file").locked():
-        pass
+    for out in (tmp_path / "file", tmp_path / "file" / "sweep"):
+        with pytest.raises(UsageError, match="in a file: --out names"), Folder(out).locked():
+            pass
+
+
+def test_a_sweep_that_finished_nothing_makes_room_for_another(tmp_path):
+    out, asked = tmp_path / "sweep", Spec(models=("toy",), verifiers=("token",), gamma=(1,))
+    with pytest.raises(UsageError, match="executor is 'slurm'"):
+        run_sweep(asked, out, executor="slurm")
+    other = msgspec.structs.replace(asked, blocks=10)
+    assert run_sweep(other, out, executor="threads").cells
+    with pytest.raises(UsageError, match="holds another sweep: its blocks is 10, here 1000000"):
+        run_sweep(asked, out, executor="threads")
+
+
+@pytest.mark.parametrize("name", ["sweep.json", "meta.json"])
+def test_files_of_somebody_else_are_not_written_over(tmp_path, name):
+    (tmp_path / name).write_text("mine")
+    asked = Spec(models=("toy",), verifiers=("token",), gamma=(1,), blocks=10)
+    with pytest.raises(UsageError, match=f"has {name} and no spec.json; name another folder"):
+        run_sweep(asked, tmp_path, executor="threads")
+    assert (tmp_path / name).read_text() == "mine"
+
+
+@pytest.mark.parametrize("model", ["markov-0", "markov-99999999", "missing.json", "nonsense"])
+def test_a_model_that_is_none_makes_no_folder(tmp_path, model):
+    asked = Spec(models=("toy", model), verifiers=("token",), gamma=(1,), blocks=10)
+    with pytest.raises(UsageError, match=model):
+        run_sweep(asked, tmp_path / "sweep", executor="threads")
+    assert not (tmp_path / "sweep").exists()
 
 
 def killed_after(seconds, out, spec):

@@ -84,6 +84,15 @@ def test_what_does_not_fit_is_named(change, words):
         Spec(**(GRID | change))
 
 
+@pytest.mark.parametrize(
+    "given", [{"gamma": (2,)}, {"temperature": (0.5,)}, {"drafts": (2,)}, {"verifiers": ("block",)}]
+)
+def test_what_audits_have_none_of_is_refused(given):
+    Spec(audits=("a.py:f",))
+    with pytest.raises(UsageError, match=f"{next(iter(given))} is for comparisons: name models"):
+        Spec(audits=("a.py:f",), **given)
+
+
 def test_drafts_and_schemes_span_cells_too():
     """Of a rule without a kernel nothing is counted before it is judged."""
     spec = Spec(
