@@ -76,8 +76,8 @@ def bet_sums(name: str, ratios: Any, low: Any, high: Any, *, shares: Sequence[fl
     Raises
     ------
     ValueError
-        If shapes differ, n is 0, a ratio is negative, NaN or not between its limits, or a share
-        is outside (0, 1].
+        If shapes differ, n is 0, a ratio is negative, NaN or not between its limits, or shares
+        are none or outside (0, 1].
     """
     r, least, most = (np.asarray(x, dtype=np.float64) for x in (ratios, low, high))
     if r.ndim != 1 or not r.size or not r.shape == least.shape == most.shape:
@@ -85,8 +85,8 @@ def bet_sums(name: str, ratios: Any, low: Any, high: Any, *, shares: Sequence[fl
                          "expected (n,), n >= 1")  # fmt: skip
     if not ((least >= 0.0) & (least <= r * (1 + 1e-9)) & (r <= most * (1 + 1e-9))).all():
         raise ValueError("a ratio is negative, NaN or outside its limits: expected none")
-    if not all(0.0 < share <= 1.0 for share in shares):
-        raise ValueError(f"shares are {tuple(shares)}, expected each above 0 and at most 1")
+    if not shares or not all(0.0 < share <= 1.0 for share in shares):
+        raise ValueError(f"shares are {tuple(shares)}, expected some above 0 and at most 1")
     r, least, most = (np.minimum(x, RATIO_CAP) for x in (r, least, most))
     with np.errstate(divide="ignore"):
         logs = [float(np.log1p(share * (r - 1.0)).sum()) for share in shares]

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy import optimize, stats
 
-from simverify.stats._checks import Floats, open_unit, positive_float
+from simverify.stats._checks import Floats, open_unit, positive_float, positive_int
 from simverify.stats.results import TestResult
 
 
@@ -49,8 +49,8 @@ def drift_test(
     Raises
     ------
     ValueError
-        If shapes differ, there is no group, a variance is not positive, an error is negative,
-        most is not positive or alpha is outside (0, 1).
+        If shapes differ, there is no group or no token, a number is not finite, a variance is not
+        positive, an error is negative, most is not positive or alpha is outside (0, 1).
 
     References
     ----------
@@ -58,6 +58,7 @@ def drift_test(
     (1952) 315-345, for the least chi-square over a parameter.
     """
     alpha, bound = open_unit("alpha", alpha), positive_float("most", most)
+    n = positive_int("n", n)
     seen, spread, due, doubt = (
         np.atleast_1d(np.asarray(a, dtype=np.float64))
         for a in (observed, variances, expected, errors)
@@ -66,6 +67,8 @@ def drift_test(
         seen.ndim == 1 and seen.size and seen.shape == spread.shape == due.shape == doubt.shape
     ):
         raise ValueError(f"observed has shape {seen.shape}, expected (groups,) of all four")
+    if not all(np.isfinite(a).all() for a in (seen, spread, due, doubt)):
+        raise ValueError("a mean or a variance is NaN or infinite: expected finite ones")
     if not ((spread > 0.0).all() and (doubt >= 0.0).all()):
         raise ValueError("a variance is not positive, or an error negative: expected neither")
 

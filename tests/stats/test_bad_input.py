@@ -20,6 +20,9 @@ G2_OF_THREE: G2 = transition_g2(COUNTS, ROWS)
 BITS: IndicatorSums = stats.indicator_sums_of_contexts(COUNTS, ROWS, MEMBERS)
 SUMS: ScoreSums = stats.score_sums_of_contexts(COUNTS, ROWS, SCORES)
 PAIRS: PairSums = stats.pair_sums(PITS, PITS[::-1])
+RATIOS = np.array([0.5, 1.0, 2.0])
+BETS = stats.bet_sums("a", RATIOS, np.zeros(3), np.full(3, 2.0), shares=[0.5])
+ENDS = np.array([[0.0, 0.2], [0.2, 0.6]])
 ALPHA_01 = {"alpha": 0.01}
 CURVE = {"lower": [0.5], "upper": [0.6]}
 
@@ -29,10 +32,18 @@ VALID = {
     "acceptance_min_detectable": {"n": 100, **CURVE, **ALPHA_01, "power": 0.9},
     "acceptance_samples": {"shift": 0.1, **CURVE, **ALPHA_01, "power": 0.9},
     "acceptance_test": {"tail_counts": np.array([55]), "n": 100, **CURVE, **ALPHA_01},
+    "bet_sums": {
+        "name": "a", "ratios": RATIOS, "low": np.zeros(3), "high": np.full(3, 2.0), "shares": [0.5],
+    },
+    "bet_test": {"sums": BETS, **ALPHA_01, "ball": 0.0},
     "contrast": {"p": ROWS, "q": ROWS},
     "correlation_min_detectable": {"n": 5000, **ALPHA_01, "power": 0.9, "ball": 0.0},
     "correlation_samples": {"correlation": 0.1, **ALPHA_01, "power": 0.9, "ball": 0.0},
     "disjoint_pairs": {"n": 10, "lag": 1, "phase": 0},
+    "drift_test": {
+        "observed": np.full(2, 0.1), "variances": np.ones(2), "expected": np.zeros(2),
+        "errors": np.zeros(2), "n": 100, **ALPHA_01, "most": 2.0,
+    },
     "duplicates_min_detectable": {
         "n": 100, "probability": 0.3, **ALPHA_01, "power": 0.9, "ball": 0.0,
     },
@@ -68,6 +79,7 @@ VALID = {
     "score_sums_of_contexts": {"counts": COUNTS, "rows": ROWS, "scores": SCORES},
     "score_test": {"sums": SUMS, **ALPHA_01, "ball": 0.0},
     "split_alpha": {**ALPHA_01, "weights": {"a": 1.0}},
+    "stream_sums": {"earlier": ENDS, "later": ENDS},
     "support_violations": {"counts": COUNTS, "probabilities": ROWS},
     "surprise": {"p": ROWS, "cap": 16.0},
     "transition_g2": {"counts": COUNTS, "probabilities": ROWS},
@@ -82,6 +94,7 @@ NO_LAW = [
     np.array([[1.0]]),
 ]
 NO_PITS = [np.full(4000, math.nan), np.full(4000, 1.1), PITS[:-1], PITS[:, None], PITS[:0]]
+NO_ENDS = [ENDS[:1], ENDS[:, :1], ENDS[::-1], ENDS + 1, ENDS - 1, np.full((2, 2), math.nan)]
 BAD = {
     "alpha": OPEN,
     "power": OPEN,
@@ -116,6 +129,15 @@ BAD = {
     "lower": [[math.nan], [0.7], [-0.1], [0.5, 0.5]],
     "upper": [[math.nan], [0.4], [1.1], [0.5, 0.5]],
     "count": [-1, 11],
+    "shares": [[], [0.0], [1.1], [math.nan]],
+    "ratios": [-RATIOS, RATIOS + 9, np.full(3, math.nan), RATIOS[:2], RATIOS[:, None], RATIOS[:0]],
+    "observed": [np.full(2, math.nan), np.full(2, math.inf), np.zeros(3), np.zeros(0)],
+    "expected": [np.full(2, math.nan), np.full(2, math.inf), np.zeros(3), np.zeros((2, 1))],
+    "variances": [np.zeros(2), -np.ones(2), np.full(2, math.nan), np.full(2, math.inf)],
+    "errors": [-np.ones(2), np.full(2, math.nan), np.full(2, math.inf), np.zeros(1)],
+    "most": NOT_POSITIVE,
+    "earlier": NO_ENDS,
+    "later": NO_ENDS,
     "weights": [{}, {"a": 0.0}, {"a": math.nan}],
     "scores": [SCORES[:, :2], np.array([[0.0, math.nan, 1.0]]), np.array([[0.0, math.inf, 1.0]])],
     "members": [MEMBERS[:, :2], SCORES],
@@ -186,4 +208,4 @@ def test_no_function_is_forgotten():
 
 def test_arguments_without_a_bad_value_are_named():
     given = {argument for arguments in VALID.values() for argument in arguments}
-    assert given - set(BAD) == {"first", "second", "g2", "sums"}
+    assert given - set(BAD) == {"first", "name", "second", "g2", "sums"}
