@@ -81,7 +81,7 @@ def _connected(address: str | None, cluster: Any, workers: int | None) -> Iterat
         yield DaskWorkers(client, workers)
     finally:
         with suppress(Exception):  # a scheduler that is gone cannot be told
-            client.close(timeout=2)
+            client.close(timeout=2)  # type: ignore[no-untyped-call]
 
 
 def _answers(address: str) -> None:
@@ -89,7 +89,7 @@ def _answers(address: str) -> None:
 
     A client is not made before: one that found nobody complains again when it is deleted.
     """
-    from distributed.comm import connect
+    from distributed.comm.core import connect
     from distributed.security import Security
     from distributed.utils import LoopRunner
 
@@ -99,7 +99,7 @@ def _answers(address: str) -> None:
         comm = await connect(address, timeout=_CONNECT, **secured)  # type: ignore[no-untyped-call]
         comm.abort()
 
-    loop = LoopRunner()  # type: ignore[no-untyped-call]
+    loop = LoopRunner()
     loop.start()  # type: ignore[no-untyped-call]
     try:
         loop.run_sync(ask)  # type: ignore[no-untyped-call]
@@ -121,7 +121,7 @@ def _local(workers: int | None) -> Iterator[Any]:
     resource_tracker.ensure_running()  # where it begins, it would let Ctrl-C through again
     deaf = partial(signal.pthread_sigmask, signal.SIG_BLOCK, {signal.SIGINT})
     with ThreadPoolExecutor(1, initializer=deaf) as starter:
-        made = starter.submit(
+        made: Future[Any] = starter.submit(
             distributed.LocalCluster,
             n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0",
             silence_logs=logging.CRITICAL,
