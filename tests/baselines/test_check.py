@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 from msgspec.structs import replace
+from scipy import stats
 from support.baseline_runs import counted, drawn, run_of, tail
 from support.pages.report_runs import example
 
 from simverify.baselines.check import check_baseline
 from simverify.baselines.estimates import (
+    MOST_BLOCKS,
     blocks_needed,
     detectable,
     rate_pvalue,
@@ -87,6 +89,33 @@ def test_fishers_test_is_exact():
     assert rate_pvalue(5, 10, 0, 10) == pytest.approx(2 * 252 / 15504)
     assert rate_pvalue(0, 10, 0, 10) == rate_pvalue(10, 10, 10, 10) == 1.0
     assert 0.0 <= rate_pvalue(3 * 10**7, 10**8, 3 * 10**7 + 10**5, 10**8) < 1e-50
+
+
+def test_fishers_test_is_that_of_scipy_and_takes_as_many_blocks_as_a_command():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        n, m = (int(10 ** rng.uniform(0, 5)) for _ in range(2))
+        share = rng.random() ** 3
+        a, b = int(rng.binomial(n, share)), int(rng.binomial(m, share * rng.uniform(0.8, 1.0)))
+        law = stats.hypergeom(n + m, a + b, m)
+        found = rate_pvalue(a, n, b, m)
+        assert found == pytest.approx(min(1.0, 2 * min(law.cdf(b), law.sf(b - 1))), rel=1e-9)
+        assert found == pytest.approx(rate_pvalue(b, m, a, n), rel=1e-9)
+    # Summed over all blocks this takes most of a minute; here it is the normal law's.
+    n = MOST_BLOCKS
+    for sigmas in (0.5, 3.0, 6.0):
+        moved = round(sigmas * (n / 2) ** 0.5)
+        found = rate_pvalue(n // 2, n, n // 2 - moved, n)
+        assert found == pytest.approx(2 * stats.norm.sf(sigmas), rel=1e-3)
+
+
+@pytest.mark.parametrize("blocks", [MOST_BLOCKS + 1, 2**53 + 1, 2**64])
+def test_more_blocks_than_any_run_has_are_refused(blocks):
+    fits = run_of([MOST_BLOCKS // 2] * 2, MOST_BLOCKS)
+    assert check_baseline(fits, fits).verdict == "PASS"
+    run = run_of([blocks // 2] * 2, blocks)
+    with pytest.raises(UsageError, match="blocks at most"):
+        check_baseline(run, run)
 
 
 @pytest.mark.parametrize(("counts", "blocks"), [([0] * 8, 1), ([1], 1), ([2], 2), ([0, 0], 2)])
