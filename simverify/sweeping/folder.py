@@ -5,9 +5,10 @@ old one or the new one. Nothing is trusted that does not have its hash.
 """
 
 import fcntl
+import hashlib
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -38,12 +39,18 @@ class Begun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     files: dict[str, str | None]
     versions: SweepVersions
 
+    @property
+    def key(self) -> bytes:
+        """What tells the records of this sweep from those of all others."""
+        return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).digest()
+
 
 class Folder:
-    """The folder of one sweep, and its cells' files."""
+    """The folder of one sweep, and its cells' files; ``key``: of what it holds, once known."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.key = b""
         self._listed: tuple[int, frozenset[str]] = (-1, frozenset())
 
     @contextmanager
@@ -93,7 +100,7 @@ class Folder:
         """Return what the folder is of; None if it is of nothing yet."""
         path = self.path / SPEC
         try:
-            return msgspec.json.decode(path.read_bytes(), type=Begun)
+            found = msgspec.json.decode(path.read_bytes(), type=Begun)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -102,6 +109,8 @@ class Folder:
             raise UsageError(
                 f"{path} is damaged or of another version: name a new folder for --out"
             ) from None
+        self.key = found.key
+        return found
 
     def begin(self, asked: Begun) -> None:
         """Note what the folder is of; raises ``UsageError`` if it is of something else."""
@@ -111,6 +120,7 @@ class Folder:
                 raise UsageError(f"{self.path} has results and no {SPEC}: name a new folder")
             text = msgspec.json.format(msgspec.json.encode(asked), indent=2) + b"\n"
             self.replace(self.path / SPEC, text)
+            self.key = asked.key
         elif found != asked:
             raise UsageError(
                 f"{self.path} holds another sweep: {_difference(found, asked)}; name another "
@@ -225,5 +235,5 @@ def _shown(value: object) -> str:
     return ", ".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value)
 
 
-def _changed(before: Mapping[str, str | None], now: Mapping[str, str | None]) -> str | None:
-    return next((name for name in now if before.get(name) != now[name]), None)
+def _changed(before: dict[str, str | None], now: dict[str, str | None]) -> str | None:
+    return next((name for name in before | now if before.get(name) != now.get(name)), None)

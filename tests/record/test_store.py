@@ -177,7 +177,7 @@ def test_days_are_compared_as_times(store):
     "asked", [{"since": "yesterday"}, {"verdict": "maybe"}, {"command": "audi"}]
 )
 def test_what_no_run_can_have_is_an_error_and_not_an_empty_list(store, asked):
-    with pytest.raises(UsageError, match="expected a day|unknown"):
+    with pytest.raises(UsageError, match=r"expected a day|unknown"):
         runs(store, **asked)
 
 
