@@ -46,11 +46,11 @@ class Begun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Folder:
-    """The folder of one sweep, and its cells' files; ``key``: of what it holds, once known."""
+    """The folder of one sweep, and its cells' files."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.key = b""
+        self._key = b""
         self._listed: tuple[int, frozenset[str]] = (-1, frozenset())
 
     @contextmanager
@@ -109,8 +109,15 @@ class Folder:
             raise UsageError(
                 f"{path} is damaged or of another version: name a new folder for --out"
             ) from None
-        self.key = found.key
+        self._key = found.key
         return found
+
+    @property
+    def key(self) -> bytes:
+        """What its records are hashed with; empty where it is of nothing yet."""
+        if not self._key:
+            self.begun()
+        return self._key
 
     def begin(self, asked: Begun) -> None:
         """Note what the folder is of; raises ``UsageError`` if it is of something else."""
@@ -120,7 +127,7 @@ class Folder:
                 raise UsageError(f"{self.path} has results and no {SPEC}: name a new folder")
             text = msgspec.json.format(msgspec.json.encode(asked), indent=2) + b"\n"
             self.replace(self.path / SPEC, text)
-            self.key = asked.key
+            self._key = asked.key
         elif found != asked:
             raise UsageError(
                 f"{self.path} holds another sweep: {_difference(found, asked)}; name another "
