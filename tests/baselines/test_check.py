@@ -16,6 +16,7 @@ from simverify.baselines.estimates import (
     simulated_tokens,
 )
 from simverify.errors import UsageError
+from simverify.reports.others.baselines import check_lines
 
 BLOCKS = 200_000
 
@@ -154,6 +155,35 @@ def test_verdicts(old, new, verdict):
     assert check.verdict == verdict
 
 
+def test_a_pass_that_promises_less_is_too_short():
+    """200 blocks asked for a deviation of .95 pass, and would hide what the baseline finds."""
+    counts = counted(BLOCKS, tail(), 1)
+    old = replace(run_of(counts, BLOCKS), detect=0.05)
+
+    def found(detectable, detect):
+        row = old.results[0]
+        lossless = replace(row.lossless, detectable=detectable)
+        return replace(old, detect=detect, results=(replace(row, lossless=lossless),))
+
+    weak = check_baseline(old, found(0.9, 0.95))
+    assert weak.verdict == "INCONCLUSIVE"
+    assert "deviations of 0.9, the baseline of 0.05" in weak.of("too short")[0].note
+    assert check_baseline(old, found(0.04, 0.95)).verdict == "PASS"
+    assert check_baseline(old, found(None, 0.95)).verdict == "PASS"
+
+
+def test_the_rate_that_is_told_is_that_of_the_verdicts_too():
+    """A run with an alpha of .3 fails on nothing in up to 3 of 10 runs, whatever the tests do."""
+    old = drawn(BLOCKS, seed=1)
+    loose = replace(drawn(BLOCKS, seed=2), alpha=0.3)
+    check = check_baseline(old, loose, alpha=1e-6)
+    assert check.rate == pytest.approx(1e-6 + old.alpha + 0.3)
+    assert "with probability 0.300002 at most" in check_lines(check, "it")[-1]
+    audit = check_baseline(example("transformers"), example("transformers"))
+    assert audit.rate == 0.0
+    assert "probability" not in check_lines(audit, "it")[-1]
+
+
 def test_exact_laws_are_compared_beyond_rounding():
     run = example("compare")
     row = next(row for row in run.results if row.expected_accepted.confidence is None)
@@ -214,6 +244,10 @@ def test_an_audits_instances():
     assert worse.verdict == "FAIL"
     assert known.name in worse.of("worse")[0].note
     assert check_baseline(run, replace(run, instances=lower(1e-12))).verdict == "PASS"
+    # Code that cannot be enumerated any more is not "no worse".
+    none = check_baseline(run, replace(run, instances=()))
+    assert (none.verdict, none.of("too short")[0].what) == ("INCONCLUSIVE", "E[tau]")
+    assert check_baseline(replace(run, instances=()), run).verdict == "PASS"
     # Another instance of the same name is no drop.
     other = tuple(replace(i, optimum=i.optimum * 0.9) if i.optimum else i for i in lower(1e-3))
     assert check_baseline(run, replace(run, instances=other)).verdict == "PASS"
