@@ -27,7 +27,8 @@ def verdict_item(
     weaker = promised is not None and found is not None and found > promised
     if old == new == "PASS" and weaker:
         outcome = "too short"
-        note = f"it finds deviations of {found:.3g}, the baseline of {promised:g}: give both one --detect"
+        of = f"it finds deviations of {found:.3g}, the baseline of {promised:g}"
+        note = f"{of}: give both one --detect"
     elif old == new:
         outcome, note = "same", "failed before" if new == "FAIL" else ""
     elif new == "FAIL":
