@@ -73,8 +73,8 @@ def comparison_check(old: CompareRun, new: CompareRun, alpha: float, detect: flo
 def _stated(
     subject: str, old: CompareResult, new: CompareResult, promised: float
 ) -> Iterator[Item]:
-    a, b = old.lossless, new.lossless
-    yield verdict_item(subject, "lossless", a.verdict, b.verdict, promised, b.detectable)
+    was, now = old.lossless, new.lossless
+    yield verdict_item(subject, "lossless", was.verdict, now.verdict, promised, now.detectable)
     yield verdict_item(subject, "acceptance", old.acceptance.verdict, new.acceptance.verdict)
     yield from certificate_items(
         subject, old.lossless.certificate, new.lossless.certificate, new.lossless.verdict
