@@ -35,7 +35,8 @@ def pick(name: str, known: Iterable[str], kind: str) -> str:
     if name in names:
         return name
     nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"did you mean {nearest[0]!r}?" if nearest else f"choose from {', '.join(names)}"
+    known_ones = f"choose from {', '.join(names)}" if names else "there is none"
+    hint = f"did you mean {nearest[0]!r}?" if nearest else known_ones
     raise UsageError(f"unknown {kind} {name!r}: {hint}")
 
 

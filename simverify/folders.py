@@ -44,3 +44,19 @@ def find_package(name: str) -> Path | None:
     if spec.submodule_search_locations:
         return Path(next(iter(spec.submodule_search_locations)))
     return None if spec.origin is None else Path(spec.origin)
+
+
+def find_source(spec: str) -> Path | None:
+    """Return the file that ``spec``, module:attribute or path/file.py:attribute, names.
+
+    None where it names none, as an engine does; no code is loaded. It need not be there.
+    """
+    where = spec.rpartition(":")[0]
+    if not where or where.endswith(".py"):
+        return Path(where) if where else None
+    first, *rest = where.split(".")
+    package = find_package(first) if first.isidentifier() else None
+    if package is None:
+        return None
+    path = package.joinpath(*rest) if package.is_dir() else package
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")

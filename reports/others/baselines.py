@@ -69,8 +69,9 @@ def _ruling(check: Check) -> Iterator[str]:
     if check.blocks is not None:
         whom = "both runs" if check.both else "the run"
         yield f"{check.blocks:,} blocks of {whom} would find a drop of {check.detect:.2%} of E[tau]"
-    if check.tests:
+    if check.rate:
+        tests = f"{check.tests} tests and both runs' verdicts" if check.tests else "both verdicts"
         yield (
-            f"{check.tests} tests; where nothing changed, something is called worse or better with "
-            f"probability about {check.alpha:g}"
+            f"{tests}; where nothing changed, something is called worse or better with "
+            f"probability {check.rate:g} at most"
         )

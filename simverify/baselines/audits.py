@@ -10,7 +10,9 @@ from simverify.results import AuditRun, ExactInstance
 
 def audit_items(old: AuditRun, new: AuditRun) -> Iterator[Item]:
     """Yield the verdict, the certificate and the exact E[tau] of instances that both have."""
-    yield verdict_item(new.spec, "lossless", old.verdict, new.verdict)
+    promised = old.sampled.detect if old.sampled is not None else None
+    found = new.sampled.detectable if new.sampled is not None else None
+    yield verdict_item(new.spec, "lossless", old.verdict, new.verdict, promised, found)
     before = old.sampled.certificate if old.sampled is not None else None
     now = new.sampled.certificate if new.sampled is not None else None
     if not (now is None and new.sampled is None and new.verdict == "PASS"):
@@ -47,6 +49,10 @@ def _acceptance(old: AuditRun, new: AuditRun) -> Iterator[Item]:
             _, a, b, name = max(moves)
             note = f"exact, on {len(moves)} of {total} instances, most on {name}"
             yield Item(new.spec, "E[tau]", f"{a:.6f}", f"{b:.6f}", outcome, note=note)  # type: ignore[arg-type]
+    if not total and any(instance.expected_accepted is not None for instance in old.instances):
+        # Code that can no longer be enumerated would be no worse than anything.
+        note = "no instance of the baseline is in the run, or none with its law"
+        yield Item(new.spec, "E[tau]", "exact", "unknown", "too short", note=note)
     if same and not drops and not rises:
         note = f"exact, equal on {same} instances"
         yield Item(new.spec, "E[tau]", "exact", "exact", "same", note=note)

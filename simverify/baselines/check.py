@@ -22,7 +22,8 @@ def check_baseline(
     baseline, run
         Two comparisons, or two audits of code, of one question: the same gamma, models and rules.
     alpha
-        Probability that anything is called worse or better where nothing changed.
+        Probability that the tests call anything worse or better where nothing changed. The runs'
+        verdicts are their own, each with its run's alpha.
     detect
         Relative drop of E[tau] that is found with power .9, or the verdict is INCONCLUSIVE.
 
@@ -46,4 +47,5 @@ def check_baseline(
         return comparison_check(old, new, alpha, detect)
     assert isinstance(old, AuditRun)
     assert isinstance(new, AuditRun)
-    return Check(tuple(audit_items(old, new)), alpha, detect, 0)
+    sampled = sum(run.sampled.alpha for run in (old, new) if run.sampled is not None)
+    return Check(tuple(audit_items(old, new)), alpha, detect, 0, verdicts=sampled)

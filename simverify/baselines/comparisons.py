@@ -46,7 +46,7 @@ def comparison_check(old: CompareRun, new: CompareRun, alpha: float, detect: flo
         if earlier is None:
             notes.append(f"{subject}: not in the baseline, and not judged")
             continue
-        items += _stated(subject, earlier, row)
+        items += _stated(subject, earlier, row, old.detect)
         exact = _certain(earlier.expected_accepted) and _certain(row.expected_accepted)
         tokens = _tokens(old, earlier), _tokens(new, row)
         if tokens[0] is None or tokens[1] is None:
@@ -64,11 +64,17 @@ def comparison_check(old: CompareRun, new: CompareRun, alpha: float, detect: flo
         notes.append(_SPEED)
     if old.seed == new.seed:
         notes.append("both runs have one seed, and shared draws: differences are no larger for it")
-    return Check((*items, *judged, *speeds), alpha, detect, len(tested), blocks, both, tuple(notes))
+    return Check(
+        (*items, *judged, *speeds), alpha, detect, len(tested), blocks, both, tuple(notes),
+        old.alpha + new.alpha,
+    )  # fmt: skip
 
 
-def _stated(subject: str, old: CompareResult, new: CompareResult) -> Iterator[Item]:
-    yield verdict_item(subject, "lossless", old.lossless.verdict, new.lossless.verdict)
+def _stated(
+    subject: str, old: CompareResult, new: CompareResult, promised: float
+) -> Iterator[Item]:
+    was, now = old.lossless, new.lossless
+    yield verdict_item(subject, "lossless", was.verdict, now.verdict, promised, now.detectable)
     yield verdict_item(subject, "acceptance", old.acceptance.verdict, new.acceptance.verdict)
     yield from certificate_items(
         subject, old.lossless.certificate, new.lossless.certificate, new.lossless.verdict

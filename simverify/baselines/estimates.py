@@ -15,6 +15,10 @@ from simverify.results import CompareResult
 
 POWER = 0.9
 _FEWEST_LANES = 3
+_TERMS = 1 << 16
+
+MOST_BLOCKS = 10**10
+"""Blocks of a row: no command takes more, and beyond 2^53 a rate does not say its count."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +43,11 @@ def simulated_tokens(row: CompareResult, where: str) -> Tokens:
     Raises ``UsageError`` if the curve is none, or does not add up to the mean.
     """
     n, curve = row.measured.blocks, row.acceptance_ccdf.measured
-    if n < 1 or not curve:
-        raise UsageError(f"{where} has {n} blocks and a curve of {len(curve)}: expected 1 or more")
+    if not (1 <= n <= MOST_BLOCKS and curve):
+        raise UsageError(
+            f"{where} has {n} blocks and a curve of {len(curve)}: expected 1 or more, and "
+            f"{MOST_BLOCKS} blocks at most"
+        )
     counts = tuple(round(rate * n) for rate in curve)
     whole = all(abs(k - rate * n) < 1e-3 for k, rate in zip(counts, curve, strict=True))
     falls = all(n >= a >= b >= 0 for a, b in zip((n, *counts), counts, strict=False))
@@ -94,9 +101,36 @@ def mean_interval(old: Tokens, new: Tokens, alpha: float) -> tuple[float, float]
 
 
 def rate_pvalue(old: int, n_old: int, new: int, n_new: int) -> float:
-    """Two-sided p-value of equal rates: Fisher's exact test, twice its smaller tail."""
-    law = stats.hypergeom(n_old + n_new, old + new, n_new)
-    return min(1.0, 2.0 * float(min(law.cdf(new), law.sf(new - 1))))
+    """Two-sided p-value of equal rates: Fisher's exact test, twice its smaller tail.
+
+    A root of the blocks in time; scipy adds up as many terms as there are blocks.
+    """
+    if new * n_old > old * n_new:
+        old, n_old, new, n_new = new, n_new, old, n_old  # the tail of `new` and below is small
+    kept, total = old + new, n_old + n_new
+    share = n_new / total
+    law = stats.binom
+    # Three of Loader's binomial probabilities, which are exact where logarithms of factorials
+    # cancel (the way of R's dhyper).
+    at = float(
+        law.pmf(new, kept, share)
+        * law.pmf(n_new - new, total - kept, share)
+        / law.pmf(n_new, total, share)
+    )
+    below = at * _falling(new, kept, n_new, total)
+    return min(1.0, 2.0 * min(below, 1.0 - below + at))
+
+
+def _falling(top: int, kept: int, drawn: int, total: int) -> float:
+    """Return the sum of hypergeometric probabilities of ``top`` and below, over that of ``top``."""
+    least = max(0, drawn + kept - total)
+    whole, last, upper = 1.0, 1.0, top
+    while upper > least and last > whole * 1e-20:
+        k = np.arange(upper, max(least, upper - _TERMS), -1, dtype=np.float64)
+        ratios = k / (kept - k + 1.0) * ((total - kept - drawn + k) / (drawn - k + 1.0))
+        terms = last * np.cumprod(ratios)
+        whole, last, upper = whole + float(terms.sum()), float(terms[-1]), upper - k.size
+    return whole
 
 
 def rate_interval(old: int, n_old: int, new: int, n_new: int, alpha: float) -> tuple[float, float]:

@@ -33,7 +33,8 @@ class Item:
 class Check:
     """A run held against a baseline.
 
-    ``alpha``: probability that a check in which nothing changed calls something worse or better.
+    ``alpha``: probability that the tests of a check in which nothing changed call something worse
+    or better; ``verdicts``: the same of the runs' own verdicts, by the alpha of each.
     ``detect``: relative drop of E[tau] that is found with power .9, or the verdict is
     INCONCLUSIVE. ``tests``: how many share ``alpha``. ``blocks``: what would do, of each run
     ("both") or of the new one; null where the run is long enough.
@@ -46,6 +47,12 @@ class Check:
     blocks: int | None = None
     both: bool = False
     notes: tuple[str, ...] = ()
+    verdicts: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Probability of a false word in all, at most: of the tests and of both runs' verdicts."""
+        return min(1.0, (self.alpha if self.tests else 0.0) + self.verdicts)
 
     @property
     def verdict(self) -> Verdict:

@@ -1,5 +1,6 @@
 """The folder of baselines: a run file each, under its name."""
 
+import os
 import re
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def save(name: str, run: Document, folder: Path) -> Path:
 def read(name: str, folder: Path) -> CompareRun | AuditRun:
     """Read the baseline ``name``; ``UsageError`` if there is none, with those that there are."""
     path = place(name, folder)
-    if not path.exists():
+    if not os.path.exists(path):
         try:
             names = sorted(file.stem for file in folder.glob("*.json"))
         except OSError:

@@ -8,14 +8,28 @@ from simverify.results import Certificate, Verdict
 _BOTH_HOLD = "both bounds hold, each with its own delta: one does not refute the other"
 
 
-def verdict_item(subject: str, what: str, old: Verdict, new: Verdict) -> Item:
+def verdict_item(
+    subject: str,
+    what: str,
+    old: Verdict,
+    new: Verdict,
+    promised: float | None = None,
+    found: float | None = None,
+) -> Item:
     """Return what a change of verdict means.
 
     FAIL where there was none is worse, also where the baseline was INCONCLUSIVE: a fault was
-    found. INCONCLUSIVE where there was a PASS is a run that is too short.
+    found. INCONCLUSIVE where there was a PASS is a run that is too short; so is a PASS that
+    promises less than the baseline did. ``promised``: the deviation that the baseline was asked to
+    find; ``found``: the smallest that the run finds; null where one of them says none.
     """
     outcome: Outcome
-    if old == new:
+    weaker = promised is not None and found is not None and found > promised
+    if old == new == "PASS" and weaker:
+        outcome = "too short"
+        of = f"it finds deviations of {found:.3g}, the baseline of {promised:g}"
+        note = f"{of}: give both one --detect"
+    elif old == new:
         outcome, note = "same", "failed before" if new == "FAIL" else ""
     elif new == "FAIL":
         outcome, note = "worse", "a fault was found"

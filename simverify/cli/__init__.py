@@ -5,6 +5,7 @@ before Ctrl-C is handled. Exit codes: 0 pass, 1 a fault was found, 2 usage or ba
 3 inconclusive, 4 internal error, 130 interrupted.
 """
 
+import errno
 import os
 import sys
 
@@ -18,6 +19,10 @@ from simverify.cli.streams import UNWRITABLE, discard_output, open_streams, say_
 
 _LONGEST = 1000
 """Characters of an error: a line that quotes a whole file helps nobody."""
+
+
+_OF_A_NAME = (errno.ENAMETOOLONG, errno.EACCES)
+"""What even a look at a path may fail with: the name was a user's, and nothing is broken."""
 
 
 def main() -> None:
@@ -49,6 +54,8 @@ def run(arguments: list[str]) -> int:
     except MemoryError:
         return _complain("out of memory: take a smaller vocabulary, gamma or --blocks", 4)
     except OSError as error:
+        if error.filename is not None and error.errno in _OF_A_NAME:
+            return _complain(f"{error.filename} cannot be used: {error.strerror}", 2)
         # Whatever opens a file of its own says which; standard output has no name.
         if error.filename is not None or error.errno not in UNWRITABLE:
             return _internal(error)

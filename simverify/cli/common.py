@@ -39,9 +39,9 @@ def output_console() -> Console:
 def print_entries(entries: Iterable[tuple[str, Sequence[str]]]) -> None:
     """Print a list: each name on a line of its own, whole, with its words below it."""
     for name, words in entries:
-        print(name)
+        print(printable(name))
         for line in words:
-            print(fill(line, WIDTH, initial_indent="  ", subsequent_indent="  "))
+            print(fill(printable(line), WIDTH, initial_indent="  ", subsequent_indent="  "))
 
 
 def print_lines(lines: Iterable[str]) -> None:

@@ -4,10 +4,9 @@ import hashlib
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from simverify.checks import clean
-from simverify.folders import find_package
+from simverify.folders import find_source
 from simverify.results import AuditRun, CompareRun, Document, Meta, OutputRun, SweepRun
 
 
@@ -90,17 +89,9 @@ def _spec(run: Document) -> str:
 
 def _code(spec: str) -> str | None:
     """Return the hash of the file that ``spec`` names, as it is now; no code is loaded."""
-    where = spec.rpartition(":")[0]
-    if not where:
+    path = find_source(spec)
+    if path is None:
         return None
-    path = Path(where)
-    if not where.endswith(".py"):
-        first, *rest = where.split(".")
-        package = find_package(first) if first.isidentifier() else None
-        if package is None:
-            return None
-        path = package.joinpath(*rest) if package.is_dir() else package
-        path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except (OSError, ValueError):

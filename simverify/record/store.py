@@ -1,18 +1,22 @@
 """The store itself: one SQLite file, which many processes may write to."""
 
+import hashlib
 import os
 import sqlite3
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 
+from simverify.checks import pick
 from simverify.errors import UsageError
 from simverify.record.entry import Entry, entry_of
-from simverify.results import Document
+from simverify.results import Document, Verdict
 from simverify.results.reading.consistent import check_consistent
 from simverify.results.reading.decoding import decode
 from simverify.results.reading.document import document_text
@@ -28,6 +32,10 @@ _APPLICATION = 0x51567231
 _WAIT = 60.0
 """Seconds that a writer waits for others."""
 
+_MOST = 2**63 - 1
+"""The largest of SQLite's integers."""
+
+_COMMANDS = tuple(str(kind.__struct_config__.tag) for kind in get_args(Document))
 _NAMES = tuple(field.name for field in fields(Entry) if field.name != "id")
 _COLUMNS = ", ".join(f"{name} TEXT" for name in _NAMES)
 _TABLE = f"CREATE TABLE runs (id INTEGER PRIMARY KEY AUTOINCREMENT, {_COLUMNS}, document BLOB)"
@@ -106,36 +114,41 @@ def runs(
     search
         Text in the title, the command line, the version, the machine or a hash, in any case.
     verdict, command
-        As the document has them.
+        As the document has them, in any case.
     since
-        A day or a time, as 2026-01-31: those that started then or later.
+        A day or a time, as 2026-01-31, in UTC unless it says otherwise: those that started then or
+        later.
     limit
         At most so many; all if None.
 
     Raises
     ------
     UsageError
-        If there is no store, or it is broken or of another version.
+        If there is no store, or it is broken or of another version; if a verdict, a command or a
+        day is none.
     """
     path = (store_path() or STORE) if store is None else Path(store)
-    rules, values = ["1"], []
+    rules: list[str] = ["1"]
+    values: list[str | int] = []
     if search is not None:
         texts = ("title", "words", "version", "machine", "document_sha256", "code_sha256")
-        found = " OR ".join(f"instr(lower(coalesce({name}, '')), ?)" for name in texts)
+        found = " OR ".join(f"instr(casefold({name}), ?)" for name in texts)
         rules.append(f"({found})")
-        values += [search.lower()] * len(texts)
-    for name, value in (("verdict", verdict), ("command", command)):
-        if value is not None:
-            rules.append(f"lower({name}) = ?")
-            values.append(value.lower())
+        values += [_text_iv("search", search).casefold()] * len(texts)
+    if verdict is not None:
+        rules.append("verdict = ?")
+        values.append(pick(verdict.upper(), get_args(Verdict), "verdict"))
+    if command is not None:
+        rules.append("command = ?")
+        values.append(pick(command.lower(), _COMMANDS, "command of a run"))
     if since is not None:
         rules.append("started >= ?")
-        values.append(since)
-    count = "" if limit is None else f" LIMIT {int(limit)}"
+        values.append(_since(since))
+    values.append(-1 if limit is None else min(limit, _MOST))
     query = f"SELECT id, {', '.join(_NAMES)} FROM runs WHERE {' AND '.join(rules)}"
     with _opened(path, "ro") as opened:
-        rows = opened.execute(f"{query} ORDER BY id DESC{count}", values).fetchall()
-    return tuple(_entry(row) for row in rows)
+        rows = opened.execute(f"{query} ORDER BY id DESC LIMIT ?", values).fetchall()
+    return tuple(_entry(row, path) for row in rows)
 
 
 def get(path: Path, number: int) -> tuple[Entry, Document]:
@@ -148,8 +161,11 @@ def get(path: Path, number: int) -> tuple[Entry, Document]:
         row = store.execute(query, [number]).fetchone() if abs(number) < 2**63 else None
     if row is None:
         raise UsageError(f"{path} has no run {number}: simverify runs lists them")
+    entry = _entry(row[:-1], path)
     try:
         text = zlib.decompress(row[-1])
+        if hashlib.sha256(text).hexdigest() != entry.document_sha256:
+            raise UsageError(f"{path}: the document of run {number} does not have its hash")
         document = decode(text)
     except (zlib.error, TypeError) as error:
         raise UsageError(f"{path}: the document of run {number} is broken: {error}") from None
@@ -157,22 +173,48 @@ def get(path: Path, number: int) -> tuple[Entry, Document]:
         why = " ".join(str(error).split())
         raise UsageError(f"{path}: run {number} is not of this version: {why}") from None
     check_consistent(document, f"{path}, run {number},")
-    return _entry(row[:-1]), document
+    return entry, document
+
+
+def _text_iv(name: str, text: str) -> str:
+    """Return ``text``, which the store could hold; words from a shell need not be UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{name} is {text!r}, which is not UTF-8: no run has it") from None
+    return text
+
+
+def _since(text: str) -> str:
+    """Return a day or a time as runs have theirs, so that their order is that of the texts."""
+    try:
+        told = datetime.fromisoformat(text)
+        told = told.replace(tzinfo=UTC) if told.tzinfo is None else told.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise UsageError(f"since is {text!r}: expected a day, as 2026-01-31") from None
+    # A day alone comes before all of its times, however they are written.
+    return told.isoformat() if any(told.timetuple()[3:6]) else told.date().isoformat()
 
 
 @contextmanager
 def _opened(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
     """Open a store; what SQLite says of a broken one becomes one line."""
-    if mode != "rwc" and not path.exists():
-        raise UsageError(f"there is no run store {path}: make one with simverify runs init")
     store = None
     try:
+        if path.is_dir():
+            raise UsageError(f"the run store {path} is a folder: name a file")
+        if mode != "rwc" and not path.exists():
+            raise UsageError(f"there is no run store {path}: make one with simverify runs init")
         address = f"{path.absolute().as_uri()}?mode={mode}"
         store = sqlite3.connect(address, timeout=_WAIT, uri=True, isolation_level=None)
+        store.create_function("casefold", 1, _casefold, deterministic=True)
         _check(store, path, mode == "rwc")
         yield store
-    except sqlite3.Error as error:
-        raise UsageError(f"the run store {path} cannot be used: {error}") from None
+    except (sqlite3.Error, OSError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"the run store {path} cannot be used: {why}") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"the run store {path} is damaged: {error}") from None
     finally:
         if store is not None:
             store.close()
@@ -198,8 +240,16 @@ def _pairs(entry: Entry) -> list[tuple[str, object]]:
     return [(name, getattr(entry, name)) for name in _NAMES]
 
 
-def _entry(row: tuple[object, ...]) -> Entry:
+def _casefold(text: object) -> str:
+    return str(text or "").casefold()
+
+
+def _entry(row: tuple[object, ...], path: Path) -> Entry:
     told = dict(zip(("id", *_NAMES), row, strict=True))
-    if told["seed"] is not None:
-        told["seed"] = int(str(told["seed"]))
-    return Entry(**told)  # type: ignore[arg-type]
+    try:
+        if told["seed"] is not None:
+            told["seed"] = int(str(told["seed"]))
+        return msgspec.convert(told, Entry)
+    except ValueError as error:
+        why = " ".join(str(error).split())
+        raise UsageError(f"{path}: what is kept of run {row[0]} is damaged: {why}") from None

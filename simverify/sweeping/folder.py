@@ -5,9 +5,10 @@ old one or the new one. Nothing is trusted that does not have its hash.
 """
 
 import fcntl
+import hashlib
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -41,12 +42,18 @@ class Begun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     files: dict[str, str | None]
     versions: SweepVersions
 
+    @property
+    def key(self) -> bytes:
+        """What tells the records of this sweep from those of all others."""
+        return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).digest()
+
 
 class Folder:
     """The folder of one sweep, and its cells' files."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._key = b""
         self._listed: tuple[int, frozenset[str]] = (-1, frozenset())
 
     @contextmanager
@@ -96,7 +103,7 @@ class Folder:
         """Return what the folder is of; None if it is of nothing yet."""
         path = self.path / SPEC
         try:
-            return msgspec.json.decode(path.read_bytes(), type=Begun)
+            found = msgspec.json.decode(path.read_bytes(), type=Begun)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -105,6 +112,15 @@ class Folder:
             raise UsageError(
                 f"{path} is damaged or of another version: name a new folder for --out"
             ) from None
+        self._key = found.key
+        return found
+
+    @property
+    def key(self) -> bytes:
+        """What its records are hashed with; empty where it is of nothing yet."""
+        if not self._key:
+            self.begun()
+        return self._key
 
     def begin(self, asked: Begun) -> None:
         """Note what the folder is of; raises ``UsageError`` if it is of something else."""
@@ -121,6 +137,7 @@ class Folder:
         # A sweep that never finished a shard leaves nothing to lose.
         text = msgspec.json.format(msgspec.json.encode(asked), indent=2) + b"\n"
         self.replace(self.path / SPEC, text)
+        self._key = asked.key
 
     def cell_file(self, index: int) -> Path:
         """Return where the records of a cell are."""
@@ -228,5 +245,5 @@ def _shown(value: object) -> str:
     return ", ".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value)
 
 
-def _changed(before: Mapping[str, str | None], now: Mapping[str, str | None]) -> str | None:
-    return next((name for name in now if before.get(name) != now[name]), None)
+def _changed(before: dict[str, str | None], now: dict[str, str | None]) -> str | None:
+    return next((name for name in before | now if before.get(name) != now.get(name)), None)

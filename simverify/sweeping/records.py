@@ -1,7 +1,8 @@
 """Records of a sweep: each with its length and its hash, so that a damaged one is seen.
 
 A file is a row of records. Where one is cut short or changed, those before it and whole ones
-behind it are still good.
+behind it are still good. The hash is of the sweep's key too: a record of another sweep is no
+record here.
 """
 
 import hashlib
@@ -44,26 +45,30 @@ Record = CountsRecord | ResultRecord
 _DECODER = msgspec.msgpack.Decoder(Record)
 
 
-def pack(record: Record) -> bytes:
-    """Return the bytes of a record as they stand in a file."""
-    return frame(msgspec.msgpack.encode(record))
+def pack(record: Record, key: bytes) -> bytes:
+    """Return the bytes of a record as they stand in a file of the sweep with this key."""
+    return frame(msgspec.msgpack.encode(record), key)
 
 
-def frame(payload: bytes) -> bytes:
+def frame(payload: bytes, key: bytes) -> bytes:
     """Return a payload with its length and its hash."""
     length = len(payload).to_bytes(_LENGTH, "little")
-    return MAGIC + length + hashlib.sha256(length + payload).digest() + payload
+    return MAGIC + length + _hash(key, length, payload) + payload
 
 
-def unpack(data: bytes) -> Iterator[Record | None]:
-    """Yield the records of a file; None for each damaged stretch of it."""
+def _hash(key: bytes, length: bytes, payload: bytes) -> bytes:
+    return hashlib.sha256(key + length + payload).digest()
+
+
+def unpack(data: bytes, key: bytes) -> Iterator[Record | None]:
+    """Yield the records of a file; None for each stretch that is damaged, or of another sweep."""
     at = 0
     while at < len(data):
-        payload = _payload(data, at)
+        payload = _payload(data, at, key)
         if payload is None:
             yield None
             # Whatever is whole behind it counts: the next one begins with the same bytes.
-            at = _next_whole(data, at + 1)
+            at = _next_whole(data, at + 1, key)
             continue
         try:
             yield _DECODER.decode(payload)
@@ -72,19 +77,19 @@ def unpack(data: bytes) -> Iterator[Record | None]:
         at += HEAD + len(payload)
 
 
-def _payload(data: bytes, at: int) -> bytes | None:
+def _payload(data: bytes, at: int, key: bytes) -> bytes | None:
     head = data[at : at + HEAD]
     if len(head) < HEAD or not head.startswith(MAGIC):
         return None
     length = head[len(MAGIC) : len(MAGIC) + _LENGTH]
     payload = data[at + HEAD : at + HEAD + int.from_bytes(length, "little")]
-    same = hashlib.sha256(length + payload).digest() == head[-_HASH:]
+    same = _hash(key, length, payload) == head[-_HASH:]
     return payload if same else None
 
 
-def _next_whole(data: bytes, at: int) -> int:
+def _next_whole(data: bytes, at: int, key: bytes) -> int:
     while (at := data.find(MAGIC, at)) >= 0:
-        if _payload(data, at) is not None:
+        if _payload(data, at, key) is not None:
             return at
         at += 1
     return len(data)

@@ -13,6 +13,7 @@ import msgspec
 
 from simverify.checks import comparison_iv, ranges_iv
 from simverify.errors import UsageError
+from simverify.folders import find_source
 from simverify.models import DEFAULT_DISTANCE
 from simverify.sweeping.cells import AuditCell, Cell, drafting_of, parts_of
 from simverify.verifiers import get_verifier
@@ -169,11 +170,16 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return first * self.shard, min(end * self.shard, self.blocks) - first * self.shard
 
     def files(self) -> dict[str, str | None]:
-        """Return the SHA-256 of every file that the sweep names; None where it cannot be read."""
-        named = [name for name in self.models if name.endswith((".json", ".npz"))]
-        named += [file for file in (spec.rpartition(":")[0] for spec in self.audits)
-                  if file.endswith(".py")]  # fmt: skip
-        return {name: _sha256(Path(name)) for name in dict.fromkeys(named)}
+        """Return the SHA-256 of every file that the sweep names; None where it cannot be read.
+
+        A module under audit names the file that it is, and has its own name.
+        """
+        named = {name: Path(name) for name in self.models if name.endswith((".json", ".npz"))}
+        for spec in self.audits:
+            source = find_source(spec)
+            if source is not None:
+                named[spec.rpartition(":")[0]] = source
+        return {name: _sha256(path) for name, path in named.items()}
 
     def command(self) -> str:
         """Return the command that asks for this sweep."""

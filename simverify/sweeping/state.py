@@ -40,7 +40,7 @@ class CellState:
         self.damaged = 0
         self._records = 0
         self._result_payload = b""
-        for record in unpack(folder.read(cell.index)):
+        for record in unpack(folder.read(cell.index), folder.key):
             self._take(record)
 
     def _take(self, record: Record | None) -> None:
@@ -109,7 +109,7 @@ class CellState:
         if due:
             self._fold()
         else:
-            self.folder.append(self.cell.index, frame(payload))
+            self.folder.append(self.cell.index, frame(payload, self.folder.key))
         return True
 
     def packed(self) -> dict[PartName, bytes]:
@@ -121,9 +121,9 @@ class CellState:
             CountsRecord(self.cell.index, part, _ranges(self.done[part]), pack_counts(counts))
             for part, counts in self.counts.items()
         ]
-        data = b"".join(map(pack, records))
+        data = b"".join(pack(record, self.folder.key) for record in records)
         if self.result is not None:
-            data += frame(self._result_payload)
+            data += frame(self._result_payload, self.folder.key)
         self.folder.replace(self.folder.cell_file(self.cell.index), data)
         self._records = len(records) + (self.result is not None)
 
@@ -137,7 +137,7 @@ class AuditState:
         self.document = b""
         """The whole document, with its times."""
         self.damaged = 0
-        for record in unpack(folder.read(cell.index)):
+        for record in unpack(folder.read(cell.index), folder.key):
             if isinstance(record, ResultRecord) and record.cell == cell.index:
                 self._take(record)
             else:
@@ -154,9 +154,12 @@ class AuditState:
 
     def mend(self) -> None:
         """Forget what is damaged: the audit is run again unless a whole record is there too."""
-        records = unpack(self.folder.read(self.cell.index))
-        whole = [record for record in records if isinstance(record, ResultRecord)]
-        data = frame(msgspec.msgpack.encode(whole[-1])) if self.result is not None else b""
+        data = b""
+        if self.result is not None:
+            told = msgspec.json.encode(self.result)
+            data = pack(
+                ResultRecord(self.cell.index, "audit", told, self.document), self.folder.key
+            )
         self.folder.replace(self.folder.cell_file(self.cell.index), data)
 
     def keep(self, payload: bytes) -> bool:
@@ -167,7 +170,7 @@ class AuditState:
         if self.document:
             text = msgspec.json.format(self.document, indent=2) + b"\n"
             self.folder.replace(self.folder.audit_file(self.cell.index), text)
-        self.folder.append(self.cell.index, frame(payload))
+        self.folder.append(self.cell.index, frame(payload, self.folder.key))
         return True
 
 

@@ -3,17 +3,20 @@
 import numpy as np
 import pytest
 from msgspec.structs import replace
+from scipy import stats
 from support.baseline_runs import counted, drawn, run_of, tail
 from support.pages.report_runs import example
 
 from simverify.baselines.check import check_baseline
 from simverify.baselines.estimates import (
+    MOST_BLOCKS,
     blocks_needed,
     detectable,
     rate_pvalue,
     simulated_tokens,
 )
 from simverify.errors import UsageError
+from simverify.reports.others.baselines import check_lines
 
 BLOCKS = 200_000
 
@@ -89,6 +92,33 @@ def test_fishers_test_is_exact():
     assert 0.0 <= rate_pvalue(3 * 10**7, 10**8, 3 * 10**7 + 10**5, 10**8) < 1e-50
 
 
+def test_fishers_test_is_that_of_scipy_and_takes_as_many_blocks_as_a_command():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        n, m = (int(10 ** rng.uniform(0, 5)) for _ in range(2))
+        share = rng.random() ** 3
+        a, b = int(rng.binomial(n, share)), int(rng.binomial(m, share * rng.uniform(0.8, 1.0)))
+        law = stats.hypergeom(n + m, a + b, m)
+        found = rate_pvalue(a, n, b, m)
+        assert found == pytest.approx(min(1.0, 2 * min(law.cdf(b), law.sf(b - 1))), rel=1e-9)
+        assert found == pytest.approx(rate_pvalue(b, m, a, n), rel=1e-9)
+    # Summed over all blocks this takes most of a minute; here it is the normal law's.
+    n = MOST_BLOCKS
+    for sigmas in (0.5, 3.0, 6.0):
+        moved = round(sigmas * (n / 2) ** 0.5)
+        found = rate_pvalue(n // 2, n, n // 2 - moved, n)
+        assert found == pytest.approx(2 * stats.norm.sf(sigmas), rel=1e-3)
+
+
+@pytest.mark.parametrize("blocks", [MOST_BLOCKS + 1, 2**53 + 1, 2**64])
+def test_more_blocks_than_any_run_has_are_refused(blocks):
+    fits = run_of([MOST_BLOCKS // 2] * 2, MOST_BLOCKS)
+    assert check_baseline(fits, fits).verdict == "PASS"
+    run = run_of([blocks // 2] * 2, blocks)
+    with pytest.raises(UsageError, match="blocks at most"):
+        check_baseline(run, run)
+
+
 @pytest.mark.parametrize(("counts", "blocks"), [([0] * 8, 1), ([1], 1), ([2], 2), ([0, 0], 2)])
 def test_degenerate_runs_promise_nothing(counts, blocks):
     run = run_of(counts, blocks)
@@ -123,6 +153,35 @@ def test_verdicts(old, new, verdict):
     counts = counted(BLOCKS, tail(), 1)
     check = check_baseline(run_of(counts, BLOCKS, verdict=old), run_of(counts, BLOCKS, verdict=new))
     assert check.verdict == verdict
+
+
+def test_a_pass_that_promises_less_is_too_short():
+    """200 blocks asked for a deviation of .95 pass, and would hide what the baseline finds."""
+    counts = counted(BLOCKS, tail(), 1)
+    old = replace(run_of(counts, BLOCKS), detect=0.05)
+
+    def found(detectable, detect):
+        row = old.results[0]
+        lossless = replace(row.lossless, detectable=detectable)
+        return replace(old, detect=detect, results=(replace(row, lossless=lossless),))
+
+    weak = check_baseline(old, found(0.9, 0.95))
+    assert weak.verdict == "INCONCLUSIVE"
+    assert "deviations of 0.9, the baseline of 0.05" in weak.of("too short")[0].note
+    assert check_baseline(old, found(0.04, 0.95)).verdict == "PASS"
+    assert check_baseline(old, found(None, 0.95)).verdict == "PASS"
+
+
+def test_the_rate_that_is_told_is_that_of_the_verdicts_too():
+    """A run with an alpha of .3 fails on nothing in up to 3 of 10 runs, whatever the tests do."""
+    old = drawn(BLOCKS, seed=1)
+    loose = replace(drawn(BLOCKS, seed=2), alpha=0.3)
+    check = check_baseline(old, loose, alpha=1e-6)
+    assert check.rate == pytest.approx(1e-6 + old.alpha + 0.3)
+    assert "with probability 0.300002 at most" in check_lines(check, "it")[-1]
+    audit = check_baseline(example("transformers"), example("transformers"))
+    assert audit.rate == 0.0
+    assert "probability" not in check_lines(audit, "it")[-1]
 
 
 def test_exact_laws_are_compared_beyond_rounding():
@@ -185,6 +244,10 @@ def test_an_audits_instances():
     assert worse.verdict == "FAIL"
     assert known.name in worse.of("worse")[0].note
     assert check_baseline(run, replace(run, instances=lower(1e-12))).verdict == "PASS"
+    # Code that cannot be enumerated any more is not "no worse".
+    none = check_baseline(run, replace(run, instances=()))
+    assert (none.verdict, none.of("too short")[0].what) == ("INCONCLUSIVE", "E[tau]")
+    assert check_baseline(replace(run, instances=()), run).verdict == "PASS"
     # Another instance of the same name is no drop.
     other = tuple(replace(i, optimum=i.optimum * 0.9) if i.optimum else i for i in lower(1e-3))
     assert check_baseline(run, replace(run, instances=other)).verdict == "PASS"

@@ -6,9 +6,13 @@ import shutil
 import subprocess
 import sys
 
+import msgspec
 import pytest
 import yaml
 from docs.examples import ROOT
+from support.baseline_runs import drawn
+
+from simverify.results.reading.document import document_text
 
 FILE = ROOT / "docs" / "ci" / "simverify.yml"
 TOKEN = """\
@@ -59,11 +63,25 @@ class Repository:
                 ):
                     shutil.copy(self.folder / step["with"]["path"], self.artifacts)
                 continue
-            done = self._step(step, document["env"] | names)
+            done = self._step(step, document["env"] | names | {"GITHUB_EVENT_NAME": event})
             self.said[step["name"]] = done.stdout + done.stderr
             self.codes[step["name"]] = done.returncode
             failed = failed or done.returncode != 0
         return failed
+
+    def one(self, name, event, files):
+        """Run a single step in a folder of these files; return its exit code."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        for path, data in files.items():
+            (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / path).write_bytes(data)
+        self.summary.write_text("")
+        document = yaml.safe_load(FILE.read_text())
+        steps = {step.get("name"): step for step in document["jobs"]["lossless"]["steps"]}
+        environment = document["env"] | {"GITHUB_EVENT_NAME": event}
+        done = self._step(steps[name], environment)
+        self.said = {name: done.stdout + done.stderr}
+        return done.returncode
 
     def _step(self, step, environment):
         given = {k: v for k, v in os.environ.items() if not k.startswith(("SIMVERIFY_R", "GITHUB"))}
@@ -143,3 +161,30 @@ def test_a_fault_is_annotated_at_its_line(repository):
     page = repository.summary.read_text()
     assert page.count("FAIL: my") == 1
     assert "PASS" not in page
+
+
+BASE = ".simverify/baselines/base.json"
+
+
+def test_a_baseline_that_does_not_compare_stops_no_push_for_ever(repository):
+    """No run succeeded any more, so that none kept a baseline that would have compared."""
+    run = drawn(200_000)
+    whole = document_text(run).encode()
+    other = document_text(msgspec.structs.replace(run, eos=2)).encode()
+    worse = document_text(drawn(200_000, 0.95)).encode()
+    check = "Check against the baseline"
+    for base in (other, whole[:100], b""):
+        assert repository.one(check, "pull_request", {"run.json": whole, BASE: base}) == 2
+        assert "Traceback" not in repository.said[check]
+        assert repository.one(check, "push", {"run.json": whole, BASE: base}) == 0
+        assert "this run replaces it" in repository.summary.read_text()
+    for event in ("push", "pull_request"):
+        assert repository.one(check, event, {"run.json": worse, BASE: whole}) == 1
+        assert repository.one(check, event, {"run.json": whole, BASE: whole}) == 0
+        assert "replaces" not in repository.summary.read_text()
+
+
+def test_no_verdict_is_said_on_the_page(repository):
+    assert repository.one("Annotate", "pull_request", {"my_sampler.py": b"1/0"}) == 0
+    assert repository.said["Annotate"].startswith("::error::No verdict on my_sampler.py:verify")
+    assert repository.summary.read_text() == "No verdict: the Audit step says why.\n"

@@ -48,7 +48,7 @@ def test_search(store):
     assert [run.id for run in runs(store, search=sha[:12])] == [2]
     assert runs(store, search="' OR 1 --") == runs(store, search="%") == ()
     assert runs(store, since="2999-01-01") == ()
-    assert len(runs(store, since="2000-01-01")) == 2
+    assert len(runs(store, since="2000-01-01")) == len(runs(store, limit=10**30)) == 2
 
 
 def test_the_hash_of_the_code_is_that_of_a_run_not_of_an_added_file(store, tmp_path):
@@ -126,6 +126,66 @@ def test_a_document_that_was_changed_is_refused(store):
     database.close()
     with pytest.raises(UsageError, match="is broken"):
         get(store, number)
+
+
+def altered(store, words, *values):
+    with sqlite3.connect(store) as database:
+        database.execute(words, values)
+    database.close()
+
+
+@pytest.mark.parametrize("words", ["title = CAST(x'e6' AS TEXT)", "started = NULL", "seed = 'N'"])
+def test_a_row_that_was_damaged_is_one_line(store, words):
+    """SQLite has no checksum: a byte that changed within a text is found by nobody else."""
+    add(store, drawn(100))
+    altered(store, f"UPDATE runs SET {words}")
+    for use in (runs, lambda path: get(path, 1)):
+        with pytest.raises(UsageError, match="damaged") as raised:
+            use(store)
+        assert "\n" not in str(raised.value)
+
+
+def test_documents_that_changed_places_are_refused(store):
+    for seed in (1, 2):
+        add(store, drawn(100, seed=seed))
+    altered(store, "UPDATE runs SET document = (SELECT document FROM runs WHERE id = 2)")
+    assert get(store, 2)[0].seed == 2
+    with pytest.raises(UsageError, match="run 1 does not have its hash"):
+        get(store, 1)
+
+
+def test_searches_are_in_any_case_and_of_any_text(store):
+    add(store, drawn(100), ["simverify", "compare", "RÉSUMÉ.py:verify", "100%_of 'it'"])
+    for text in ("résumé", "RÉSUMÉ", "100%_", "", "Compare"):
+        assert len(runs(store, search=text)) == 1, text
+    for text in ("%summ%", "R_SUM", "\x00", "x" * 100_000):
+        assert runs(store, search=text) == (), text
+    with pytest.raises(UsageError, match="not UTF-8"):
+        runs(store, search="a\udcff")
+
+
+def test_days_are_compared_as_times(store):
+    run = drawn(100)
+    add(store, replace(run, meta=replace(run.meta, started="2026-01-31T10:00:00+00:00")))
+    for since in ("2026-01-31", "20260131", "2026-01-31T10:00", "2026-01-31T15:00+05:00"):
+        assert len(runs(store, since=since)) == 1, since
+    for since in ("2026-02-01", "20260201", "2026-01-31T10:00:01", "2026-01-31T10:00-05:00"):
+        assert runs(store, since=since) == (), since
+
+
+@pytest.mark.parametrize(
+    "asked", [{"since": "yesterday"}, {"verdict": "maybe"}, {"command": "audi"}]
+)
+def test_what_no_run_can_have_is_an_error_and_not_an_empty_list(store, asked):
+    with pytest.raises(UsageError, match=r"expected a day|unknown"):
+        runs(store, **asked)
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "."])
+def test_places_that_no_store_can_have(tmp_path, name):
+    for use in (init, runs, check_store):
+        with pytest.raises(UsageError, match=r"cannot be used|is a folder"):
+            use(tmp_path / name)
 
 
 @pytest.mark.parametrize("number", [0, 2, 10**30])

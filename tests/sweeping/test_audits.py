@@ -5,6 +5,7 @@ import pytest
 import simverify
 from simverify.surveying.audited import Audited, Processes
 from simverify.sweeping.folder import Folder
+from simverify.sweeping.spec import Spec
 from simverify.sweeping.status import status
 
 LOSSY = (
@@ -92,3 +93,29 @@ def test_a_file_that_changed_is_another_sweep(swept):
     (swept / "rule.py").write_text(LOSSY + "# edited\n")
     with pytest.raises(simverify.UsageError, match=r"rule.py has changed since it was begun"):
         simverify.sweep(**asked(swept))
+
+
+def test_a_module_that_changed_is_another_sweep(tmp_path, monkeypatch):
+    """It was named by no path, and its old verdict stood for whatever it had become."""
+    package = tmp_path / "some_rules"
+    (package / "inner").mkdir(parents=True)
+    files = [package / "__init__.py", package / "rule.py", package / "inner" / "__init__.py"]
+    for file in files:
+        file.write_text("raise SystemExit  # nothing is imported to find it\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    names = ["some_rules", "some_rules.rule", "some_rules.inner"]
+    spec = Spec(audits=(*(f"{name}:verify" for name in names), "token"))
+    for name, file in zip(names, files, strict=True):
+        before = spec.files()
+        file.write_text(LOSSY)
+        after = spec.files()
+        assert list(before) == list(after) == names
+        assert [key for key in names if before[key] != after[key]] == [name]
+    asked = {"audits": ["some_rules:verify"], "audit_gamma": 1, "executor": "threads"}
+    with pytest.MonkeyPatch.context() as patch:
+        audited = Audited("not loaded", None, "nothing", 4, 0.1)
+        patch.setattr(Processes, "audit", lambda *_: audited)
+        simverify.sweep(**asked, out=tmp_path / "out")
+    files[0].write_text(LOSSY + "# edited\n")
+    with pytest.raises(simverify.UsageError, match=r"some_rules has changed since it was begun"):
+        simverify.sweep(**asked, out=tmp_path / "out")

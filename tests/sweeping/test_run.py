@@ -223,6 +223,20 @@ def test_files_of_other_cells_are_not_taken(spec, ends_as_expected, tmp_path):
     assert len(ends_as_expected(out)) >= 2
 
 
+@pytest.mark.parametrize("behind", [False, True])
+def test_files_of_another_sweep_are_not_taken(spec, ends_as_expected, tmp_path, behind):
+    """They have the names and the cells' numbers of this one's, and hashes of their own."""
+    out, another = tmp_path / "sweep", tmp_path / "another"
+    run_sweep(spec, out, executor="threads")
+    run_sweep(msgspec.structs.replace(spec, seeds=(7,)), another, executor="threads")
+    for cell in spec.cells():
+        file = Folder(out).cell_file(cell.index)
+        theirs = Folder(another).cell_file(cell.index).read_bytes()
+        file.write_bytes(file.read_bytes() + theirs if behind else theirs)
+    assert any("damaged" in line for line in status(out))
+    assert ends_as_expected(out)
+
+
 def test_shards_counted_twice_are_one(spec, ends_as_expected, tmp_path):
     """Dask may do a task twice, and a file may hold a record twice."""
     out = tmp_path / "sweep"

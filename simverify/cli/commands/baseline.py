@@ -1,5 +1,6 @@
 """``simverify baseline``."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -36,7 +37,7 @@ def baseline(
     folder
         Where baselines are kept; by default .simverify/baselines here.
     alpha
-        Probability that a check calls something worse or better where nothing changed.
+        Probability that the tests call something worse or better where nothing changed.
     detect
         Relative drop of E[tau] that is found with power .9.
     verbose
@@ -48,7 +49,7 @@ def baseline(
     where = FOLDER if folder is None else folder
     if action == "save":
         document = read_document(run)
-        replaced = place(name, where).exists()
+        replaced = os.path.exists(place(name, where))
         path = save(name, document, where)
         verdict = getattr(document, "verdict", "")
         print_lines([f"{'replaced' if replaced else 'saved'} {path}, {verdict}"])

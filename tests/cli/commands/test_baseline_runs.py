@@ -59,6 +59,21 @@ def test_files_that_are_none(kept, tmp_path):
     assert "main.json is not a result document" in kept.complaint()
 
 
+@pytest.mark.parametrize("name", ["x" * 300, "a/" * 3000])
+def test_paths_that_no_system_takes(kept, name):
+    for words in (
+        ("baseline", "save", "main", "old.json", "--folder", name),
+        ("baseline", "check", "main", "old.json", "--folder", name),
+        ("baseline", "check", "main", name),
+        ("runs", "--store", name),
+        ("compare", "--gamma", "1", "--models", name),
+        ("report", name),
+        ("sweep", "--status", name),
+    ):
+        assert kept(*words) == 2, words
+        assert kept.err.count("\n") == 1, words
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_that_cannot_be_written(kept, tmp_path):
     folder = tmp_path / "fixed"
