@@ -109,7 +109,7 @@ def judge(options: AuditOptions, say: Say) -> OutputRun:
         contradictions,
         read_requests,
     )
-    from simverify.emitted.textual import changed_tokens, text_words
+    from simverify.emitted.reading.textual import changed_tokens, text_words
     from simverify.models.real.prompts import read_prompts
 
     name = options.endpoint if options.outputs is None else str(options.outputs)

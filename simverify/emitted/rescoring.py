@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify.arrays import Floats
-from simverify.emitted.requests import Request
+from simverify.emitted.reading.requests import Request
 from simverify.models.real.roundings import ROUNDINGS, rounded
 from simverify.models.real.sampling import Sampling
 from simverify.models.real.transformer import TransformerPair

@@ -12,10 +12,10 @@ from simverify.emitted.judging.judge import Judged, judge_evidence
 from simverify.emitted.judging.notes import coarser, remarks
 from simverify.emitted.judging.rounding import Rounding, tried_rounding
 from simverify.emitted.judging.weights import WEIGHT_TOKENS, weight_bets
-from simverify.emitted.requests import Request, first_tokens
+from simverify.emitted.reading.requests import Request, first_tokens
+from simverify.emitted.reading.textual import changed_tokens, text_words
 from simverify.emitted.rescoring import rescore
 from simverify.emitted.settings import POWER, OutputSettings
-from simverify.emitted.textual import changed_tokens, text_words
 from simverify.errors import UsageError
 from simverify.models.real.transformer import TransformerPair
 

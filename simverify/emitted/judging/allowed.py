@@ -10,7 +10,7 @@ from simverify.emitted.judging.evidence import OutputEvidence
 from simverify.emitted.judging.judge import Ball, Judged, judge_evidence
 from simverify.emitted.judging.notes import shape_of
 from simverify.emitted.judging.rounding import Rounding, tried_rounding
-from simverify.emitted.requests import Request
+from simverify.emitted.reading.requests import Request
 from simverify.emitted.settings import OutputSettings
 from simverify.errors import UsageError
 from simverify.models.real.transformer import TransformerPair

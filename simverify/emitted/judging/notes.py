@@ -7,7 +7,7 @@ from simverify.emitted.judging.dependence import not_run
 from simverify.emitted.judging.evidence import OutputEvidence
 from simverify.emitted.judging.judge import Ball, Judged, judge_evidence
 from simverify.emitted.judging.rounding import ALPHA, Rounding, shape_test, tried_rounding
-from simverify.emitted.requests import Request
+from simverify.emitted.reading.requests import Request
 from simverify.emitted.settings import OutputSettings
 from simverify.models.real.transformer import TransformerPair
 

@@ -14,7 +14,7 @@ from simverify import stats
 from simverify.arrays import Floats
 from simverify.emitted.judging.evidence import OutputEvidence, logit_spread
 from simverify.emitted.judging.features import centred, reached
-from simverify.emitted.requests import Request, first_tokens
+from simverify.emitted.reading.requests import Request, first_tokens
 from simverify.emitted.rescoring import distances, in_other_precision
 from simverify.models.real.transformer import TransformerPair
 

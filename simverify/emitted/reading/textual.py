@@ -10,7 +10,7 @@ from difflib import SequenceMatcher
 import numpy as np
 
 from simverify.emitted.judging.judge import detectable
-from simverify.emitted.requests import Request, retokenise
+from simverify.emitted.reading.requests import Request, retokenise
 from simverify.emitted.settings import OutputSettings
 from simverify.models.real.transformer import TransformerPair
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
-from simverify.emitted.requests import Request, read_objects, request_iv
+from simverify.emitted.reading.requests import Request, read_objects, request_iv
 from simverify.errors import UsageError
 from simverify.models.real.transformer import TransformerPair
 

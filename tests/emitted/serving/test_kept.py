@@ -17,7 +17,8 @@ pytest.importorskip("transformers")
 from support.emitted_tokens import PROMPTS, Reply, serving
 
 from simverify.cli import run as command_line
-from simverify.emitted import Endpoint, ask, read_requests, transport
+from simverify.emitted import Endpoint, ask, read_requests
+from simverify.emitted.serving import transport
 from simverify.errors import UsageError
 from simverify.models.real.transformer import load_pair
 
@@ -45,7 +46,7 @@ class Counting:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     monkeypatch.setattr(transport, "WAITS", (0.01,))
-    monkeypatch.setattr("simverify.emitted.endpoint.TOGETHER", 1)
+    monkeypatch.setattr("simverify.emitted.serving.endpoint.TOGETHER", 1)
 
 
 def asked(pair, complete, keep, tokens=100, *, samples=4, say=None, **serve):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from simverify.emitted.asked import asked_law
+from simverify.emitted.reading.asked import asked_law
 from simverify.errors import UsageError
 from simverify.models.real.prompts import unicode_iv
 from simverify.models.real.sampling import Sampling

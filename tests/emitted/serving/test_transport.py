@@ -14,7 +14,8 @@ pytest.importorskip("transformers")
 from support.emitted_tokens import PROMPTS, Reply, serving
 
 from simverify.cli import run as command_line
-from simverify.emitted import Endpoint, ask, endpoint, transport
+from simverify.emitted import Endpoint, ask
+from simverify.emitted.serving import endpoint, transport
 from simverify.errors import UsageError
 from simverify.models.real.sampling import Sampling
 from simverify.models.real.transformer import load_pair
@@ -38,7 +39,7 @@ def quick(monkeypatch):
 @pytest.fixture
 def alone(monkeypatch):
     """One request at a time."""
-    monkeypatch.setattr("simverify.emitted.endpoint.TOGETHER", 1)
+    monkeypatch.setattr("simverify.emitted.serving.endpoint.TOGETHER", 1)
 
 
 def asked(pair, complete, tokens=6, *, most=3, model=None, **serve):
@@ -87,8 +88,8 @@ def test_a_line_says_once_what_all_requests_wait_for(pair, monkeypatch):
 
 
 def test_progress_comes_every_so_often(pair, monkeypatch):
-    monkeypatch.setattr("simverify.emitted.pace.EVERY", 0.2)
-    monkeypatch.setattr("simverify.emitted.endpoint.EVERY", 0.2)
+    monkeypatch.setattr("simverify.emitted.serving.pace.EVERY", 0.2)
+    monkeypatch.setattr("simverify.emitted.serving.endpoint.EVERY", 0.2)
     said, calls = [], itertools.count()
 
     def complete(_body):

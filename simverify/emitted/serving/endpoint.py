@@ -7,11 +7,11 @@ from pathlib import Path
 from threading import Thread
 from typing import TypeVar
 
-from simverify.emitted.kept import Answers
-from simverify.emitted.pace import EVERY, Pace
-from simverify.emitted.requests import Request
-from simverify.emitted.server import Endpoint, Server
-from simverify.emitted.transport import Failure, Transport, key_of_environment
+from simverify.emitted.reading.requests import Request
+from simverify.emitted.serving.kept import Answers
+from simverify.emitted.serving.pace import EVERY, Pace
+from simverify.emitted.serving.server import Endpoint, Server
+from simverify.emitted.serving.transport import Failure, Transport, key_of_environment
 from simverify.errors import UsageError
 from simverify.models.real.transformer import TransformerPair
 

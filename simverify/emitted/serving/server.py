@@ -6,8 +6,8 @@ from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
-from simverify.emitted.ids import IDS, given_ids, spells, stated_ids
-from simverify.emitted.transport import Failure, Refused, Transport
+from simverify.emitted.reading.ids import IDS, given_ids, spells, stated_ids
+from simverify.emitted.serving.transport import Failure, Refused, Transport
 from simverify.errors import UsageError
 from simverify.models.real.sampling import Sampling
 from simverify.models.real.transformer import TransformerPair
