@@ -7,9 +7,9 @@ from simverify.cli.settings import converted, sources
 _COMMANDS = {
     "compare": ("compare:compare", "Compare verifiers on models."),
     "audit": ("audit:audit", "Put any verifier on trial."),
-    "table": ("table:table", "Audit every engine that is here, side by side."),
-    "sweep": ("sweep:sweep", "Compare on a grid, from a laptop to a cluster; resumes."),
-    "bisect": ("bisect:bisect", "Find the release or the commit that changed the law."),
+    "table": ("surveys.table:table", "Audit every engine that is here, side by side."),
+    "sweep": ("surveys.sweep:sweep", "Compare on a grid, from a laptop to a cluster; resumes."),
+    "bisect": ("surveys.bisect:bisect", "Find the release or the commit that changed the law."),
     "capture": ("capture:capture", "Record the blocks of two real models, to be replayed."),
     "plan": ("plan:plan", "Say what a claim costs, or what a budget detects."),
     "report": ("report:report", "Render a run file: HTML, Markdown, JUnit, GitHub."),

@@ -71,16 +71,17 @@ from simverify.results.drafting import DraftAcceptance, LayerParallel, LayerSimi
 from simverify.results.outputs import OutputRun, Rescoring, Retokenised
 from simverify.results.plan import PlanLine, PlanMeta, PlanRun
 from simverify.results.run import Judged, Run
-from simverify.results.self_test import SelfTestRun, Tried
 from simverify.results.surveys import (
     BisectRun,
     EngineRow,
     InstanceLaw,
     LawDifference,
     LeastShare,
+    SelfTestRun,
     State,
     TableMeta,
     TableRun,
+    Tried,
     Visited,
     table_verdict,
 )
