@@ -71,6 +71,14 @@ from simverify.results.drafting import DraftAcceptance, LayerParallel, LayerSimi
 from simverify.results.outputs import OutputRun, Rescoring, Retokenised
 from simverify.results.plan import PlanLine, PlanMeta, PlanRun
 from simverify.results.run import Judged, Run
+from simverify.results.served.triage import (
+    TriageCase,
+    TriageCause,
+    TriageClass,
+    TriageCount,
+    TriageRun,
+    TriageSide,
+)
 from simverify.results.surveys import (
     BisectRun,
     EngineRow,
@@ -94,7 +102,15 @@ from simverify.results.sweeps import (
 )
 
 Document = (
-    CompareRun | AuditRun | OutputRun | SelfTestRun | PlanRun | TableRun | BisectRun | SweepRun
+    CompareRun
+    | AuditRun
+    | OutputRun
+    | TriageRun
+    | SelfTestRun
+    | PlanRun
+    | TableRun
+    | BisectRun
+    | SweepRun
 )
 """What a result file holds; its field ``command`` says which."""
 
@@ -177,6 +193,12 @@ __all__ = [
     "TableRun",
     "Test",
     "Timing",
+    "TriageCase",
+    "TriageCause",
+    "TriageClass",
+    "TriageCount",
+    "TriageRun",
+    "TriageSide",
     "Tried",
     "Verdict",
     "Visited",
