@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from simverify.api.outputs import audit_outputs as audit_outputs
     from simverify.api.replay import replay as replay
     from simverify.api.self_test import self_test as self_test
+    from simverify.api.served.triage import triage as triage
     from simverify.api.surveys.bisect import bisect as bisect
     from simverify.api.surveys.sweep import sweep as sweep
     from simverify.api.surveys.table import table as table
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from simverify.results import SelfTestRun as SelfTestRun
     from simverify.results import SweepRun as SweepRun
     from simverify.results import TableRun as TableRun
+    from simverify.results import TriageRun as TriageRun
     from simverify.results.reading.document import load as load
     from simverify.symbolic import CannotEnumerate as CannotEnumerate
     from simverify.symbolic.enumeration.outcomes import exact_law as exact_law
@@ -51,6 +53,7 @@ _HOME = {
     "SimverifyError": "errors",
     "SweepRun": "results",
     "TableRun": "results",
+    "TriageRun": "results",
     "UsageError": "errors",
     "Verifier": "verifiers",
     "audit": "api.audit",
@@ -69,6 +72,7 @@ _HOME = {
     "self_test": "api.self_test",
     "sweep": "api.surveys.sweep",
     "table": "api.surveys.table",
+    "triage": "api.served.triage",
 }
 """Names by module; the imports above say the same to type checkers."""
 

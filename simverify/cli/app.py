@@ -11,6 +11,7 @@ _COMMANDS = {
     "sweep": ("surveys.sweep:sweep", "Compare on a grid, from a laptop to a cluster; resumes."),
     "bisect": ("surveys.bisect:bisect", "Find the release or the commit that changed the law."),
     "capture": ("capture:capture", "Record the blocks of two real models, to be replayed."),
+    "triage": ("served.triage:triage", "Say why two engines' greedy answers differ."),
     "plan": ("plan:plan", "Say what a claim costs, or what a budget detects."),
     "report": ("report:report", "Render a run file: HTML, Markdown, JUnit, GitHub."),
     "figure": ("figure:figure", "Draw a figure for a paper from run files."),
@@ -62,6 +63,11 @@ _EXAMPLES = {
         "simverify capture --models tiny-llama --gamma 4 --tokens 2000 --out trace",
         "simverify compare --gamma 4 --trace trace",
         "simverify audit my_sampler.py:verify --trace trace",
+    ),
+    "triage": (
+        "simverify triage plain.jsonl speculative.jsonl --target DIR --dtype bfloat16",
+        "simverify triage http://localhost:8000 http://localhost:8001 --prompts prompts.jsonl "
+        "--target DIR",
     ),
     "plan": (
         "simverify plan --deviation 0.005 --vocab 1024 --gamma 4",

@@ -112,7 +112,7 @@ def _alike(both: tuple[Answer, Answer], common: int, eos: frozenset[int]) -> boo
 
 def _shorter(both: tuple[Answer, Answer], eos: frozenset[int]) -> tuple[bool | None, str]:
     """Return whether it is a fault that one answer begins the other, and why it ends."""
-    short, long = sorted(both, key=lambda answer: len(answer.request.tokens))
+    short = min(both, key=lambda answer: len(answer.request.tokens))
     which = "A" if short is both[0] else "B"
     n = len(short.request.tokens)
     if short.reason == "length":

@@ -175,7 +175,12 @@ def _cases(
                 (paths[0][one.number], paths[1][one.number]), pair)
         for one in found if one.kind != "same"
     ]  # fmt: skip
-    return tuple(sorted(cases, key=lambda case: (-CLASSES.index(case.kind), -(case.gap or 0.0))))
+    return tuple(sorted(cases, key=_gravity))
+
+
+def _gravity(case: doc.TriageCase) -> tuple[int, int, float]:
+    told = {True: 0, None: 1, False: 2}[case.fault]
+    return told, -CLASSES.index(case.kind), -(case.gap or 0.0)
 
 
 def _counts(cases: Sequence[doc.TriageCase], requests: int) -> tuple[doc.TriageCount, ...]:
