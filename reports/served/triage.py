@@ -1,7 +1,7 @@
 """A triage as a report, and the same as text for a terminal."""
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rich.console import Console
 from rich.text import Text
@@ -31,8 +31,10 @@ _VERBOSE = 20
 def print_triage(run: TriageRun, console: Console, *, verbose: bool = False) -> None:
     """Print the verdict, the table, the worst case with both texts, and the command."""
     console.print(Text(clean(f"{run.verdict} {run.a} against {run.b}"), style=STYLE[run.verdict]))
-    lines = [_ruling(run), "", *_table_lines(run), ""]
-    lines += [f"{fact.name}: {fact.text}" for fact in _facts(run)]
+    _wrapped([_ruling(run), ""], console)
+    for line in _table_lines(run):
+        console.print(Text(line), soft_wrap=True)
+    lines = ["", *(f"{fact.name}: {fact.text}" for fact in _facts(run))]
     lines += [f"what failed: {finding}" for finding in run.findings]
     lines += [f"note: {note}" for note in run.notes]
     shown = run.cases[: _VERBOSE if verbose else 1]
@@ -45,6 +47,12 @@ def print_triage(run: TriageRun, console: Console, *, verbose: bool = False) -> 
             f"{cause.by_chance:.2g} of them; {cause.chance:.1g}{' (taken)' * cause.taken}"
             for cause in run.causes[:_VERBOSE]
         ]
+    _wrapped(lines, console)
+    if run.verdict != "PASS":
+        console.print(Text(f"to reproduce: {shell(run.reproduce)}"), soft_wrap=True)
+
+
+def _wrapped(lines: Iterable[str], console: Console) -> None:
     for line in lines:
         indent = " " * (len(line) - len(line.lstrip()))
         parts = textwrap.wrap(
@@ -52,8 +60,6 @@ def print_triage(run: TriageRun, console: Console, *, verbose: bool = False) -> 
         )
         for part in parts or [""]:
             console.print(Text(part), soft_wrap=True)
-    if run.verdict != "PASS":
-        console.print(Text(f"to reproduce: {shell(run.reproduce)}"), soft_wrap=True)
 
 
 def triage_report(run: TriageRun) -> Report:

@@ -92,6 +92,7 @@ def explained(
     by_chance = _rates(fitting, _fits(controls, pair, radius, fitting))
     taken: dict[int, TriageCause] = {}
     found: dict[str, TriageCause] = {}
+    kept: dict[str, TriageCause] = {}
     while True:
         rest = [i for i in range(len(first)) if i not in taken]
         causes = [_cause(name, [fits[i] for i in rest], by_chance, tried) for name in names
@@ -102,10 +103,10 @@ def explained(
         best = max(good, key=lambda cause: (cause.fits, -cause.chance), default=None)
         if best is None:
             break
-        best = _taken(best)
-        found[best.name] = best
-        taken |= {i: best for i in rest if best.name in fits[i] and fits[i][best.name].first}
-    kept = {cause.name: cause for cause in taken.values()}
+        where = {i for i in rest if _at(fits[i], best.name)}
+        named = _taken(best, [n for n in fitting if {i for i in rest if _at(fits[i], n)} == where])
+        found[best.name] = kept[best.name] = named
+        taken |= dict.fromkeys(where, named)
     if kept:
         others = spots[len(first) :]
         for i, own in enumerate(_fits(others, pair, radius, set(kept)), len(first)):
@@ -120,8 +121,7 @@ def _fits(
     spots: Sequence[Spot], pair: TransformerPair, radius: float, wanted: set[str] | None
 ) -> list[dict[str, Fit]]:
     """Return for each spot the explanations, of those ``wanted``, and whether they fit."""
-    jobs: list[tuple[int, str, TriageClass]] = []
-    texts: list[tuple[int, ...]] = []
+    jobs: list[tuple[int, str, TriageClass, tuple[int, ...]]] = []
     found: list[dict[str, Fit]] = []
     for i, spot in enumerate(spots):
         answer, path = spot.log.answers[spot.number], spot.log.paths[spot.number]
@@ -135,12 +135,13 @@ def _fits(
             follows = spot.tokens[spot.at : spot.at + FOLLOWING]
             fits_in = len(context.tokens) + len(follows) <= pair.context
             if fits_in and (wanted is None or context.name in wanted):
-                jobs.append((i, context.name, context.kind))
-                texts.append((*context.tokens, *follows))
-    for (i, name, kind), given in zip(jobs, _choices(texts, pair), strict=True):
+                jobs.append((i, context.name, context.kind, (*context.tokens, *follows)))
+    texts = list(dict.fromkeys(text for *_, text in jobs))
+    choices = dict(zip(texts, _choices(texts, pair), strict=True))
+    for i, name, kind, text in jobs:
         spot = spots[i]
         follows = spot.tokens[spot.at : spot.at + FOLLOWING]
-        given = given[-len(follows) - 1 :]
+        given = choices[text][-len(follows) - 1 :]
         off = spot.log.paths[spot.number].off(radius) - spot.at
         later = [int(j) for j in off if 0 < j < len(follows)]
         right = sum(int(given[j]) == follows[j] for j in later)
@@ -224,8 +225,15 @@ def _cause(
     )  # fmt: skip
 
 
-def _taken(cause: TriageCause) -> TriageCause:
+def _at(fits: Mapping[str, Fit], name: str) -> bool:
+    return name in fits and fits[name].first
+
+
+def _taken(cause: TriageCause, alike: Sequence[str]) -> TriageCause:
+    """Return the cause as taken, with another that fits the same places as well."""
+    others = sorted(name for name in alike if name != cause.name)
+    also = f", or: {others[0]}" if others else ""
     return TriageCause(
-        name=cause.name, kind=cause.kind, places=cause.places, fits=cause.fits,
+        name=f"{cause.name}{also}", kind=cause.kind, places=cause.places, fits=cause.fits,
         by_chance=cause.by_chance, chance=cause.chance, taken=True,
     )  # fmt: skip

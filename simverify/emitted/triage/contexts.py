@@ -31,15 +31,15 @@ def contexts(
     prompt: Sequence[int], tokens: Sequence[int], at: int, choice: int,
     drafts: Sequence[int] | None, pair: TransformerPair,
 ) -> list[Context]:  # fmt: skip
-    """Return the contexts that are tried for the token at ``at``, each of them once.
+    """Return the contexts that are tried for the token at ``at``; two names may have the same.
 
     ``choice``: the target's there. ``drafts``: the draft's choice at each place, None for none.
     """
     right = (*prompt, *tokens[:at])
-    found: dict[tuple[int, ...], Context] = {}
+    found: dict[str, Context] = {}
     for made in _all(tuple(prompt), tuple(tokens), at, choice, drafts, pair):
         if made.tokens and made.tokens != right:
-            found.setdefault(made.tokens, made)
+            found.setdefault(made.name, made)
     return list(found.values())
 
 

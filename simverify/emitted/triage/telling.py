@@ -96,7 +96,7 @@ def _findings(cases: Sequence[doc.TriageCase], radius: float) -> list[str]:
         words = f"{kind}: {len(own):,} request{'s' * (len(own) > 1)}"
         if own[0].gap is not None:
             times = (
-                f", {own[0].gap / radius:,.3g} times what rounding may come to" if radius else ""
+                f", {own[0].gap / radius:,.0f} times what rounding may come to" if radius else ""
             )
             words += f"; the worst is {own[0].gap:.3g} logits behind the target's choice{times}"
         first, *rest = dict.fromkeys(case.cause for case in own)
