@@ -22,6 +22,7 @@ from simverify.reports.others.plan import print_plan
 from simverify.reports.others.self_test import print_self_test
 from simverify.reports.others.sweeps import print_sweep
 from simverify.reports.served.triage import print_triage
+from simverify.reports.served.watch import print_watch
 from simverify.reports.terminal import STYLE, WIDTH, Trimmed
 from simverify.results import (
     AuditRun,
@@ -33,6 +34,7 @@ from simverify.results import (
     SweepRun,
     TableRun,
     TriageRun,
+    WatchRun,
 )
 from simverify.results.reading.document import check_writable, document_text, write_whole
 
@@ -107,6 +109,8 @@ def print_run(run: Document, console: Console, *, verbose: bool = False) -> None
         print_outputs(run, console)
     elif isinstance(run, TriageRun):
         print_triage(run, console, verbose=verbose)
+    elif isinstance(run, WatchRun):
+        print_watch(run, console)
     elif isinstance(run, PlanRun):
         print_plan(run, console)
     elif isinstance(run, TableRun):

@@ -8,6 +8,7 @@ from simverify.reports.others.output_view import output_report
 from simverify.reports.others.sweeps import sweep_report
 from simverify.reports.others.views import plan_report, self_test_report
 from simverify.reports.served.triage import triage_report
+from simverify.reports.served.watch import watch_report
 from simverify.reports.view import Report
 from simverify.results import (
     AuditRun,
@@ -19,6 +20,7 @@ from simverify.results import (
     SweepRun,
     TableRun,
     TriageRun,
+    WatchRun,
 )
 
 
@@ -32,6 +34,8 @@ def report_of(run: Document) -> Report:
         return output_report(run)
     if isinstance(run, TriageRun):
         return triage_report(run)
+    if isinstance(run, WatchRun):
+        return watch_report(run)
     if isinstance(run, PlanRun):
         return plan_report(run)
     if isinstance(run, TableRun):

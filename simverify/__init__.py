@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from simverify.api.replay import replay as replay
     from simverify.api.self_test import self_test as self_test
     from simverify.api.served.triage import triage as triage
+    from simverify.api.served.watch import watch as watch
     from simverify.api.surveys.bisect import bisect as bisect
     from simverify.api.surveys.sweep import sweep as sweep
     from simverify.api.surveys.table import table as table
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from simverify.results import SweepRun as SweepRun
     from simverify.results import TableRun as TableRun
     from simverify.results import TriageRun as TriageRun
+    from simverify.results import WatchRun as WatchRun
     from simverify.results.reading.document import load as load
     from simverify.symbolic import CannotEnumerate as CannotEnumerate
     from simverify.symbolic.enumeration.outcomes import exact_law as exact_law
@@ -56,6 +58,7 @@ _HOME = {
     "TriageRun": "results",
     "UsageError": "errors",
     "Verifier": "verifiers",
+    "WatchRun": "results",
     "audit": "api.audit",
     "audit_outputs": "api.outputs",
     "bisect": "api.surveys.bisect",
@@ -73,6 +76,7 @@ _HOME = {
     "sweep": "api.surveys.sweep",
     "table": "api.surveys.table",
     "triage": "api.served.triage",
+    "watch": "api.served.watch",
 }
 """Names by module; the imports above say the same to type checkers."""
 

@@ -79,6 +79,7 @@ from simverify.results.served.triage import (
     TriageRun,
     TriageSide,
 )
+from simverify.results.served.watch import WatchDelay, WatchRun
 from simverify.results.surveys import (
     BisectRun,
     EngineRow,
@@ -106,6 +107,7 @@ Document = (
     | AuditRun
     | OutputRun
     | TriageRun
+    | WatchRun
     | SelfTestRun
     | PlanRun
     | TableRun
@@ -202,6 +204,8 @@ __all__ = [
     "Tried",
     "Verdict",
     "Visited",
+    "WatchDelay",
+    "WatchRun",
     "overall",
     "sweep_verdict",
     "table_verdict",

@@ -55,3 +55,49 @@ class TriageOptions(TargetOptions):
     """
 
     keep: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchOptions(TargetOptions):
+    """Options of a watch; None: not given.
+
+    Attributes
+    ----------
+    outputs
+        A log that grows: JSONL with prompt and tokens (ids), a request a line.
+    endpoint
+        Instead: a server that speaks /v1/completions, which is asked the prompts in turn.
+    state
+        Folder that keeps what was seen: the same command goes on from it. One folder is one life.
+    every
+        Seconds between looks at the log, 1 if not given, or between requests, 10 if not given.
+    once
+        End where the log ends, or when each prompt was asked once.
+    stay
+        Go on after an alarm: the metrics stay up.
+    metrics
+        Serve numbers for Prometheus at PORT or HOST:PORT.
+    temperature
+        Of the law that the engine was asked for; 1 if not given.
+    top_k
+        Tokens that this law keeps; all by default.
+    top_p
+        Share of its probability that is kept; all by default.
+    alpha
+        Probability that there is ever an alarm where nothing is wrong.
+    detect
+        Deviation (TV) whose delay is told.
+    """
+
+    outputs: Path | None = None
+    endpoint: str | None = None
+    state: Path | None = None
+    every: float | None = None
+    once: bool = False
+    stay: bool = False
+    metrics: str | None = None
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    alpha: float = 1e-6
+    detect: float = 0.05

@@ -21,6 +21,7 @@ from simverify.results import (
     Test,
     TriageRun,
     Verdict,
+    WatchRun,
     overall,
     sweep_verdict,
     table_verdict,
@@ -37,6 +38,8 @@ def verdict_complaints(run: Document) -> Iterator[str]:
         yield from _outputs(run)
     elif isinstance(run, TriageRun):
         yield from _triage(run)
+    elif isinstance(run, WatchRun):
+        yield from _watch(run)
     elif isinstance(run, SelfTestRun):
         yield from _self_test(run)
     elif isinstance(run, TableRun):
@@ -153,6 +156,20 @@ def _triage(run: TriageRun) -> Iterator[str]:
         yield "verdict is PASS with a case of which nobody can tell: expected INCONCLUSIVE"
     if run.certificate is not None and run.verdict != "PASS":
         yield f"certificate stands beside the verdict {run.verdict}: expected null"
+
+
+def _watch(run: WatchRun) -> Iterator[str]:
+    raised = run.alarm is not None
+    if raised != (run.alarm_at is not None) or raised != bool(run.findings):
+        yield "alarm, alarm_at and findings do not go together: expected all, or none"
+    if not raised and (run.highest >= run.hurdle or run.unsupported):
+        yield "alarm is null: expected one, by highest and unsupported"
+    delay = run.delays[0].tokens if run.delays and run.delays[0].after == 0 else None
+    enough = delay is not None and run.tokens >= delay
+    due: Verdict = "FAIL" if raised else "PASS" if enough else "INCONCLUSIVE"
+    yield from _verdict("verdict", run.verdict, due, "by alarm, tokens and delays")
+    if (run.inconclusive is None) == (run.verdict == "INCONCLUSIVE"):
+        yield f"inconclusive is {run.inconclusive!r} with the verdict {run.verdict}"
 
 
 def _self_test(run: SelfTestRun) -> Iterator[str]:
