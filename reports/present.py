@@ -21,6 +21,8 @@ from simverify.reports.others.output_view import print_outputs
 from simverify.reports.others.plan import print_plan
 from simverify.reports.others.self_test import print_self_test
 from simverify.reports.others.sweeps import print_sweep
+from simverify.reports.served.triage import print_triage
+from simverify.reports.served.watch import print_watch
 from simverify.reports.terminal import STYLE, WIDTH, Trimmed
 from simverify.results import (
     AuditRun,
@@ -31,6 +33,8 @@ from simverify.results import (
     PlanRun,
     SweepRun,
     TableRun,
+    TriageRun,
+    WatchRun,
 )
 from simverify.results.reading.document import check_writable, document_text, write_whole
 
@@ -103,6 +107,10 @@ def print_run(run: Document, console: Console, *, verbose: bool = False) -> None
             console.print(Text(line), soft_wrap=True)
     elif isinstance(run, OutputRun):
         print_outputs(run, console)
+    elif isinstance(run, TriageRun):
+        print_triage(run, console, verbose=verbose)
+    elif isinstance(run, WatchRun):
+        print_watch(run, console)
     elif isinstance(run, PlanRun):
         print_plan(run, console)
     elif isinstance(run, TableRun):

@@ -7,6 +7,8 @@ from simverify.reports.others.engine_views import table_report
 from simverify.reports.others.output_view import output_report
 from simverify.reports.others.sweeps import sweep_report
 from simverify.reports.others.views import plan_report, self_test_report
+from simverify.reports.served.triage import triage_report
+from simverify.reports.served.watch import watch_report
 from simverify.reports.view import Report
 from simverify.results import (
     AuditRun,
@@ -17,6 +19,8 @@ from simverify.results import (
     PlanRun,
     SweepRun,
     TableRun,
+    TriageRun,
+    WatchRun,
 )
 
 
@@ -28,6 +32,10 @@ def report_of(run: Document) -> Report:
         return audit_report(run)
     if isinstance(run, OutputRun):
         return output_report(run)
+    if isinstance(run, TriageRun):
+        return triage_report(run)
+    if isinstance(run, WatchRun):
+        return watch_report(run)
     if isinstance(run, PlanRun):
         return plan_report(run)
     if isinstance(run, TableRun):

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from simverify.api.outputs import audit_outputs as audit_outputs
     from simverify.api.replay import replay as replay
     from simverify.api.self_test import self_test as self_test
+    from simverify.api.served.triage import triage as triage
+    from simverify.api.served.watch import watch as watch
     from simverify.api.surveys.bisect import bisect as bisect
     from simverify.api.surveys.sweep import sweep as sweep
     from simverify.api.surveys.table import table as table
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from simverify.results import SelfTestRun as SelfTestRun
     from simverify.results import SweepRun as SweepRun
     from simverify.results import TableRun as TableRun
+    from simverify.results import TriageRun as TriageRun
+    from simverify.results import WatchRun as WatchRun
     from simverify.results.reading.document import load as load
     from simverify.symbolic import CannotEnumerate as CannotEnumerate
     from simverify.symbolic.enumeration.outcomes import exact_law as exact_law
@@ -51,8 +55,10 @@ _HOME = {
     "SimverifyError": "errors",
     "SweepRun": "results",
     "TableRun": "results",
+    "TriageRun": "results",
     "UsageError": "errors",
     "Verifier": "verifiers",
+    "WatchRun": "results",
     "audit": "api.audit",
     "audit_outputs": "api.outputs",
     "bisect": "api.surveys.bisect",
@@ -69,6 +75,8 @@ _HOME = {
     "self_test": "api.self_test",
     "sweep": "api.surveys.sweep",
     "table": "api.surveys.table",
+    "triage": "api.served.triage",
+    "watch": "api.served.watch",
 }
 """Names by module; the imports above say the same to type checkers."""
 

@@ -75,6 +75,9 @@ if TYPE_CHECKING:
     from simverify.stats.ratios.bets import BetSums as BetSums
     from simverify.stats.ratios.bets import bet_sums as bet_sums
     from simverify.stats.ratios.bets import bet_test as bet_test
+    from simverify.stats.ratios.lasting import LastingBets as LastingBets
+    from simverify.stats.ratios.lasting import StepBets as StepBets
+    from simverify.stats.ratios.lasting import lasting_delay as lasting_delay
     from simverify.stats.ratios.rates import LearnedRates as LearnedRates
     from simverify.stats.ratios.ratio_tests import FaultAtStrength as FaultAtStrength
     from simverify.stats.ratios.ratio_tests import RatioResult as RatioResult
@@ -144,6 +147,7 @@ _HOME = {
     ),
     "planning.plans": "PlanRow PlanTable budget_table plan_table",
     "counts.rare": "RareTokens SupportResult rare_hidden rare_test support_violations",
+    "ratios.lasting": "LastingBets StepBets lasting_delay",
     "ratios.ratio_tests": (
         "FaultAtStrength RatioResult eprocess_growth eprocess_min_detectable eprocess_samples "
         "ratio_gate ratio_test"

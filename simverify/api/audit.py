@@ -6,13 +6,13 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from simverify.api.bridges import bridge_of
-from simverify.api.bridges import loader as load_bridge
-from simverify.api.bridges import name_of as name_of_bridge
+from simverify.api.code.bridges import bridge_of
+from simverify.api.code.bridges import loader as load_bridge
+from simverify.api.code.bridges import name_of as name_of_bridge
+from simverify.api.code.subjects import subject_of
 from simverify.api.options import AuditOptions
 from simverify.api.pairs import audit_pair, loader, name_of, named, pair_of
 from simverify.api.real import BUNDLED, RealModels
-from simverify.api.subjects import subject_of
 from simverify.api.ways import Way, called_from_python, chosen_way
 from simverify.auditing.process.supervised import Conduct, supervised_audit
 from simverify.auditing.settings import AuditSettings

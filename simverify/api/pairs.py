@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
+from simverify.api.code.subjects import again, subject_of
 from simverify.api.options import AuditOptions
-from simverify.api.subjects import again, subject_of
 from simverify.auditing.exact.generations.drafts import takes_draft_arguments
 from simverify.auditing.exact.generations.pairs import pair_as_step
 from simverify.auditing.run import audit

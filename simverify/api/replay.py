@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from simverify.api import bridges
+from simverify.api.code import bridges
+from simverify.api.code.subjects import again
 from simverify.api.pairs import loader
-from simverify.api.subjects import again
 from simverify.auditing.process.supervised import (
     supervised_breach,
     supervised_explain,

@@ -99,8 +99,8 @@ def _own_rules(
         if isinstance(verifier, str) and verifier in built_in:
             names.append(verifier)
             continue
-        from simverify.api.own_rules import own_rule
-        from simverify.api.subjects import subject_of
+        from simverify.api.code.own_rules import own_rule
+        from simverify.api.code.subjects import subject_of
 
         name, load = subject_of(verifier)
         names.append(name)

@@ -7,10 +7,12 @@ from simverify.cli.settings import converted, sources
 _COMMANDS = {
     "compare": ("compare:compare", "Compare verifiers on models."),
     "audit": ("audit:audit", "Put any verifier on trial."),
-    "table": ("table:table", "Audit every engine that is here, side by side."),
-    "sweep": ("sweep:sweep", "Compare on a grid, from a laptop to a cluster; resumes."),
-    "bisect": ("bisect:bisect", "Find the release or the commit that changed the law."),
+    "table": ("surveys.table:table", "Audit every engine that is here, side by side."),
+    "sweep": ("surveys.sweep:sweep", "Compare on a grid, from a laptop to a cluster; resumes."),
+    "bisect": ("surveys.bisect:bisect", "Find the release or the commit that changed the law."),
     "capture": ("capture:capture", "Record the blocks of two real models, to be replayed."),
+    "triage": ("served.triage:triage", "Say why two engines' greedy answers differ."),
+    "watch": ("served.watch:watch", "Watch a server: an alarm when it strays from its target."),
     "plan": ("plan:plan", "Say what a claim costs, or what a budget detects."),
     "report": ("report:report", "Render a run file: HTML, Markdown, JUnit, GitHub."),
     "figure": ("figure:figure", "Draw a figure for a paper from run files."),
@@ -62,6 +64,16 @@ _EXAMPLES = {
         "simverify capture --models tiny-llama --gamma 4 --tokens 2000 --out trace",
         "simverify compare --gamma 4 --trace trace",
         "simverify audit my_sampler.py:verify --trace trace",
+    ),
+    "triage": (
+        "simverify triage plain.jsonl speculative.jsonl --target DIR --dtype bfloat16",
+        "simverify triage http://localhost:8000 http://localhost:8001 --prompts prompts.jsonl "
+        "--target DIR",
+    ),
+    "watch": (
+        "simverify watch --outputs served.jsonl --target DIR --state canary --metrics 9464",
+        "simverify watch --endpoint http://localhost:8000 --prompts prompts.jsonl --target DIR "
+        "--state canary",
     ),
     "plan": (
         "simverify plan --deviation 0.005 --vocab 1024 --gamma 4",

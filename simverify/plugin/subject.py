@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from simverify.api.subjects import spec_of
+from simverify.api.code.subjects import spec_of
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Contract, Subject, load_subject
 from simverify.errors import UsageError

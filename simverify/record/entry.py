@@ -7,7 +7,16 @@ from dataclasses import dataclass
 
 from simverify.checks import clean
 from simverify.folders import find_source
-from simverify.results import AuditRun, CompareRun, Document, Meta, OutputRun, SweepRun
+from simverify.results import (
+    AuditRun,
+    CompareRun,
+    Document,
+    Meta,
+    OutputRun,
+    SweepRun,
+    TriageRun,
+    WatchRun,
+)
 
 
 @dataclass(frozen=True)
@@ -65,8 +74,10 @@ def _meta_here() -> Meta:
 def _title(run: Document) -> str:
     if isinstance(run, AuditRun):
         return run.spec
-    if isinstance(run, OutputRun):
+    if isinstance(run, OutputRun | WatchRun):
         return run.source
+    if isinstance(run, TriageRun):
+        return f"{run.a} against {run.b}"
     if isinstance(run, CompareRun):
         rules = dict.fromkeys(row.verifier for row in run.results)
         models = dict.fromkeys(row.model for row in run.results)

@@ -71,16 +71,26 @@ from simverify.results.drafting import DraftAcceptance, LayerParallel, LayerSimi
 from simverify.results.outputs import OutputRun, Rescoring, Retokenised
 from simverify.results.plan import PlanLine, PlanMeta, PlanRun
 from simverify.results.run import Judged, Run
-from simverify.results.self_test import SelfTestRun, Tried
+from simverify.results.served.triage import (
+    TriageCase,
+    TriageCause,
+    TriageClass,
+    TriageCount,
+    TriageRun,
+    TriageSide,
+)
+from simverify.results.served.watch import WatchDelay, WatchRun
 from simverify.results.surveys import (
     BisectRun,
     EngineRow,
     InstanceLaw,
     LawDifference,
     LeastShare,
+    SelfTestRun,
     State,
     TableMeta,
     TableRun,
+    Tried,
     Visited,
     table_verdict,
 )
@@ -93,7 +103,16 @@ from simverify.results.sweeps import (
 )
 
 Document = (
-    CompareRun | AuditRun | OutputRun | SelfTestRun | PlanRun | TableRun | BisectRun | SweepRun
+    CompareRun
+    | AuditRun
+    | OutputRun
+    | TriageRun
+    | WatchRun
+    | SelfTestRun
+    | PlanRun
+    | TableRun
+    | BisectRun
+    | SweepRun
 )
 """What a result file holds; its field ``command`` says which."""
 
@@ -176,9 +195,17 @@ __all__ = [
     "TableRun",
     "Test",
     "Timing",
+    "TriageCase",
+    "TriageCause",
+    "TriageClass",
+    "TriageCount",
+    "TriageRun",
+    "TriageSide",
     "Tried",
     "Verdict",
     "Visited",
+    "WatchDelay",
+    "WatchRun",
     "overall",
     "sweep_verdict",
     "table_verdict",

@@ -21,6 +21,8 @@ from simverify.results import (
     SelfTestRun,
     SweepRun,
     TableRun,
+    TriageRun,
+    WatchRun,
 )
 from simverify.results.reading.consistent import check_consistent
 from simverify.results.reading.decoding import decode, not_finite
@@ -58,6 +60,7 @@ def read_audit(path: Path) -> AuditRun:
         kinds = {
             CompareRun: "a comparison", SelfTestRun: "a self-test", PlanRun: "a plan",
             OutputRun: "an audit of emitted tokens, which has no path to replay",
+            TriageRun: "a triage of two logs", WatchRun: "a watch",
             TableRun: "a table of engines", BisectRun: "a bisection", SweepRun: "a sweep",
         }  # fmt: skip
         kind = kinds[type(document)]
@@ -70,7 +73,8 @@ def load(path: str | PathLike[str]) -> Document:
 
     Returns
     -------
-    AuditRun, BisectRun, CompareRun, OutputRun, PlanRun, SelfTestRun, SweepRun or TableRun
+    AuditRun, BisectRun, CompareRun, OutputRun, PlanRun, SelfTestRun, SweepRun, TableRun,
+    TriageRun or WatchRun
         The run: ``print`` shows it, ``run.report(folder)`` renders it.
 
     Raises

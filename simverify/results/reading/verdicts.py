@@ -19,7 +19,9 @@ from simverify.results import (
     SweepRun,
     TableRun,
     Test,
+    TriageRun,
     Verdict,
+    WatchRun,
     overall,
     sweep_verdict,
     table_verdict,
@@ -34,6 +36,10 @@ def verdict_complaints(run: Document) -> Iterator[str]:
         yield from _audit(run)
     elif isinstance(run, OutputRun):
         yield from _outputs(run)
+    elif isinstance(run, TriageRun):
+        yield from _triage(run)
+    elif isinstance(run, WatchRun):
+        yield from _watch(run)
     elif isinstance(run, SelfTestRun):
         yield from _self_test(run)
     elif isinstance(run, TableRun):
@@ -130,6 +136,40 @@ def _outputs(run: OutputRun) -> Iterator[str]:
         yield f"certificate stands beside the verdict {run.verdict}: expected null"
     if run.unsupported and not run.findings:
         yield "unsupported tokens without a finding: expected one"
+
+
+def _triage(run: TriageRun) -> Iterator[str]:
+    told = sum(one.requests for one in run.counts if one.kind != "same")
+    if sum(one.requests for one in run.counts) != run.requests:
+        yield f"counts do not add up to requests, {run.requests}"
+    if len(run.cases) + run.left_out != told:
+        yield f"cases and left_out do not add up to {told}, the requests that are not the same"
+    faults = any(case.fault for case in run.cases)
+    if run.findings and not faults:
+        yield "findings without a case that is a fault: expected one"
+    if run.inconclusive is None:
+        due: Verdict = "FAIL" if faults else "PASS"
+    else:
+        due = "INCONCLUSIVE"
+    yield from _verdict("verdict", run.verdict, due, "by its cases and inconclusive")
+    if run.verdict == "PASS" and any(case.fault is None for case in run.cases):
+        yield "verdict is PASS with a case of which nobody can tell: expected INCONCLUSIVE"
+    if run.certificate is not None and run.verdict != "PASS":
+        yield f"certificate stands beside the verdict {run.verdict}: expected null"
+
+
+def _watch(run: WatchRun) -> Iterator[str]:
+    raised = run.alarm is not None
+    if raised != (run.alarm_at is not None) or raised != bool(run.findings):
+        yield "alarm, alarm_at and findings do not go together: expected all, or none"
+    if not raised and (run.highest >= run.hurdle or run.unsupported):
+        yield "alarm is null: expected one, by highest and unsupported"
+    delay = run.delays[0].tokens if run.delays and run.delays[0].after == 0 else None
+    enough = delay is not None and run.tokens >= delay
+    due: Verdict = "FAIL" if raised else "PASS" if enough else "INCONCLUSIVE"
+    yield from _verdict("verdict", run.verdict, due, "by alarm, tokens and delays")
+    if (run.inconclusive is None) == (run.verdict == "INCONCLUSIVE"):
+        yield f"inconclusive is {run.inconclusive!r} with the verdict {run.verdict}"
 
 
 def _self_test(run: SelfTestRun) -> Iterator[str]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import simverify
-from simverify.api.bridges import loader
+from simverify.api.code.bridges import loader
 from simverify.auditing.sampled.emissions import Misuse
 from simverify.auditing.sampled.run import Runner
 from simverify.auditing.sampled.tables import default_instances

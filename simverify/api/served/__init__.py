@@ -1,0 +1,1 @@
+"""Engines that serve: ``simverify.triage`` and ``simverify.watch``."""

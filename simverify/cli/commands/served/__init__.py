@@ -1,0 +1,1 @@
+"""Commands about engines that serve: ``triage``, ``watch``."""

@@ -1,0 +1,1 @@
+"""Commands of many audits or comparisons: ``table``, ``bisect``, ``sweep``."""

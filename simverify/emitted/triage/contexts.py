@@ -1,0 +1,124 @@
+"""Other contexts that an off token may have been chosen after: what goes wrong in caches and rows.
+
+Each is what an engine would have read if a token had been missing, or a row been another's. That
+the target's choice after it is the emitted token is a fit; how often that happens by chance, and
+so what a fit is worth, is for ``causes``.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from simverify.models.real.transformer import TransformerPair
+from simverify.results import TriageClass
+
+BACK = 8
+"""How far from the end a token is tried as missing, doubled or replaced."""
+
+_ROWS = 3
+_WINDOWS = tuple(1 << k for k in range(4, 20))
+
+
+@dataclass(frozen=True)
+class Context:
+    """What was read instead, ``tokens``, by the name of what went wrong."""
+
+    name: str
+    kind: TriageClass
+    tokens: tuple[int, ...]
+
+
+def contexts(
+    prompt: Sequence[int], tokens: Sequence[int], at: int, choice: int,
+    drafts: Sequence[int] | None, pair: TransformerPair,
+) -> list[Context]:  # fmt: skip
+    """Return the contexts that are tried for the token at ``at``; two names may have the same.
+
+    ``choice``: the target's there. ``drafts``: the draft's choice at each place, None for none.
+    """
+    right = (*prompt, *tokens[:at])
+    found: dict[str, Context] = {}
+    for made in _all(tuple(prompt), tuple(tokens), at, choice, drafts, pair):
+        if made.tokens and made.tokens != right:
+            found.setdefault(made.name, made)
+    return list(found.values())
+
+
+def _all(
+    prompt: tuple[int, ...], tokens: tuple[int, ...], at: int, choice: int,
+    drafts: Sequence[int] | None, pair: TransformerPair,
+) -> Iterator[Context]:  # fmt: skip
+    c, out = (*prompt, *tokens[:at]), tokens[:at]
+    yield from _templates(prompt, out, pair)
+    for k in range(1, _ROWS + 1):
+        yield Context(_rows(k), "cache or rows", c[:-k])
+    yield Context("the row after: a token is skipped", "cache or rows", (*c, choice))
+    if drafts is not None and drafts[at] != choice:
+        name = "the row after the rejected draft"
+        yield Context(name, "cache or rows", (*c, int(drafts[at])))
+    if out:
+        yield _missing("the prompt's last token", c, len(prompt) - 1)
+        yield _doubled("the prompt's last token", c, len(prompt) - 1)
+        yield _missing("the first emitted token", c, len(prompt))
+        yield _doubled("the first emitted token", c, len(prompt))
+        yield Context("the prompt is forgotten", "cache or rows", out)
+    for k in range(1, min(BACK, len(c) - 1) + 1):
+        place = len(c) - k
+        if k > 1:
+            yield _missing(f"the token {k} from the end", c, place)
+        yield _doubled(f"the token {k} from the end", c, place)
+        if drafts is not None and k <= at:
+            d = int(drafts[at - k])
+            if d != c[place]:
+                words = f"a rejected draft, {k} from the end,"
+                in_place, beside = (*c[:place], d, *c[place + 1 :]), (*c[:place], d, *c[place:])
+                yield Context(f"{words} stands in the cache", "cache or rows", in_place)
+                yield Context(f"{words} was left in the cache", "cache or rows", beside)
+    yield Context("the first token is forgotten", "cache or rows", c[1:])
+    for window in _WINDOWS:
+        if window < len(c):
+            name = f"all but the last {window} tokens are forgotten"
+            yield Context(name, "cache or rows", c[-window:])
+
+
+def _templates(
+    prompt: tuple[int, ...], out: tuple[int, ...], pair: TransformerPair
+) -> Iterator[Context]:
+    tokenizer = pair.tokenizer
+    start = tokenizer.bos_token_id
+    if start is not None:
+        if prompt[0] == start:
+            yield Context("the prompt without its BOS", "template", (*prompt[1:], *out))
+            yield Context("the prompt with a second BOS", "template", (start, *prompt, *out))
+        else:
+            yield Context("the prompt with a BOS", "template", (start, *prompt, *out))
+    text = tokenizer.decode(prompt, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    others = {
+        "the prompt without blanks at its end": text.rstrip(),
+        "the prompt without blanks around it": text.strip(),
+        "the prompt with a newline at its end": text + "\n",
+        "the prompt with a blank at its end": text + " ",
+        "the prompt with a blank before it": " " + text,
+    }
+    for name, other in others.items():
+        if other.strip() and other != text:
+            yield Context(name, "template", (*pair.encode(other), *out))
+    if tokenizer.chat_template:
+        messages = [{"role": "user", "content": text}]
+        for more in (True, False):
+            name = f"the prompt in the chat template{'' if more else ', without its turn'}"
+            ids = tokenizer.apply_chat_template(
+                messages, add_generation_prompt=more, tokenize=True, return_dict=False
+            )
+            yield Context(name, "template", (*map(int, ids), *out))
+
+
+def _rows(k: int) -> str:
+    return "the row before" if k == 1 else f"the row {k} before"
+
+
+def _missing(words: str, c: tuple[int, ...], place: int) -> Context:
+    return Context(f"{words} is missing", "cache or rows", (*c[:place], *c[place + 1 :]))
+
+
+def _doubled(words: str, c: tuple[int, ...], place: int) -> Context:
+    return Context(f"{words} is doubled", "cache or rows", (*c[: place + 1], *c[place:]))

@@ -1,0 +1,180 @@
+"""What a watch keeps of emitted tokens: bets on their PITs, which last for its life."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from simverify import stats
+from simverify.checks import MIN_ALPHA, MIN_DETECT, ranges_iv
+from simverify.emitted.judging.features import orders
+from simverify.emitted.rescoring import LOGIT_MARGIN, Scored
+from simverify.simulators.kernels.philox import PIT
+
+BETS = stats.StepBets.grid(
+    (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 7 / 8, 15 / 16), (0.015, 0.03, 0.06, 0.12, 0.25)
+)
+"""Bets on the PITs of an order: that one lies below a cut with another chance."""
+
+LEAST_BALL = 1e-6
+"""A ball below which nobody's float32 logits stay."""
+
+POWER = 0.9
+
+
+@dataclass(frozen=True)
+class WatchSettings:
+    """How a life is judged: ``alpha`` for all of it, and the deviation whose delay is told."""
+
+    alpha: float = 1e-6
+    detect: float = 0.05
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        ranges_iv((
+            ("alpha", self.alpha, MIN_ALPHA <= self.alpha < 1, f"{MIN_ALPHA:g} or more, below 1"),
+            ("detect", self.detect, MIN_DETECT <= self.detect < 1,
+             f"{MIN_DETECT:g} or more, below 1"),
+            ("seed", self.seed, 0 <= self.seed < 2**64, "0 to 2^64 - 1"),
+        ))  # fmt: skip
+
+    @property
+    def hurdle(self) -> float:
+        """Logarithm of the e-value at which the alarm is raised."""
+        return -math.log(self.alpha)
+
+    def delay(self, after: int, proxy: bool, balls: Mapping[str, float]) -> float:
+        """Tokens after a change until an alarm, at most, with probability ``POWER``.
+
+        It takes the order of the largest ball: the change may show in no other.
+        """
+        return stats.lasting_delay(
+            self.detect, BETS, alpha=self.alpha, groups=len(order_names(proxy)), after=after,
+            ball=max(balls.values(), default=LEAST_BALL), power=POWER,
+        )  # fmt: skip
+
+    def plan(self, proxy: bool) -> str:
+        """Say before anything is scored what will be told, and when."""
+        first, later = (self.delay(n, proxy, {}) for n in (0, 1_000_000))
+        return (
+            f"plan: alarm with probability {self.alpha:g} at most, ever, where nothing is wrong; a "
+            f"deviation of TV {self.detect:g} from the start is told within {first:,.0f} tokens "
+            f"with probability {POWER:g}, one after a million tokens within {later:,.0f}; what "
+            f"rounding of the rows may come to is added"
+        )
+
+
+def order_names(proxy: bool) -> tuple[str, ...]:
+    """Names of the orders that PITs are made in."""
+    return ("token", "descending P", "q/p")[: 3 if proxy else 2]
+
+
+class Canary:
+    """Evidence over a life; ``add`` each request with its rows, in order.
+
+    ``balls``: by the name of an order, how far the CDF of a row may be off in it, on average over
+    any stretch. ``alarm``: why, None for none.
+    """
+
+    def __init__(self, settings: WatchSettings, proxy: bool, balls: Mapping[str, float]) -> None:
+        self.settings, self.proxy, self.balls = settings, proxy, dict(balls)
+        self.lasting = stats.LastingBets.begin(len(BETS.cuts) * len(order_names(proxy)))
+        self.requests = self.near = self.unsupported = 0
+        self.alarm: str | None = None
+        self.alarm_at: int | None = None
+
+    @property
+    def tokens(self) -> int:
+        """Tokens so far."""
+        return self.lasting.n
+
+    def add(self, scored: Scored) -> None:
+        """Bet on the tokens of the next request, whose number is ``requests``."""
+        tokens = np.array(scored.request.tokens)
+        first = self.tokens
+        margin = max(LOGIT_MARGIN, 2.0 * float(scored.shift.max()))
+        beyond = np.flatnonzero(scored.gap > margin)
+        self.near += int(((scored.gap > 0.0) & (scored.gap <= margin)).sum())
+        self.unsupported += len(beyond)
+        key = np.array([self.settings.seed, PIT], np.uint64)
+        draws = np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 3, self.requests]))
+        v = draws.random(len(tokens))
+        factors = []
+        for name, order in orders(scored.p_again, scored.q).items():
+            low, high = stats.pit_bounds(scored.p, order, tokens)
+            u = np.minimum(low + v * (high - low), 1.0)
+            price = np.log1p(self.balls[name] * BETS.spans)
+            factors.append(BETS.log_factors(u) - price[:, None])
+        means = self.lasting.add(np.concatenate(factors))
+        self.requests += 1
+        found = []
+        if len(beyond):
+            found.append((
+                first + int(beyond[0]) + 1,
+                f"a token was emitted that is cut off, by more than a logit of {margin:.2g}",
+            ))  # fmt: skip
+        over = np.flatnonzero(means >= self.settings.hurdle)
+        if len(over):
+            evidence = means[over[0]] / math.log(10.0)
+            found.append((
+                first + int(over[0]) + 1,
+                f"the tokens stray from the target, e-value 1e{evidence:.1f}; most in "
+                f"{self.leading()}",
+            ))  # fmt: skip
+        if found and self.alarm is None:
+            self.alarm_at, self.alarm = min(found)
+
+    def leading(self) -> str:
+        """Say which bet is worth most: a diagnosis, without an error rate."""
+        best = int(self.lasting.log_wealth.argmax())
+        order, bet = divmod(best, len(BETS.cuts))
+        cut, share = BETS.cuts[bet], BETS.shares[bet]
+        side = "more" if share > cut else "fewer"
+        return (
+            f"the order {order_names(self.proxy)[order]}: {side} than {cut:.3g} of the tokens lie "
+            f"in the first {cut:.3g} of their row"
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it as JSON has it; -inf as null."""
+        wealth = [float(x) if math.isfinite(x) else None for x in self.lasting.log_wealth]
+        return {
+            "log_wealth": wealth, "tokens": self.lasting.n, "highest": self.lasting.highest,
+            "highest_at": self.lasting.highest_at, "requests": self.requests, "near": self.near,
+            "unsupported": self.unsupported, "alarm": self.alarm, "alarm_at": self.alarm_at,
+            "balls": self.balls,
+        }  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any], settings: WatchSettings, proxy: bool) -> "Canary":
+        """Return what :meth:`as_dict` gave; raises ``KeyError`` or ``ValueError`` if it is none."""
+        names = order_names(proxy)
+        balls = {name: float(value["balls"][name]) for name in names}
+        found = cls(settings, proxy, balls)
+        wealth = np.array([-np.inf if x is None else float(x) for x in value["log_wealth"]])
+        counts = {name: value[name] for name in ("tokens", "requests", "near", "unsupported")}
+        if wealth.shape != found.lasting.log_wealth.shape or np.isnan(wealth).any():
+            raise ValueError(f"{len(wealth)} bets")
+        if not all(type(n) is int and n >= 0 for n in counts.values()):
+            raise ValueError(f"counts {counts}")
+        found.lasting = stats.LastingBets(
+            log_wealth=wealth, n=counts["tokens"], highest=float(value["highest"]),
+            highest_at=int(value["highest_at"]),
+        )  # fmt: skip
+        found.requests, found.near = counts["requests"], counts["near"]
+        found.unsupported = counts["unsupported"]
+        found.alarm, found.alarm_at = value["alarm"], value["alarm_at"]
+        return found
+
+
+def measured_balls(
+    reach: Mapping[str, float], distances: Sequence[float], proxy: bool
+) -> dict[str, float]:
+    """Return the ball of each order: what rounding moved its CDF by, or the rows' own distance."""
+    mean = float(np.mean(distances)) if len(distances) else 0.0
+    return {
+        name: max(reach.get(f"PIT in {name} order", 0.0), mean, LEAST_BALL)
+        for name in order_names(proxy)
+    }

@@ -1,0 +1,1 @@
+"""The documents of ``simverify triage`` and ``simverify watch``."""
