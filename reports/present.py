@@ -15,6 +15,7 @@ from simverify.reports.compare.terminal import print_comparison
 from simverify.reports.formats.html import html_report
 from simverify.reports.formats.junit import junit_report
 from simverify.reports.formats.markdown import markdown_report
+from simverify.reports.others.against import print_against
 from simverify.reports.others.bisection import print_bisection
 from simverify.reports.others.engines import print_table
 from simverify.reports.others.output_view import print_outputs
@@ -23,6 +24,7 @@ from simverify.reports.others.self_test import print_self_test
 from simverify.reports.others.sweeps import print_sweep
 from simverify.reports.terminal import STYLE, WIDTH, Trimmed
 from simverify.results import (
+    AgainstRun,
     AuditRun,
     BisectRun,
     CompareRun,
@@ -103,6 +105,8 @@ def print_run(run: Document, console: Console, *, verbose: bool = False) -> None
             console.print(Text(line), soft_wrap=True)
     elif isinstance(run, OutputRun):
         print_outputs(run, console)
+    elif isinstance(run, AgainstRun):
+        print_against(run, console, verbose=verbose)
     elif isinstance(run, PlanRun):
         print_plan(run, console)
     elif isinstance(run, TableRun):

@@ -2,6 +2,7 @@
 
 from simverify.reports.audit.view import audit_report
 from simverify.reports.compare.view import compare_report
+from simverify.reports.others.against import against_report
 from simverify.reports.others.bisection import bisect_report
 from simverify.reports.others.engine_views import table_report
 from simverify.reports.others.output_view import output_report
@@ -9,6 +10,7 @@ from simverify.reports.others.sweeps import sweep_report
 from simverify.reports.others.views import plan_report, self_test_report
 from simverify.reports.view import Report
 from simverify.results import (
+    AgainstRun,
     AuditRun,
     BisectRun,
     CompareRun,
@@ -28,6 +30,8 @@ def report_of(run: Document) -> Report:
         return audit_report(run)
     if isinstance(run, OutputRun):
         return output_report(run)
+    if isinstance(run, AgainstRun):
+        return against_report(run)
     if isinstance(run, PlanRun):
         return plan_report(run)
     if isinstance(run, TableRun):

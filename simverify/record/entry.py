@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from simverify.checks import clean
 from simverify.folders import find_source
-from simverify.results import AuditRun, CompareRun, Document, Meta, OutputRun, SweepRun
+from simverify.results import AgainstRun, AuditRun, CompareRun, Document, Meta, OutputRun, SweepRun
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,8 @@ def _title(run: Document) -> str:
         return run.spec
     if isinstance(run, OutputRun):
         return run.source
+    if isinstance(run, AgainstRun):
+        return f"{run.first} against {run.second}"
     if isinstance(run, CompareRun):
         rules = dict.fromkeys(row.verifier for row in run.results)
         models = dict.fromkeys(row.model for row in run.results)

@@ -68,10 +68,11 @@ from simverify.results.counterexample import (
 )
 from simverify.results.coverage import Coverage, MissedLines
 from simverify.results.drafting import DraftAcceptance, LayerParallel, LayerSimilarity, Loss
-from simverify.results.outputs import OutputRun, Rescoring, Retokenised
 from simverify.results.plan import PlanLine, PlanMeta, PlanRun
 from simverify.results.run import Judged, Run
 from simverify.results.self_test import SelfTestRun, Tried
+from simverify.results.served.against import AgainstRun, AskedFor
+from simverify.results.served.outputs import OutputRun, Rescoring, Retokenised
 from simverify.results.surveys import (
     BisectRun,
     EngineRow,
@@ -93,7 +94,15 @@ from simverify.results.sweeps import (
 )
 
 Document = (
-    CompareRun | AuditRun | OutputRun | SelfTestRun | PlanRun | TableRun | BisectRun | SweepRun
+    CompareRun
+    | AuditRun
+    | OutputRun
+    | AgainstRun
+    | SelfTestRun
+    | PlanRun
+    | TableRun
+    | BisectRun
+    | SweepRun
 )
 """What a result file holds; its field ``command`` says which."""
 
@@ -102,6 +111,8 @@ __all__ = [
     "SCHEMA_VERSION",
     "Acceptance",
     "AfterCalls",
+    "AgainstRun",
+    "AskedFor",
     "AuditRun",
     "BisectRun",
     "Bounds",

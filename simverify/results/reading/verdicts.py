@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from simverify.results import (
     Acceptance,
+    AgainstRun,
     AuditRun,
     CompareResult,
     CompareRun,
@@ -34,6 +35,8 @@ def verdict_complaints(run: Document) -> Iterator[str]:
         yield from _audit(run)
     elif isinstance(run, OutputRun):
         yield from _outputs(run)
+    elif isinstance(run, AgainstRun):
+        yield from _against_each_other(run)
     elif isinstance(run, SelfTestRun):
         yield from _self_test(run)
     elif isinstance(run, TableRun):
@@ -130,6 +133,20 @@ def _outputs(run: OutputRun) -> Iterator[str]:
         yield f"certificate stands beside the verdict {run.verdict}: expected null"
     if run.unsupported and not run.findings:
         yield "unsupported tokens without a finding: expected one"
+
+
+def _against_each_other(run: AgainstRun) -> Iterator[str]:
+    yield from _tests(run.tests, run.findings, "tests")
+    due: Verdict = "FAIL" if run.findings else "PASS"
+    if due == "PASS" and run.detectable > run.detect:
+        due = "INCONCLUSIVE"
+    # Copies leave no verdict whatever was found.
+    if run.verdict != "INCONCLUSIVE" or not min(run.copied):
+        yield from _verdict("verdict", run.verdict, due, "by findings and detectable")
+    if (run.inconclusive is None) == (run.verdict == "INCONCLUSIVE"):
+        yield f"inconclusive is {run.inconclusive!r} with the verdict {run.verdict}"
+    if run.certificate is not None and run.verdict != "PASS":
+        yield f"certificate stands beside the verdict {run.verdict}: expected null"
 
 
 def _self_test(run: SelfTestRun) -> Iterator[str]:

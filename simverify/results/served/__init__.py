@@ -1,0 +1,1 @@
+"""The documents of audits of tokens that other engines emitted."""
