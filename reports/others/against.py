@@ -14,7 +14,7 @@ from simverify.reports.view import Case, Cell, Command, Fact, Items, Report, Sec
 from simverify.reports.words import MOST_ITEMS, certified, first, shell, tests_table
 from simverify.results import AgainstRun
 
-_UNITS = {"ids": "token", "token texts": "token", "text": "piece of text"}
+_UNITS = {"ids": "token", "token texts": "token", "text": "text piece"}
 
 
 def against_report(run: AgainstRun) -> Report:

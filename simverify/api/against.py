@@ -92,6 +92,7 @@ def compare(options: AuditOptions, say: Say) -> AgainstRun:
         AgainstSettings,
         Sources,
         audit_against,
+        beside,
         paired,
         read_answers,
     )
@@ -109,7 +110,8 @@ def compare(options: AuditOptions, say: Say) -> AgainstRun:
     )
     first, second = str(options.outputs), options.against
     again = _command(options, str(options.outputs), options.against, settings.detect)
-    return audit_against(pairs, Sources(first, second, again), settings)
+    together = beside(options.outputs) == Path(options.against)
+    return audit_against(pairs, Sources(first, second, again, side_by_side=together), settings)
 
 
 def _of_servers(options: AuditOptions, settings: object, say: Say) -> AgainstRun:
@@ -149,7 +151,8 @@ def _of_servers(options: AuditOptions, settings: object, say: Say) -> AgainstRun
     else:
         again = _command(options, str(options.keep), str(beside(options.keep)), settings.detect)
     sources = Sources(
-        first, second, again, planned=repeats * len(prompts), endpoint=True, notes=asked.notes,
+        first, second, again, planned=repeats * len(prompts), endpoint=True, side_by_side=True,
+        notes=asked.notes,
         asked=AskedFor(temperature=law.temperature, top_k=law.top_k, top_p=law.top_p,
                        max_tokens=limit),
     )  # fmt: skip

@@ -165,7 +165,13 @@ def options_iv(options: AuditOptions) -> None:
         raise OptionError("{target} is missing: emitted tokens are judged by the target's rows")
     if options.endpoint is not None and options.prompts is None:
         raise OptionError("{prompts} is missing: an endpoint is asked to answer them")
-    for name in ("prompts", "samples", "max_tokens", "served_model", "keep"):
+    for name in ("repeats", "against_model"):
+        if getattr(options, name) is not None:
+            raise OptionError(f"{{{name}}} is for {{against}}: name another engine too")
+    for name in (
+        "prompts", "samples", "max_tokens", "served_model", "keep", "concurrency",
+        "max_tokens_total",
+    ):  # fmt: skip
         if options.outputs is not None and getattr(options, name) is not None:
             why = "is for {endpoint}: a file of outputs holds its prompts"
             raise OptionError(f"{{{name}}} {why}")

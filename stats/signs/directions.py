@@ -33,6 +33,8 @@ def direction_evalues(differences: Any) -> Floats:
         If there is no direction, or an entry is not finite.
     """
     d = _finite("differences", differences)
+    largest = np.abs(d).max(axis=0)
+    d = d / np.where(largest > 0.0, largest, 1.0)
     squares = (d * d).sum(axis=0)
     scale = 1.0 / np.sqrt(np.where(squares > 0.0, squares, 1.0))
     logs = []
@@ -78,8 +80,12 @@ def directions_test(
         raise ValueError(f"per_pair is {per_pair}, expected above 0")
     logs = direction_evalues(d)
     log_evalue = float(special.logsumexp(logs)) - math.log(logs.size)
-    spread = float((d * d).sum(axis=0).max())
-    found = needed_shift(alpha, logs.size, spread) / (len(d) * per_pair)
+    largest = float(np.abs(d).max())
+    spread = float((d * d).sum(axis=0).max()) if largest < 1e100 else math.inf
+    found = (
+        needed_shift(alpha, logs.size, spread) / (len(d) * per_pair)
+        if spread < math.inf else math.inf
+    )  # fmt: skip
     return TestResult(
         name=name,
         statistic=log_evalue,

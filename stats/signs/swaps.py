@@ -9,7 +9,7 @@ from simverify.stats._checks import open_unit
 from simverify.stats.results import TestResult
 from simverify.stats.signs.chaos import _grams_iv
 
-MOST_SWAPS = 20_000_000
+MOST_SWAPS = 50_000_000
 """Permutations at most: a level that takes more is not reached."""
 
 _ENOUGH = 20

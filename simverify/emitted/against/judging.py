@@ -29,6 +29,10 @@ _POOLED = 4000
 """Pairs whose single units are held against each other over all prompts, at most."""
 
 
+_MOST_WORK = 1e12
+"""Products that permutations may take: some minutes."""
+
+
 @dataclass(frozen=True)
 class Compared:
     """Tests and what follows.
@@ -80,10 +84,11 @@ def compare(pairs: Pairs, settings: AgainstSettings) -> Compared:
     tests += [rates, stats.directions_test(numbers, alpha=shares["summaries"], name="summaries of "
               "answers", deviation="mean of a summary")]  # fmt: skip
     not_run = None
-    if stats.swaps_needed(shares["swaps"]) > stats.MOST_SWAPS:
+    swaps = stats.swaps_needed(shares["swaps"])
+    if swaps > stats.MOST_SWAPS or swaps * sum(size**2 for size in sizes) > _MOST_WORK:
         not_run = (
-            f"permutations of whole answers: alpha {settings.alpha:g} takes more than "
-            f"{stats.MOST_SWAPS:,} of them"
+            f"permutations of whole answers: alpha {settings.alpha:g} takes {swaps:,} of them, too "
+            f"many for {pairs.n:,} pairs"
         )
     elif not any(test.rejected for test in tests):
         tests.append(
@@ -121,8 +126,8 @@ def first_unit_certificate(pairs: Pairs) -> stats.Certificate:
         bound=min(found / count + slack, 1.0),
         delta=_DELTA,
         method=f"TV of the counts + sqrt(ln(1/delta) S / 2) / P, {count} prompts",
-        assumption="it is of the first token of an answer to these prompts, answers do not depend "
-        "on each other, and how often each prompt is asked was fixed beforehand",
+        assumption="answers do not depend on each other and how often each prompt is asked was "
+        "fixed beforehand; it is of an answer's first token, to these prompts",
     )
 
 

@@ -17,7 +17,8 @@ class Sources:
     """Where answers come from: names of the two, and the command that compares them again.
 
     ``planned``: pairs as fixed beforehand; None: those that are there. ``asked``: what both were
-    asked for. ``endpoint``: whether servers were asked, side by side; ``notes``: remarks on them.
+    asked for. ``endpoint``: whether servers were asked; ``side_by_side``: whether the answers of a
+    pair came at one time; ``notes``: remarks on them.
     """
 
     first: str
@@ -26,6 +27,7 @@ class Sources:
     planned: int | None = None
     asked: doc.AskedFor | None = None
     endpoint: bool = False
+    side_by_side: bool = False
     notes: tuple[str, ...] = ()
 
 
@@ -110,7 +112,7 @@ def _notes(pairs: Pairs, found: Compared, sources: Sources, verdict: doc.Verdict
             "text was compared, as token ids were not given by both: two ways to spell one text "
             "are one here, and a fault that changes nothing else is not seen"
         )
-    if not sources.endpoint:
+    if not sources.side_by_side:
         notes.append(
             "two files do not say when their answers came: what changes over time, a model that "
             "was reloaded say, looks like a difference here; servers are asked side by side"
@@ -119,7 +121,7 @@ def _notes(pairs: Pairs, found: Compared, sources: Sources, verdict: doc.Verdict
         count, other = copied(pairs, side), copied(pairs, 1 - side)
         if verdict == "FAIL" and count > len(pairs.groups) / 2 >= other:
             notes.append(f"the {name} gives one answer alone to {count:,} prompts: one seed?")
-    if found.not_run is not None:
+    if found.not_run is not None and verdict != "FAIL":
         notes.append(f"not run: {found.not_run}")
     if pairs.left_out:
         notes.append(f"{pairs.left_out:,} answers have no other beside them: left out")

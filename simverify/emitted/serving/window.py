@@ -43,6 +43,12 @@ def in_window(
 
     try:
         while True:
+            # Before more is begun, so that whoever listens knows all that has come.
+            if order and order[0] in ready:
+                value, error = ready.pop(order[0])
+                if error is not None:
+                    raise error
+                yield order.pop(0), value  # type: ignore[misc]
             while not ended and not failed and under_way < width and more(under_way):
                 number = next(todo, None)
                 if number is None:
@@ -51,11 +57,8 @@ def in_window(
                 order.append(number)
                 under_way += 1
                 Thread(target=do, args=(number,), daemon=True).start()
-            while order and order[0] in ready:
-                value, error = ready.pop(order[0])
-                if error is not None:
-                    raise error
-                yield order.pop(0), value  # type: ignore[misc]
+            if order and order[0] in ready:
+                continue
             if not under_way:
                 if ended or failed or not more(0):
                     return

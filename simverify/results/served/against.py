@@ -23,9 +23,9 @@ class AgainstRun(Judged, frozen=True, tag_field="command", tag="audit-against"):
     one that was asked most was; ``pairs`` of answers in all, of ``planned``, fixed beforehand;
     ``left_out``: answers without another beside them. ``tokens``: units of the answers of each.
     ``copied``: prompts to which each gave one answer alone. ``asked``: null of files.
-    ``sha256``: of what was compared. ``detectable``: of the kind ``deviation`` names, found with power ``power``.
-    ``certificate``: of the first token alone; null unless the verdict is PASS. ``shown``: where
-    the two differ most, without an error rate; empty unless something was found.
+    ``sha256``: of what was compared. ``detectable``: of the kind ``deviation`` names, found with
+    power ``power``. ``certificate``: of the first token alone; null unless the verdict is PASS.
+    ``shown``: where the two differ most, without an error rate; empty unless something was found.
     ``inconclusive``: why there is no verdict.
     """
 
