@@ -120,6 +120,11 @@ def _facts(run: OutputRun) -> Iterator[Fact]:
         f"{run.power:g} against {run.deviation}, of {run.detectable:.2g} or more (asked was "
         f"{run.detect:g}); false-alarm rate {run.alpha:g}",
     )
+    if run.failed_from is not None:
+        early = ": the server was asked no more" if run.stopped else ""
+        yield Fact("Bets as tokens came", f"FAIL after {count(run.failed_from, 'token')}{early}")
+    if run.budget is not None:
+        yield Fact("Budget", f"{count(run.budget, 'token')} that the server might emit")
     if run.certificate is not None:
         yield Fact("Certificate", certified(run.certificate))
 

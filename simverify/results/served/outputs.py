@@ -51,6 +51,9 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     ``ball_measured``: what computing rows again in the declared precision moved. ``hidden``: what
     fails by that and passes by a larger ball that was named. ``shape``: the test that rounding
     did what is hidden, or what failed; null where nothing is asked or nothing can tell.
+    ``stopped``: whether a server was asked no more because the bets said FAIL; ``failed_from``:
+    after how many tokens they do, null if never. ``budget``: tokens that it might emit, null for
+    any.
     ``detectable``: of the kind ``deviation`` names, found with power ``power``.
     ``certificate``: null unless the verdict is PASS. ``inconclusive``: why there is no verdict.
     """
@@ -87,6 +90,9 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     shape: Test | None
     rescoring: Rescoring
     text: Retokenised | None
+    stopped: bool
+    failed_from: int | None
+    budget: int | None
     seed: int
     verdict: Verdict
     tests: tuple[Test, ...]
