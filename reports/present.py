@@ -104,7 +104,7 @@ def print_run(run: Document, console: Console, *, verbose: bool = False) -> None
         for line in lines:
             console.print(Text(line), soft_wrap=True)
     elif isinstance(run, OutputRun):
-        print_outputs(run, console)
+        print_outputs(run, console, verbose=verbose)
     elif isinstance(run, AgainstRun):
         print_against(run, console, verbose=verbose)
     elif isinstance(run, PlanRun):

@@ -13,6 +13,7 @@ from simverify.emitted.judging.judge import Judged, judge_evidence, shares_of
 from simverify.emitted.judging.looks import crossing
 from simverify.emitted.judging.notes import coarser, remarks
 from simverify.emitted.judging.rounding import Rounding
+from simverify.emitted.judging.worst import by_place
 from simverify.emitted.reading.requests import Request, first_tokens
 from simverify.emitted.reading.textual import changed_tokens, text_words
 from simverify.emitted.settings import POWER, OutputSettings
@@ -91,6 +92,10 @@ def audit_outputs(
         verdict, open_ = "INCONCLUSIVE", hidden.why
     if text is not None and text.not_round_tripping:
         verdict = "INCONCLUSIVE"
+
+    def decode(ids: Sequence[int]) -> str:
+        return str(pair.tokenizer.decode(ids, clean_up_tokenization_spaces=False))
+
     return doc.OutputRun(
         schema_version=doc.SCHEMA_VERSION,
         source=source.name,
@@ -136,11 +141,22 @@ def audit_outputs(
         deviation=judged.deviation,
         certificate=certificate_document(judged.certificate) if verdict == "PASS" else None,
         findings=judged.findings,
+        worst=found.tokens.documents(kept, decode) if verdict == "FAIL" else (),
+        places=_places(judged, found, kept) if verdict == "FAIL" else (),
         inconclusive=open_ if verdict == "INCONCLUSIVE" else None,
         notes=(*notes, *source.notes),
         reproduce=source.reproduce,
         meta=stamp(),
     )
+
+
+def _places(
+    judged: Judged, found: OutputEvidence, kept: Sequence[Request]
+) -> tuple[doc.AtPlace, ...]:
+    """Where the mean is off that says most against the target."""
+    means = [test for test in judged.tests if test.name in found.deviations]
+    worst = min(means, key=lambda test: test.log_pvalue).name
+    return by_place(worst, found.deviations[worst], kept)
 
 
 def _rescoring(found: OutputEvidence, fine: Rounding | None) -> doc.Rescoring:

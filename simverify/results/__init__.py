@@ -72,7 +72,14 @@ from simverify.results.plan import PlanLine, PlanMeta, PlanRun
 from simverify.results.run import Judged, Run
 from simverify.results.self_test import SelfTestRun, Tried
 from simverify.results.served.against import AgainstRun, AskedFor
-from simverify.results.served.outputs import OutputRun, Rescoring, Retokenised
+from simverify.results.served.outputs import (
+    AtPlace,
+    OutputRun,
+    PlaceOf,
+    Rescoring,
+    Retokenised,
+    WorstToken,
+)
 from simverify.results.surveys import (
     BisectRun,
     EngineRow,
@@ -113,6 +120,7 @@ __all__ = [
     "AfterCalls",
     "AgainstRun",
     "AskedFor",
+    "AtPlace",
     "AuditRun",
     "BisectRun",
     "Bounds",
@@ -165,6 +173,7 @@ __all__ = [
     "Pair",
     "Paired",
     "PitCurve",
+    "PlaceOf",
     "PlanLine",
     "PlanMeta",
     "PlanRun",
@@ -190,6 +199,7 @@ __all__ = [
     "Tried",
     "Verdict",
     "Visited",
+    "WorstToken",
     "overall",
     "sweep_verdict",
     "table_verdict",

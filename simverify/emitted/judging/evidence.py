@@ -7,6 +7,7 @@ from simverify import stats
 from simverify.arrays import Floats
 from simverify.emitted.judging.features import WIDTHS, member_tables, orders, score_tables
 from simverify.emitted.judging.looks import Snapshot, pit_bets
+from simverify.emitted.judging.worst import Worst
 from simverify.emitted.rescoring import LOGIT_MARGIN, Scored, distances
 from simverify.simulators.kernels.philox import PIT
 
@@ -26,11 +27,11 @@ class OutputEvidence:
     under its row, and the variance there. ``spreads``: float64 (n,) a request, the standard
     deviation of a row's logits. ``rates``: bets on each token's rate; ``weights``: bets on
     rounded weights, over the first tokens; ``snapshots``: all bets after each request.
-    ``same``: whether a token is that of the request before at the same place. ``copies``: for each pair of neighbours
-    that begin alike the probabilities of those tokens, float64 (k,); ``neighbours`` of them
-    were compared. ``near``, ``unsupported``: tokens that truncation cuts off, within the
-    margin of it and beyond. ``distance``: sum of the TVs between the two scorings, ``worst``
-    the largest.
+    ``same``: whether a token is that of the request before at the same place. ``copies``: for
+    each pair of neighbours that begin alike the probabilities of those tokens, float64 (k,);
+    ``neighbours`` of them were compared. ``near``, ``unsupported``: tokens that truncation cuts
+    off, within the margin of it and beyond. ``distance``: sum of the TVs between the two
+    scorings, ``worst`` the largest. ``tokens``: those that the target expected least.
     """
 
     def __init__(self, seed: int, proxy: bool) -> None:
@@ -44,6 +45,7 @@ class OutputEvidence:
         self.rates = stats.LearnedRates()
         self.weights: stats.BetSums | None = None
         self.snapshots: list[Snapshot] = []
+        self.tokens = Worst()
         self.same: stats.IndicatorSums | None = None
         self.copies: list[Floats] = []
         self.neighbours = self.n = 0
@@ -62,6 +64,7 @@ class OutputEvidence:
         off = distances(scored.p, scored.p_again)
         self.distance += float(off.sum())
         self.worst = max(self.worst, float(off.max()))
+        self.tokens.add(scored.number, scored.p, tokens, scored.gap)
         self._order(scored, tokens)
         self._score(scored, tokens)
         self.rates.add(scored.p, tokens)

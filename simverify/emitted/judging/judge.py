@@ -109,18 +109,9 @@ def judge_evidence(
 
 def shares_of(alpha: float) -> dict[str, float]:
     """Split a run's alpha: tests at the fixed N, and "looks", the e-process that may end it."""
-    third = 1.0 / 3.0
-    return stats.split_alpha(
-        alpha,
-        {
-            "pits": 3.0,
-            "scores": 1.0,
-            "pairs": 1.0,
-            "weights": third,
-            "rates": third,
-            "looks": third,
-        },
-    )
+    parts = {"pits": 3.0, "scores": 1.0, "pairs": 1.0}
+    bets = dict.fromkeys(("weights", "rates", "looks"), 1.0 / 3.0)
+    return stats.split_alpha(alpha, parts | bets)
 
 
 def _histogram(pits: Floats) -> npt.NDArray[np.int64]:

@@ -17,10 +17,11 @@ from simverify.arrays import Floats
 
 NAME = "looks, bets on tokens as they come"
 
-_TAILS = (0.5, 0.25, 0.1, 0.03)
-"""Shares of the tokens, the first and the last in an order, that may come more often."""
+_TAILS = (0.97, 0.9, 0.75, 0.5, 0.25, 0.1, 0.03)
+"""Shares of the tokens, the first and the last in an order, that may come more often; large ones
+win where the rest comes too rarely."""
 
-_SHARES = (0.5, 0.2, 0.05)
+_SHARES = (0.7, 0.25, 0.08)
 _WEIGHTS = {"pits": 0.5, "rates": 0.25, "weights": 0.25}
 
 
