@@ -15,6 +15,7 @@ from simverify.reports.compare.terminal import print_comparison
 from simverify.reports.formats.html import html_report
 from simverify.reports.formats.junit import junit_report
 from simverify.reports.formats.markdown import markdown_report
+from simverify.reports.others.against import print_against
 from simverify.reports.others.bisection import print_bisection
 from simverify.reports.others.engines import print_table
 from simverify.reports.others.output_view import print_outputs
@@ -25,6 +26,7 @@ from simverify.reports.served.triage import print_triage
 from simverify.reports.served.watch import print_watch
 from simverify.reports.terminal import STYLE, WIDTH, Trimmed
 from simverify.results import (
+    AgainstRun,
     AuditRun,
     BisectRun,
     CompareRun,
@@ -111,6 +113,9 @@ def print_run(run: Document, console: Console, *, verbose: bool = False) -> None
         print_triage(run, console, verbose=verbose)
     elif isinstance(run, WatchRun):
         print_watch(run, console)
+        print_outputs(run, console, verbose=verbose)
+    elif isinstance(run, AgainstRun):
+        print_against(run, console, verbose=verbose)
     elif isinstance(run, PlanRun):
         print_plan(run, console)
     elif isinstance(run, TableRun):

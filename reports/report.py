@@ -2,6 +2,7 @@
 
 from simverify.reports.audit.view import audit_report
 from simverify.reports.compare.view import compare_report
+from simverify.reports.others.against import against_report
 from simverify.reports.others.bisection import bisect_report
 from simverify.reports.others.engine_views import table_report
 from simverify.reports.others.output_view import output_report
@@ -11,6 +12,7 @@ from simverify.reports.served.triage import triage_report
 from simverify.reports.served.watch import watch_report
 from simverify.reports.view import Report
 from simverify.results import (
+    AgainstRun,
     AuditRun,
     BisectRun,
     CompareRun,
@@ -36,6 +38,8 @@ def report_of(run: Document) -> Report:
         return triage_report(run)
     if isinstance(run, WatchRun):
         return watch_report(run)
+    if isinstance(run, AgainstRun):
+        return against_report(run)
     if isinstance(run, PlanRun):
         return plan_report(run)
     if isinstance(run, TableRun):

@@ -9,6 +9,7 @@ import importlib
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from simverify.api.against import audit_against as audit_against
     from simverify.api.audit import audit as audit
     from simverify.api.compare import compare as compare
     from simverify.api.outputs import audit_outputs as audit_outputs
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from simverify.models import load_model as load_model
     from simverify.planning import plan as plan
     from simverify.record.store import runs as runs
+    from simverify.results import AgainstRun as AgainstRun
     from simverify.results import AuditRun as AuditRun
     from simverify.results import BisectRun as BisectRun
     from simverify.results import CompareRun as CompareRun
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "VERIFIERS": "verifiers",
+    "AgainstRun": "results",
     "AuditRun": "results",
     "BisectRun": "results",
     "CannotEnumerate": "symbolic",
@@ -60,6 +63,7 @@ _HOME = {
     "Verifier": "verifiers",
     "WatchRun": "results",
     "audit": "api.audit",
+    "audit_against": "api.against",
     "audit_outputs": "api.outputs",
     "bisect": "api.surveys.bisect",
     "check_baseline": "baselines.check",

@@ -116,6 +116,14 @@ if TYPE_CHECKING:
     from simverify.stats.scores.score_totals import ScoreSums as ScoreSums
     from simverify.stats.scores.score_totals import score_sums as score_sums
     from simverify.stats.scores.score_totals import score_sums_of_contexts as score_sums_of_contexts
+    from simverify.stats.signs.chaos import agreement_test as agreement_test
+    from simverify.stats.signs.directions import direction_evalues as direction_evalues
+    from simverify.stats.signs.directions import directions_test as directions_test
+    from simverify.stats.signs.directions import needed_shift as needed_shift
+    from simverify.stats.signs.discordant import discordant_test as discordant_test
+    from simverify.stats.signs.swaps import MOST_SWAPS as MOST_SWAPS
+    from simverify.stats.signs.swaps import swap_test as swap_test
+    from simverify.stats.signs.swaps import swaps_needed as swaps_needed
 
 _HOME = {
     "means.binomial": "acceptance_min_detectable acceptance_samples acceptance_test rate_interval",
@@ -160,6 +168,10 @@ _HOME = {
     "scores.score_bank": "score_min_detectable score_test",
     "scores.score_totals": "ScoreSums score_sums score_sums_of_contexts",
     "scores.functions": "ScoreMoments accept contrast q_above_p rare_token score_moments surprise",
+    "signs.chaos": "agreement_test",
+    "signs.directions": "direction_evalues directions_test needed_shift",
+    "signs.discordant": "discordant_test",
+    "signs.swaps": "MOST_SWAPS swap_test swaps_needed",
     "counts.transitions": "expected_g2 transition_g2",
 }
 """Names by module; the imports above say the same to type checkers."""

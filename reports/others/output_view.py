@@ -9,6 +9,7 @@ from rich.text import Text
 from simverify.checks import clean
 from simverify.reports.audit.found import count
 from simverify.reports.compare.decoded import law_words
+from simverify.reports.others.where import where_blocks, where_lines
 from simverify.reports.terminal import STYLE, WIDTH
 from simverify.reports.view import Block, Case, Cell, Command, Fact, Items, Report, Section, Table
 from simverify.reports.words import (
@@ -38,12 +39,13 @@ def output_report(run: OutputRun) -> Report:
     )
 
 
-def print_outputs(run: OutputRun, console: Console) -> None:
-    """Print the verdict, what it rests on, and the command."""
+def print_outputs(run: OutputRun, console: Console, *, verbose: bool = False) -> None:
+    """Print the verdict, what it rests on, and the command; ``verbose``: every place of a FAIL."""
     console.print(Text(clean(f"{run.verdict} {run.source}"), style=STYLE[run.verdict]))
     lines = [_ruling(run)]
     lines += [f"{fact.name}: {fact.text}" for fact in _facts(run)]
     lines += [f"what failed: {finding}" for finding in run.findings]
+    lines += where_lines(run, verbose=verbose)
     lines += [f"note: {note}" for note in run.notes]
     for line in lines:
         for part in textwrap.wrap(clean(line, 2000), WIDTH, subsequent_indent="  "):
@@ -120,6 +122,11 @@ def _facts(run: OutputRun) -> Iterator[Fact]:
         f"{run.power:g} against {run.deviation}, of {run.detectable:.2g} or more (asked was "
         f"{run.detect:g}); false-alarm rate {run.alpha:g}",
     )
+    if run.failed_from is not None:
+        early = ": the server was asked no more" if run.stopped else ""
+        yield Fact("Bets as tokens came", f"FAIL after {count(run.failed_from, 'token')}{early}")
+    if run.budget is not None:
+        yield Fact("Budget", f"{count(run.budget, 'token')} that the server might emit")
     if run.certificate is not None:
         yield Fact("Certificate", certified(run.certificate))
 
@@ -127,6 +134,8 @@ def _facts(run: OutputRun) -> Iterator[Fact]:
 def _sections(run: OutputRun) -> Iterator[Section]:
     if run.findings:
         yield Section("What failed", (Items(*first(run.findings, MOST_ITEMS)),))
+    if run.worst:
+        yield Section("Where it fails", where_blocks(run))
     yield Section("What was promised", (_promise(run),))
     yield Section("Tests", tuple(_tests(run)))
     if run.notes:

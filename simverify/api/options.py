@@ -93,6 +93,17 @@ class AuditOptions(_OfRealModels):
         tokens (ids) or text, a line.
     endpoint
         Instead of SPEC: a server that speaks /v1/completions, such as http://localhost:8000.
+    against
+        Two engines without a target: another server beside --endpoint, or another file beside
+        --outputs, whose answers to the same prompts should follow the same law.
+    against_model
+        Name of the model at --against; by default the first that it lists.
+    repeats
+        Two servers: how often each prompt is asked of each; by default what the power needs.
+    concurrency
+        Endpoint: requests under way at a time, 8 if not given; as one is answered the next is sent.
+    max_tokens_total
+        Endpoint: tokens that the server may emit in all; the run is INCONCLUSIVE if they end first.
     target
         SPEC decodes on real models: the target, a folder or a name that Transformers loads, or
         tiny-llama, which ships. Emitted tokens: the model whose law they should follow.
@@ -162,6 +173,11 @@ class AuditOptions(_OfRealModels):
     seed: int = 0
     outputs: Path | None = None
     endpoint: str | None = None
+    against: str | None = None
+    against_model: str | None = None
+    repeats: int | None = None
+    concurrency: int | None = None
+    max_tokens_total: int | None = None
     target: str | None = None
     draft: str | None = None
     prompts: Path | None = None

@@ -29,6 +29,8 @@ def audit_outputs(
     max_tokens: int | None = None,
     served_model: str | None = None,
     keep: str | PathLike[str] | None = None,
+    concurrency: int | None = None,
+    max_tokens_total: int | None = None,
     ball: float | None = None,
     temperature: float | None = None,
     top_k: int | None = None,
@@ -57,6 +59,8 @@ def audit_outputs(
     prompts, samples, max_tokens, served_model, keep
         Endpoint: prompts to send, completions of each at most, tokens of one completion, the
         model's name there, a file that keeps every answer.
+    concurrency, max_tokens_total
+        Endpoint: requests under way at a time; tokens that the server may emit in all.
     tokens
         Emitted tokens that are judged, fixed beforehand; by default what the power needs.
     ball
@@ -88,7 +92,8 @@ def audit_outputs(
         outputs=None if outputs is None else Path(outputs), endpoint=endpoint, target=target,
         draft=draft, prompts=None if prompts is None else Path(prompts), samples=samples,
         tokens=tokens, max_tokens=max_tokens, served_model=served_model,
-        keep=None if keep is None else Path(keep), ball=ball, temperature=temperature,
+        keep=None if keep is None else Path(keep), concurrency=concurrency,
+        max_tokens_total=max_tokens_total, ball=ball, temperature=temperature,
         top_k=top_k, top_p=top_p, device=device, dtype=dtype, threads=threads, alpha=alpha,
         detect=detect, seed=seed,
     )  # fmt: skip
@@ -100,6 +105,7 @@ def audit_outputs(
 def judge(options: AuditOptions, say: Say) -> OutputRun:
     """Judge the tokens of a file or of a server, whose options were checked."""
     from simverify.emitted import (
+        Begun,
         Endpoint,
         OutputSettings,
         Request,
@@ -132,6 +138,7 @@ def judge(options: AuditOptions, say: Say) -> OutputRun:
     pair = real.load()
     planned = settings.planned(proxy)
     notes: tuple[str, ...] = ()
+    begun, spent = None, False
     if server is None:
         assert options.outputs is not None
         requests = read_requests(options.outputs, pair)
@@ -145,14 +152,19 @@ def judge(options: AuditOptions, say: Say) -> OutputRun:
             blank = [Request(tuple(pair.encode(words)), (), from_text=True) for words in prompts]
             say(text_words(*changed_tokens(blank, pair, settings.seed), settings, proxy))
 
+        begun = Begun(pair, settings, proxy, say)
         found = ask(
             server, prompts, pair, planned, options.samples, keep=options.keep, progress=say,
-            text_alone=text_alone,
+            text_alone=text_alone, concurrency=options.concurrency,
+            budget=options.max_tokens_total, enough=begun.enough,
         )  # fmt: skip
-        requests, notes = found.requests, found.notes
+        requests, notes, spent = found.requests, found.notes, found.spent
     again = _command(options, planned, settings.detect)
-    source = Source(name, again, endpoint=server is not None, notes=notes)
-    return audit_outputs(requests, pair, source, settings, proxy=proxy, progress=say)
+    source = Source(
+        name, again, endpoint=server is not None, notes=notes, budget=options.max_tokens_total,
+        spent=spent,
+    )  # fmt: skip
+    return audit_outputs(requests, pair, source, settings, proxy=proxy, begun=begun, progress=say)
 
 
 def options_iv(options: AuditOptions) -> None:
@@ -165,7 +177,13 @@ def options_iv(options: AuditOptions) -> None:
         raise OptionError("{target} is missing: emitted tokens are judged by the target's rows")
     if options.endpoint is not None and options.prompts is None:
         raise OptionError("{prompts} is missing: an endpoint is asked to answer them")
-    for name in ("prompts", "samples", "max_tokens", "served_model", "keep"):
+    for name in ("repeats", "against_model"):
+        if getattr(options, name) is not None:
+            raise OptionError(f"{{{name}}} is for {{against}}: name another engine too")
+    for name in (
+        "prompts", "samples", "max_tokens", "served_model", "keep", "concurrency",
+        "max_tokens_total",
+    ):  # fmt: skip
         if options.outputs is not None and getattr(options, name) is not None:
             why = "is for {endpoint}: a file of outputs holds its prompts"
             raise OptionError(f"{{{name}}} {why}")
@@ -192,7 +210,8 @@ def _command(options: AuditOptions, planned: int, detect: float) -> str:
     if options.keep is not None:
         options = replace(
             options, outputs=options.keep, tokens=planned, endpoint=None, prompts=None,
-            samples=None, max_tokens=None, served_model=None, keep=None,
+            samples=None, max_tokens=None, served_model=None, keep=None, concurrency=None,
+            max_tokens_total=None,
         )  # fmt: skip
     given = _given(options)
     given.pop("--threads", None)

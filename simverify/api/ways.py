@@ -19,7 +19,10 @@ _MODELS = (
     "target", "draft", "prompts", "tokens", "temperature", "top_k", "top_p", "device", "dtype",
     "threads", "layer_parallel", "no_calibration",
 )  # fmt: skip
-_EMITTED = ("samples", "max_tokens", "served_model", "keep", "ball")
+_EMITTED = (
+    "samples", "max_tokens", "served_model", "keep", "ball", "against", "against_model", "repeats",
+    "concurrency", "max_tokens_total",
+)  # fmt: skip
 _BRIDGES = ("command", "library", "coins")
 _OWN = (
     "contract",

@@ -52,13 +52,14 @@ class Scored:
 
 
 def rescore(
-    requests: Sequence[Request], pair: TransformerPair, proxy: bool, rounded_tokens: int = 0
-) -> Iterator[Scored]:
+    requests: Sequence[Request], pair: TransformerPair, proxy: bool, rounded_tokens: int = 0,
+    *, first: int = 0,
+) -> Iterator[Scored]:  # fmt: skip
     """Yield each request with its rows, in order.
 
     Logits are those of ``pair``, and so is the law where a request has none of its own; with
     ``proxy`` its draft model gives the rows q. The first ``rounded_tokens`` tokens, and the rest of
-    their batch, get those of rounded weights too.
+    their batch, get those of rounded weights too. ``first``: number of the first request among all.
     """
     done = 0
     for batch in _batches(requests, pair.vocab_size):
@@ -74,7 +75,7 @@ def rescore(
             p = law.rows(together[place])
             q = None if drafts is None else law.rows(drafts[place])
             yield Scored(
-                i, requests[i], p, law.rows(alone), q,
+                first + i, requests[i], p, law.rows(alone), q,
                 _gap(together[place], p, tokens, law),
                 np.abs(_log_probability(together[place], tokens) - _log_probability(alone, tokens)),
                 {name: logits[place] for name, logits in others.items()},
@@ -138,6 +139,13 @@ def distances(p: Floats, other: Floats) -> Floats:
     """TV distance of each pair of rows, float64 (n,)."""
     found: Floats = np.abs(p - other).sum(axis=1) / 2.0
     return found
+
+
+def whole_batches(requests: Sequence[Request], vocab_size: int) -> int:
+    """Return how many of the first requests are in batches that no later request will join."""
+    batches = list(_batches(requests, vocab_size))
+    full = bool(batches) and len(batches[-1]) == BATCH
+    return sum(map(len, batches if full else batches[:-1]))
 
 
 def _batches(requests: Sequence[Request], vocab_size: int) -> Iterator[list[int]]:

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 
 from simverify import results as doc
 from simverify.battery.judgement import certificate_document, stamped, test_document
+from simverify.emitted.begun import Begun
 from simverify.emitted.judging.allowed import allowance, hides
 from simverify.emitted.judging.evidence import OutputEvidence
-from simverify.emitted.judging.judge import Judged, judge_evidence
+from simverify.emitted.judging.judge import Judged, judge_evidence, shares_of
+from simverify.emitted.judging.looks import crossing
 from simverify.emitted.judging.notes import coarser, remarks
-from simverify.emitted.judging.rounding import Rounding, tried_rounding
-from simverify.emitted.judging.weights import WEIGHT_TOKENS, weight_bets
+from simverify.emitted.judging.rounding import Rounding
+from simverify.emitted.judging.worst import by_place
 from simverify.emitted.reading.requests import Request, first_tokens
 from simverify.emitted.reading.textual import changed_tokens, text_words
-from simverify.emitted.rescoring import rescore
 from simverify.emitted.settings import POWER, OutputSettings
 from simverify.errors import UsageError
 from simverify.models.real.transformer import TransformerPair
@@ -24,13 +25,16 @@ from simverify.models.real.transformer import TransformerPair
 class Source:
     """Where requests come from: its ``name``, and the command that judges them again.
 
-    ``endpoint``: whether a server was asked; ``notes``: remarks on what it answered.
+    ``endpoint``: whether a server was asked; ``notes``: remarks on what it answered. ``budget``:
+    tokens that it might emit; ``spent``: whether they ended before there was enough.
     """
 
     name: str
     reproduce: str
     endpoint: bool = False
     notes: tuple[str, ...] = ()
+    budget: int | None = None
+    spent: bool = False
 
 
 def audit_outputs(
@@ -40,6 +44,7 @@ def audit_outputs(
     settings: OutputSettings | None = None,
     *,
     proxy: bool = False,
+    begun: Begun | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> doc.OutputRun:
     """Judge whether tokens that another engine emitted follow the target.
@@ -52,6 +57,8 @@ def audit_outputs(
     pair
         The target with the law that the engine claims to sample; its draft is a proxy for the
         engine's own, which ``proxy`` says to use for a third order and further scores.
+    begun
+        What was scored of the first requests while they came, by the same settings.
 
     Raises
     ------
@@ -65,18 +72,10 @@ def audit_outputs(
     kept = first_tokens(requests, planned)
     law = kept[0].law or pair.sampling
     text = _text(kept, pair, settings, proxy, say, told=source.endpoint)
-    found, n = OutputEvidence(settings.seed, proxy), sum(len(r.tokens) for r in kept)
-    said = 0
-    for scored in rescore(kept, pair, proxy, WEIGHT_TOKENS):
-        found.bet_on_weights(weight_bets(scored, scored.request.law or pair.sampling, found.n))
-        found.add(scored)
-        if 10 * found.n // n > said:
-            said = 10 * found.n // n
-            say(f"rescored {found.n:,} of {n:,} tokens")
-    fine = None
-    if str(pair.target_model.dtype) != "torch.float32":
-        say("the first tokens in float32, for what the precision moves")
-        fine = tried_rounding(kept, pair, proxy)
+    begun, n = begun or Begun(pair, settings, proxy, say), sum(len(r.tokens) for r in kept)
+    begun.go_on(kept, len(kept), n)
+    begun.try_rounding(kept)
+    found, fine = begun.found, begun.fine
     allowed = allowance(found, fine, text, settings.ball)
     judged = judge_evidence(
         found, planned, settings.alpha, allowed.ball, settings.seed, allowed.words
@@ -87,12 +86,16 @@ def audit_outputs(
     if asks and (alike := coarser(judged, found, kept, pair, planned, settings)):
         words, shape = alike
         notes.append(words)
-    open_ = _open(judged, found, planned, text, settings)
+    open_ = _open(judged, found, planned, text, settings, source)
     verdict: doc.Verdict = "FAIL" if judged.findings else "INCONCLUSIVE" if open_ else "PASS"
     if hidden.why and verdict == "PASS":
         verdict, open_ = "INCONCLUSIVE", hidden.why
     if text is not None and text.not_round_tripping:
         verdict = "INCONCLUSIVE"
+
+    def decode(ids: Sequence[int]) -> str:
+        return str(pair.tokenizer.decode(ids, clean_up_tokenization_spaces=False))
+
     return doc.OutputRun(
         schema_version=doc.SCHEMA_VERSION,
         source=source.name,
@@ -126,6 +129,11 @@ def audit_outputs(
         shape=None if shape is None else test_document(shape),
         rescoring=_rescoring(found, fine),
         text=text,
+        stopped=begun.stopped,
+        failed_from=crossing(
+            found.snapshots, alpha=shares_of(settings.alpha)["looks"], ball=allowed.ball.tv
+        ),
+        budget=source.budget,
         seed=settings.seed,
         verdict=verdict,
         tests=tuple(test_document(test) for test in judged.tests),
@@ -133,11 +141,22 @@ def audit_outputs(
         deviation=judged.deviation,
         certificate=certificate_document(judged.certificate) if verdict == "PASS" else None,
         findings=judged.findings,
+        worst=found.tokens.documents(kept, decode) if verdict == "FAIL" else (),
+        places=_places(judged, found, kept) if verdict == "FAIL" else (),
         inconclusive=open_ if verdict == "INCONCLUSIVE" else None,
         notes=(*notes, *source.notes),
         reproduce=source.reproduce,
         meta=stamp(),
     )
+
+
+def _places(
+    judged: Judged, found: OutputEvidence, kept: Sequence[Request]
+) -> tuple[doc.AtPlace, ...]:
+    """Where the mean is off that says most against the target."""
+    means = [test for test in judged.tests if test.name in found.deviations]
+    worst = min(means, key=lambda test: test.log_pvalue).name
+    return by_place(worst, found.deviations[worst], kept)
 
 
 def _rescoring(found: OutputEvidence, fine: Rounding | None) -> doc.Rescoring:
@@ -175,6 +194,7 @@ def _open(
     planned: int,
     text: doc.Retokenised | None,
     settings: OutputSettings,
+    source: Source,
 ) -> str | None:
     """Why there is no verdict, if there is none."""
     if text is not None and text.not_round_tripping:
@@ -185,6 +205,8 @@ def _open(
     if judged.detectable <= settings.detect:
         return None
     short = f"{found.n:,} of {planned:,} tokens are there: " if found.n < planned else ""
+    if source.spent:
+        short = f"the budget of {source.budget:,} tokens ended first, {short}"
     why = "" if text is None or not text.changed else ", as texts do not tell their tokens"
     return (
         f"{short}power {POWER:g} against TV {judged.detectable:.2g} alone{why}, asked was "

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from simverify.checks import clean
 from simverify.folders import find_source
 from simverify.results import (
+    AgainstRun,
     AuditRun,
     CompareRun,
     Document,
@@ -78,6 +79,8 @@ def _title(run: Document) -> str:
         return run.source
     if isinstance(run, TriageRun):
         return f"{run.a} against {run.b}"
+    if isinstance(run, AgainstRun):
+        return f"{run.first} against {run.second}"
     if isinstance(run, CompareRun):
         rules = dict.fromkeys(row.verifier for row in run.results)
         models = dict.fromkeys(row.model for row in run.results)

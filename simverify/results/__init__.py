@@ -68,9 +68,17 @@ from simverify.results.counterexample import (
 )
 from simverify.results.coverage import Coverage, MissedLines
 from simverify.results.drafting import DraftAcceptance, LayerParallel, LayerSimilarity, Loss
-from simverify.results.outputs import OutputRun, Rescoring, Retokenised
 from simverify.results.plan import PlanLine, PlanMeta, PlanRun
 from simverify.results.run import Judged, Run
+from simverify.results.served.against import AgainstRun, AskedFor
+from simverify.results.served.outputs import (
+    AtPlace,
+    OutputRun,
+    PlaceOf,
+    Rescoring,
+    Retokenised,
+    WorstToken,
+)
 from simverify.results.served.triage import (
     TriageCase,
     TriageCause,
@@ -108,6 +116,7 @@ Document = (
     | OutputRun
     | TriageRun
     | WatchRun
+    | AgainstRun
     | SelfTestRun
     | PlanRun
     | TableRun
@@ -121,6 +130,9 @@ __all__ = [
     "SCHEMA_VERSION",
     "Acceptance",
     "AfterCalls",
+    "AgainstRun",
+    "AskedFor",
+    "AtPlace",
     "AuditRun",
     "BisectRun",
     "Bounds",
@@ -173,6 +185,7 @@ __all__ = [
     "Pair",
     "Paired",
     "PitCurve",
+    "PlaceOf",
     "PlanLine",
     "PlanMeta",
     "PlanRun",
@@ -206,6 +219,7 @@ __all__ = [
     "Visited",
     "WatchDelay",
     "WatchRun",
+    "WorstToken",
     "overall",
     "sweep_verdict",
     "table_verdict",

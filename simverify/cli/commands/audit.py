@@ -20,7 +20,7 @@ from simverify.cli.interrupt import Terminated, also_terminated
 from simverify.errors import UsageError
 
 if TYPE_CHECKING:
-    from simverify.results import AuditRun, OutputRun, SelfTestRun
+    from simverify.results import AgainstRun, AuditRun, OutputRun, SelfTestRun
 
 DEFAULTS = AuditOptions()
 
@@ -54,7 +54,7 @@ def audit(
 
     way = chosen_way(spec, options)
     check_output(json, report)
-    run: AuditRun | OutputRun | SelfTestRun
+    run: AgainstRun | AuditRun | OutputRun | SelfTestRun
     if way == "emitted":
         run = judge_emitted(options, json, report, quiet=quiet)
     else:
@@ -81,9 +81,11 @@ def audit(
 
 def judge_emitted(
     options: AuditOptions, json: str | None, report: Path | None, *, quiet: bool
-) -> "OutputRun":
-    """Judge the tokens of a file or of a server."""
-    from simverify.api.outputs import judge, options_iv
+) -> "AgainstRun | OutputRun":
+    """Judge the tokens of a file or of a server, by a target or against another's."""
+    from simverify.api import against, outputs
+
+    options_iv = outputs.options_iv if options.against is None else against.options_iv
 
     keep = options.keep
     if keep is not None and json is not None and keep.resolve() == Path(json).resolve():
@@ -93,7 +95,7 @@ def judge_emitted(
         json_text_iv(str(options.endpoint if options.outputs is None else options.outputs))
         json_text_iv(str(keep))
     with _interrupted(keep), progress(quiet) as say:
-        return judge(options, say)
+        return (outputs.judge if options.against is None else against.compare)(options, say)
 
 
 @contextmanager

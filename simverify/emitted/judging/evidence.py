@@ -6,6 +6,8 @@ import numpy.typing as npt
 from simverify import stats
 from simverify.arrays import Floats
 from simverify.emitted.judging.features import WIDTHS, member_tables, orders, score_tables
+from simverify.emitted.judging.looks import Snapshot, pit_bets
+from simverify.emitted.judging.worst import Worst
 from simverify.emitted.rescoring import LOGIT_MARGIN, Scored, distances
 from simverify.simulators.kernels.philox import PIT
 
@@ -24,12 +26,12 @@ class OutputEvidence:
     test of a mean, by its name, float64 (2, n) a request: the token's own value less its mean
     under its row, and the variance there. ``spreads``: float64 (n,) a request, the standard
     deviation of a row's logits. ``rates``: bets on each token's rate; ``weights``: bets on
-    rounded weights, over the first tokens. ``same``: whether a token
-    is that of the request before at the same place. ``copies``: for each pair of neighbours
-    that begin alike the probabilities of those tokens, float64 (k,); ``neighbours`` of them
-    were compared. ``near``, ``unsupported``: tokens that truncation cuts off, within the
-    margin of it and beyond. ``distance``: sum of the TVs between the two scorings, ``worst``
-    the largest.
+    rounded weights, over the first tokens; ``snapshots``: all bets after each request.
+    ``same``: whether a token is that of the request before at the same place. ``copies``: for
+    each pair of neighbours that begin alike the probabilities of those tokens, float64 (k,);
+    ``neighbours`` of them were compared. ``near``, ``unsupported``: tokens that truncation cuts
+    off, within the margin of it and beyond. ``distance``: sum of the TVs between the two
+    scorings, ``worst`` the largest. ``tokens``: those that the target expected least.
     """
 
     def __init__(self, seed: int, proxy: bool) -> None:
@@ -42,12 +44,15 @@ class OutputEvidence:
         self.spreads: list[Floats] = []
         self.rates = stats.LearnedRates()
         self.weights: stats.BetSums | None = None
+        self.snapshots: list[Snapshot] = []
+        self.tokens = Worst()
         self.same: stats.IndicatorSums | None = None
         self.copies: list[Floats] = []
         self.neighbours = self.n = 0
         self.distance = self.worst = 0.0
         self._seed, self._before = seed, np.zeros(0, np.int64)
         self._gaps: list[Floats] = []
+        self._bets: stats.BetSums | None = None
         self._shift = 0.0
 
     def add(self, scored: Scored) -> None:
@@ -59,6 +64,7 @@ class OutputEvidence:
         off = distances(scored.p, scored.p_again)
         self.distance += float(off.sum())
         self.worst = max(self.worst, float(off.max()))
+        self.tokens.add(scored.number, scored.p, tokens, scored.gap)
         self._order(scored, tokens)
         self._score(scored, tokens)
         self.rates.add(scored.p, tokens)
@@ -66,6 +72,9 @@ class OutputEvidence:
         if scored.number:
             self._compare(scored.p, tokens)
         self._before = tokens
+        bets = pit_bets(dict(zip(self.orders, self.pits[-1], strict=True)))
+        self._bets = bets if self._bets is None else self._bets + bets
+        self.snapshots.append(Snapshot(self.n, self._bets, self.rates.sums, self.weights))
 
     def bet_on_weights(self, bets: stats.BetSums | None) -> None:
         """Count the bets on rounded weights of a request, if there are any."""

@@ -16,6 +16,7 @@ from simverify.battery.battery import score_moves
 from simverify.battery.judgement import rejections
 from simverify.emitted.judging.dependence import pair_tests
 from simverify.emitted.judging.evidence import OutputEvidence
+from simverify.emitted.judging.looks import looks_test
 
 _DELTA = 1e-3
 
@@ -50,13 +51,13 @@ class Judged:
 
 def plan_tokens(detect: float, alpha: float, ball: float, proxy: bool) -> int:
     """Return how many tokens find a deviation of ``detect`` with power .9."""
-    each = _shares(alpha)["pits"] / (3 if proxy else 2)
+    each = shares_of(alpha)["pits"] / (3 if proxy else 2)
     return stats.ks_samples(detect, alpha=each, bins=stats.PIT_BINS, ball=ball)
 
 
 def detectable(planned: int, judged: int, alpha: float, ball: float, proxy: bool) -> float:
     """Return what ``judged`` tokens of ``planned`` find with power .9; the rest are fair draws."""
-    each = _shares(alpha)["pits"] / (3 if proxy else 2)
+    each = shares_of(alpha)["pits"] / (3 if proxy else 2)
     found = stats.ks_min_detectable(planned, alpha=each, bins=stats.PIT_BINS)
     return min(found * planned / judged + ball, 1.0)
 
@@ -75,7 +76,7 @@ def judge_evidence(
     with fresh uniforms: the whole is N independent uniforms if the tokens are the target's,
     whenever they ended. ``ball_from``: what the certificate says of where the ball is from.
     """
-    shares = _shares(alpha)
+    shares = shares_of(alpha)
     pits = np.concatenate(found.pits, axis=1)
     spare = np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, 2, 0]))
     fill = spare.random((len(pits), planned - found.n))
@@ -87,7 +88,7 @@ def judge_evidence(
         tests.append(stats.pit_ks(histogram, alpha=each, ball=ball.of(name, 1.0), name=name))
     tests += _score_tests(found, shares["scores"], ball)
     tests += pair_tests(found, shares["pairs"], ball.tv)
-    tests += _bet_tests(found, shares["rates"], ball.tv)
+    tests += _bet_tests(found, shares, ball.tv)
     findings = []
     if found.unsupported:
         findings.append(
@@ -106,8 +107,11 @@ def judge_evidence(
     )
 
 
-def _shares(alpha: float) -> dict[str, float]:
-    return stats.split_alpha(alpha, {"pits": 3.0, "scores": 1.0, "pairs": 1.0, "rates": 1.0})
+def shares_of(alpha: float) -> dict[str, float]:
+    """Split a run's alpha: tests at the fixed N, and "looks", the e-process that may end it."""
+    parts = {"pits": 3.0, "scores": 1.0, "pairs": 1.0}
+    bets = dict.fromkeys(("weights", "rates", "looks"), 1.0 / 3.0)
+    return stats.split_alpha(alpha, parts | bets)
 
 
 def _histogram(pits: Floats) -> npt.NDArray[np.int64]:
@@ -133,23 +137,27 @@ def _score_tests(found: OutputEvidence, alpha: float, ball: Ball) -> list[stats.
     return tests
 
 
-def _bet_tests(found: OutputEvidence, alpha: float, ball: float) -> list[stats.TestResult]:
+def _bet_tests(
+    found: OutputEvidence, shares: Mapping[str, float], ball: float
+) -> list[stats.TestResult]:
     """Deviations of all tokens at once: weights that were rounded, and rates that are learned."""
     tests = []
     if found.weights is not None:
         tests.append(
             stats.bet_test(
-                found.weights, alpha=alpha / 2, ball=ball, name="weights, rounded to few bits",
+                found.weights, alpha=shares["weights"], ball=ball,
+                name="weights, rounded to few bits",
                 deviation="share of the law of rounded weights",
             )
         )  # fmt: skip
     if found.rates.sums is not None:
         tests.append(
             stats.bet_test(
-                found.rates.sums, alpha=alpha / 2, ball=ball, name="rates of single tokens",
+                found.rates.sums, alpha=shares["rates"], ball=ball, name="rates of single tokens",
                 deviation="rates of single tokens, in all contexts alike",
             )
         )  # fmt: skip
+    tests.append(looks_test(found.snapshots, alpha=shares["looks"], ball=ball))
     return tests
 
 

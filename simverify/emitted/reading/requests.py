@@ -26,7 +26,8 @@ class Request:
     that it stopped there. ``from_text``: the
     ids are the tokenizer's for a text; ``round_trips``: they give that text again.
     ``unfinished``: neither an end-of-sequence token nor a reason why it ends. ``law``: what its
-    line says that it was asked for, None where it says nothing.
+    line says that it was asked for, None where it says nothing. ``slots``: each token's place in
+    the draft that it was judged with, from 0, or -1; None where nothing says.
     """
 
     prompt: tuple[int, ...]
@@ -36,6 +37,7 @@ class Request:
     round_trips: bool = True
     unfinished: bool = False
     law: Sampling | None = None
+    slots: tuple[int, ...] | None = None
 
 
 def read_requests(path: Path, pair: TransformerPair) -> tuple[Request, ...]:
@@ -45,7 +47,8 @@ def read_requests(path: Path, pair: TransformerPair) -> tuple[Request, ...]:
     ``text`` stands beside them. ``finish_reason`` "stop" says that the engine drew an
     end-of-sequence token, unless ``stop_reason`` (or ``matched_stop``) is a string, or the id
     of the token that it drew. ``temperature``, ``top_k`` and ``top_p`` are what was asked for, and
-    ``asked``, which --keep writes, is all of it. Other fields are not looked at; a byte order mark
+    ``asked``, which --keep writes, is all of it. ``slots``, a list as long as ``tokens``, says
+    where in its draft each token stood, from 0. Other fields are not looked at; a byte order mark
     is none.
 
     Raises
@@ -101,6 +104,7 @@ def request_iv(value: Any, where: str, pair: TransformerPair) -> Request:
         tokens, round_trips = _retokenised(unicode_iv(value["text"], f"{where}: text"), pair)
     else:
         raise UsageError(f"{where} has neither tokens, a list of ids, nor text, a string")
+    slots = None if from_text else _slots_iv(value.get("slots"), where, len(tokens))
     left_out = _left_out(value, tokens, from_text, where, pair)
     tokens += left_out
     if not tokens:
@@ -116,6 +120,7 @@ def request_iv(value: Any, where: str, pair: TransformerPair) -> Request:
         prompt, tokens, bool(left_out), from_text, round_trips,
         unfinished=tokens[-1] not in pair.eos and value.get("finish_reason") is None,
         law=asked_law(value, where, pair.sampling),
+        slots=None if slots is None else slots + (-1,) * len(left_out),
     )  # fmt: skip
 
 
@@ -169,6 +174,20 @@ def _left_out(
             f"does not tell: give token ids, or ask without stop strings"
         )
     return ()
+
+
+def _slots_iv(value: Any, where: str, n: int) -> tuple[int, ...] | None:
+    if value is None:
+        return None
+    if (
+        not isinstance(value, list)
+        or len(value) != n
+        or not all(type(slot) is int and -1 <= slot < 1 << 20 for slot in value)
+    ):
+        raise UsageError(
+            f"{where}: slots is no list of {n} places in a draft: expected one a token, from 0"
+        )
+    return tuple(value)
 
 
 def _end(where: str, pair: TransformerPair) -> int:

@@ -1,32 +1,34 @@
 """Completions from a server that speaks OpenAI's ``/v1/completions``."""
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, wait
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Thread
-from typing import TypeVar
+from typing import Any
 
-from simverify.emitted.reading.requests import Request
+from simverify.emitted.reading.requests import Request, request_iv
 from simverify.emitted.serving.kept import Answers
-from simverify.emitted.serving.pace import EVERY, Pace
+from simverify.emitted.serving.pace import Pace
 from simverify.emitted.serving.server import Endpoint, Server
 from simverify.emitted.serving.transport import Failure, Transport, key_of_environment
+from simverify.emitted.serving.window import TOGETHER, in_window
 from simverify.errors import UsageError
 from simverify.models.real.transformer import TransformerPair
 
-TOGETHER = 8
-"""Requests under way at a time: requests that share a stream must meet to show it."""
-
-T = TypeVar("T")
+MOST_TOGETHER = 1024
+MOST_ANSWERS = 1 << 40
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a server answered, in the order in which it was asked, and remarks on it."""
+    """What a server answered, in the order in which it was asked, and remarks on it.
+
+    ``spent``: whether the budget ended before there was enough.
+    """
 
     requests: tuple[Request, ...]
     notes: tuple[str, ...]
+    spent: bool = False
 
 
 def ask(
@@ -39,24 +41,36 @@ def ask(
     keep: Path | None = None,
     progress: Callable[[str], None] | None = None,
     text_alone: Callable[[Request], None] | None = None,
+    concurrency: int | None = None,
+    budget: int | None = None,
+    enough: Callable[[Sequence[Request]], bool] | None = None,
 ) -> Asked:
     """Ask for completions, the prompts in turn, until ``tokens`` are there.
 
     ``samples``: completions of each prompt at most. ``keep``: file that each answer is written
     to as soon as those before it are there, and that a later call goes on with. Token ids are
     taken where the server gives them, then the tokens of its logprobs, then the text, of which
-    ``text_alone`` is told before any more is asked for. The key of SIMVERIFY_API_KEY or
-    OPENAI_API_KEY is sent along. An interrupt waits for no request.
+    ``text_alone`` is told before any more is asked for. ``concurrency``: requests under way at a
+    time; as one is answered the next is sent. ``budget``: tokens that the server may emit in all;
+    a request is sent only if its longest answer fits. ``enough``, told all answers so far, says
+    whether to stop asking. The key of SIMVERIFY_API_KEY or OPENAI_API_KEY is sent along. An
+    interrupt waits for no request.
 
     Raises
     ------
     UsageError
         If the server does not answer, answers with an error, or with no such completion; if
-        ``keep`` holds other than answers to these requests.
+        ``keep`` holds other than answers to these requests; if the budget is below one answer.
     """
     if samples is not None and samples < 1:
         raise UsageError(f"samples is {samples}: expected 1 or more")
-    most = None if samples is None else samples * len(prompts)
+    if concurrency is not None and not 1 <= concurrency <= MOST_TOGETHER:
+        raise UsageError(f"concurrency is {concurrency}: expected 1 to {MOST_TOGETHER:,}")
+    if budget is not None and budget < endpoint.max_tokens:
+        raise UsageError(
+            f"max tokens total is {budget:,}: expected {endpoint.max_tokens:,} or more, the limit "
+            f"of one completion"
+        )
     say = Pace(progress or (lambda _: None))
     transport = Transport(key_of_environment(), say)
     try:
@@ -66,59 +80,82 @@ def ask(
     with Answers(keep, prompts, server.asked, pair, say) as answers:
         if answers.requests:
             say(f"kept: {len(answers.requests):,} answers of {answers.tokens:,} tokens")
+        waiting = _Waiting(answers, pair)
+        stopped = enough is not None and answers.count > 0 and enough(answers.requests)
+
+        def more(under_way: int) -> bool:
+            known = answers.tokens + waiting.tokens
+            return (
+                known < tokens
+                and (under_way == 0 or waiting.tried)
+                and (budget is None or known + (under_way + 1) * endpoint.max_tokens <= budget)
+            )
+
+        def work(number: int) -> dict[str, Any]:
+            early = answers.ahead.get(number)
+            return (
+                server.complete(number, prompts[number % len(prompts)]) if early is None else early
+            )
+
+        last = MOST_ANSWERS if samples is None else samples * len(prompts)
+        numbers = range(len(answers.requests), 0 if stopped else last)
         try:
-            together = 1  # the first finds out how to ask
-            while answers.tokens < tokens and (
-                batch := _next(len(answers.requests), most, together)
-            ):
-                found = _side_by_side(
-                    lambda i: server.complete(i, prompts[i % len(prompts)]), batch, say.waiting
-                )
-                for number, value in zip(batch, found, strict=True):
+            window = in_window(
+                work, numbers, concurrency or TOGETHER, say.waiting, more=more, early=waiting.add
+            )
+            with closing(window):
+                for number, value in window:
+                    waiting.drop(number)
                     answers.add(value, f"{endpoint.url}: answer {number}")
                     say.now_and_then(
                         f"{number + 1:,} answered: {answers.tokens:,} of {tokens:,} tokens"
                     )
-                if together == 1 and answers.requests[-1].from_text and text_alone is not None:
-                    text_alone(answers.requests[-1])
-                together = TOGETHER
+                    last_one = answers.requests[-1]
+                    if not waiting.tried and last_one.from_text and text_alone is not None:
+                        text_alone(last_one)
+                    waiting.tried = True
+                    if enough is not None and enough(answers.requests):
+                        break
         except Failure as failure:
             fate = f"; {answers.fate}" if answers.fate else ""
             raise UsageError(f"{failure}{fate}") from None
         finally:
             transport.leave()
-    return Asked(tuple(answers.requests), tuple(_notes(server.known, answers, keep)))
+        spent = budget is not None and answers.tokens + endpoint.max_tokens > budget
+    notes = tuple(_notes(server.known, answers, keep))
+    return Asked(tuple(answers.requests), notes, spent and answers.tokens < tokens)
 
 
-def _next(first: int, most: int | None, together: int) -> range:
-    last = first + together
-    return range(first, last if most is None else min(last, most))
+class _Waiting:
+    """Answers that came before their turn: kept, and their ``tokens`` counted.
 
-
-def _side_by_side(
-    work: Callable[[int], T],
-    numbers: Sequence[int],
-    waiting: Callable[[], None] = lambda: None,
-) -> Iterator[T]:
-    """Do ``work`` on all numbers at once; yield what it comes to, in their order.
-
-    The threads are nobody's to wait for: whoever stops listening, or is interrupted, leaves at
-    once, however long a server takes. ``waiting`` is called every so often where it does.
+    ``tried``: whether the first, which finds out how to ask, was answered.
     """
-    futures: list[Future[T]] = [Future() for _ in numbers]
 
-    def do(number: int, future: Future[T]) -> None:
+    def __init__(self, answers: Answers, pair: TransformerPair) -> None:
+        self._answers, self._pair, self._lengths = answers, pair, dict[int, int]()
+        self.tried = False
+        for number, value in answers.ahead.items():
+            self._lengths[number] = self._length(value)
+
+    @property
+    def tokens(self) -> int:
+        return sum(self._lengths.values())
+
+    def add(self, number: int, value: dict[str, Any]) -> None:
+        """Keep an answer that came early."""
+        self._lengths[number] = self._length(value)
+        self._answers.add_early(number, value)
+
+    def drop(self, number: int) -> None:
+        """Count an answer no more, as its turn has come."""
+        self._lengths.pop(number, None)
+
+    def _length(self, value: dict[str, Any]) -> int:
         try:
-            future.set_result(work(number))
-        except BaseException as error:
-            future.set_exception(error)
-
-    for given in zip(numbers, futures, strict=True):
-        Thread(target=do, args=given, daemon=True).start()
-    for future in futures:
-        while not wait([future], EVERY).done:
-            waiting()
-        yield future.result()
+            return len(request_iv(value, "", self._pair).tokens)
+        except UsageError:
+            return 0  # an error in its turn
 
 
 def _notes(known: bool, answers: Answers, keep: Path | None) -> Iterator[str]:

@@ -80,15 +80,20 @@ class Endpoint:
 class Server:
     """A server and what it was found to understand.
 
-    ``asked``: what every request asks for beside its prompt. ``known``: whether it says what
-    it is, so that it was told to apply no defaults of its own.
+    ``pair``: the target; or the law alone, where nothing is scored: answers then hold whatever
+    the server says of its tokens. ``asked``: what every request asks for beside its prompt.
+    ``known``: whether it says what it is, so that it was told to apply no defaults of its own.
     """
 
-    def __init__(self, endpoint: Endpoint, pair: TransformerPair, transport: Transport) -> None:
-        self._endpoint, self._pair, self._transport = endpoint, pair, transport
+    def __init__(
+        self, endpoint: Endpoint, pair: TransformerPair | Sampling, transport: Transport
+    ) -> None:
+        law = pair if isinstance(pair, Sampling) else pair.sampling
+        self._pair = None if isinstance(pair, Sampling) else pair
+        self._endpoint, self._transport = endpoint, transport
         name, owner = self._listed()
         self.known = owner in _PLAIN
-        self.asked = _asked(pair.sampling, endpoint.max_tokens, owner)
+        self.asked = _asked(law, endpoint.max_tokens, owner)
         if name is not None:
             self.asked["model"] = name
         self._way: int | None = None
@@ -117,7 +122,7 @@ class Server:
 
     def _asked(self, address: str, prompt: str, way: int) -> Any:
         extras, as_ids = _EXTRAS[way]
-        shown = self._pair.encode(prompt) if as_ids else prompt
+        shown = self._pair.encode(prompt) if as_ids and self._pair is not None else prompt
         return self._transport.call(address, {"prompt": shown} | self.asked | extras)
 
     def _tried(self, address: str, prompt: str) -> Any:
@@ -146,6 +151,8 @@ class Server:
         ids, text, most = self._ids(choice), choice.get("text"), self._endpoint.max_tokens
         ends = ("finish_reason", "stop_reason", "matched_stop")
         end = {name: choice[name] for name in ends if choice.get(name) is not None}
+        if self._pair is None:
+            return _unread(choice, most) | end
         if ids is None:
             return {"text": text} | end
         if isinstance(text, str) and not spells(ids, text, self._pair):
@@ -157,7 +164,9 @@ class Server:
     def _ids(self, choice: dict[str, Any]) -> Any:
         """Token ids of a choice, however the server gives them; None where it does not."""
         ids, pieces = stated_ids(choice)
-        return self._spelt(pieces) if ids is None and pieces is not None else ids
+        if ids is not None or pieces is None or self._pair is None:
+            return ids
+        return self._spelt(pieces)
 
     def _spelt(self, pieces: Sequence[str]) -> list[int] | None:
         """Ids of tokens given by their texts; None where one may be of two, or of none."""
@@ -167,6 +176,7 @@ class Server:
 
     def _vocabulary(self) -> dict[str, int | None]:
         """Each token's own text; those of which two have the same tell nothing."""
+        assert self._pair is not None
         found: dict[str, int | None] = {}
         for token in range(self._pair.vocab_size):
             text = self._pair.tokenizer.decode([token], clean_up_tokenization_spaces=False)
@@ -195,6 +205,19 @@ class Server:
         named, owner = model.get("id"), model.get("owned_by")
         first = named if isinstance(named, str) else None
         return name or first, owner if isinstance(owner, str) else None
+
+
+def _unread(choice: dict[str, Any], most: int) -> dict[str, Any]:
+    """Return ids, texts of tokens and text, as far as an answer has them, ``most`` at most."""
+    ids, pieces = stated_ids(choice)
+    found: dict[str, Any] = {}
+    if isinstance(ids, list):
+        found["tokens"] = ids[:most]
+    if pieces is not None:
+        found["pieces"] = pieces[:most]
+    if isinstance(choice.get("text"), str):
+        found["text"] = choice["text"]
+    return found
 
 
 def _asked(law: Sampling, max_tokens: int, owner: str | None) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import msgspec
 from simverify.checks import clean
 from simverify.errors import UsageError
 from simverify.results import (
+    AgainstRun,
     AuditRun,
     BisectRun,
     CompareRun,
@@ -59,6 +60,7 @@ def read_audit(path: Path) -> AuditRun:
     if not isinstance(document, AuditRun):
         kinds = {
             CompareRun: "a comparison", SelfTestRun: "a self-test", PlanRun: "a plan",
+            AgainstRun: "two engines against each other, which has no path to replay",
             OutputRun: "an audit of emitted tokens, which has no path to replay",
             TriageRun: "a triage of two logs", WatchRun: "a watch",
             TableRun: "a table of engines", BisectRun: "a bisection", SweepRun: "a sweep",
@@ -73,8 +75,8 @@ def load(path: str | PathLike[str]) -> Document:
 
     Returns
     -------
-    AuditRun, BisectRun, CompareRun, OutputRun, PlanRun, SelfTestRun, SweepRun, TableRun,
-    TriageRun or WatchRun
+    AgainstRun, AuditRun, BisectRun, CompareRun, OutputRun, PlanRun, SelfTestRun, SweepRun,
+    TableRun, TriageRun or WatchRun
         The run: ``print`` shows it, ``run.report(folder)`` renders it.
 
     Raises

@@ -4,11 +4,11 @@ A verdict is what a reader signs, so that one which stands alone, changed by han
 damaged file, is refused.
 """
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from simverify.results import (
     Acceptance,
+    AgainstRun,
     AuditRun,
     CompareResult,
     CompareRun,
@@ -18,7 +18,6 @@ from simverify.results import (
     SelfTestRun,
     SweepRun,
     TableRun,
-    Test,
     TriageRun,
     Verdict,
     WatchRun,
@@ -26,6 +25,8 @@ from simverify.results import (
     sweep_verdict,
     table_verdict,
 )
+from simverify.results.reading.due import due_verdict, told_tests
+from simverify.results.reading.served import served_verdicts
 
 
 def verdict_complaints(run: Document) -> Iterator[str]:
@@ -34,12 +35,8 @@ def verdict_complaints(run: Document) -> Iterator[str]:
         yield from _comparison(run)
     elif isinstance(run, AuditRun):
         yield from _audit(run)
-    elif isinstance(run, OutputRun):
-        yield from _outputs(run)
-    elif isinstance(run, TriageRun):
-        yield from _triage(run)
-    elif isinstance(run, WatchRun):
-        yield from _watch(run)
+    elif isinstance(run, OutputRun | AgainstRun | TriageRun | WatchRun):
+        yield from served_verdicts(run)
     elif isinstance(run, SelfTestRun):
         yield from _self_test(run)
     elif isinstance(run, TableRun):
@@ -53,14 +50,14 @@ def _comparison(run: CompareRun) -> Iterator[str]:
         yield from _row(row, run.detect, f"results[{i}]")
     if run.results:
         worst = overall([row.verdict for row in run.results])
-        yield from _verdict("verdict", run.verdict, worst, "the worst of its results")
+        yield from due_verdict("verdict", run.verdict, worst, "the worst of its results")
 
 
 def _row(row: CompareResult, detect: float, where: str) -> Iterator[str]:
     yield from _judged(row.lossless, detect, f"{where}.lossless")
     yield from _judged(row.acceptance, detect, f"{where}.acceptance")
     worse = overall([row.lossless.verdict, row.acceptance.verdict])
-    yield from _verdict(f"{where}.verdict", row.verdict, worse, "the worse of its two")
+    yield from due_verdict(f"{where}.verdict", row.verdict, worse, "the worse of its two")
 
 
 def _sweep(run: SweepRun) -> Iterator[str]:
@@ -74,20 +71,20 @@ def _sweep(run: SweepRun) -> Iterator[str]:
             yield f"{where}.verdict is {audit.verdict} with {len(audit.findings)} findings"
     if run.cells or run.audits:
         due = sweep_verdict(run.cells, run.audits)
-        yield from _verdict("verdict", run.verdict, due, "the worst of its cells and audits")
+        yield from due_verdict("verdict", run.verdict, due, "the worst of its cells and audits")
 
 
 def _judged(part: Lossless | Acceptance, detect: float, where: str) -> Iterator[str]:
-    yield from _tests(part.tests, part.findings, where)
+    yield from told_tests(part.tests, part.findings, where)
     reached = part.detectable is not None and part.detectable <= detect
     due: Verdict = "FAIL" if part.findings else "PASS" if reached else "INCONCLUSIVE"
     why = "by its findings" if part.findings or reached else "as detectable is above detect"
-    yield from _verdict(f"{where}.verdict", part.verdict, due, why)
+    yield from due_verdict(f"{where}.verdict", part.verdict, due, why)
 
 
 def _audit(run: AuditRun) -> Iterator[str]:
     if run.sampled is not None:
-        yield from _tests(run.sampled.tests, run.sampled.findings, "sampled")
+        yield from told_tests(run.sampled.tests, run.sampled.findings, "sampled")
         missing = [x.text for x in run.sampled.findings if x not in run.findings]
         if missing:
             yield f"findings has no {missing[0]!r}: expected it, as in sampled.findings"
@@ -122,63 +119,13 @@ def _against(run: AuditRun) -> Iterator[tuple[str, bool]]:
         yield f"probes[{i}].outcome, a violation", probe.outcome == "violation"
 
 
-def _outputs(run: OutputRun) -> Iterator[str]:
-    yield from _tests(run.tests, run.findings, "outputs")
-    unread = run.text is not None and run.text.not_round_tripping > 0
-    due: Verdict = "FAIL" if run.findings else "PASS"
-    unlike = bool(run.hidden) and (run.shape is None or run.shape.rejected)
-    if unread or (due == "PASS" and (run.detectable > run.detect or unlike)):
-        due = "INCONCLUSIVE"
-    yield from _verdict("verdict", run.verdict, due, "by findings, text, detectable and hidden")
-    if (run.inconclusive is None) == (run.verdict == "INCONCLUSIVE"):
-        yield f"inconclusive is {run.inconclusive!r} with the verdict {run.verdict}"
-    if run.certificate is not None and run.verdict != "PASS":
-        yield f"certificate stands beside the verdict {run.verdict}: expected null"
-    if run.unsupported and not run.findings:
-        yield "unsupported tokens without a finding: expected one"
-
-
-def _triage(run: TriageRun) -> Iterator[str]:
-    told = sum(one.requests for one in run.counts if one.kind != "same")
-    if sum(one.requests for one in run.counts) != run.requests:
-        yield f"counts do not add up to requests, {run.requests}"
-    if len(run.cases) + run.left_out != told:
-        yield f"cases and left_out do not add up to {told}, the requests that are not the same"
-    faults = any(case.fault for case in run.cases)
-    if run.findings and not faults:
-        yield "findings without a case that is a fault: expected one"
-    if run.inconclusive is None:
-        due: Verdict = "FAIL" if faults else "PASS"
-    else:
-        due = "INCONCLUSIVE"
-    yield from _verdict("verdict", run.verdict, due, "by its cases and inconclusive")
-    if run.verdict == "PASS" and any(case.fault is None for case in run.cases):
-        yield "verdict is PASS with a case of which nobody can tell: expected INCONCLUSIVE"
-    if run.certificate is not None and run.verdict != "PASS":
-        yield f"certificate stands beside the verdict {run.verdict}: expected null"
-
-
-def _watch(run: WatchRun) -> Iterator[str]:
-    raised = run.alarm is not None
-    if raised != (run.alarm_at is not None) or raised != bool(run.findings):
-        yield "alarm, alarm_at and findings do not go together: expected all, or none"
-    if not raised and (run.highest >= run.hurdle or run.unsupported):
-        yield "alarm is null: expected one, by highest and unsupported"
-    delay = run.delays[0].tokens if run.delays and run.delays[0].after == 0 else None
-    enough = delay is not None and run.tokens >= delay
-    due: Verdict = "FAIL" if raised else "PASS" if enough else "INCONCLUSIVE"
-    yield from _verdict("verdict", run.verdict, due, "by alarm, tokens and delays")
-    if (run.inconclusive is None) == (run.verdict == "INCONCLUSIVE"):
-        yield f"inconclusive is {run.inconclusive!r} with the verdict {run.verdict}"
-
-
 def _self_test(run: SelfTestRun) -> Iterator[str]:
     unexpected = tuple(entry.name for entry in run.results if not entry.as_expected)
     if run.unexpected != unexpected:
         named = ", ".join(unexpected) or "none"
         yield f"unexpected does not name the entries that are not as expected: {named}"
     due: Verdict = "FAIL" if unexpected else "PASS"
-    yield from _verdict("verdict", run.verdict, due, "by its results")
+    yield from due_verdict("verdict", run.verdict, due, "by its results")
 
 
 def _table(run: TableRun) -> Iterator[str]:
@@ -196,19 +143,4 @@ def _table(run: TableRun) -> Iterator[str]:
             yield f"{where}.least stands beside the verdict {row.verdict}: expected null"
         if row.state == "absent" and row.found is not None:
             yield f"{where}.state is absent and found is {row.found}: expected null"
-    yield from _verdict("verdict", run.verdict, table_verdict(run.rows), "by its rows")
-
-
-def _tests(tests: Sequence[Test], findings: Sequence[object], where: str) -> Iterator[str]:
-    for k, test in enumerate(tests):
-        rejected = test.log_pvalue is None or test.log_pvalue < math.log(test.alpha)
-        if test.rejected != rejected:
-            shown = str(test.rejected).lower()
-            yield f"{where}.tests[{k}].rejected is {shown}: expected otherwise, by log_pvalue"
-        if test.rejected and not findings:
-            yield f"{where}.tests[{k}].rejected is true: expected a finding in {where}.findings"
-
-
-def _verdict(where: str, found: Verdict, due: Verdict, why: str) -> Iterator[str]:
-    if found != due:
-        yield f"{where} is {found}: expected {due}, {why}"
+    yield from due_verdict("verdict", run.verdict, table_verdict(run.rows), "by its rows")

@@ -1,1 +1,1 @@
-"""The documents of ``simverify triage`` and ``simverify watch``."""
+"""The documents on tokens that other engines emitted: audits, comparisons, triage, watches."""

@@ -15,7 +15,8 @@ from support.emitted_tokens import PROMPTS, Reply, serving
 
 from simverify.cli import run as command_line
 from simverify.emitted import Endpoint, ask
-from simverify.emitted.serving import endpoint, transport
+from simverify.emitted.serving import transport
+from simverify.emitted.serving.window import in_window
 from simverify.errors import UsageError
 from simverify.models.real.sampling import Sampling
 from simverify.models.real.transformer import load_pair
@@ -89,7 +90,7 @@ def test_a_line_says_once_what_all_requests_wait_for(pair, monkeypatch):
 
 def test_progress_comes_every_so_often(pair, monkeypatch):
     monkeypatch.setattr("simverify.emitted.serving.pace.EVERY", 0.2)
-    monkeypatch.setattr("simverify.emitted.serving.endpoint.EVERY", 0.2)
+    monkeypatch.setattr("simverify.emitted.serving.window.EVERY", 0.2)
     said, calls = [], itertools.count()
 
     def complete(_body):
@@ -126,9 +127,9 @@ def test_a_failure_waits_for_no_later_answer():
         return number if number == 0 else release.wait(30)
 
     before, began = set(threading.enumerate()), time.monotonic()
-    found = endpoint._side_by_side(work, range(4))
+    found = in_window(work, range(4), 4)
     try:
-        assert next(found) == 0
+        assert next(found) == (0, 0)
         with pytest.raises(transport.Failure, match="crashed"):
             next(found)
         assert time.monotonic() - began < 20

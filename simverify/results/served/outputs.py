@@ -36,6 +36,48 @@ class Rescoring(Struct, frozen=True):
     margin: float
 
 
+PlaceOf = Literal["request", "draft"]
+
+
+class WorstToken(Struct, frozen=True):
+    """A token that the target hardly expected, in its context.
+
+    ``request``: its number, from 0; ``position``: of the token among those emitted, ``slot`` in the
+    draft that it was judged with, null where nothing says. ``before``, ``after``: the text around.
+    ``p``: its probability, ``rank`` among all tokens, from 1; ``chance``: of it and all that
+    are no likelier. ``expected``: the likeliest token.
+    """
+
+    request: int
+    position: int
+    slot: int | None
+    token: int
+    text: str
+    before: str
+    after: str
+    p: float
+    rank: int
+    chance: float
+    expected: int
+    expected_text: str
+    expected_p: float
+
+
+class AtPlace(Struct, frozen=True):
+    """How far the mean ``name`` is off at the positions ``first`` to ``last`` of ``of``.
+
+    ``mean``: of a token's value less its mean under its row; ``sigmas``: the sum, standardised.
+    """
+
+    of: PlaceOf
+    first: int
+    last: int
+    tokens: int
+    name: str
+    mean: float
+    sigmas: float
+
+
 class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     """An audit of tokens that another engine emitted, against the target's rescored rows.
 
@@ -51,8 +93,13 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     ``ball_measured``: what computing rows again in the declared precision moved. ``hidden``: what
     fails by that and passes by a larger ball that was named. ``shape``: the test that rounding
     did what is hidden, or what failed; null where nothing is asked or nothing can tell.
+    ``stopped``: whether a server was asked no more because the bets said FAIL; ``failed_from``:
+    after how many tokens they do, null if never. ``budget``: tokens that it might emit, null for
+    any.
     ``detectable``: of the kind ``deviation`` names, found with power ``power``.
-    ``certificate``: null unless the verdict is PASS. ``inconclusive``: why there is no verdict.
+    ``certificate``: null unless the verdict is PASS. ``worst``: the tokens that were expected
+    least; ``places``: where a mean is off; both empty unless the verdict is FAIL.
+    ``inconclusive``: why there is no verdict.
     """
 
     schema_version: Literal[1]
@@ -87,6 +134,9 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     shape: Test | None
     rescoring: Rescoring
     text: Retokenised | None
+    stopped: bool
+    failed_from: int | None
+    budget: int | None
     seed: int
     verdict: Verdict
     tests: tuple[Test, ...]
@@ -94,6 +144,8 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     deviation: str
     certificate: Certificate | None
     findings: tuple[str, ...]
+    worst: tuple[WorstToken, ...]
+    places: tuple[AtPlace, ...]
     inconclusive: str | None
     notes: tuple[str, ...]
     reproduce: str

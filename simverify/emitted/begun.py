@@ -1,0 +1,91 @@
+"""Evidence of requests as they come: scored batch by batch, looked at, and gone on with."""
+
+import math
+from collections.abc import Callable, Sequence
+
+from simverify.emitted.judging.allowed import allowance
+from simverify.emitted.judging.evidence import OutputEvidence
+from simverify.emitted.judging.judge import shares_of
+from simverify.emitted.judging.looks import log_evalue
+from simverify.emitted.judging.rounding import TOKENS, Rounding, tried_rounding
+from simverify.emitted.judging.weights import WEIGHT_TOKENS, weight_bets
+from simverify.emitted.reading.requests import Request, first_tokens
+from simverify.emitted.rescoring import rescore, whole_batches
+from simverify.emitted.settings import OutputSettings
+from simverify.models.real.transformer import TransformerPair
+
+_SPARE = 1.25
+"""By how much the ball may still grow, until a run that was stopped is judged."""
+
+_SAID = 1.5
+"""A look is told when there are so many times the tokens of the one that was told before."""
+
+
+class Begun:
+    """What is known of a run's first requests; ``found`` is the evidence of ``done`` of them.
+
+    Batches are those of the whole run, so that it does not matter how often one looked.
+    """
+
+    def __init__(
+        self, pair: TransformerPair, settings: OutputSettings, proxy: bool,
+        say: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        self.found, self.done = OutputEvidence(settings.seed, proxy), 0
+        self.fine: Rounding | None = None
+        self.stopped = False
+        self._pair, self._settings, self._proxy, self._say = pair, settings, proxy, say
+        self._planned, self._told = settings.planned(proxy), 0
+
+    def go_on(self, kept: Sequence[Request], size: int, due: int | None = None) -> None:
+        """Score the requests up to ``size``; of ``due`` tokens in all it is said how many are."""
+        found, said = self.found, 0
+        rounded = max(WEIGHT_TOKENS - found.n, 0)
+        for scored in rescore(
+            kept[self.done : size], self._pair, self._proxy, rounded, first=self.done
+        ):
+            law = scored.request.law or self._pair.sampling
+            found.bet_on_weights(weight_bets(scored, law, found.n))
+            found.add(scored)
+            if due is not None and 10 * found.n // due > said:
+                said = 10 * found.n // due
+                self._say(f"rescored {found.n:,} of {due:,} tokens")
+        self.done = max(size, self.done)
+
+    def try_rounding(self, kept: Sequence[Request]) -> None:
+        """Score the first tokens in float32 too, if the target is not, and that was not done."""
+        if str(self._pair.target_model.dtype) != "torch.float32" and self.fine is None:
+            self._say("the first tokens in float32, for what the precision moves")
+            self.fine = tried_rounding(kept, self._pair, self._proxy)
+
+    def enough(self, requests: Sequence[Request]) -> bool:
+        """Look at all requests so far; return whether the bets say FAIL, so that no more is needed.
+
+        Texts are not looked at: what they leave open outweighs every bet.
+        """
+        if self.stopped or requests[-1].from_text:
+            return self.stopped
+        kept = first_tokens(requests, self._planned)
+        ready = self.done + whole_batches(kept[self.done :], self._pair.vocab_size)
+        if ready == self.done:
+            return False
+        self.go_on(kept, ready)
+        coarse = str(self._pair.target_model.dtype) != "torch.float32"
+        if coarse and self.found.n < TOKENS:
+            return False
+        self.try_rounding(kept)
+        alpha = shares_of(self._settings.alpha)["looks"]
+        allowed = allowance(self.found, self.fine, None, self._settings.ball)
+        ball = min(_SPARE * allowed.ball.tv, 0.999)
+        log_e, needed = log_evalue(self.found.snapshots[-1], ball), math.log(1.0 / alpha)
+        self.stopped = log_e > needed
+        if self.stopped or self.found.n >= _SAID * self._told:
+            self._told = self.found.n
+            paid = sum(len(request.tokens) for request in requests)
+            asked = sum(len(request.prompt) for request in requests)
+            self._say(
+                f"look: {self.found.n:,} of {self._planned:,} tokens judged; {paid:,} emitted and "
+                f"{asked:,} of prompts paid for; log e {log_e:.1f}, FAIL from {needed:.1f}"
+                + (": stopped" if self.stopped else "")
+            )
+        return self.stopped

@@ -1,0 +1,78 @@
+"""Two simulated engines on a small chain: what each answers to prompts, asked in pairs.
+
+A prompt is a state; each token is drawn from the row of the one before. A fault changes the rows
+of the second engine alone, by its exact law, so that the TV of the deviation is known.
+"""
+
+import numpy as np
+
+from simverify.emitted.against import Pairs
+
+V = 64
+
+
+class Chain:
+    """Rows of a target and of a draft, float64 (V, V), fixed by ``seed``."""
+
+    def __init__(self, seed=0):
+        rng = np.random.default_rng(seed)
+        logits = 2.0 * rng.normal(size=(V, V))
+        self.logits = logits
+        self.p = _softmax(logits)
+        self.q = _softmax(logits + 0.7 * rng.normal(size=(V, V)))
+
+    def lenient(self, bound):
+        """Rows of a verifier that accepts with chance min(1, p / (bound q))."""
+        kept = np.minimum(self.q, self.p / bound)
+        residual = np.maximum(self.p - self.q, 0.0)
+        residual /= residual.sum(axis=1, keepdims=True)
+        return kept + (1.0 - kept.sum(axis=1, keepdims=True)) * residual
+
+    def tempered(self, temperature):
+        """Rows at another temperature."""
+        return _softmax(self.logits / temperature)
+
+    def biased(self, token, shift):
+        """Rows whose chance of ``token`` is ``shift`` larger, at the cost of all others alike."""
+        rows = self.p.copy()
+        rows[:, token] = np.minimum(rows[:, token] + shift, 0.999)
+        others = np.arange(V) != token
+        rest = 1.0 - rows[:, token]
+        rows[:, others] *= (rest / self.p[:, others].sum(axis=1))[:, None]
+        return rows
+
+    def distance(self, rows):
+        """Mean one-token TV of ``rows`` from the target's, over the states that it visits."""
+        visits = np.full(V, 1.0 / V)
+        for _ in range(50):
+            visits = visits @ self.p
+        return float(visits @ np.abs(rows - self.p).sum(axis=1) / 2.0)
+
+
+def answers(rows, prompts, repeats, length, rng):
+    """Tokens int (prompts, repeats, length): answers to the first ``prompts`` states."""
+    cdf = np.cumsum(rows, axis=1)
+    cdf[:, -1] = 1.0
+    state = np.repeat(np.arange(prompts) % V, repeats)
+    found = np.empty((prompts * repeats, length), np.int64)
+    for place in range(length):
+        u = rng.random(len(state))
+        state = (cdf[state] <= u[:, None]).sum(axis=1)
+        found[:, place] = state
+    return found.reshape(prompts, repeats, length)
+
+
+def asked(first, second, *, prompts=16, repeats=22, length=64, seed=0):
+    """Pairs of answers of two engines with the given rows."""
+    rng = np.random.default_rng(seed)
+    one, other = (answers(rows, prompts, repeats, length, rng) for rows in (first, second))
+    groups = tuple(
+        tuple((tuple(a), tuple(b)) for a, b in zip(x.tolist(), y.tolist(), strict=True))
+        for x, y in zip(one, other, strict=True)
+    )
+    return Pairs(groups, tuple(f"prompt {i}" for i in range(prompts)), "ids")
+
+
+def _softmax(logits):
+    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return weights / weights.sum(axis=1, keepdims=True)
