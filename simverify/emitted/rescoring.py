@@ -12,9 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify.arrays import Floats
+from simverify.emitted.law import Law
+from simverify.emitted.law.reach import reach
+from simverify.emitted.law.stages import Before
 from simverify.emitted.reading.requests import Request
 from simverify.models.real.roundings import ROUNDINGS, rounded
-from simverify.models.real.sampling import Sampling
 from simverify.models.real.transformer import TransformerPair
 
 BATCH = 16
@@ -70,12 +72,11 @@ def rescore(
         for place, i in enumerate(batch):
             (alone,) = _logits(pair, pair.target_model, [requests[i]])
             tokens = np.array(requests[i].tokens)
-            law = requests[i].law or pair.sampling
-            p = law.rows(together[place])
-            q = None if drafts is None else law.rows(drafts[place])
+            p = requests[i].rows(together[place], pair)
+            q = None if drafts is None else requests[i].rows(drafts[place], pair)
             yield Scored(
-                i, requests[i], p, law.rows(alone), q,
-                _gap(together[place], p, tokens, law),
+                i, requests[i], p, requests[i].rows(alone, pair), q,
+                _gap(together[place], p, requests[i], requests[i].judged_by(pair)),
                 np.abs(_log_probability(together[place], tokens) - _log_probability(alone, tokens)),
                 {name: logits[place] for name, logits in others.items()},
             )  # fmt: skip
@@ -112,8 +113,7 @@ def in_other_precision(
             other = fine[scored.number]
         tokens = np.array(scored.request.tokens)
         shift = np.abs(_log_probability(own, tokens) - _log_probability(other, tokens))
-        law = scored.request.law or pair.sampling
-        yield scored, law.rows(other), shift
+        yield scored, scored.request.rows(other, pair), shift
 
 
 def _in_float32(
@@ -163,40 +163,13 @@ def _logits(
     return [rows[-len(r.tokens) :] for rows, r in zip(found, requests, strict=True)]
 
 
-def _gap(
-    logits: npt.NDArray[np.float32], p: Floats, tokens: npt.NDArray[np.int64], law: Sampling
-) -> Floats:
+def _gap(logits: npt.NDArray[np.float32], p: Floats, request: Request, law: Law) -> Floats:
+    tokens = np.array(request.tokens)
     found = np.zeros(len(tokens))
     for i in np.flatnonzero(p[np.arange(len(tokens)), tokens] == 0.0):
-        found[i] = max(reach(logits[i].astype(np.float64), int(tokens[i]), law), _TINY)
+        before = Before(request.prompt, request.tokens, int(i))
+        found[i] = max(reach(logits[i].astype(np.float64), int(tokens[i]), law, before), _TINY)
     return found
-
-
-def reach(x: Floats, token: int, law: Sampling) -> float:
-    """Return the least M with which ``law`` may keep ``token``, of logits x (V,).
-
-    Each logit may be off by M/2. So may be ahead of the token whatever is not more than M above
-    it, and every probability may be larger than it should be by exp(M / temperature).
-    """
-    above = np.sort((x - x[token])[x > x[token]])
-    if not len(above):
-        return 0.0
-    if law.temperature == 0.0:
-        return float(above[-1])
-    least, kept = 0.0, np.sort(x)
-    if law.top_k is not None:
-        kept = kept[kept >= kept[-min(law.top_k, len(kept))]]
-        least = float(above[-law.top_k]) if law.top_k <= len(above) else 0.0
-    if law.top_p is None:
-        return least
-    p = np.exp((kept - kept[-1]) / law.temperature)
-    places = kept[kept > x[token]] - x[token]
-    # Mass of the tokens that are ahead for sure at M = 0, and from the place of each above on.
-    ahead = np.append(np.cumsum(p[::-1])[::-1][-len(places) :], 0.0) / p.sum()
-    begins, ends = np.append(0.0, places), np.append(places, np.inf)
-    with np.errstate(divide="ignore"):
-        needed = np.maximum(begins, law.temperature * np.log(ahead / law.top_p))
-    return max(least, float(needed[needed < ends].min()))
 
 
 def _log_probability(logits: npt.NDArray[np.float32], tokens: npt.NDArray[np.int64]) -> Floats:

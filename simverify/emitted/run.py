@@ -63,12 +63,12 @@ def audit_outputs(
         raise UsageError("there is no request: give one or more")
     planned = settings.planned(proxy)
     kept = first_tokens(requests, planned)
-    law = kept[0].law or pair.sampling
+    law = kept[0].judged_by(pair)
     text = _text(kept, pair, settings, proxy, say, told=source.endpoint)
     found, n = OutputEvidence(settings.seed, proxy), sum(len(r.tokens) for r in kept)
     said = 0
     for scored in rescore(kept, pair, proxy, WEIGHT_TOKENS):
-        found.bet_on_weights(weight_bets(scored, scored.request.law or pair.sampling, found.n))
+        found.bet_on_weights(weight_bets(scored, pair, found.n))
         found.add(scored)
         if 10 * found.n // n > said:
             said = 10 * found.n // n
@@ -113,7 +113,7 @@ def audit_outputs(
         temperature=law.temperature,
         top_k=law.top_k,
         top_p=law.top_p,
-        otherwise=sum((r.law or pair.sampling) != law for r in kept),
+        otherwise=sum(r.judged_by(pair) != law for r in kept),
         device=str(pair.target_model.device),
         dtype=str(pair.target_model.dtype).removeprefix("torch."),
         alpha=settings.alpha,

@@ -6,10 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy.typing as npt
+
+from simverify.arrays import Floats
+from simverify.emitted.law import Law, as_law
 from simverify.emitted.reading.asked import asked_law
 from simverify.errors import UsageError
 from simverify.models.real.prompts import unicode_iv
-from simverify.models.real.sampling import Sampling
 from simverify.models.real.transformer import TransformerPair
 
 _REASONS = (None, "stop", "length")
@@ -35,7 +38,15 @@ class Request:
     from_text: bool = False
     round_trips: bool = True
     unfinished: bool = False
-    law: Sampling | None = None
+    law: Law | None = None
+
+    def judged_by(self, pair: TransformerPair) -> Law:
+        """The law of its line; where that says nothing, the declared one."""
+        return as_law(pair.sampling) if self.law is None else self.law
+
+    def rows(self, logits: npt.ArrayLike, pair: TransformerPair) -> Floats:
+        """Rows of its first tokens under its law, float64 (n, V), from logits (n, V)."""
+        return self.judged_by(pair).after(logits, self.prompt, self.tokens)
 
 
 def read_requests(path: Path, pair: TransformerPair) -> tuple[Request, ...]:
@@ -44,7 +55,7 @@ def read_requests(path: Path, pair: TransformerPair) -> tuple[Request, ...]:
     ``prompt`` is text or a list of ids, ``tokens`` a list of ids, which are taken where a
     ``text`` stands beside them. ``finish_reason`` "stop" says that the engine drew an
     end-of-sequence token, unless ``stop_reason`` (or ``matched_stop``) is a string, or the id
-    of the token that it drew. ``temperature``, ``top_k`` and ``top_p`` are what was asked for, and
+    of the token that it drew. ``temperature``, ``min_p`` and the like are what was asked for, and
     ``asked``, which --keep writes, is all of it. Other fields are not looked at; a byte order mark
     is none.
 
@@ -115,7 +126,7 @@ def request_iv(value: Any, where: str, pair: TransformerPair) -> Request:
     return Request(
         prompt, tokens, bool(left_out), from_text, round_trips,
         unfinished=tokens[-1] not in pair.eos and value.get("finish_reason") is None,
-        law=asked_law(value, where, pair.sampling),
+        law=asked_law(value, where, pair),
     )  # fmt: skip
 
 

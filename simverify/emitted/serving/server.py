@@ -1,15 +1,15 @@
 """One server: what it is asked for, and what its answers say."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
+from simverify.emitted.law import Law, as_law
 from simverify.emitted.reading.ids import IDS, given_ids, spells, stated_ids
 from simverify.emitted.serving.transport import Failure, Refused, Transport
 from simverify.errors import UsageError
-from simverify.models.real.sampling import Sampling
 from simverify.models.real.transformer import TransformerPair
 
 MAX_TOKENS = 128
@@ -47,12 +47,14 @@ Other servers may refuse what they do not know, so they are not told.
 class Endpoint:
     """A server: ``url`` up to or without ``/v1/completions``; ``model`` None asks for its first.
 
-    ``max_tokens``: limit of one completion.
+    ``max_tokens``: limit of one completion. ``extra_body``: fields that every request has beside
+    those that ask for the declared law.
     """
 
     url: str
     model: str | None = None
     max_tokens: int = MAX_TOKENS
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         try:
@@ -88,7 +90,7 @@ class Server:
         self._endpoint, self._pair, self._transport = endpoint, pair, transport
         name, owner = self._listed()
         self.known = owner in _PLAIN
-        self.asked = _asked(pair.sampling, endpoint.max_tokens, owner)
+        self.asked = asked_for(as_law(pair.sampling), endpoint, owner, pair)
         if name is not None:
             self.asked["model"] = name
         self._way: int | None = None
@@ -197,10 +199,34 @@ class Server:
         return name or first, owner if isinstance(owner, str) else None
 
 
-def _asked(law: Sampling, max_tokens: int, owner: str | None) -> dict[str, Any]:
-    given = {
-        "max_tokens": max_tokens,
+def asked_for(
+    law: Law, endpoint: Endpoint, owner: str | None, pair: TransformerPair
+) -> dict[str, Any]:
+    """Return the fields of a request that ask a server for ``law``, and nothing else.
+
+    What changes nothing is not named, but where the server would put a default of its own. Bad
+    words go out as texts, which is how vLLM takes them.
+    """
+    found = _PLAIN.get(owner or "", {}) | {
+        "max_tokens": endpoint.max_tokens,
         "temperature": law.temperature,
         "top_p": 1.0 if law.top_p is None else law.top_p,
     }
-    return _PLAIN.get(owner or "", {}) | given | ({} if law.top_k is None else {"top_k": law.top_k})
+    for name in _NAMED:
+        if getattr(law, name) is not None:
+            found[name] = getattr(law, name)
+    if law.repetition_penalty is not None and owner == "llamacpp":
+        found |= {"repeat_penalty": found.pop("repetition_penalty"), "repeat_last_n": -1}
+    if law.logit_bias:
+        found["logit_bias"] = {str(token): value for token, value in law.logit_bias}
+    if law.bad_words:
+        texts = [pair.tokenizer.decode(list(word)).strip() for word in law.bad_words]
+        found["bad_words"] = list(dict.fromkeys(texts))
+    if law.min_tokens:
+        found["min_new_tokens" if owner == "sglang" else "min_tokens"] = law.min_tokens
+    return found | dict(endpoint.extra_body)
+
+
+_NAMED = (
+    "top_k", "min_p", "typical_p", "repetition_penalty", "presence_penalty", "frequency_penalty",
+)  # fmt: skip
