@@ -18,7 +18,7 @@ from simverify.reports.words import (
     shell,
     tests_table,
 )
-from simverify.results import OutputRun
+from simverify.results import OutputRun, Processing
 
 
 def output_report(run: OutputRun) -> Report:
@@ -94,6 +94,8 @@ def _facts(run: OutputRun) -> Iterator[Fact]:
         + (f", {run.restored:,} of them put back by their finish_reason" if run.restored else ""),
     )
     law = law_words(run.temperature, run.top_k, run.top_p)
+    if run.processing is not None:
+        law = ", ".join((law, *processing_words(run.processing)))
     more = (
         f"; {count(run.otherwise, 'request')} by what they were asked for" if run.otherwise else ""
     )
@@ -122,6 +124,26 @@ def _facts(run: OutputRun) -> Iterator[Fact]:
     )
     if run.certificate is not None:
         yield Fact("Certificate", certified(run.certificate))
+
+
+def processing_words(own: Processing) -> Iterator[str]:
+    """Yield what else was asked for, a few words each."""
+    for name in (
+        "min_p", "typical_p", "repetition_penalty", "presence_penalty", "frequency_penalty",
+    ):  # fmt: skip
+        value = getattr(own, name)
+        if value is not None:
+            yield f"{name.replace('_', '-')} {value:g}"
+    if own.logit_bias:
+        yield f"logit-bias of {count(len(own.logit_bias), 'token')}"
+    if own.bad_words:
+        yield f"{len(own.bad_words):,} bad words"
+    if own.min_tokens:
+        yield f"min-tokens {own.min_tokens:,}"
+    if own.mask is not None:
+        yield f"mask {own.mask}"
+    if own.order is not None:
+        yield f"in the order {', '.join(own.order)}"
 
 
 def _sections(run: OutputRun) -> Iterator[Section]:

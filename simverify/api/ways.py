@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import Literal
 
 from simverify.api.options import AuditOptions
+from simverify.api.real import LawOptions
 from simverify.errors import OptionError, UsageError, quoted
 
 Way = Literal["small", "self-test", "trace", "live", "emitted"]
@@ -19,7 +21,10 @@ _MODELS = (
     "target", "draft", "prompts", "tokens", "temperature", "top_k", "top_p", "device", "dtype",
     "threads", "layer_parallel", "no_calibration",
 )  # fmt: skip
-_EMITTED = ("samples", "max_tokens", "served_model", "keep", "ball")
+_EMITTED = (
+    "samples", "max_tokens", "served_model", "keep", "ball",
+    *(field.name for field in fields(LawOptions)),
+)  # fmt: skip
 _BRIDGES = ("command", "library", "coins")
 _OWN = (
     "contract",

@@ -5,6 +5,7 @@ tokens their target rows, ``judging`` keeps sums and tests them as ``settings`` 
 whole.
 """
 
+from simverify.emitted.law import Law, Mask
 from simverify.emitted.reading.asked import contradictions
 from simverify.emitted.reading.requests import Request, read_requests, request_iv
 from simverify.emitted.run import Source, audit_outputs
@@ -15,6 +16,8 @@ from simverify.emitted.settings import OutputSettings
 __all__ = [
     "Asked",
     "Endpoint",
+    "Law",
+    "Mask",
     "OutputSettings",
     "Request",
     "Source",

@@ -12,6 +12,7 @@ from simverify.emitted.judging.judge import Judged, judge_evidence
 from simverify.emitted.judging.notes import coarser, remarks
 from simverify.emitted.judging.rounding import Rounding, tried_rounding
 from simverify.emitted.judging.weights import WEIGHT_TOKENS, weight_bets
+from simverify.emitted.law.documented import processing_of
 from simverify.emitted.reading.requests import Request, first_tokens
 from simverify.emitted.reading.textual import changed_tokens, text_words
 from simverify.emitted.rescoring import rescore
@@ -137,6 +138,7 @@ def audit_outputs(
         notes=(*notes, *source.notes),
         reproduce=source.reproduce,
         meta=stamp(),
+        processing=processing_of(law),
     )
 
 

@@ -68,7 +68,7 @@ from simverify.results.counterexample import (
 )
 from simverify.results.coverage import Coverage, MissedLines
 from simverify.results.drafting import DraftAcceptance, LayerParallel, LayerSimilarity, Loss
-from simverify.results.outputs import OutputRun, Rescoring, Retokenised
+from simverify.results.outputs import OutputRun, Processing, Rescoring, Retokenised
 from simverify.results.plan import PlanLine, PlanMeta, PlanRun
 from simverify.results.run import Judged, Run
 from simverify.results.self_test import SelfTestRun, Tried
@@ -159,6 +159,7 @@ __all__ = [
     "PlanRun",
     "Power",
     "Probe",
+    "Processing",
     "Rescoring",
     "Retokenised",
     "Run",

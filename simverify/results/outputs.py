@@ -36,6 +36,25 @@ class Rescoring(Struct, frozen=True):
     margin: float
 
 
+class Processing(Struct, frozen=True):
+    """What requests were asked for beside temperature, top-k and top-p; null: nothing.
+
+    ``logit_bias``: pairs of id and addend; ``bad_words``: ids of each. ``mask``: name of the
+    function. ``order``: in which all act; null: as in Transformers.
+    """
+
+    min_p: float | None
+    typical_p: float | None
+    repetition_penalty: float | None
+    presence_penalty: float | None
+    frequency_penalty: float | None
+    logit_bias: tuple[tuple[int, float], ...]
+    bad_words: tuple[tuple[int, ...], ...]
+    min_tokens: int
+    mask: str | None
+    order: tuple[str, ...] | None
+
+
 class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     """An audit of tokens that another engine emitted, against the target's rescored rows.
 
@@ -52,6 +71,7 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     fails by that and passes by a larger ball that was named. ``shape``: the test that rounding
     did what is hidden, or what failed; null where nothing is asked or nothing can tell.
     ``detectable``: of the kind ``deviation`` names, found with power ``power``.
+    ``processing``: what else the first request was asked for; null where nothing was.
     ``certificate``: null unless the verdict is PASS. ``inconclusive``: why there is no verdict.
     """
 
@@ -98,3 +118,4 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     notes: tuple[str, ...]
     reproduce: str
     meta: Meta
+    processing: Processing | None = None

@@ -1,4 +1,4 @@
-"""The law that an engine was asked to sample: what each parameter does to a row, and in which order.
+"""The law that an engine was asked to sample: what each parameter does to a row, in which order.
 
 ``law`` is the whole as a value, ``stages`` does to rows what a parameter says, ``masks`` calls a
 mask function, ``words`` reads values as users write them; ``reach`` says how far rounding may be

@@ -177,8 +177,8 @@ class Law(Sampling):
 
 
 NEUTRAL = {
-    "top_p": 1.0, "min_p": 0.0, "typical_p": 1.0, "repetition_penalty": 1.0, "presence_penalty": 0.0,
-    "frequency_penalty": 0.0,
+    "top_p": 1.0, "min_p": 0.0, "typical_p": 1.0, "repetition_penalty": 1.0,
+    "presence_penalty": 0.0, "frequency_penalty": 0.0,
 }  # fmt: skip
 """Values that change nothing."""
 

@@ -16,8 +16,8 @@ def reach(x: Floats, token: int, law: Law, before: Before = _NOTHING) -> float:
     """Return the least M with which ``law`` may keep ``token``, of logits x (V,); inf if none.
 
     Each logit may be off by M/2. So may be ahead of the token whatever is not more than M above
-    it, and every probability may be larger than it should be by exp(M / temperature). What is banned
-    is kept by no rounding.
+    it, and every probability may be larger than it should be by exp(M / temperature). What is
+    banned is kept by no rounding.
     """
     scores, least, scale = np.array(x[None], dtype=np.float64), 0.0, 1.0
     whole, cuts = scores, set[str]()
@@ -71,7 +71,7 @@ def _for_min_p(x: Floats, own: float, share: float) -> float:
 
 
 def _for_typical(x: Floats, own: float, share: float) -> float:
-    """By halving: a surprise is off by M, a probability by exp(M), the entropy by M/2 a nat of far."""
+    """By halving: a surprise is off by M, a probability by exp(M), the entropy by what is far."""
     p = stages.softmax(x[None])
     far, _ = stages.surprises(p)
     entropy = float(-(p[p > 0.0] * np.log(p[p > 0.0])).sum())

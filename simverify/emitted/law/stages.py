@@ -100,7 +100,7 @@ def min_p(x: Floats, share: float) -> Floats:
 
 
 def typical(x: Floats, share: float) -> Floats:
-    """Keep the tokens nearest in surprise to the entropy until they have ``share`` (Meister 2022)."""
+    """Keep the tokens whose surprise is nearest to the entropy (Meister 2022)."""
     p = softmax(x)
     far, order = surprises(p)
     ranked = np.take_along_axis(p, order, axis=-1)

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from simverify.emitted.law.law import ORDERS, STAGES, Law
+from simverify.emitted.law.law import ORDERS, STAGES
 from simverify.errors import UsageError
 from simverify.models.real.transformer import TransformerPair
 
@@ -105,14 +105,6 @@ def object_iv(text: str, name: str, kind: type[Any]) -> Any:
     if not isinstance(value, kind):
         raise UsageError(f"{name} is {text[:40]!r}: expected JSON such as {shape}")
     return value
-
-
-def without(law: Law, name: str) -> Law:
-    """Return ``law`` without one parameter."""
-    from dataclasses import replace
-
-    fresh = Law()
-    return replace(law, **{name: getattr(fresh, name)})
 
 
 def _bias_iv(value: Any, where: str, pair: TransformerPair) -> tuple[tuple[int, float], ...]:

@@ -14,8 +14,9 @@ from simverify.models.real.sampling import Sampling  # noqa: E402
 V, PROMPT, TOKENS = 40, (3, 5, 5, 9), (7, 3, 7, 11, 2, 7)
 
 
-def logits(seed=0, rows=len(TOKENS)):
-    return (3 * np.random.default_rng(seed).normal(size=(rows, V))).astype(np.float32)
+def logits(seed=0):
+    rng = np.random.default_rng(seed)
+    return (3 * rng.normal(size=(len(TOKENS), V))).astype(np.float32)
 
 
 def by_transformers(x, processors):
