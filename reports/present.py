@@ -17,6 +17,7 @@ from simverify.reports.formats.junit import junit_report
 from simverify.reports.formats.markdown import markdown_report
 from simverify.reports.others.bisection import print_bisection
 from simverify.reports.others.engines import print_table
+from simverify.reports.others.matrix import print_matrix
 from simverify.reports.others.output_view import print_outputs
 from simverify.reports.others.plan import print_plan
 from simverify.reports.others.self_test import print_self_test
@@ -27,6 +28,7 @@ from simverify.results import (
     BisectRun,
     CompareRun,
     Document,
+    MatrixRun,
     OutputRun,
     PlanRun,
     SweepRun,
@@ -111,6 +113,8 @@ def print_run(run: Document, console: Console, *, verbose: bool = False) -> None
         print_bisection(run, console)
     elif isinstance(run, SweepRun):
         print_sweep(run, console, verbose=verbose)
+    elif isinstance(run, MatrixRun):
+        print_matrix(run, console)
     else:
         print_self_test(run, console)
 

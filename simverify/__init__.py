@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from simverify.api.replay import replay as replay
     from simverify.api.self_test import self_test as self_test
     from simverify.api.surveys.bisect import bisect as bisect
+    from simverify.api.surveys.matrix import matrix as matrix
     from simverify.api.surveys.sweep import sweep as sweep
     from simverify.api.surveys.table import table as table
     from simverify.baselines.check import check_baseline as check_baseline
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from simverify.results import AuditRun as AuditRun
     from simverify.results import BisectRun as BisectRun
     from simverify.results import CompareRun as CompareRun
+    from simverify.results import MatrixRun as MatrixRun
     from simverify.results import OutputRun as OutputRun
     from simverify.results import PlanRun as PlanRun
     from simverify.results import SelfTestRun as SelfTestRun
@@ -45,6 +47,7 @@ _HOME = {
     "BisectRun": "results",
     "CannotEnumerate": "symbolic",
     "CompareRun": "results",
+    "MatrixRun": "results",
     "OutputRun": "results",
     "PlanRun": "results",
     "SelfTestRun": "results",
@@ -63,6 +66,7 @@ _HOME = {
     "get_verifier": "verifiers",
     "load": "results.reading.document",
     "load_model": "models",
+    "matrix": "api.surveys.matrix",
     "plan": "planning",
     "replay": "api.replay",
     "runs": "record.store",

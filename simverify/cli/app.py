@@ -11,6 +11,7 @@ _COMMANDS = {
     "sweep": ("sweep:sweep", "Compare on a grid, from a laptop to a cluster; resumes."),
     "bisect": ("bisect:bisect", "Find the release or the commit that changed the law."),
     "capture": ("capture:capture", "Record the blocks of two real models, to be replayed."),
+    "matrix": ("matrix:matrix", "Say which parameters of a request a server honours."),
     "plan": ("plan:plan", "Say what a claim costs, or what a budget detects."),
     "report": ("report:report", "Render a run file: HTML, Markdown, JUnit, GitHub."),
     "figure": ("figure:figure", "Draw a figure for a paper from run files."),
@@ -62,6 +63,10 @@ _EXAMPLES = {
         "simverify capture --models tiny-llama --gamma 4 --tokens 2000 --out trace",
         "simverify compare --gamma 4 --trace trace",
         "simverify audit my_sampler.py:verify --trace trace",
+    ),
+    "matrix": (
+        "simverify matrix --endpoint http://localhost:8000 --target DIR --prompts prompts.jsonl",
+        "simverify matrix --endpoint http://localhost:8000 --target tiny-llama --cells top-k,seed",
     ),
     "plan": (
         "simverify plan --deviation 0.005 --vocab 1024 --gamma 4",

@@ -65,12 +65,12 @@ def rescore(
     done = 0
     for batch in _batches(requests, pair.vocab_size):
         own = [requests[i] for i in batch]
-        together = _logits(pair, pair.target_model, own)
-        drafts = _logits(pair, pair.draft_model, own) if proxy else None
+        together = logits_before(pair, pair.target_model, own)
+        drafts = logits_before(pair, pair.draft_model, own) if proxy else None
         others = _with_rounded_weights(pair, own) if done < rounded_tokens else {}
         done += sum(len(request.tokens) for request in own)
         for place, i in enumerate(batch):
-            (alone,) = _logits(pair, pair.target_model, [requests[i]])
+            (alone,) = logits_before(pair, pair.target_model, [requests[i]])
             tokens = np.array(requests[i].tokens)
             p = requests[i].rows(together[place], pair)
             q = None if drafts is None else requests[i].rows(drafts[place], pair)
@@ -88,7 +88,7 @@ def _with_rounded_weights(
     found = {}
     for name, rounding in ROUNDINGS.items():
         with rounded(pair.target_model, rounding):
-            found[name] = _logits(pair, pair.target_model, requests)
+            found[name] = logits_before(pair, pair.target_model, requests)
     return found
 
 
@@ -105,10 +105,10 @@ def in_other_precision(
     coarse = model.dtype == torch.float32
     fine = [] if coarse else _in_float32(requests, pair)
     for scored in rescore(requests, pair, proxy):
-        (own,) = _logits(pair, model, [scored.request])
+        (own,) = logits_before(pair, model, [scored.request])
         if coarse:
             with torch.autocast(model.device.type, torch.bfloat16):
-                (other,) = _logits(pair, model, [scored.request])
+                (other,) = logits_before(pair, model, [scored.request])
         else:
             other = fine[scored.number]
         tokens = np.array(scored.request.tokens)
@@ -126,7 +126,7 @@ def _in_float32(
     buffers = [(module, dict(module._buffers)) for module in model.modules()]
     model.float()
     try:
-        return [_logits(pair, model, [request])[0] for request in requests]
+        return [logits_before(pair, model, [request])[0] for request in requests]
     finally:
         for weight, dtype in dtypes:
             weight.data = weight.data.to(dtype)
@@ -154,7 +154,7 @@ def _batches(requests: Sequence[Request], vocab_size: int) -> Iterator[list[int]
         yield batch
 
 
-def _logits(
+def logits_before(
     pair: TransformerPair, model: object, requests: Sequence[Request]
 ) -> list[npt.NDArray[np.float32]]:
     """Logits before each emitted token, float32 (n, V) for each request."""

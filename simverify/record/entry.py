@@ -7,7 +7,15 @@ from dataclasses import dataclass
 
 from simverify.checks import clean
 from simverify.folders import find_source
-from simverify.results import AuditRun, CompareRun, Document, Meta, OutputRun, SweepRun
+from simverify.results import (
+    AuditRun,
+    CompareRun,
+    Document,
+    MatrixRun,
+    Meta,
+    OutputRun,
+    SweepRun,
+)
 
 
 @dataclass(frozen=True)
@@ -65,7 +73,7 @@ def _meta_here() -> Meta:
 def _title(run: Document) -> str:
     if isinstance(run, AuditRun):
         return run.spec
-    if isinstance(run, OutputRun):
+    if isinstance(run, (OutputRun, MatrixRun)):
         return run.source
     if isinstance(run, CompareRun):
         rules = dict.fromkeys(row.verifier for row in run.results)

@@ -68,6 +68,7 @@ from simverify.results.counterexample import (
 )
 from simverify.results.coverage import Coverage, MissedLines
 from simverify.results.drafting import DraftAcceptance, LayerParallel, LayerSimilarity, Loss
+from simverify.results.matrix import CellOutcome, MatrixCell, MatrixRun, matrix_verdict
 from simverify.results.outputs import OutputRun, Processing, Rescoring, Retokenised
 from simverify.results.plan import PlanLine, PlanMeta, PlanRun
 from simverify.results.run import Judged, Run
@@ -93,7 +94,15 @@ from simverify.results.sweeps import (
 )
 
 Document = (
-    CompareRun | AuditRun | OutputRun | SelfTestRun | PlanRun | TableRun | BisectRun | SweepRun
+    CompareRun
+    | AuditRun
+    | OutputRun
+    | SelfTestRun
+    | PlanRun
+    | TableRun
+    | BisectRun
+    | SweepRun
+    | MatrixRun
 )
 """What a result file holds; its field ``command`` says which."""
 
@@ -108,6 +117,7 @@ __all__ = [
     "Branch",
     "Breach",
     "Bridge",
+    "CellOutcome",
     "Certificate",
     "ClockStop",
     "CompareResult",
@@ -142,6 +152,8 @@ __all__ = [
     "Localisation",
     "Loss",
     "Lossless",
+    "MatrixCell",
+    "MatrixRun",
     "Measured",
     "Meta",
     "MissedLines",
@@ -180,6 +192,7 @@ __all__ = [
     "Tried",
     "Verdict",
     "Visited",
+    "matrix_verdict",
     "overall",
     "sweep_verdict",
     "table_verdict",

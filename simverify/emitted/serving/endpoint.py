@@ -84,7 +84,7 @@ def ask(
                 together = TOGETHER
         except Failure as failure:
             fate = f"; {answers.fate}" if answers.fate else ""
-            raise UsageError(f"{failure}{fate}") from None
+            raise UsageError(f"{failure}{fate}") from failure
         finally:
             transport.leave()
     return Asked(tuple(answers.requests), tuple(_notes(server.known, answers, keep)))

@@ -16,6 +16,7 @@ from simverify.results import (
     BisectRun,
     CompareRun,
     Document,
+    MatrixRun,
     OutputRun,
     PlanRun,
     SelfTestRun,
@@ -59,6 +60,7 @@ def read_audit(path: Path) -> AuditRun:
             CompareRun: "a comparison", SelfTestRun: "a self-test", PlanRun: "a plan",
             OutputRun: "an audit of emitted tokens, which has no path to replay",
             TableRun: "a table of engines", BisectRun: "a bisection", SweepRun: "a sweep",
+            MatrixRun: "a matrix of parameters",
         }  # fmt: skip
         kind = kinds[type(document)]
         raise UsageError(f"{path} holds {kind}: expected an audit")
@@ -70,7 +72,8 @@ def load(path: str | PathLike[str]) -> Document:
 
     Returns
     -------
-    AuditRun, BisectRun, CompareRun, OutputRun, PlanRun, SelfTestRun, SweepRun or TableRun
+    AuditRun, BisectRun, CompareRun, MatrixRun, OutputRun, PlanRun, SelfTestRun, SweepRun or
+    TableRun
         The run: ``print`` shows it, ``run.report(folder)`` renders it.
 
     Raises

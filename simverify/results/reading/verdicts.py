@@ -14,12 +14,14 @@ from simverify.results import (
     CompareRun,
     Document,
     Lossless,
+    MatrixRun,
     OutputRun,
     SelfTestRun,
     SweepRun,
     TableRun,
     Test,
     Verdict,
+    matrix_verdict,
     overall,
     sweep_verdict,
     table_verdict,
@@ -40,6 +42,8 @@ def verdict_complaints(run: Document) -> Iterator[str]:
         yield from _table(run)
     elif isinstance(run, SweepRun):
         yield from _sweep(run)
+    elif isinstance(run, MatrixRun):
+        yield from _matrix(run)
 
 
 def _comparison(run: CompareRun) -> Iterator[str]:
@@ -130,6 +134,14 @@ def _outputs(run: OutputRun) -> Iterator[str]:
         yield f"certificate stands beside the verdict {run.verdict}: expected null"
     if run.unsupported and not run.findings:
         yield "unsupported tokens without a finding: expected one"
+
+
+def _matrix(run: MatrixRun) -> Iterator[str]:
+    yield from _verdict("verdict", run.verdict, matrix_verdict(run.cells), "by its cells")
+    for i, cell in enumerate(run.cells):
+        decided = cell.outcome not in ("refused", "inconclusive", "other")
+        if decided and cell.left != (cell.outcome,):
+            yield f"cells[{i}].outcome is {cell.outcome!r} and left is {list(cell.left)}"
 
 
 def _self_test(run: SelfTestRun) -> Iterator[str]:
