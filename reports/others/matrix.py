@@ -86,7 +86,8 @@ def _row(cells: tuple[str, ...]) -> str:
 
 
 def _ruling(run: MatrixRun) -> str:
-    wrong = [c.name for c in run.cells if c.outcome not in ("honoured", "refused", "inconclusive")]
+    sound = ("honoured", "refused", "inconclusive")
+    wrong = [c.name for c in run.cells if c.outcome not in sound]
     open_ = [c.name for c in run.cells if c.outcome == "inconclusive"]
     honoured = sum(c.outcome == "honoured" for c in run.cells)
     if wrong:
@@ -104,8 +105,8 @@ def _facts(run: MatrixRun) -> Iterator[Fact]:
         yield Fact("Proxy for the draft", run.proxy)
     yield Fact(
         "Error rate",
-        f"{run.alpha:g} for all cells, {run.cell_alpha:.2g} each: an engine that follows one of the "
-        f"laws is named otherwise as seldom",
+        f"{run.alpha:g} for all cells, {run.cell_alpha:.2g} each: an engine that follows one of "
+        f"the laws is named otherwise as seldom",
     )
     yield Fact(
         "Finds",

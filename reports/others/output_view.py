@@ -109,6 +109,13 @@ def _facts(run: OutputRun) -> Iterator[Fact]:
         f"TV {run.ball:.2g} on average, {'as given' if run.ball_given else 'as was seen'}: "
         f"rows computed again differ by {seen.mean:.2g} ({seen.largest:.2g} at most){fine}",
     )
+    if (own := run.reported) is not None:
+        after = "" if own.needed is None else f"; {own.needed:,} were enough to tell it"
+        yield Fact(
+            "Reported",
+            f"log probabilities of {count(own.tokens, 'token')}, {own.kind}: the engine's rows are "
+            f"off by TV {own.tv:.2g} on average, {own.allowed:.2g} is allowed for{after}",
+        )
     if (text := run.text) is not None:
         yield Fact(
             "Text",

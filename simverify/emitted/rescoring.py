@@ -16,6 +16,7 @@ from simverify.emitted.law import Law
 from simverify.emitted.law.reach import reach
 from simverify.emitted.law.stages import Before
 from simverify.emitted.reading.requests import Request
+from simverify.emitted.stated import predicted
 from simverify.models.real.roundings import ROUNDINGS, rounded
 from simverify.models.real.transformer import TransformerPair
 
@@ -40,7 +41,8 @@ class Scored:
     each other for a token to be kept that is cut off (:func:`reach`), 0 for one that is kept;
     ``shift``: float64 (n,), by how much the two scorings differ in the token's log-probability
     before anything is cut off. ``rounded``: logits float32 (n, V) with rounded weights, by the
-    name of the rounding; empty where they were not asked for.
+    name of the rounding; empty where they were not asked for. ``stated``, ``stated_again``: of a
+    request with log probabilities of the engine's own, ours by both scorings (:func:`predicted`).
     """
 
     number: int
@@ -51,6 +53,8 @@ class Scored:
     gap: Floats
     shift: Floats
     rounded: Mapping[str, npt.NDArray[np.float32]]
+    stated: Mapping[str, Floats]
+    stated_again: Mapping[str, Floats]
 
 
 def rescore(
@@ -79,7 +83,19 @@ def rescore(
                 _gap(together[place], p, requests[i], requests[i].judged_by(pair)),
                 np.abs(_log_probability(together[place], tokens) - _log_probability(alone, tokens)),
                 {name: logits[place] for name, logits in others.items()},
+                *_stated(requests[i], pair, together[place], alone,
+                         None if drafts is None else drafts[place]),
             )  # fmt: skip
+
+
+def _stated(
+    request: Request, pair: TransformerPair, logits: npt.NDArray[np.float32],
+    again: npt.NDArray[np.float32], drafts: npt.NDArray[np.float32] | None,
+) -> tuple[dict[str, Floats], dict[str, Floats]]:  # fmt: skip
+    if request.logprobs is None:
+        return {}, {}
+    law = request.judged_by(pair)
+    return predicted(logits, drafts, request, law), predicted(again, None, request, law)
 
 
 def _with_rounded_weights(

@@ -10,6 +10,7 @@ from simverify.emitted.judging.allowed import allowance, hides
 from simverify.emitted.judging.evidence import OutputEvidence
 from simverify.emitted.judging.judge import Judged, judge_evidence
 from simverify.emitted.judging.notes import coarser, remarks
+from simverify.emitted.judging.own_rows import own_rows, weights_failed
 from simverify.emitted.judging.rounding import Rounding, tried_rounding
 from simverify.emitted.judging.weights import WEIGHT_TOKENS, weight_bets
 from simverify.emitted.law.documented import processing_of
@@ -79,11 +80,14 @@ def audit_outputs(
         say("the first tokens in float32, for what the precision moves")
         fine = tried_rounding(kept, pair, proxy)
     allowed = allowance(found, fine, text, settings.ball)
+    own = own_rows(found, kept, pair, allowed.ball.tv, settings.alpha / 12)
     judged = judge_evidence(
         found, planned, settings.alpha, allowed.ball, settings.seed, allowed.words
     )
     hidden = hides(judged, allowed, found, kept, pair, planned, settings)
     shape, notes = hidden.shape, list(remarks(judged, found, kept, pair, proxy))
+    if own is not None:
+        notes += own.notes(weights_failed(judged))
     asks = judged.findings and settings.ball is None
     if asks and (alike := coarser(judged, found, kept, pair, planned, settings)):
         words, shape = alike
@@ -94,6 +98,7 @@ def audit_outputs(
         verdict, open_ = "INCONCLUSIVE", hidden.why
     if text is not None and text.not_round_tripping:
         verdict = "INCONCLUSIVE"
+    certificate = judged.certificate if own is None else own.widened(judged.certificate)
     return doc.OutputRun(
         schema_version=doc.SCHEMA_VERSION,
         source=source.name,
@@ -132,13 +137,14 @@ def audit_outputs(
         tests=tuple(test_document(test) for test in judged.tests),
         detectable=judged.detectable,
         deviation=judged.deviation,
-        certificate=certificate_document(judged.certificate) if verdict == "PASS" else None,
+        certificate=certificate_document(certificate) if verdict == "PASS" else None,
         findings=judged.findings,
         inconclusive=open_ if verdict == "INCONCLUSIVE" else None,
         notes=(*notes, *source.notes),
         reproduce=source.reproduce,
         meta=stamp(),
         processing=processing_of(law),
+        reported=None if own is None else own.document(settings.alpha / 12),
     )
 
 

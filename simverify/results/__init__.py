@@ -69,7 +69,7 @@ from simverify.results.counterexample import (
 from simverify.results.coverage import Coverage, MissedLines
 from simverify.results.drafting import DraftAcceptance, LayerParallel, LayerSimilarity, Loss
 from simverify.results.matrix import CellOutcome, MatrixCell, MatrixRun, matrix_verdict
-from simverify.results.outputs import OutputRun, Processing, Rescoring, Retokenised
+from simverify.results.outputs import OutputRun, Processing, Reported, Rescoring, Retokenised
 from simverify.results.plan import PlanLine, PlanMeta, PlanRun
 from simverify.results.run import Judged, Run
 from simverify.results.self_test import SelfTestRun, Tried
@@ -172,6 +172,7 @@ __all__ = [
     "Power",
     "Probe",
     "Processing",
+    "Reported",
     "Rescoring",
     "Retokenised",
     "Run",

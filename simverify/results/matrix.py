@@ -7,12 +7,13 @@ from simverify.results.run import Judged
 
 CellOutcome = Literal[
     "honoured", "dropped", "one side", "first row only", "last row only", "wrong order", "other",
-    "refused", "inconclusive",
+    "not honoured", "refused", "inconclusive",
 ]  # fmt: skip
 """What became of a parameter.
 
 "dropped": as if it had not been asked for. "one side": in a part of the verification alone.
 "first row only", "last row only": on that row of a drafted block alone. "other": none of these.
+"not honoured": more than one of these is left.
 "refused": the server says that it does not take it. "inconclusive": more than one is left.
 """
 

@@ -36,6 +36,24 @@ class Rescoring(Struct, frozen=True):
     margin: float
 
 
+class Reported(Struct, frozen=True):
+    """What the engine's own log probabilities say, over ``tokens``.
+
+    ``kind``: what they are of. ``error``: median distance from ours, in nats. ``tv``: by how much the
+    engine's rows are off from ours on average, ``tv_upper`` at most, where they are of the target;
+    ``allowed``: what the test allows for. ``needed``: tokens after which they told more than that;
+    null: never.
+    """
+
+    tokens: int
+    kind: str
+    error: float
+    tv: float
+    tv_upper: float
+    allowed: float
+    needed: int | None
+
+
 class Processing(Struct, frozen=True):
     """What requests were asked for beside temperature, top-k and top-p; null: nothing.
 
@@ -71,6 +89,7 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     fails by that and passes by a larger ball that was named. ``shape``: the test that rounding
     did what is hidden, or what failed; null where nothing is asked or nothing can tell.
     ``detectable``: of the kind ``deviation`` names, found with power ``power``.
+    ``reported``: what the engine's own log probabilities say; null where it gave none.
     ``processing``: what else the first request was asked for; null where nothing was.
     ``certificate``: null unless the verdict is PASS. ``inconclusive``: why there is no verdict.
     """
@@ -119,3 +138,4 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     reproduce: str
     meta: Meta
     processing: Processing | None = None
+    reported: Reported | None = None

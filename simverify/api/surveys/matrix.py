@@ -36,7 +36,7 @@ class MatrixOptions:
     tokens
         Emitted tokens of each cell.
     max_tokens
-        Limit of one completion, 32 if not given.
+        Limit of one completion, 64 if not given.
     served_model
         Name of the model there; by default the first that it lists.
     keep
@@ -68,8 +68,8 @@ class MatrixOptions:
     draft: str | None = None
     prompts: Path | None = None
     cells: str | None = None
-    tokens: int = 1024
-    max_tokens: int = 32
+    tokens: int = 2048
+    max_tokens: int = 64
     served_model: str | None = None
     keep: Path | None = None
     extra_body: str | None = None
@@ -90,8 +90,8 @@ def matrix(
     draft: str | None = None,
     prompts: str | PathLike[str] | None = None,
     cells: str | None = None,
-    tokens: int = 1024,
-    max_tokens: int = 32,
+    tokens: int = 2048,
+    max_tokens: int = 64,
     served_model: str | None = None,
     keep: str | PathLike[str] | None = None,
     extra_body: Mapping[str, Any] | None = None,

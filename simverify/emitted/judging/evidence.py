@@ -6,6 +6,7 @@ import numpy.typing as npt
 from simverify import stats
 from simverify.arrays import Floats
 from simverify.emitted.judging.features import WIDTHS, member_tables, orders, score_tables
+from simverify.emitted.judging.reported import Reported
 from simverify.emitted.rescoring import LOGIT_MARGIN, Scored, distances
 from simverify.simulators.kernels.philox import PIT
 
@@ -24,8 +25,8 @@ class OutputEvidence:
     test of a mean, by its name, float64 (2, n) a request: the token's own value less its mean
     under its row, and the variance there. ``spreads``: float64 (n,) a request, the standard
     deviation of a row's logits. ``rates``: bets on each token's rate; ``weights``: bets on
-    rounded weights, over the first tokens. ``same``: whether a token
-    is that of the request before at the same place. ``copies``: for each pair of neighbours
+    rounded weights, over the first tokens. ``reported``: the engine's own log probabilities.
+    ``same``: whether a token is that of the request before at the same place. ``copies``: for each pair of neighbours
     that begin alike the probabilities of those tokens, float64 (k,); ``neighbours`` of them
     were compared. ``near``, ``unsupported``: tokens that truncation cuts off, within the
     margin of it and beyond. ``distance``: sum of the TVs between the two scorings, ``worst``
@@ -42,6 +43,7 @@ class OutputEvidence:
         self.spreads: list[Floats] = []
         self.rates = stats.LearnedRates()
         self.weights: stats.BetSums | None = None
+        self.reported = Reported()
         self.same: stats.IndicatorSums | None = None
         self.copies: list[Floats] = []
         self.neighbours = self.n = 0
@@ -56,6 +58,7 @@ class OutputEvidence:
         self.n += len(tokens)
         self._gaps.append(scored.gap[scored.gap > 0.0])
         self._shift = max(self._shift, float(scored.shift.max()))
+        self.reported.add(scored)
         off = distances(scored.p, scored.p_again)
         self.distance += float(off.sum())
         self.worst = max(self.worst, float(off.max()))

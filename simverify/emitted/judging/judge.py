@@ -136,6 +136,11 @@ def _score_tests(found: OutputEvidence, alpha: float, ball: Ball) -> list[stats.
 def _bet_tests(found: OutputEvidence, alpha: float, ball: float) -> list[stats.TestResult]:
     """Deviations of all tokens at once: weights that were rounded, and rates that are learned."""
     tests = []
+    said = found.reported.said()
+    if said is not None and said.fits:
+        radius = max(ball, found.reported.allowed)
+        tests.append(said.test(alpha / 2, radius))
+        alpha /= 2
     if found.weights is not None:
         tests.append(
             stats.bet_test(

@@ -33,11 +33,11 @@ _SEEDS = 12
 class MatrixSettings:
     """How a matrix is asked and judged.
 
-    ``tokens``: of each cell. ``gamma``: the engine's draft length; None tries some. ``cells``: names
-    of those that are asked, all if empty. ``order``: in which the parameters are to act.
+    ``tokens``: of each cell. ``gamma``: the engine's draft length; None tries some. ``cells``:
+    names of those that are asked, all if empty. ``order``: in which the parameters are to act.
     """
 
-    tokens: int = 1024
+    tokens: int = 2048
     alpha: float = 1e-6
     ball: float | None = None
     gamma: int | None = None
@@ -186,7 +186,7 @@ def _named(compared: Compared) -> tuple[doc.CellOutcome, str]:
     if len(left) == 1:
         return left[0], words
     if "honoured" not in left:
-        return "other", f"not honoured: {' or '.join(left)}"
+        return "not honoured", " or ".join(left)
     others = " or ".join(outcome for outcome in left if outcome != "honoured")
     return "inconclusive", f"honoured, or {others}: ask for more tokens"
 

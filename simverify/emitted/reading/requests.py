@@ -11,6 +11,7 @@ import numpy.typing as npt
 from simverify.arrays import Floats
 from simverify.emitted.law import Law, as_law
 from simverify.emitted.reading.asked import asked_law
+from simverify.emitted.reading.logprobs import stated_logprobs
 from simverify.errors import UsageError
 from simverify.models.real.prompts import unicode_iv
 from simverify.models.real.transformer import TransformerPair
@@ -29,7 +30,8 @@ class Request:
     that it stopped there. ``from_text``: the
     ids are the tokenizer's for a text; ``round_trips``: they give that text again.
     ``unfinished``: neither an end-of-sequence token nor a reason why it ends. ``law``: what its
-    line says that it was asked for, None where it says nothing.
+    line says that it was asked for, None where it says nothing. ``logprobs``: what the engine says
+    that the first tokens' log probabilities were, if it does.
     """
 
     prompt: tuple[int, ...]
@@ -39,6 +41,7 @@ class Request:
     round_trips: bool = True
     unfinished: bool = False
     law: Law | None = None
+    logprobs: tuple[float | None, ...] | None = None
 
     def judged_by(self, pair: TransformerPair) -> Law:
         """The law of its line; where that says nothing, the declared one."""
@@ -112,6 +115,9 @@ def request_iv(value: Any, where: str, pair: TransformerPair) -> Request:
         tokens, round_trips = _retokenised(unicode_iv(value["text"], f"{where}: text"), pair)
     else:
         raise UsageError(f"{where} has neither tokens, a list of ids, nor text, a string")
+    stated = None if from_text else stated_logprobs(value)
+    if stated is not None and len(stated) != len(tokens):
+        stated = None
     left_out = _left_out(value, tokens, from_text, where, pair)
     tokens += left_out
     if not tokens:
@@ -127,6 +133,7 @@ def request_iv(value: Any, where: str, pair: TransformerPair) -> Request:
         prompt, tokens, bool(left_out), from_text, round_trips,
         unfinished=tokens[-1] not in pair.eos and value.get("finish_reason") is None,
         law=asked_law(value, where, pair),
+        logprobs=None if stated is None else tuple(stated),
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from simverify.emitted.law import Law, as_law
 from simverify.emitted.reading.ids import IDS, given_ids, spells, stated_ids
+from simverify.emitted.reading.logprobs import stated_logprobs
 from simverify.emitted.serving.transport import Failure, Refused, Transport
 from simverify.errors import UsageError
 from simverify.models.real.transformer import TransformerPair
@@ -152,9 +153,13 @@ class Server:
             return {"text": text} | end
         if isinstance(text, str) and not spells(ids, text, self._pair):
             return {"text": text, "unlike": ids} | end
+        stated = stated_logprobs(choice)
+        sized = isinstance(ids, list) and stated is not None and len(stated) == len(ids)
+        own = {"logprobs": stated[:most]} if sized and stated is not None else {}
         if isinstance(ids, list) and len(ids) > most:
-            return {"tokens": ids[:most], "finish_reason": "length", "cut": len(ids) - most}
-        return {"tokens": ids} | end
+            cut = {"finish_reason": "length", "cut": len(ids) - most}
+            return {"tokens": ids[:most]} | own | cut
+        return {"tokens": ids} | own | end
 
     def _ids(self, choice: dict[str, Any]) -> Any:
         """Token ids of a choice, however the server gives them; None where it does not."""

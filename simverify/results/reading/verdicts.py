@@ -139,7 +139,7 @@ def _outputs(run: OutputRun) -> Iterator[str]:
 def _matrix(run: MatrixRun) -> Iterator[str]:
     yield from _verdict("verdict", run.verdict, matrix_verdict(run.cells), "by its cells")
     for i, cell in enumerate(run.cells):
-        decided = cell.outcome not in ("refused", "inconclusive", "other")
+        decided = cell.outcome not in ("refused", "inconclusive", "other", "not honoured")
         if decided and cell.left != (cell.outcome,):
             yield f"cells[{i}].outcome is {cell.outcome!r} and left is {list(cell.left)}"
 
