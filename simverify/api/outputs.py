@@ -146,8 +146,8 @@ def judge(options: AuditOptions, say: Say, mask: "Mask | None" = None) -> Output
         read_requests,
     )
     from simverify.emitted.law.words import NAMES
+    from simverify.emitted.reading.chat import Chat, chat_ids, read_asked
     from simverify.emitted.reading.textual import changed_tokens, text_words
-    from simverify.models.real.prompts import read_prompts
 
     name = options.endpoint if options.outputs is None else str(options.outputs)
     assert name is not None
@@ -166,7 +166,7 @@ def judge(options: AuditOptions, say: Say, mask: "Mask | None" = None) -> Output
         extra = json.loads(options.extra_body or "{}")
         server = Endpoint(options.endpoint, options.served_model, limit, extra)
         assert options.prompts is not None
-        prompts = read_prompts(options.prompts)
+        prompts = read_asked(options.prompts)
     say(plan)
     pair = real.load()
     law = options.declared(pair, mask)
@@ -183,7 +183,11 @@ def judge(options: AuditOptions, say: Say, mask: "Mask | None" = None) -> Output
     else:
 
         def text_alone(_first: Request) -> None:
-            blank = [Request(tuple(pair.encode(words)), (), from_text=True) for words in prompts]
+            ids = [
+                chat_ids(own, pair, "prompts") if isinstance(own, Chat) else tuple(pair.encode(own))
+                for own in prompts
+            ]
+            blank = [Request(own, (), from_text=True) for own in ids]
             say(text_words(*changed_tokens(blank, pair, settings.seed), settings, proxy))
 
         found = ask(

@@ -9,7 +9,7 @@ from simverify.battery.judgement import certificate_document, stamped, test_docu
 from simverify.emitted.judging.allowed import allowance, hides
 from simverify.emitted.judging.evidence import OutputEvidence
 from simverify.emitted.judging.judge import Judged, judge_evidence
-from simverify.emitted.judging.notes import coarser, remarks
+from simverify.emitted.judging.notes import coarser, other_prompt, remarks
 from simverify.emitted.judging.own_rows import own_rows, weights_failed
 from simverify.emitted.judging.rounding import Rounding, tried_rounding
 from simverify.emitted.judging.weights import WEIGHT_TOKENS, weight_bets
@@ -96,6 +96,11 @@ def audit_outputs(
     verdict: doc.Verdict = "FAIL" if judged.findings else "INCONCLUSIVE" if open_ else "PASS"
     if hidden.why and verdict == "PASS":
         verdict, open_ = "INCONCLUSIVE", hidden.why
+    differing = [request for request in kept if request.differs is not None]
+    if any(request.differs == "untold" for request in differing):
+        verdict, open_ = "INCONCLUSIVE", other_prompt(differing, len(kept))
+    elif differing:
+        notes.append(other_prompt(differing, len(kept)))
     if text is not None and text.not_round_tripping:
         verdict = "INCONCLUSIVE"
     certificate = judged.certificate if own is None else own.widened(judged.certificate)
@@ -144,6 +149,7 @@ def audit_outputs(
         reproduce=source.reproduce,
         meta=stamp(),
         processing=processing_of(law),
+        other_prompts=len(differing),
         reported=None if own is None else own.document(settings.alpha / 12),
     )
 

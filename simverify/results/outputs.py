@@ -39,8 +39,8 @@ class Rescoring(Struct, frozen=True):
 class Reported(Struct, frozen=True):
     """What the engine's own log probabilities say, over ``tokens``.
 
-    ``kind``: what they are of. ``error``: median distance from ours, in nats. ``tv``: by how much the
-    engine's rows are off from ours on average, ``tv_upper`` at most, where they are of the target;
+    ``kind``: what they are of. ``error``: median distance from ours, in nats. ``tv``: by how much
+    the engine's rows are off from ours on average, ``tv_upper`` at most, where they are of the target;
     ``allowed``: what the test allows for. ``needed``: tokens after which they told more than that;
     null: never.
     """
@@ -90,6 +90,7 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     did what is hidden, or what failed; null where nothing is asked or nothing can tell.
     ``detectable``: of the kind ``deviation`` names, found with power ``power``.
     ``reported``: what the engine's own log probabilities say; null where it gave none.
+    ``other_prompts``: prompts of which the server says other tokens than are made of them here.
     ``processing``: what else the first request was asked for; null where nothing was.
     ``certificate``: null unless the verdict is PASS. ``inconclusive``: why there is no verdict.
     """
@@ -139,3 +140,4 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     meta: Meta
     processing: Processing | None = None
     reported: Reported | None = None
+    other_prompts: int = 0

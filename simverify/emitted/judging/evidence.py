@@ -26,9 +26,9 @@ class OutputEvidence:
     under its row, and the variance there. ``spreads``: float64 (n,) a request, the standard
     deviation of a row's logits. ``rates``: bets on each token's rate; ``weights``: bets on
     rounded weights, over the first tokens. ``reported``: the engine's own log probabilities.
-    ``same``: whether a token is that of the request before at the same place. ``copies``: for each pair of neighbours
-    that begin alike the probabilities of those tokens, float64 (k,); ``neighbours`` of them
-    were compared. ``near``, ``unsupported``: tokens that truncation cuts off, within the
+    ``same``: whether a token is that of the request before at the same place. ``copies``: for
+    each pair of neighbours that begin alike the probabilities of those tokens, float64 (k,);
+    ``neighbours`` of them were compared. ``near``, ``unsupported``: tokens that truncation cuts off, within the
     margin of it and beyond. ``distance``: sum of the TVs between the two scorings, ``worst``
     the largest.
     """

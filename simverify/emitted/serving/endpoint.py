@@ -7,6 +7,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TypeVar
 
+from simverify.emitted.reading.chat import Prompt
 from simverify.emitted.reading.requests import Request
 from simverify.emitted.serving.kept import Answers
 from simverify.emitted.serving.pace import EVERY, Pace
@@ -31,7 +32,7 @@ class Asked:
 
 def ask(
     endpoint: Endpoint,
-    prompts: Sequence[str],
+    prompts: Sequence[Prompt],
     pair: TransformerPair,
     tokens: int,
     samples: int | None = None,

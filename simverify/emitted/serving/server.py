@@ -1,14 +1,12 @@
 """One server: what it is asked for, and what its answers say."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
 from simverify.emitted.law import Law, as_law
-from simverify.emitted.reading.ids import IDS, given_ids, spells, stated_ids
-from simverify.emitted.reading.logprobs import stated_logprobs
+from simverify.emitted.reading.ids import IDS, given_ids
 from simverify.emitted.serving.transport import Failure, Refused, Transport
 from simverify.errors import UsageError
 from simverify.models.real.transformer import TransformerPair
@@ -26,6 +24,17 @@ _EXTRAS: tuple[tuple[dict[str, Any], bool], ...] = (
     ({}, False),
 )
 """What gets token ids from servers that have them, and whether the prompt is sent as ids."""
+
+_CHAT_EXTRAS: tuple[dict[str, Any], ...] = (
+    {"logprobs": True, "return_token_ids": True, "return_tokens_as_token_ids": True},
+    {"return_token_ids": True},
+    {"logprobs": True, "return_tokens_as_token_ids": True},
+    {"logprobs": True},
+    {},
+)
+"""The same of conversations, whose prompt the server makes."""
+
+_ENDS = ("finish_reason", "stop_reason", "matched_stop")
 
 _REFUSALS = (400, 404, 422, 500, 501)
 """Statuses of servers that do not take a field, or a prompt of ids."""
@@ -76,7 +85,8 @@ class Endpoint:
 
     def at(self, path: str) -> str:
         """Return the address of ``path``, such as completions."""
-        base = self.url.rstrip("/").removesuffix("/completions").removesuffix("/v1")
+        base = self.url.rstrip("/").removesuffix("/completions").removesuffix("/chat")
+        base = base.removesuffix("/v1")
         return f"{base}/v1/{path}"
 
 
@@ -94,91 +104,71 @@ class Server:
         self.asked = asked_for(as_law(pair.sampling), endpoint, owner, pair)
         if name is not None:
             self.asked["model"] = name
-        self._way: int | None = None
-        self._pieces = cache(self._vocabulary)
+        self._ways: dict[str, int] = {}
 
-    def complete(self, number: int, prompt: str) -> dict[str, Any]:
+    def complete(self, number: int, prompt: Prompt) -> dict[str, Any]:
         """Return the completion of a prompt as an object of a file of outputs.
 
-        Ids beyond ``max_tokens`` are cut, and ``cut`` says how many: that they are there may
-        depend on how many draft tokens were accepted. Ids that do not spell the text beside
-        them are not taken, and ``unlike`` holds them. The first call finds out how to ask, and
-        is to be made alone.
+        A conversation is asked of ``/v1/chat/completions``. Ids beyond ``max_tokens`` are cut, and
+        ``cut`` says how many: that they are there may depend on how many draft tokens were
+        accepted. Ids that do not spell the text beside them are not taken, and ``unlike`` holds
+        them. The first call of either kind finds out how to ask, and is to be made alone.
         """
-        address = self._endpoint.at("completions")
-        answer = self._answer(address, prompt)
+        path = "completions" if isinstance(prompt, str) else "chat/completions"
+        answer = self._answer(path, prompt)
         choices = answer.get("choices") if isinstance(answer, dict) else None
         if not (isinstance(choices, list) and choices and isinstance(choices[0], dict)):
             where = f"{self._endpoint.url}: answer {number}"
             raise Failure(f"{where} has no choices: expected those of OpenAI's completions")
-        return {"prompt": prompt} | self._read(choices[0]) | {"asked": self.asked}
+        found = prompt_fields(prompt) | answer_fields(answer, choices[0], self._pair)
+        return self._cut(found) | {"asked": self.asked}
 
-    def _answer(self, address: str, prompt: str) -> Any:
-        if self._way is None:
-            return self._tried(address, prompt)
-        return self._asked(address, prompt, self._way)
+    def _answer(self, path: str, prompt: Prompt) -> Any:
+        if path not in self._ways:
+            return self._tried(path, prompt)
+        return self._asked(path, prompt, self._ways[path])
 
-    def _asked(self, address: str, prompt: str, way: int) -> Any:
-        extras, as_ids = _EXTRAS[way]
-        shown = self._pair.encode(prompt) if as_ids else prompt
-        return self._transport.call(address, {"prompt": shown} | self.asked | extras)
+    def _asked(self, path: str, prompt: Prompt, way: int) -> Any:
+        if isinstance(prompt, str):
+            extras, as_ids = _EXTRAS[way]
+            body: dict[str, Any] = {"prompt": self._pair.encode(prompt) if as_ids else prompt}
+        else:
+            extras, body = _CHAT_EXTRAS[way], prompt_fields(prompt)
+        return self._transport.call(self._endpoint.at(path), body | self.asked | extras)
 
-    def _tried(self, address: str, prompt: str) -> Any:
+    def _tried(self, path: str, prompt: Prompt) -> Any:
         """Ask in each way until one gives ids; keep to the way that gave most.
 
         Whether ids are there depends on the way and not on what was drawn, so that answers in
         other ways may be dropped.
         """
         best: tuple[int, Any] | None = None
-        for way in range(len(_EXTRAS)):
+        ways = len(_EXTRAS if isinstance(prompt, str) else _CHAT_EXTRAS)
+        for way in range(ways):
             try:
-                answer = self._asked(address, prompt, way)
+                answer = self._asked(path, prompt, way)
             except Refused as refused:
-                if refused.code not in _REFUSALS or (way + 1 == len(_EXTRAS) and best is None):
+                if refused.code not in _REFUSALS or (way + 1 == ways and best is None):
                     raise
                 continue
             given = given_ids(answer)
             if best is None or given > best[0]:
-                best, self._way = (given, answer), way
+                best, self._ways[path] = (given, answer), way
             if given == IDS:
                 break
         assert best is not None
         return best[1]
 
-    def _read(self, choice: dict[str, Any]) -> dict[str, Any]:
-        ids, text, most = self._ids(choice), choice.get("text"), self._endpoint.max_tokens
-        ends = ("finish_reason", "stop_reason", "matched_stop")
-        end = {name: choice[name] for name in ends if choice.get(name) is not None}
-        if ids is None:
-            return {"text": text} | end
-        if isinstance(text, str) and not spells(ids, text, self._pair):
-            return {"text": text, "unlike": ids} | end
-        stated = stated_logprobs(choice)
-        sized = isinstance(ids, list) and stated is not None and len(stated) == len(ids)
-        own = {"logprobs": stated[:most]} if sized and stated is not None else {}
-        if isinstance(ids, list) and len(ids) > most:
-            cut = {"finish_reason": "length", "cut": len(ids) - most}
-            return {"tokens": ids[:most]} | own | cut
-        return {"tokens": ids} | own | end
-
-    def _ids(self, choice: dict[str, Any]) -> Any:
-        """Token ids of a choice, however the server gives them; None where it does not."""
-        ids, pieces = stated_ids(choice)
-        return self._spelt(pieces) if ids is None and pieces is not None else ids
-
-    def _spelt(self, pieces: Sequence[str]) -> list[int] | None:
-        """Ids of tokens given by their texts; None where one may be of two, or of none."""
-        known = self._pieces()
-        ids = [known.get(piece) for piece in pieces]
-        return [i for i in ids if i is not None] if None not in ids else None
-
-    def _vocabulary(self) -> dict[str, int | None]:
-        """Each token's own text; those of which two have the same tell nothing."""
-        found: dict[str, int | None] = {}
-        for token in range(self._pair.vocab_size):
-            text = self._pair.tokenizer.decode([token], clean_up_tokenization_spaces=False)
-            found[text] = None if text in found else token
-        return found
+    def _cut(self, found: dict[str, Any]) -> dict[str, Any]:
+        """Cut off ids beyond the limit, and say nothing then of how it ended."""
+        ids, most = found.get("tokens"), self._endpoint.max_tokens
+        if not isinstance(ids, list) or len(ids) <= most:
+            return found
+        kept = {name: own for name, own in found.items() if name not in _ENDS}
+        if "logprobs" in kept:
+            kept["logprobs"] = kept["logprobs"][:most]
+        over = {"tokens": ids[:most], "finish_reason": "length", "cut": len(ids) - most}
+        return kept | over
 
     def _listed(self) -> tuple[str | None, str | None]:
         """Name of the model that is asked for, the first that is listed if none was named.

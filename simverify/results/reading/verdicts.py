@@ -127,6 +127,8 @@ def _outputs(run: OutputRun) -> Iterator[str]:
     unlike = bool(run.hidden) and (run.shape is None or run.shape.rejected)
     if unread or (due == "PASS" and (run.detectable > run.detect or unlike)):
         due = "INCONCLUSIVE"
+    if run.other_prompts and run.inconclusive is not None:
+        due = "INCONCLUSIVE"
     yield from _verdict("verdict", run.verdict, due, "by findings, text, detectable and hidden")
     if (run.inconclusive is None) == (run.verdict == "INCONCLUSIVE"):
         yield f"inconclusive is {run.inconclusive!r} with the verdict {run.verdict}"
