@@ -47,8 +47,8 @@ class MatrixRun(Judged, frozen=True, tag_field="command", tag="matrix"):
     ``alpha``: probability at most that any cell of an engine that follows one of the laws is named
     wrongly; ``cell_alpha``: that of one cell. ``budget``: tokens of a cell. ``proxy``: the draft
     that one-sided laws were computed from; null: they were not looked for. ``gammas``: draft
-    lengths that were tried. ``order``: in which the parameters were to act. ``ball``: TV that the engine's
-    rows may be off by on average.
+    lengths that were tried. ``order``: in which the parameters were to act. ``ball``: TV that the
+    engine's rows may be off by on average.
     """
 
     schema_version: Literal[1]

@@ -40,9 +40,9 @@ class Reported(Struct, frozen=True):
     """What the engine's own log probabilities say, over ``tokens``.
 
     ``kind``: what they are of. ``error``: median distance from ours, in nats. ``tv``: by how much
-    the engine's rows are off from ours on average, ``tv_upper`` at most, where they are of the target;
-    ``allowed``: what the test allows for. ``needed``: tokens after which they told more than that;
-    null: never.
+    the engine's rows are off from ours on average, ``tv_upper`` at most, where they are of the
+    target; ``allowed``: what the test allows for. ``needed``: tokens after which they told more
+    than that; null: never.
     """
 
     tokens: int

@@ -17,7 +17,7 @@ def capped_mean_test(values: Any, *, limit: float, alpha: float, name: str) -> T
     """Test that values in [0, 1] have a mean of ``limit`` at most; ``statistic`` is their mean.
 
     A bet multiplies what it has by 1 + s (value / limit - 1). If each value's mean given those
-    before is m_i, the product's is that of 1 + s (m_i / limit - 1), and no more than 1 where the m_i
+    before is m_i, the product's is that of 1 + s (m_i / limit - 1), and no more than 1 where they
     are fixed and ``limit`` on average, as a product of factors is largest where they are equal.
 
     Parameters

@@ -22,15 +22,14 @@ class OutputEvidence:
     ``pits``: for each request float64 (orders, n), in the orders of ``orders``; one uniform
     randomises all of a token's. ``places``: for each request float64 (orders, 2, n), the ends of
     the intervals that they lie in. ``scores``, ``indicators``: by name. ``deviations``: for each
-    test of a mean, by its name, float64 (2, n) a request: the token's own value less its mean
-    under its row, and the variance there. ``spreads``: float64 (n,) a request, the standard
-    deviation of a row's logits. ``rates``: bets on each token's rate; ``weights``: bets on
-    rounded weights, over the first tokens. ``reported``: the engine's own log probabilities.
-    ``same``: whether a token is that of the request before at the same place. ``copies``: for
-    each pair of neighbours that begin alike the probabilities of those tokens, float64 (k,);
-    ``neighbours`` of them were compared. ``near``, ``unsupported``: tokens that truncation cuts off, within the
-    margin of it and beyond. ``distance``: sum of the TVs between the two scorings, ``worst``
-    the largest.
+    test of a mean, by its name, float64 (2, n) a request: the token's own value less its mean under
+    its row, and the variance there. ``spreads``: float64 (n,) a request, the standard deviation of
+    a row's logits. ``rates``: bets on each token's rate; ``weights``: bets on rounded weights, over
+    the first tokens. ``reported``: the engine's own log probabilities. ``same``: whether a token is
+    that of the request before at the same place. ``copies``: for each pair of neighbours that begin
+    alike the probabilities of those tokens, float64 (k,); ``neighbours`` of them were compared.
+    ``near``, ``unsupported``: tokens that truncation cuts off, within the margin of it and beyond.
+    ``distance``: sum of the TVs between the two scorings, ``worst`` the largest.
     """
 
     def __init__(self, seed: int, proxy: bool) -> None:

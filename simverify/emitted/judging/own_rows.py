@@ -52,16 +52,16 @@ class OwnRows:
         if not self.said.fits or not self.beyond:
             return found
         far = (
-            f"by its log probabilities the engine's rows are off from the target's by TV {self.said.tv:.2g} on "
-            f"average, where {self.ball:.2g} is allowed for"
+            f"by its log probabilities the engine's rows are off from the target's by TV "
+            f"{self.said.tv:.2g} on average, where {self.ball:.2g} is allowed for"
         )
         if failed:
             return [*found, f"{far}: its weights or its logits are not the target's"]
         return [
             *found,
             f"{far}: no more than bfloat16 moves them ({self.coarse or 0.0:.2g}), so that it is no "
-            f"finding; the bound allows for it; if the engine computes in bfloat16, judge it with --dtype "
-            f"bfloat16",
+            f"finding; the bound allows for it; if the engine computes in bfloat16, judge it with "
+            f"--dtype bfloat16",
         ]
 
     def widened(self, certificate: stats.Certificate) -> stats.Certificate:

@@ -6,7 +6,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from simverify.emitted.law import Law, as_law
+from simverify.emitted.reading.chat import Prompt, prompt_fields
 from simverify.emitted.reading.ids import IDS, given_ids
+from simverify.emitted.reading.responses import answer_fields
 from simverify.emitted.serving.transport import Failure, Refused, Transport
 from simverify.errors import UsageError
 from simverify.models.real.transformer import TransformerPair
