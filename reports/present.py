@@ -18,6 +18,7 @@ from simverify.reports.formats.markdown import markdown_report
 from simverify.reports.others.against import print_against
 from simverify.reports.others.bisection import print_bisection
 from simverify.reports.others.engines import print_table
+from simverify.reports.others.matrix import print_matrix
 from simverify.reports.others.output_view import print_outputs
 from simverify.reports.others.plan import print_plan
 from simverify.reports.others.self_test import print_self_test
@@ -31,6 +32,7 @@ from simverify.results import (
     BisectRun,
     CompareRun,
     Document,
+    MatrixRun,
     OutputRun,
     PlanRun,
     SweepRun,
@@ -124,6 +126,8 @@ def print_run(run: Document, console: Console, *, verbose: bool = False) -> None
         print_bisection(run, console)
     elif isinstance(run, SweepRun):
         print_sweep(run, console, verbose=verbose)
+    elif isinstance(run, MatrixRun):
+        print_matrix(run, console)
     else:
         print_self_test(run, console)
 

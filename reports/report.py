@@ -5,6 +5,7 @@ from simverify.reports.compare.view import compare_report
 from simverify.reports.others.against import against_report
 from simverify.reports.others.bisection import bisect_report
 from simverify.reports.others.engine_views import table_report
+from simverify.reports.others.matrix import matrix_report
 from simverify.reports.others.output_view import output_report
 from simverify.reports.others.sweeps import sweep_report
 from simverify.reports.others.views import plan_report, self_test_report
@@ -17,6 +18,7 @@ from simverify.results import (
     BisectRun,
     CompareRun,
     Document,
+    MatrixRun,
     OutputRun,
     PlanRun,
     SweepRun,
@@ -48,4 +50,6 @@ def report_of(run: Document) -> Report:
         return bisect_report(run)
     if isinstance(run, SweepRun):
         return sweep_report(run)
+    if isinstance(run, MatrixRun):
+        return matrix_report(run)
     return self_test_report(run)

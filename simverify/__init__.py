@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from simverify.api.served.triage import triage as triage
     from simverify.api.served.watch import watch as watch
     from simverify.api.surveys.bisect import bisect as bisect
+    from simverify.api.surveys.matrix import matrix as matrix
     from simverify.api.surveys.sweep import sweep as sweep
     from simverify.api.surveys.table import table as table
     from simverify.baselines.check import check_baseline as check_baseline
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from simverify.results import AuditRun as AuditRun
     from simverify.results import BisectRun as BisectRun
     from simverify.results import CompareRun as CompareRun
+    from simverify.results import MatrixRun as MatrixRun
     from simverify.results import OutputRun as OutputRun
     from simverify.results import PlanRun as PlanRun
     from simverify.results import SelfTestRun as SelfTestRun
@@ -52,6 +54,7 @@ _HOME = {
     "BisectRun": "results",
     "CannotEnumerate": "symbolic",
     "CompareRun": "results",
+    "MatrixRun": "results",
     "OutputRun": "results",
     "PlanRun": "results",
     "SelfTestRun": "results",
@@ -73,6 +76,7 @@ _HOME = {
     "get_verifier": "verifiers",
     "load": "results.reading.document",
     "load_model": "models",
+    "matrix": "api.surveys.matrix",
     "plan": "planning",
     "replay": "api.replay",
     "runs": "record.store",

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from simverify.stats.means.binomial import acceptance_test as acceptance_test
     from simverify.stats.means.binomial import rate_interval as rate_interval
     from simverify.stats.means.bounded_means import bounded_means_test as bounded_means_test
+    from simverify.stats.means.capped_means import capped_mean_test as capped_mean_test
+    from simverify.stats.means.capped_means import values_needed as values_needed
     from simverify.stats.means.intervals import empirical_bernstein as empirical_bernstein
     from simverify.stats.means.intervals import stratified_bernstein as stratified_bernstein
     from simverify.stats.pits.correlation import PairSums as PairSums
@@ -144,6 +146,7 @@ _HOME = {
     "scores.indicators": (
         "INDICATOR_BINS IndicatorSums indicator_bin indicator_sums indicator_sums_of_contexts"
     ),
+    "means.capped_means": "capped_mean_test values_needed",
     "means.intervals": "empirical_bernstein stratified_bernstein",
     "planning.looks": "Look plan_looks",
     "pits.pit": "PIT_BINS ks_min_detectable ks_samples pit_ks",

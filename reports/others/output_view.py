@@ -19,7 +19,7 @@ from simverify.reports.words import (
     shell,
     tests_table,
 )
-from simverify.results import OutputRun
+from simverify.results import OutputRun, Processing
 
 
 def output_report(run: OutputRun) -> Report:
@@ -96,6 +96,8 @@ def _facts(run: OutputRun) -> Iterator[Fact]:
         + (f", {run.restored:,} of them put back by their finish_reason" if run.restored else ""),
     )
     law = law_words(run.temperature, run.top_k, run.top_p)
+    if run.processing is not None:
+        law = ", ".join((law, *processing_words(run.processing)))
     more = (
         f"; {count(run.otherwise, 'request')} by what they were asked for" if run.otherwise else ""
     )
@@ -109,6 +111,13 @@ def _facts(run: OutputRun) -> Iterator[Fact]:
         f"TV {run.ball:.2g} on average, {'as given' if run.ball_given else 'as was seen'}: "
         f"rows computed again differ by {seen.mean:.2g} ({seen.largest:.2g} at most){fine}",
     )
+    if (own := run.reported) is not None:
+        after = "" if own.needed is None else f"; {own.needed:,} were enough to tell it"
+        yield Fact(
+            "Reported",
+            f"log probabilities of {count(own.tokens, 'token')}, {own.kind}: the engine's rows are "
+            f"off by TV {own.tv:.2g} on average, {own.allowed:.2g} is allowed for{after}",
+        )
     if (text := run.text) is not None:
         yield Fact(
             "Text",
@@ -129,6 +138,26 @@ def _facts(run: OutputRun) -> Iterator[Fact]:
         yield Fact("Budget", f"{count(run.budget, 'token')} that the server might emit")
     if run.certificate is not None:
         yield Fact("Certificate", certified(run.certificate))
+
+
+def processing_words(own: Processing) -> Iterator[str]:
+    """Yield what else was asked for, a few words each."""
+    for name in (
+        "min_p", "typical_p", "repetition_penalty", "presence_penalty", "frequency_penalty",
+    ):  # fmt: skip
+        value = getattr(own, name)
+        if value is not None:
+            yield f"{name.replace('_', '-')} {value:g}"
+    if own.logit_bias:
+        yield f"logit-bias of {count(len(own.logit_bias), 'token')}"
+    if own.bad_words:
+        yield f"{len(own.bad_words):,} bad words"
+    if own.min_tokens:
+        yield f"min-tokens {own.min_tokens:,}"
+    if own.mask is not None:
+        yield f"mask {own.mask}"
+    if own.order is not None:
+        yield f"in the order {', '.join(own.order)}"
 
 
 def _sections(run: OutputRun) -> Iterator[Section]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
-from simverify.api.real import RealModels
+from simverify.api.real import LawOptions, RealModels
 
 NO_GAMMA = "{gamma} requires an argument: the draft length, such as {gamma} 8"
 
@@ -22,7 +22,7 @@ class _OfRealModels:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditOptions(_OfRealModels):
+class _OwnAuditOptions(_OfRealModels):
     """Options of an audit; None: not given.
 
     Attributes
@@ -195,6 +195,11 @@ class AuditOptions(_OfRealModels):
     threads: int | None = None
     layer_parallel: str | None = None
     no_calibration: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditOptions(LawOptions, _OwnAuditOptions):
+    """Options of an audit, those of the law of emitted tokens last; None: not given."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,17 +1,21 @@
 """``simverify.audit_outputs``: tokens that some other engine emitted, in a file or on a server."""
 
+import json
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from os import PathLike
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from simverify.api.options import AuditOptions
 from simverify.api.real import RealModels
 from simverify.api.ways import called_from_python
-from simverify.errors import OptionError
+from simverify.errors import OptionError, UsageError
 from simverify.results import OutputRun
+
+if TYPE_CHECKING:
+    from simverify.emitted import Mask
 
 Say = Callable[[str], None]
 _SOURCES = ("outputs", "endpoint")
@@ -35,6 +39,17 @@ def audit_outputs(
     temperature: float | None = None,
     top_k: int | None = None,
     top_p: float | None = None,
+    min_p: float | None = None,
+    typical_p: float | None = None,
+    repetition_penalty: float | None = None,
+    presence_penalty: float | None = None,
+    frequency_penalty: float | None = None,
+    logit_bias: Mapping[int, float] | None = None,
+    bad_words: Sequence[str | Sequence[int]] | None = None,
+    min_tokens: int | None = None,
+    order: str | None = None,
+    mask: str | Callable[..., Any] | None = None,
+    extra_body: Mapping[str, Any] | None = None,
     device: str | None = None,
     dtype: Literal["float32", "bfloat16", "float16"] | None = None,
     threads: int | None = None,
@@ -65,8 +80,19 @@ def audit_outputs(
         Emitted tokens that are judged, fixed beforehand; by default what the power needs.
     ball
         TV of the engine's own rows from the rescored ones, on average.
-    temperature, top_k, top_p
+    temperature, top_k, top_p, min_p, typical_p
         Of the law that the engine was asked for.
+    repetition_penalty, presence_penalty, frequency_penalty
+        Likewise; the first counts the prompt too, the others what was emitted alone.
+    logit_bias, bad_words, min_tokens
+        Likewise; words are texts or lists of ids.
+    order
+        In which these act: transformers, vllm, sglang, llamacpp, mlx-lm, or some of them.
+    mask
+        A function of the prompt's ids and the answer's so far that returns the ids which may come
+        next, or None for all; or a file's, path/file.py:attr.
+    extra_body
+        Endpoint: further fields of every request.
     device, dtype, threads
         Where and in what the target computes.
     alpha, detect
@@ -95,14 +121,24 @@ def audit_outputs(
         keep=None if keep is None else Path(keep), concurrency=concurrency,
         max_tokens_total=max_tokens_total, ball=ball, temperature=temperature,
         top_k=top_k, top_p=top_p, device=device, dtype=dtype, threads=threads, alpha=alpha,
-        detect=detect, seed=seed,
+        detect=detect, seed=seed, min_p=min_p, typical_p=typical_p,
+        repetition_penalty=repetition_penalty, presence_penalty=presence_penalty,
+        frequency_penalty=frequency_penalty, logit_bias=_json(logit_bias, "logit_bias"),
+        bad_words=_json(bad_words, "bad_words"), min_tokens=min_tokens, order=order,
+        mask=getattr(mask, "__qualname__", None) if callable(mask) else mask,
+        extra_body=_json(extra_body, "extra_body"),
     )  # fmt: skip
+    own = None
+    if callable(mask):
+        from simverify.emitted import Mask
+
+        own = Mask(str(options.mask), mask)
     with called_from_python():
         options_iv(options)
-        return judge(options, progress or (lambda _line: None))
+        return judge(options, progress or (lambda _line: None), own)
 
 
-def judge(options: AuditOptions, say: Say) -> OutputRun:
+def judge(options: AuditOptions, say: Say, mask: "Mask | None" = None) -> OutputRun:
     """Judge the tokens of a file or of a server, whose options were checked."""
     from simverify.emitted import (
         Begun,
@@ -115,8 +151,9 @@ def judge(options: AuditOptions, say: Say) -> OutputRun:
         contradictions,
         read_requests,
     )
+    from simverify.emitted.law.words import NAMES
+    from simverify.emitted.reading.chat import Chat, chat_ids, read_asked
     from simverify.emitted.reading.textual import changed_tokens, text_words
-    from simverify.models.real.prompts import read_prompts
 
     name = options.endpoint if options.outputs is None else str(options.outputs)
     assert name is not None
@@ -126,30 +163,38 @@ def judge(options: AuditOptions, say: Say) -> OutputRun:
     )  # fmt: skip
     real = options.real()
     real.sampling()  # out of its range before anything is read
+    options.ranges()
     proxy = options.draft is not None
     plan = settings.plan(proxy)
     server = None
     if options.endpoint is not None:
         limit = Endpoint.max_tokens if options.max_tokens is None else options.max_tokens
-        server = Endpoint(options.endpoint, options.served_model, limit)
+        extra = json.loads(options.extra_body or "{}")
+        server = Endpoint(options.endpoint, options.served_model, limit, extra)
         assert options.prompts is not None
-        prompts = read_prompts(options.prompts)
+        prompts = read_asked(options.prompts)
     say(plan)
     pair = real.load()
+    law = options.declared(pair, mask)
+    pair = replace(pair, sampling=law)
     planned = settings.planned(proxy)
     notes: tuple[str, ...] = ()
     begun, spent = None, False
     if server is None:
         assert options.outputs is not None
         requests = read_requests(options.outputs, pair)
-        given = {name: getattr(options, name) for name in ("temperature", "top_k", "top_p")}
+        given = {name: getattr(law, name) for name in NAMES if getattr(options, name) is not None}
         notes = tuple(contradictions([request.law for request in requests], given))
         for note in notes:
             say(note)
     else:
 
         def text_alone(_first: Request) -> None:
-            blank = [Request(tuple(pair.encode(words)), (), from_text=True) for words in prompts]
+            ids = [
+                chat_ids(own, pair, "prompts") if isinstance(own, Chat) else tuple(pair.encode(own))
+                for own in prompts
+            ]
+            blank = [Request(own, (), from_text=True) for own in ids]
             say(text_words(*changed_tokens(blank, pair, settings.seed), settings, proxy))
 
         begun = Begun(pair, settings, proxy, say)
@@ -182,7 +227,7 @@ def options_iv(options: AuditOptions) -> None:
             raise OptionError(f"{{{name}}} is for {{against}}: name another engine too")
     for name in (
         "prompts", "samples", "max_tokens", "served_model", "keep", "concurrency",
-        "max_tokens_total",
+        "max_tokens_total", "extra_body",
     ):  # fmt: skip
         if options.outputs is not None and getattr(options, name) is not None:
             why = "is for {endpoint}: a file of outputs holds its prompts"
@@ -191,6 +236,16 @@ def options_iv(options: AuditOptions) -> None:
         from simverify.results.reading.document import check_writable
 
         check_writable(options.keep)
+
+
+def _json(value: Any, name: str) -> str | None:
+    """What an option holds as JSON, as the command line has it."""
+    if value is None:
+        return None
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError):
+        raise UsageError(f"{name} is {value!r}: expected what JSON can hold") from None
 
 
 def _given(options: AuditOptions) -> dict[str, str]:
@@ -211,7 +266,7 @@ def _command(options: AuditOptions, planned: int, detect: float) -> str:
         options = replace(
             options, outputs=options.keep, tokens=planned, endpoint=None, prompts=None,
             samples=None, max_tokens=None, served_model=None, keep=None, concurrency=None,
-            max_tokens_total=None,
+            max_tokens_total=None, extra_body=None,
         )  # fmt: skip
     given = _given(options)
     given.pop("--threads", None)

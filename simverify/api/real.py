@@ -1,6 +1,6 @@
-"""A pair of real models, as the options of every command name it."""
+"""A pair of real models, and the law of a request, as the options of every command name them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from simverify.drafting.method import DraftMethod
+    from simverify.emitted import Law, Mask
     from simverify.models.real.sampling import Sampling
     from simverify.models.real.transformer import TransformerPair
 
@@ -87,3 +88,91 @@ class RealModels:
             self.target, self.draft, sampling=self.sampling(), device=self.device or "cpu",
             dtype=self.dtype or "float32",
         )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class LawOptions:
+    """What an engine was asked for beside temperature, top-k and top-p; None: not given.
+
+    Attributes
+    ----------
+    min_p
+        Emitted tokens: keep what is at least so many times as likely as the likeliest.
+    typical_p
+        Emitted tokens: keep the tokens of most typical surprise, up to this share.
+    repetition_penalty
+        Emitted tokens: divides scores of what the prompt or the answer holds.
+    presence_penalty
+        Emitted tokens: taken off the score of what the answer holds.
+    frequency_penalty
+        Emitted tokens: taken off for each time that the answer holds it.
+    logit_bias
+        Emitted tokens: added to scores, JSON such as {"5": -100}.
+    bad_words
+        Emitted tokens: never written, JSON such as ["word", [5, 6]], texts or token ids.
+    min_tokens
+        Emitted tokens: so many come before the end of a request.
+    order
+        Emitted tokens: the order in which parameters act: transformers (the default), vllm,
+        sglang, llamacpp, mlx-lm, or some of them, such as top-p,temperature.
+    mask
+        Emitted tokens: a function that says which may come next, path/file.py:attr; it is given
+        the ids of the prompt and of the answer so far.
+    extra_body
+        Endpoint: fields of every request beside these, JSON, such as a schema to follow.
+    """
+
+    min_p: float | None = None
+    typical_p: float | None = None
+    repetition_penalty: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    logit_bias: str | None = None
+    bad_words: str | None = None
+    min_tokens: int | None = None
+    order: str | None = None
+    mask: str | None = None
+    extra_body: str | None = None
+
+    def declared(self, pair: "TransformerPair", mask: "Mask | None" = None) -> "Law":
+        """Return the law that the options declare, with the temperature and cuts of ``pair``.
+
+        ``mask``: in the place of the function that is named. Raises ``UsageError`` for what is out
+        of range, and for a mask that does not load.
+        """
+        from dataclasses import replace
+
+        from simverify.emitted.law import as_law
+        from simverify.emitted.law.words import fields_of, object_iv, order_iv
+
+        said = {field.name: getattr(self, field.name) for field in fields(LawOptions)}
+        for name, kind in (("logit_bias", dict), ("bad_words", list)):
+            if said[name] is not None:
+                said[name] = object_iv(said[name], name.replace("_", "-"), kind)
+        law = replace(as_law(pair.sampling), **fields_of(said, "the command", pair))
+        if self.order is not None:
+            law = replace(law, order=order_iv(self.order))
+        return replace(law, mask=mask or self._mask())
+
+    def ranges(self) -> None:
+        """Raise ``UsageError`` for a number, an order or JSON that is out of range."""
+        from simverify.emitted.law import Law
+        from simverify.emitted.law.words import NUMBERS, object_iv, order_iv
+
+        given = {n: getattr(self, n) for n in (*NUMBERS, "min_tokens") if hasattr(self, n)}
+        Law(**{name: value for name, value in given.items() if value is not None})
+        for name, kind in (("logit_bias", dict), ("bad_words", list), ("extra_body", dict)):
+            if getattr(self, name) is not None:
+                object_iv(getattr(self, name), name.replace("_", "-"), kind)
+        if self.order is not None:
+            order_iv(self.order)
+
+    def _mask(self) -> "Mask | None":
+        if self.mask is None:
+            return None
+        from simverify.auditing.subject import load_subject
+        from simverify.emitted.law import Mask
+
+        if ":" not in self.mask:
+            raise OptionError(f"{{mask}} is {self.mask!r}: expected path/file.py:attr")
+        return Mask(self.mask, load_subject(self.mask).rule)

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import Literal
 
 from simverify.api.options import AuditOptions
+from simverify.api.real import LawOptions
 from simverify.errors import OptionError, UsageError, quoted
 
 Way = Literal["small", "self-test", "trace", "live", "emitted"]
@@ -21,7 +23,7 @@ _MODELS = (
 )  # fmt: skip
 _EMITTED = (
     "samples", "max_tokens", "served_model", "keep", "ball", "against", "against_model", "repeats",
-    "concurrency", "max_tokens_total",
+    "concurrency", "max_tokens_total", *(field.name for field in fields(LawOptions)),
 )  # fmt: skip
 _BRIDGES = ("command", "library", "coins")
 _OWN = (

@@ -11,6 +11,7 @@ _COMMANDS = {
     "sweep": ("surveys.sweep:sweep", "Compare on a grid, from a laptop to a cluster; resumes."),
     "bisect": ("surveys.bisect:bisect", "Find the release or the commit that changed the law."),
     "capture": ("capture:capture", "Record the blocks of two real models, to be replayed."),
+    "matrix": ("matrix:matrix", "Say which parameters of a request a server honours."),
     "triage": ("served.triage:triage", "Say why two engines' greedy answers differ."),
     "watch": ("served.watch:watch", "Watch a server: an alarm when it strays from its target."),
     "plan": ("plan:plan", "Say what a claim costs, or what a budget detects."),
@@ -74,6 +75,10 @@ _EXAMPLES = {
         "simverify watch --outputs served.jsonl --target DIR --state canary --metrics 9464",
         "simverify watch --endpoint http://localhost:8000 --prompts prompts.jsonl --target DIR "
         "--state canary",
+    ),
+    "matrix": (
+        "simverify matrix --endpoint http://localhost:8000 --target DIR --prompts prompts.jsonl",
+        "simverify matrix --endpoint http://localhost:8000 --target tiny-llama --cells top-k,seed",
     ),
     "plan": (
         "simverify plan --deviation 0.005 --vocab 1024 --gamma 4",

@@ -6,6 +6,7 @@ whole.
 """
 
 from simverify.emitted.begun import Begun
+from simverify.emitted.law import Law, Mask
 from simverify.emitted.reading.asked import contradictions
 from simverify.emitted.reading.requests import Request, read_requests, request_iv
 from simverify.emitted.run import Source, audit_outputs
@@ -17,6 +18,8 @@ __all__ = [
     "Asked",
     "Begun",
     "Endpoint",
+    "Law",
+    "Mask",
     "OutputSettings",
     "Request",
     "Source",

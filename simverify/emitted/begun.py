@@ -44,8 +44,7 @@ class Begun:
         for scored in rescore(
             kept[self.done : size], self._pair, self._proxy, rounded, first=self.done
         ):
-            law = scored.request.law or self._pair.sampling
-            found.bet_on_weights(weight_bets(scored, law, found.n))
+            found.bet_on_weights(weight_bets(scored, self._pair, found.n))
             found.add(scored)
             if due is not None and 10 * found.n // due > said:
                 said = 10 * found.n // due

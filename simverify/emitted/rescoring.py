@@ -12,9 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify.arrays import Floats
+from simverify.emitted.law import Law
+from simverify.emitted.law.reach import reach
+from simverify.emitted.law.stages import Before
 from simverify.emitted.reading.requests import Request
+from simverify.emitted.stated import predicted
 from simverify.models.real.roundings import ROUNDINGS, rounded
-from simverify.models.real.sampling import Sampling
 from simverify.models.real.transformer import TransformerPair
 
 BATCH = 16
@@ -38,7 +41,8 @@ class Scored:
     each other for a token to be kept that is cut off (:func:`reach`), 0 for one that is kept;
     ``shift``: float64 (n,), by how much the two scorings differ in the token's log-probability
     before anything is cut off. ``rounded``: logits float32 (n, V) with rounded weights, by the
-    name of the rounding; empty where they were not asked for.
+    name of the rounding; empty where they were not asked for. ``stated``, ``stated_again``: of a
+    request with log probabilities of the engine's own, ours by both scorings (:func:`predicted`).
     """
 
     number: int
@@ -49,6 +53,8 @@ class Scored:
     gap: Floats
     shift: Floats
     rounded: Mapping[str, npt.NDArray[np.float32]]
+    stated: Mapping[str, Floats]
+    stated_again: Mapping[str, Floats]
 
 
 def rescore(
@@ -64,22 +70,33 @@ def rescore(
     done = 0
     for batch in _batches(requests, pair.vocab_size):
         own = [requests[i] for i in batch]
-        together = _logits(pair, pair.target_model, own)
-        drafts = _logits(pair, pair.draft_model, own) if proxy else None
+        together = logits_before(pair, pair.target_model, own)
+        drafts = logits_before(pair, pair.draft_model, own) if proxy else None
         others = _with_rounded_weights(pair, own) if done < rounded_tokens else {}
         done += sum(len(request.tokens) for request in own)
         for place, i in enumerate(batch):
-            (alone,) = _logits(pair, pair.target_model, [requests[i]])
+            (alone,) = logits_before(pair, pair.target_model, [requests[i]])
             tokens = np.array(requests[i].tokens)
-            law = requests[i].law or pair.sampling
-            p = law.rows(together[place])
-            q = None if drafts is None else law.rows(drafts[place])
+            p = requests[i].rows(together[place], pair)
+            q = None if drafts is None else requests[i].rows(drafts[place], pair)
             yield Scored(
-                first + i, requests[i], p, law.rows(alone), q,
-                _gap(together[place], p, tokens, law),
+                first + i, requests[i], p, requests[i].rows(alone, pair), q,
+                _gap(together[place], p, requests[i], requests[i].judged_by(pair)),
                 np.abs(_log_probability(together[place], tokens) - _log_probability(alone, tokens)),
                 {name: logits[place] for name, logits in others.items()},
+                *_stated(requests[i], pair, together[place], alone,
+                         None if drafts is None else drafts[place]),
             )  # fmt: skip
+
+
+def _stated(
+    request: Request, pair: TransformerPair, logits: npt.NDArray[np.float32],
+    again: npt.NDArray[np.float32], drafts: npt.NDArray[np.float32] | None,
+) -> tuple[dict[str, Floats], dict[str, Floats]]:  # fmt: skip
+    if request.logprobs is None:
+        return {}, {}
+    law = request.judged_by(pair)
+    return predicted(logits, drafts, request, law), predicted(again, None, request, law)
 
 
 def _with_rounded_weights(
@@ -88,7 +105,7 @@ def _with_rounded_weights(
     found = {}
     for name, rounding in ROUNDINGS.items():
         with rounded(pair.target_model, rounding):
-            found[name] = _logits(pair, pair.target_model, requests)
+            found[name] = logits_before(pair, pair.target_model, requests)
     return found
 
 
@@ -105,16 +122,15 @@ def in_other_precision(
     coarse = model.dtype == torch.float32
     fine = [] if coarse else _in_float32(requests, pair)
     for scored in rescore(requests, pair, proxy):
-        (own,) = _logits(pair, model, [scored.request])
+        (own,) = logits_before(pair, model, [scored.request])
         if coarse:
             with torch.autocast(model.device.type, torch.bfloat16):
-                (other,) = _logits(pair, model, [scored.request])
+                (other,) = logits_before(pair, model, [scored.request])
         else:
             other = fine[scored.number]
         tokens = np.array(scored.request.tokens)
         shift = np.abs(_log_probability(own, tokens) - _log_probability(other, tokens))
-        law = scored.request.law or pair.sampling
-        yield scored, law.rows(other), shift
+        yield scored, scored.request.rows(other, pair), shift
 
 
 def _in_float32(
@@ -127,7 +143,7 @@ def _in_float32(
     buffers = [(module, dict(module._buffers)) for module in model.modules()]
     model.float()
     try:
-        return [_logits(pair, model, [request])[0] for request in requests]
+        return [logits_before(pair, model, [request])[0] for request in requests]
     finally:
         for weight, dtype in dtypes:
             weight.data = weight.data.to(dtype)
@@ -162,7 +178,7 @@ def _batches(requests: Sequence[Request], vocab_size: int) -> Iterator[list[int]
         yield batch
 
 
-def _logits(
+def logits_before(
     pair: TransformerPair, model: object, requests: Sequence[Request]
 ) -> list[npt.NDArray[np.float32]]:
     """Logits before each emitted token, float32 (n, V) for each request."""
@@ -171,40 +187,13 @@ def _logits(
     return [rows[-len(r.tokens) :] for rows, r in zip(found, requests, strict=True)]
 
 
-def _gap(
-    logits: npt.NDArray[np.float32], p: Floats, tokens: npt.NDArray[np.int64], law: Sampling
-) -> Floats:
+def _gap(logits: npt.NDArray[np.float32], p: Floats, request: Request, law: Law) -> Floats:
+    tokens = np.array(request.tokens)
     found = np.zeros(len(tokens))
     for i in np.flatnonzero(p[np.arange(len(tokens)), tokens] == 0.0):
-        found[i] = max(reach(logits[i].astype(np.float64), int(tokens[i]), law), _TINY)
+        before = Before(request.prompt, request.tokens, int(i))
+        found[i] = max(reach(logits[i].astype(np.float64), int(tokens[i]), law, before), _TINY)
     return found
-
-
-def reach(x: Floats, token: int, law: Sampling) -> float:
-    """Return the least M with which ``law`` may keep ``token``, of logits x (V,).
-
-    Each logit may be off by M/2. So may be ahead of the token whatever is not more than M above
-    it, and every probability may be larger than it should be by exp(M / temperature).
-    """
-    above = np.sort((x - x[token])[x > x[token]])
-    if not len(above):
-        return 0.0
-    if law.temperature == 0.0:
-        return float(above[-1])
-    least, kept = 0.0, np.sort(x)
-    if law.top_k is not None:
-        kept = kept[kept >= kept[-min(law.top_k, len(kept))]]
-        least = float(above[-law.top_k]) if law.top_k <= len(above) else 0.0
-    if law.top_p is None:
-        return least
-    p = np.exp((kept - kept[-1]) / law.temperature)
-    places = kept[kept > x[token]] - x[token]
-    # Mass of the tokens that are ahead for sure at M = 0, and from the place of each above on.
-    ahead = np.append(np.cumsum(p[::-1])[::-1][-len(places) :], 0.0) / p.sum()
-    begins, ends = np.append(0.0, places), np.append(places, np.inf)
-    with np.errstate(divide="ignore"):
-        needed = np.maximum(begins, law.temperature * np.log(ahead / law.top_p))
-    return max(least, float(needed[needed < ends].min()))
 
 
 def _log_probability(logits: npt.NDArray[np.float32], tokens: npt.NDArray[np.int64]) -> Floats:

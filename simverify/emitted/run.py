@@ -11,9 +11,11 @@ from simverify.emitted.judging.allowed import allowance, hides
 from simverify.emitted.judging.evidence import OutputEvidence
 from simverify.emitted.judging.judge import Judged, judge_evidence, shares_of
 from simverify.emitted.judging.looks import crossing
-from simverify.emitted.judging.notes import coarser, remarks
+from simverify.emitted.judging.notes import coarser, other_prompt, remarks
+from simverify.emitted.judging.own_rows import own_rows, weights_failed
 from simverify.emitted.judging.rounding import Rounding
 from simverify.emitted.judging.worst import by_place
+from simverify.emitted.law.documented import processing_of
 from simverify.emitted.reading.requests import Request, first_tokens
 from simverify.emitted.reading.textual import changed_tokens, text_words
 from simverify.emitted.settings import POWER, OutputSettings
@@ -70,18 +72,21 @@ def audit_outputs(
         raise UsageError("there is no request: give one or more")
     planned = settings.planned(proxy)
     kept = first_tokens(requests, planned)
-    law = kept[0].law or pair.sampling
+    law = kept[0].judged_by(pair)
     text = _text(kept, pair, settings, proxy, say, told=source.endpoint)
     begun, n = begun or Begun(pair, settings, proxy, say), sum(len(r.tokens) for r in kept)
     begun.go_on(kept, len(kept), n)
     begun.try_rounding(kept)
     found, fine = begun.found, begun.fine
     allowed = allowance(found, fine, text, settings.ball)
+    own = own_rows(found, kept, pair, allowed.ball.tv, shares_of(settings.alpha)["reported"])
     judged = judge_evidence(
         found, planned, settings.alpha, allowed.ball, settings.seed, allowed.words
     )
     hidden = hides(judged, allowed, found, kept, pair, planned, settings)
     shape, notes = hidden.shape, list(remarks(judged, found, kept, pair, proxy))
+    if own is not None:
+        notes += own.notes(weights_failed(judged))
     asks = judged.findings and settings.ball is None
     if asks and (alike := coarser(judged, found, kept, pair, planned, settings)):
         words, shape = alike
@@ -90,8 +95,14 @@ def audit_outputs(
     verdict: doc.Verdict = "FAIL" if judged.findings else "INCONCLUSIVE" if open_ else "PASS"
     if hidden.why and verdict == "PASS":
         verdict, open_ = "INCONCLUSIVE", hidden.why
+    differing = [request for request in kept if request.differs is not None]
+    if any(request.differs == "untold" for request in differing):
+        verdict, open_ = "INCONCLUSIVE", other_prompt(differing, len(kept))
+    elif differing:
+        notes.append(other_prompt(differing, len(kept)))
     if text is not None and text.not_round_tripping:
         verdict = "INCONCLUSIVE"
+    certificate = judged.certificate if own is None else own.widened(judged.certificate)
 
     def decode(ids: Sequence[int]) -> str:
         return str(pair.tokenizer.decode(ids, clean_up_tokenization_spaces=False))
@@ -116,7 +127,7 @@ def audit_outputs(
         temperature=law.temperature,
         top_k=law.top_k,
         top_p=law.top_p,
-        otherwise=sum((r.law or pair.sampling) != law for r in kept),
+        otherwise=sum(r.judged_by(pair) != law for r in kept),
         device=str(pair.target_model.device),
         dtype=str(pair.target_model.dtype).removeprefix("torch."),
         alpha=settings.alpha,
@@ -139,7 +150,7 @@ def audit_outputs(
         tests=tuple(test_document(test) for test in judged.tests),
         detectable=judged.detectable,
         deviation=judged.deviation,
-        certificate=certificate_document(judged.certificate) if verdict == "PASS" else None,
+        certificate=certificate_document(certificate) if verdict == "PASS" else None,
         findings=judged.findings,
         worst=found.tokens.documents(kept, decode) if verdict == "FAIL" else (),
         places=_places(judged, found, kept) if verdict == "FAIL" else (),
@@ -147,6 +158,9 @@ def audit_outputs(
         notes=(*notes, *source.notes),
         reproduce=source.reproduce,
         meta=stamp(),
+        processing=processing_of(law),
+        other_prompts=len(differing),
+        reported=None if own is None else own.document(shares_of(settings.alpha)["reported"]),
     )
 
 

@@ -12,6 +12,7 @@ from simverify.results import (
     AuditRun,
     CompareRun,
     Document,
+    MatrixRun,
     Meta,
     OutputRun,
     SweepRun,
@@ -75,7 +76,7 @@ def _meta_here() -> Meta:
 def _title(run: Document) -> str:
     if isinstance(run, AuditRun):
         return run.spec
-    if isinstance(run, OutputRun | WatchRun):
+    if isinstance(run, OutputRun | WatchRun | MatrixRun):
         return run.source
     if isinstance(run, TriageRun):
         return f"{run.a} against {run.b}"

@@ -71,10 +71,13 @@ from simverify.results.drafting import DraftAcceptance, LayerParallel, LayerSimi
 from simverify.results.plan import PlanLine, PlanMeta, PlanRun
 from simverify.results.run import Judged, Run
 from simverify.results.served.against import AgainstRun, AskedFor
+from simverify.results.served.matrix import CellOutcome, MatrixCell, MatrixRun, matrix_verdict
 from simverify.results.served.outputs import (
     AtPlace,
     OutputRun,
     PlaceOf,
+    Processing,
+    Reported,
     Rescoring,
     Retokenised,
     WorstToken,
@@ -122,6 +125,7 @@ Document = (
     | TableRun
     | BisectRun
     | SweepRun
+    | MatrixRun
 )
 """What a result file holds; its field ``command`` says which."""
 
@@ -139,6 +143,7 @@ __all__ = [
     "Branch",
     "Breach",
     "Bridge",
+    "CellOutcome",
     "Certificate",
     "ClockStop",
     "CompareResult",
@@ -173,6 +178,8 @@ __all__ = [
     "Localisation",
     "Loss",
     "Lossless",
+    "MatrixCell",
+    "MatrixRun",
     "Measured",
     "Meta",
     "MissedLines",
@@ -191,6 +198,8 @@ __all__ = [
     "PlanRun",
     "Power",
     "Probe",
+    "Processing",
+    "Reported",
     "Rescoring",
     "Retokenised",
     "Run",
@@ -220,6 +229,7 @@ __all__ = [
     "WatchDelay",
     "WatchRun",
     "WorstToken",
+    "matrix_verdict",
     "overall",
     "sweep_verdict",
     "table_verdict",

@@ -110,7 +110,7 @@ def judge_evidence(
 def shares_of(alpha: float) -> dict[str, float]:
     """Split a run's alpha: tests at the fixed N, and "looks", the e-process that may end it."""
     parts = {"pits": 3.0, "scores": 1.0, "pairs": 1.0}
-    bets = dict.fromkeys(("weights", "rates", "looks"), 1.0 / 3.0)
+    bets = dict.fromkeys(("weights", "rates", "reported", "looks"), 0.25)
     return stats.split_alpha(alpha, parts | bets)
 
 
@@ -142,6 +142,10 @@ def _bet_tests(
 ) -> list[stats.TestResult]:
     """Deviations of all tokens at once: weights that were rounded, and rates that are learned."""
     tests = []
+    said = found.reported.said()
+    if said is not None and said.fits:
+        radius = max(ball, found.reported.allowed)
+        tests.append(said.test(shares["reported"], radius))
     if found.weights is not None:
         tests.append(
             stats.bet_test(

@@ -58,6 +58,21 @@ def remarks(
         )
 
 
+def other_prompt(differing: Sequence[Request], requests: int) -> str:
+    """Say that the server made other tokens of its prompts than are made of them here."""
+    n = len(differing)
+    if all(request.differs == "told" for request in differing):
+        return (
+            f"{n:,} of {requests:,} prompts have other tokens on the server than the tokenizer and "
+            f"the chat template of --target make of them; those of the server are taken"
+        )
+    return (
+        f"{n:,} of {requests:,} prompts have another number of tokens on the server than the "
+        f"tokenizer and the chat template of --target make of them: give --target the server's "
+        f"template, or ask for token ids of the prompt"
+    )
+
+
 def shape_of(judged: Judged, found: OutputEvidence, rounding: Rounding) -> stats.TestResult | None:
     """Return the test that what failed is rounding's doing; None where nothing can tell.
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from simverify import stats
 from simverify.emitted.rescoring import Scored
-from simverify.models.real.sampling import Sampling
+from simverify.models.real.transformer import TransformerPair
 
 WEIGHT_TOKENS = 8_192
 """Tokens that are scored with rounded weights: so many tell four bits, at a bounded price."""
@@ -13,7 +13,7 @@ _SHARES = (1.0, 0.3)
 """How strongly the laws of rounded weights are mixed with the target's own."""
 
 
-def weight_bets(scored: Scored, law: Sampling, before: int) -> stats.BetSums | None:
+def weight_bets(scored: Scored, pair: TransformerPair, before: int) -> stats.BetSums | None:
     """Bet on each of the roundings that a request was scored with; None if there is none.
 
     ``before``: tokens of the requests before. Bets end at the token ``WEIGHT_TOKENS``, inside a
@@ -24,7 +24,8 @@ def weight_bets(scored: Scored, law: Sampling, before: int) -> stats.BetSums | N
         return None
     total: stats.BetSums | None = None
     for name, logits in scored.rounded.items():
-        rows, p = law.rows(logits[: len(tokens)]), scored.p[: len(tokens)]
+        rows = scored.request.rows(logits[: len(tokens)], pair)
+        p = scored.p[: len(tokens)]
         with np.errstate(divide="ignore", invalid="ignore"):
             ratios = np.where(rows == p, 1.0, rows / p)
         bet = stats.bet_sums(

@@ -1,85 +1,57 @@
 """What a request was asked for, as its line says: the law that it is judged by."""
 
-import json
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from simverify.emitted.law import NEUTRAL, Law, as_law
+from simverify.emitted.law.words import fields_of, said_in
 from simverify.errors import UsageError
-from simverify.models.real.sampling import Sampling
-
-_LAW = ("temperature", "top_k", "top_p")
-
-_NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "min_p": (0,), "typical_p": (1,), "presence_penalty": (0,), "frequency_penalty": (0,),
-    "repetition_penalty": (1,), "repeat_penalty": (1,), "min_tokens": (0,), "logit_bias": ({}, []),
-    "bad_words": ([],),
-}  # fmt: skip
-"""What changes the law, and the values with which it does not."""
+from simverify.models.real.transformer import TransformerPair
 
 
-def asked_law(value: Mapping[str, Any], where: str, otherwise: Sampling) -> Sampling | None:
+def asked_law(value: Mapping[str, Any], where: str, pair: TransformerPair) -> Law | None:
     """Return the law that a line names, None where it names none.
 
     Of ``asked``, what it does not name was not asked for; of fields of the line itself, it is as
-    ``otherwise`` says.
+    the declared law says. No line names a mask or an order, so those are always as declared.
 
     Raises
     ------
     UsageError
-        If a value is no number or out of range, or another parameter changes the law.
+        If a value is no number or out of range.
     """
-    kept = value.get("asked")
+    kept, declared = value.get("asked"), as_law(pair.sampling)
     whole = isinstance(kept, dict)
-    said = {name: value[name] for name in (*_LAW, *_NEUTRAL) if value.get(name) is not None}
-    if isinstance(kept, dict):
-        said = kept | said
-    for name, neutral in _NEUTRAL.items():
-        if said.get(name) is not None and said[name] not in neutral:
-            raise UsageError(
-                f"{where} was asked with {name} {json.dumps(said[name])[:40]}: expected none, as "
-                f"temperature, top-k and top-p alone are judged here"
-            )
-    if not any(said.get(name) is not None for name in _LAW):
+    said = said_in(kept if isinstance(kept, dict) else {}, where) | said_in(value, where)
+    if not said:
         return None
-    for name in _LAW:
-        _number_iv(said.get(name), name, where)
-    base = Sampling() if whole else otherwise
-    temperature, top_k, top_p = (said.get(name) for name in _LAW)
-    if top_k is None:
-        top_k = base.top_k
-    top_p = base.top_p if top_p is None else top_p
+    base = Law(mask=declared.mask, order=declared.order) if whole else declared
+    fields = fields_of(said, where, pair)
     try:
-        return Sampling(
-            base.temperature if temperature is None else float(temperature),
-            None if top_k is None or top_k <= 0 else top_k,  # servers take 0 or -1 for all tokens
-            None if top_p is None or top_p == 1 else float(top_p),
-        )
+        return replace(base, **fields)
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from None
 
 
-def _number_iv(value: Any, name: str, where: str) -> None:
-    kinds = (int,) if name == "top_k" else (int, float)
-    if value is not None and (type(value) not in kinds or not math.isfinite(value)):
-        raise UsageError(f"{where} says {name} {json.dumps(value)[:40]}: expected a number")
-
-
-def contradictions(
-    laws: Sequence[Sampling | None], given: Mapping[str, float | None]
-) -> Iterator[str]:
+def contradictions(laws: Sequence[Law | None], given: Mapping[str, Any]) -> Iterator[str]:
     """Say which of the ``given`` parameters, by their names here, the lines contradict."""
     for name, value in given.items():
         if value is None:
             continue
-        due = None if name == "top_p" and value == 1 else value
+        due = None if NEUTRAL.get(name) == value else value
         other = Counter(
             getattr(law, name) for law in laws if law is not None and getattr(law, name) != due
         )
         for own, count in other.items():
-            shown = "none" if own is None else f"{own:g}"
             yield (
-                f"--{name.replace('_', '-')} {value:g} contradicts the file: {count:,} requests "
-                f"were asked with {shown}, and are judged by that"
+                f"--{name.replace('_', '-')} {_shown(value)} contradicts the file: {count:,} "
+                f"requests were asked with {_shown(own)}, and are judged by that"
             )
+
+
+def _shown(value: Any) -> str:
+    if value in (None, (), 0):
+        return "none"
+    return f"{value:g}" if isinstance(value, (int, float)) else f"{len(value)} entries"

@@ -1,5 +1,6 @@
 """Token ids in a server's answer: where servers put them, and whether they spell the text."""
 
+from functools import lru_cache
 from typing import Any
 
 from simverify.models.real.transformer import TransformerPair
@@ -27,12 +28,12 @@ def stated_ids(choice: dict[str, Any]) -> tuple[Any, list[str] | None]:
     logprobs = choice.get("logprobs")
     if not isinstance(logprobs, dict):
         return None, None
-    content = logprobs.get("content")  # llama.cpp
-    if isinstance(content, list) and all(
-        isinstance(entry, dict) and type(entry.get("id")) is int for entry in content
-    ):
-        return [entry["id"] for entry in content], None
+    content = logprobs.get("content")
     pieces = logprobs.get("tokens")
+    if isinstance(content, list) and content and all(isinstance(e, dict) for e in content):
+        if all(type(entry.get("id")) is int for entry in content):
+            return [entry["id"] for entry in content], None  # llama.cpp
+        pieces = [entry.get("token") for entry in content]  # OpenAI's chat completions
     if isinstance(pieces, list) and all(type(piece) is int for piece in pieces):
         return pieces, None  # mlx-lm
     if not (isinstance(pieces, list) and all(isinstance(piece, str) for piece in pieces)):
@@ -40,6 +41,26 @@ def stated_ids(choice: dict[str, Any]) -> tuple[Any, list[str] | None]:
     if all(piece.startswith(_ID) and piece[len(_ID) :].isdigit() for piece in pieces):
         return [int(piece[len(_ID) :]) for piece in pieces], None
     return None, pieces
+
+
+def ids_of(choice: dict[str, Any], pair: TransformerPair) -> Any:
+    """Return token ids of a choice, however it gives them; None where it does not."""
+    ids, pieces = stated_ids(choice)
+    if ids is not None or pieces is None:
+        return ids
+    known = _pieces(pair.tokenizer, pair.vocab_size)
+    found = [known.get(piece) for piece in pieces]
+    return None if None in found else found
+
+
+@lru_cache(maxsize=2)
+def _pieces(tokenizer: Any, vocab_size: int) -> dict[str, int | None]:
+    """Each token's own text; those of which two have the same tell nothing."""
+    found: dict[str, int | None] = {}
+    for token in range(vocab_size):
+        text = tokenizer.decode([token], clean_up_tokenization_spaces=False)
+        found[text] = None if text in found else token
+    return found
 
 
 def spells(ids: Any, text: str, pair: TransformerPair) -> bool:

@@ -53,17 +53,19 @@ def changed_tokens(
     rng = np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, 3, 0]))
     room = min(pair.context - len(request.prompt) for request in lanes)
     feed = [list(request.prompt) for request in lanes]
+    written: list[list[int]] = [[] for _ in lanes]
     for _ in range(min(TOKENS // _LANES, room)):
         rows = np.stack(
             [
-                (request.law or pair.sampling).rows(own[-1])
-                for request, own in zip(lanes, model.feed(feed), strict=True)
+                request.judged_by(pair).after(own[-1:], request.prompt, out, len(out))[0]
+                for request, own, out in zip(lanes, model.feed(feed), written, strict=True)
             ]
         )
         sums = np.cumsum(rows, axis=1)
         u = rng.random(len(lanes))[:, None] * sums[:, -1:]
         tokens = (sums <= u).sum(axis=1).tolist()
-        for lane, token in zip(drawn, tokens, strict=True):
+        for lane, out, token in zip(drawn, written, tokens, strict=True):
+            out.append(token)
             if not lane or lane[-1] not in pair.eos:
                 lane.append(token)
         feed = [[token] for token in tokens]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from simverify.emitted.reading.chat import Prompt
 from simverify.emitted.reading.requests import Request, request_iv
 from simverify.emitted.serving.kept import Answers
 from simverify.emitted.serving.pace import Pace
@@ -33,7 +34,7 @@ class Asked:
 
 def ask(
     endpoint: Endpoint,
-    prompts: Sequence[str],
+    prompts: Sequence[Prompt],
     pair: TransformerPair,
     tokens: int,
     samples: int | None = None,
@@ -118,7 +119,7 @@ def ask(
                         break
         except Failure as failure:
             fate = f"; {answers.fate}" if answers.fate else ""
-            raise UsageError(f"{failure}{fate}") from None
+            raise UsageError(f"{failure}{fate}") from failure
         finally:
             transport.leave()
         spent = budget is not None and answers.tokens + endpoint.max_tokens > budget

@@ -10,12 +10,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
 
+from simverify.emitted.reading.chat import Prompt, prompt_fields
 from simverify.emitted.reading.requests import Request, read_objects, request_iv
 from simverify.errors import UsageError
 from simverify.models.real.transformer import TransformerPair
 
-_BEGINS = b'{"prompt": '
-"""How each of our lines begins."""
+_BEGINS = (b'{"prompt": ', b'{"messages": ')
+"""How our lines begin."""
 
 
 class Kept(ABC):
@@ -37,7 +38,7 @@ class Kept(ABC):
     def __init__(
         self,
         keep: Path | None,
-        prompts: Sequence[str],
+        prompts: Sequence[Prompt],
         asked: dict[str, Any],
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -196,7 +197,8 @@ def _lines(keep: Path) -> tuple[int, bool]:
         raise UsageError(f"keep: cannot read {keep}: {error.strerror}") from None
     whole = content.rfind(b"\n") + 1
     rest = content[whole:]
-    if rest and not (rest.startswith(_BEGINS) or _BEGINS.startswith(rest)):
+    ours = any(rest.startswith(begins) or begins.startswith(rest) for begins in _BEGINS)
+    if rest and not ours:
         raise UsageError(
             f"keep: the last line of {keep} is not whole, and none that --keep began: delete it "
             f"to go on, or name another file"
@@ -212,11 +214,11 @@ def _drop(keep: Path, whole: int) -> None:
         raise UsageError(f"keep: {keep} cannot be written: {error.strerror}") from None
 
 
-def _same_iv(value: Any, where: str, prompt: str, asked: dict[str, Any]) -> None:
+def _same_iv(value: Any, where: str, prompt: Prompt, asked: dict[str, Any]) -> None:
     given = value.get("asked") if isinstance(value, dict) else None
     if not isinstance(given, dict):
         raise UsageError(f"{where} does not say what was asked: name a file that --keep made")
-    if value.get("prompt") != prompt:
+    if any(value.get(name) != own for name, own in prompt_fields(prompt).items()):
         raise UsageError(f"{where} answers another prompt: name another file, or those prompts")
     for name in sorted(given.keys() | asked.keys()):
         if given.get(name) != asked.get(name):

@@ -1,12 +1,14 @@
 """One server: what it is asked for, and what its answers say."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from simverify.emitted.reading.ids import IDS, given_ids, spells, stated_ids
+from simverify.emitted.law import Law, as_law
+from simverify.emitted.reading.chat import Prompt, prompt_fields
+from simverify.emitted.reading.ids import IDS, given_ids, stated_ids
+from simverify.emitted.reading.responses import answer_fields
 from simverify.emitted.serving.transport import Failure, Refused, Transport
 from simverify.errors import UsageError
 from simverify.models.real.sampling import Sampling
@@ -25,6 +27,17 @@ _EXTRAS: tuple[tuple[dict[str, Any], bool], ...] = (
     ({}, False),
 )
 """What gets token ids from servers that have them, and whether the prompt is sent as ids."""
+
+_CHAT_EXTRAS: tuple[dict[str, Any], ...] = (
+    {"logprobs": True, "return_token_ids": True, "return_tokens_as_token_ids": True},
+    {"return_token_ids": True},
+    {"logprobs": True, "return_tokens_as_token_ids": True},
+    {"logprobs": True},
+    {},
+)
+"""The same of conversations, whose prompt the server makes."""
+
+_ENDS = ("finish_reason", "stop_reason", "matched_stop")
 
 _REFUSALS = (400, 404, 422, 500, 501)
 """Statuses of servers that do not take a field, or a prompt of ids."""
@@ -47,12 +60,14 @@ Other servers may refuse what they do not know, so they are not told.
 class Endpoint:
     """A server: ``url`` up to or without ``/v1/completions``; ``model`` None asks for its first.
 
-    ``max_tokens``: limit of one completion.
+    ``max_tokens``: limit of one completion. ``extra_body``: fields that every request has beside
+    those that ask for the declared law.
     """
 
     url: str
     model: str | None = None
     max_tokens: int = MAX_TOKENS
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         try:
@@ -73,7 +88,8 @@ class Endpoint:
 
     def at(self, path: str) -> str:
         """Return the address of ``path``, such as completions."""
-        base = self.url.rstrip("/").removesuffix("/completions").removesuffix("/v1")
+        base = self.url.rstrip("/").removesuffix("/completions").removesuffix("/chat")
+        base = base.removesuffix("/v1")
         return f"{base}/v1/{path}"
 
 
@@ -93,95 +109,77 @@ class Server:
         self._endpoint, self._transport = endpoint, transport
         name, owner = self._listed()
         self.known = owner in _PLAIN
-        self.asked = _asked(law, endpoint.max_tokens, owner)
+        self.asked = asked_for(as_law(law), endpoint, owner, self._pair)
         if name is not None:
             self.asked["model"] = name
-        self._way: int | None = None
-        self._pieces = cache(self._vocabulary)
+        self._ways: dict[str, int] = {}
 
-    def complete(self, number: int, prompt: str) -> dict[str, Any]:
+    def complete(self, number: int, prompt: Prompt) -> dict[str, Any]:
         """Return the completion of a prompt as an object of a file of outputs.
 
-        Ids beyond ``max_tokens`` are cut, and ``cut`` says how many: that they are there may
-        depend on how many draft tokens were accepted. Ids that do not spell the text beside
-        them are not taken, and ``unlike`` holds them. The first call finds out how to ask, and
-        is to be made alone.
+        A conversation is asked of ``/v1/chat/completions``. Ids beyond ``max_tokens`` are cut, and
+        ``cut`` says how many: that they are there may depend on how many draft tokens were
+        accepted. Ids that do not spell the text beside them are not taken, and ``unlike`` holds
+        them. The first call of either kind finds out how to ask, and is to be made alone.
         """
-        address = self._endpoint.at("completions")
-        answer = self._answer(address, prompt)
+        path = "completions" if isinstance(prompt, str) else "chat/completions"
+        answer = self._answer(path, prompt)
         choices = answer.get("choices") if isinstance(answer, dict) else None
         if not (isinstance(choices, list) and choices and isinstance(choices[0], dict)):
             where = f"{self._endpoint.url}: answer {number}"
             raise Failure(f"{where} has no choices: expected those of OpenAI's completions")
-        return {"prompt": prompt} | self._read(choices[0]) | {"asked": self.asked}
+        read = _unread(choices[0], self._endpoint.max_tokens)
+        if self._pair is not None:
+            read = answer_fields(answer, choices[0], self._pair)
+        return self._cut(prompt_fields(prompt) | read) | {"asked": self.asked}
 
-    def _answer(self, address: str, prompt: str) -> Any:
-        if self._way is None:
-            return self._tried(address, prompt)
-        return self._asked(address, prompt, self._way)
+    def _answer(self, path: str, prompt: Prompt) -> Any:
+        if path not in self._ways:
+            return self._tried(path, prompt)
+        return self._asked(path, prompt, self._ways[path])
 
-    def _asked(self, address: str, prompt: str, way: int) -> Any:
-        extras, as_ids = _EXTRAS[way]
-        shown = self._pair.encode(prompt) if as_ids and self._pair is not None else prompt
-        return self._transport.call(address, {"prompt": shown} | self.asked | extras)
+    def _asked(self, path: str, prompt: Prompt, way: int) -> Any:
+        if isinstance(prompt, str):
+            extras, as_ids = _EXTRAS[way]
+            shown = self._pair.encode(prompt) if as_ids and self._pair is not None else prompt
+            body: dict[str, Any] = {"prompt": shown}
+        else:
+            extras, body = _CHAT_EXTRAS[way], prompt_fields(prompt)
+        return self._transport.call(self._endpoint.at(path), body | self.asked | extras)
 
-    def _tried(self, address: str, prompt: str) -> Any:
+    def _tried(self, path: str, prompt: Prompt) -> Any:
         """Ask in each way until one gives ids; keep to the way that gave most.
 
         Whether ids are there depends on the way and not on what was drawn, so that answers in
         other ways may be dropped.
         """
         best: tuple[int, Any] | None = None
-        for way in range(len(_EXTRAS)):
+        ways = len(_EXTRAS if isinstance(prompt, str) else _CHAT_EXTRAS)
+        for way in range(ways):
             try:
-                answer = self._asked(address, prompt, way)
+                answer = self._asked(path, prompt, way)
             except Refused as refused:
-                if refused.code not in _REFUSALS or (way + 1 == len(_EXTRAS) and best is None):
+                if refused.code not in _REFUSALS or (way + 1 == ways and best is None):
                     raise
                 continue
             given = given_ids(answer)
             if best is None or given > best[0]:
-                best, self._way = (given, answer), way
+                best, self._ways[path] = (given, answer), way
             if given == IDS:
                 break
         assert best is not None
         return best[1]
 
-    def _read(self, choice: dict[str, Any]) -> dict[str, Any]:
-        ids, text, most = self._ids(choice), choice.get("text"), self._endpoint.max_tokens
-        ends = ("finish_reason", "stop_reason", "matched_stop")
-        end = {name: choice[name] for name in ends if choice.get(name) is not None}
-        if self._pair is None:
-            return _unread(choice, most) | end
-        if ids is None:
-            return {"text": text} | end
-        if isinstance(text, str) and not spells(ids, text, self._pair):
-            return {"text": text, "unlike": ids} | end
-        if isinstance(ids, list) and len(ids) > most:
-            return {"tokens": ids[:most], "finish_reason": "length", "cut": len(ids) - most}
-        return {"tokens": ids} | end
-
-    def _ids(self, choice: dict[str, Any]) -> Any:
-        """Token ids of a choice, however the server gives them; None where it does not."""
-        ids, pieces = stated_ids(choice)
-        if ids is not None or pieces is None or self._pair is None:
-            return ids
-        return self._spelt(pieces)
-
-    def _spelt(self, pieces: Sequence[str]) -> list[int] | None:
-        """Ids of tokens given by their texts; None where one may be of two, or of none."""
-        known = self._pieces()
-        ids = [known.get(piece) for piece in pieces]
-        return [i for i in ids if i is not None] if None not in ids else None
-
-    def _vocabulary(self) -> dict[str, int | None]:
-        """Each token's own text; those of which two have the same tell nothing."""
-        assert self._pair is not None
-        found: dict[str, int | None] = {}
-        for token in range(self._pair.vocab_size):
-            text = self._pair.tokenizer.decode([token], clean_up_tokenization_spaces=False)
-            found[text] = None if text in found else token
-        return found
+    def _cut(self, found: dict[str, Any]) -> dict[str, Any]:
+        """Cut off ids beyond the limit, and say nothing then of how it ended."""
+        ids, most = found.get("tokens"), self._endpoint.max_tokens
+        if not isinstance(ids, list) or len(ids) <= most:
+            return found
+        kept = {name: own for name, own in found.items() if name not in _ENDS}
+        if "logprobs" in kept:
+            kept["logprobs"] = kept["logprobs"][:most]
+        over = {"tokens": ids[:most], "finish_reason": "length", "cut": len(ids) - most}
+        return kept | over
 
     def _listed(self) -> tuple[str | None, str | None]:
         """Name of the model that is asked for, the first that is listed if none was named.
@@ -208,11 +206,11 @@ class Server:
 
 
 def _unread(choice: dict[str, Any], most: int) -> dict[str, Any]:
-    """Return ids, texts of tokens and text, as far as an answer has them, ``most`` at most."""
+    """Return ids, ``most`` texts of tokens, text, as far as an answer has them, and its end."""
     ids, pieces = stated_ids(choice)
-    found: dict[str, Any] = {}
+    found = {name: choice[name] for name in _ENDS if choice.get(name) is not None}
     if isinstance(ids, list):
-        found["tokens"] = ids[:most]
+        found["tokens"] = ids
     if pieces is not None:
         found["pieces"] = pieces[:most]
     if isinstance(choice.get("text"), str):
@@ -220,10 +218,34 @@ def _unread(choice: dict[str, Any], most: int) -> dict[str, Any]:
     return found
 
 
-def _asked(law: Sampling, max_tokens: int, owner: str | None) -> dict[str, Any]:
-    given = {
-        "max_tokens": max_tokens,
+def asked_for(
+    law: Law, endpoint: Endpoint, owner: str | None, pair: TransformerPair | None
+) -> dict[str, Any]:
+    """Return the fields of a request that ask a server for ``law``, and nothing else.
+
+    What changes nothing is not named, but where the server would put a default of its own. Bad
+    words go out as texts, which is how vLLM takes them.
+    """
+    found = _PLAIN.get(owner or "", {}) | {
+        "max_tokens": endpoint.max_tokens,
         "temperature": law.temperature,
         "top_p": 1.0 if law.top_p is None else law.top_p,
     }
-    return _PLAIN.get(owner or "", {}) | given | ({} if law.top_k is None else {"top_k": law.top_k})
+    for name in _NAMED:
+        if getattr(law, name) is not None:
+            found[name] = getattr(law, name)
+    if law.repetition_penalty is not None and owner == "llamacpp":
+        found |= {"repeat_penalty": found.pop("repetition_penalty"), "repeat_last_n": -1}
+    if law.logit_bias:
+        found["logit_bias"] = {str(token): value for token, value in law.logit_bias}
+    if law.bad_words:
+        texts = [pair.tokenizer.decode(list(word)).strip() for word in law.bad_words]
+        found["bad_words"] = list(dict.fromkeys(texts))
+    if law.min_tokens:
+        found["min_new_tokens" if owner == "sglang" else "min_tokens"] = law.min_tokens
+    return found | dict(endpoint.extra_body)
+
+
+_NAMED = (
+    "top_k", "min_p", "typical_p", "repetition_penalty", "presence_penalty", "frequency_penalty",
+)  # fmt: skip

@@ -28,7 +28,7 @@ def read_prompts(path: Path) -> tuple[str, ...]:
         raise UsageError(f"prompts: {path} is not UTF-8 text (byte {error.start})") from None
     if path.suffix == ".jsonl":
         lines = enumerate(text.split("\n"), 1)
-        prompts = [_prompt(f"{path}, line {n}", line) for n, line in lines if line.strip()]
+        prompts = [prompt_iv(f"{path}, line {n}", line) for n, line in lines if line.strip()]
     else:
         prompts = [part.strip() for part in text.replace("\r\n", "\n").split("\n\n")]
     prompts = [prompt for prompt in prompts if prompt]
@@ -48,7 +48,8 @@ def unicode_iv(text: str, where: str) -> str:
     return text
 
 
-def _prompt(where: str, line: str) -> str:
+def prompt_iv(where: str, line: str) -> str:
+    """Return the prompt of a line of JSONL at ``where``; ``UsageError`` if it has none."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:

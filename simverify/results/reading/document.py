@@ -17,6 +17,7 @@ from simverify.results import (
     BisectRun,
     CompareRun,
     Document,
+    MatrixRun,
     OutputRun,
     PlanRun,
     SelfTestRun,
@@ -64,6 +65,7 @@ def read_audit(path: Path) -> AuditRun:
             OutputRun: "an audit of emitted tokens, which has no path to replay",
             TriageRun: "a triage of two logs", WatchRun: "a watch",
             TableRun: "a table of engines", BisectRun: "a bisection", SweepRun: "a sweep",
+            MatrixRun: "a matrix of parameters",
         }  # fmt: skip
         kind = kinds[type(document)]
         raise UsageError(f"{path} holds {kind}: expected an audit")
@@ -75,8 +77,8 @@ def load(path: str | PathLike[str]) -> Document:
 
     Returns
     -------
-    AgainstRun, AuditRun, BisectRun, CompareRun, OutputRun, PlanRun, SelfTestRun, SweepRun,
-    TableRun, TriageRun or WatchRun
+    AgainstRun, AuditRun, BisectRun, CompareRun, MatrixRun, OutputRun, PlanRun, SelfTestRun,
+    SweepRun, TableRun, TriageRun or WatchRun
         The run: ``print`` shows it, ``run.report(folder)`` renders it.
 
     Raises

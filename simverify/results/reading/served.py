@@ -2,11 +2,21 @@
 
 from collections.abc import Iterator
 
-from simverify.results import AgainstRun, OutputRun, TriageRun, Verdict, WatchRun
+from simverify.results import (
+    AgainstRun,
+    MatrixRun,
+    OutputRun,
+    TriageRun,
+    Verdict,
+    WatchRun,
+    matrix_verdict,
+)
 from simverify.results.reading.due import due_verdict, told_tests
 
+Served = OutputRun | AgainstRun | MatrixRun | TriageRun | WatchRun
 
-def served_verdicts(run: OutputRun | AgainstRun | TriageRun | WatchRun) -> Iterator[str]:
+
+def served_verdicts(run: Served) -> Iterator[str]:
     """Name each field that contradicts a verdict of ``run``."""
     if isinstance(run, OutputRun):
         yield from _outputs(run)
@@ -14,6 +24,8 @@ def served_verdicts(run: OutputRun | AgainstRun | TriageRun | WatchRun) -> Itera
         yield from _against(run)
     elif isinstance(run, TriageRun):
         yield from _triage(run)
+    elif isinstance(run, MatrixRun):
+        yield from _matrix(run)
     else:
         yield from _watch(run)
 
@@ -24,6 +36,8 @@ def _outputs(run: OutputRun) -> Iterator[str]:
     due: Verdict = "FAIL" if run.findings else "PASS"
     unlike = bool(run.hidden) and (run.shape is None or run.shape.rejected)
     if unread or (due == "PASS" and (run.detectable > run.detect or unlike)):
+        due = "INCONCLUSIVE"
+    if run.other_prompts and run.inconclusive is not None:
         due = "INCONCLUSIVE"
     yield from due_verdict("verdict", run.verdict, due, "by findings, text, detectable and hidden")
     if (run.inconclusive is None) == (run.verdict == "INCONCLUSIVE"):
@@ -80,3 +94,11 @@ def _watch(run: WatchRun) -> Iterator[str]:
     yield from due_verdict("verdict", run.verdict, due, "by alarm, tokens and delays")
     if (run.inconclusive is None) == (run.verdict == "INCONCLUSIVE"):
         yield f"inconclusive is {run.inconclusive!r} with the verdict {run.verdict}"
+
+
+def _matrix(run: MatrixRun) -> Iterator[str]:
+    yield from due_verdict("verdict", run.verdict, matrix_verdict(run.cells), "by its cells")
+    for i, cell in enumerate(run.cells):
+        decided = cell.outcome not in ("refused", "inconclusive", "other", "not honoured")
+        if decided and cell.left != (cell.outcome,):
+            yield f"cells[{i}].outcome is {cell.outcome!r} and left is {list(cell.left)}"

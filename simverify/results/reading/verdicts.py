@@ -14,6 +14,7 @@ from simverify.results import (
     CompareRun,
     Document,
     Lossless,
+    MatrixRun,
     OutputRun,
     SelfTestRun,
     SweepRun,
@@ -35,7 +36,7 @@ def verdict_complaints(run: Document) -> Iterator[str]:
         yield from _comparison(run)
     elif isinstance(run, AuditRun):
         yield from _audit(run)
-    elif isinstance(run, OutputRun | AgainstRun | TriageRun | WatchRun):
+    elif isinstance(run, OutputRun | AgainstRun | TriageRun | WatchRun | MatrixRun):
         yield from served_verdicts(run)
     elif isinstance(run, SelfTestRun):
         yield from _self_test(run)

@@ -78,6 +78,43 @@ class AtPlace(Struct, frozen=True):
     sigmas: float
 
 
+class Reported(Struct, frozen=True):
+    """What the engine's own log probabilities say, over ``tokens``.
+
+    ``kind``: what they are of. ``error``: median distance from ours, in nats. ``tv``: by how much
+    the engine's rows are off from ours on average, ``tv_upper`` at most, where they are of the
+    target; ``allowed``: what the test allows for. ``needed``: tokens after which they told more
+    than that; null: never.
+    """
+
+    tokens: int
+    kind: str
+    error: float
+    tv: float
+    tv_upper: float
+    allowed: float
+    needed: int | None
+
+
+class Processing(Struct, frozen=True):
+    """What requests were asked for beside temperature, top-k and top-p; null: nothing.
+
+    ``logit_bias``: pairs of id and addend; ``bad_words``: ids of each. ``mask``: name of the
+    function. ``order``: in which all act; null: as in Transformers.
+    """
+
+    min_p: float | None
+    typical_p: float | None
+    repetition_penalty: float | None
+    presence_penalty: float | None
+    frequency_penalty: float | None
+    logit_bias: tuple[tuple[int, float], ...]
+    bad_words: tuple[tuple[int, ...], ...]
+    min_tokens: int
+    mask: str | None
+    order: tuple[str, ...] | None
+
+
 class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     """An audit of tokens that another engine emitted, against the target's rescored rows.
 
@@ -97,6 +134,9 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     after how many tokens they do, null if never. ``budget``: tokens that it might emit, null for
     any.
     ``detectable``: of the kind ``deviation`` names, found with power ``power``.
+    ``reported``: what the engine's own log probabilities say; null where it gave none.
+    ``other_prompts``: prompts of which the server says other tokens than are made of them here.
+    ``processing``: what else the first request was asked for; null where nothing was.
     ``certificate``: null unless the verdict is PASS. ``worst``: the tokens that were expected
     least; ``places``: where a mean is off; both empty unless the verdict is FAIL.
     ``inconclusive``: why there is no verdict.
@@ -150,3 +190,6 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     notes: tuple[str, ...]
     reproduce: str
     meta: Meta
+    processing: Processing | None = None
+    reported: Reported | None = None
+    other_prompts: int = 0

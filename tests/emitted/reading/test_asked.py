@@ -13,6 +13,7 @@ from support.judged_tokens import judged  # noqa: E402
 
 from simverify.cli import run as command_line  # noqa: E402
 from simverify.emitted import contradictions, request_iv  # noqa: E402
+from simverify.emitted.law import Law  # noqa: E402
 from simverify.errors import UsageError  # noqa: E402
 from simverify.models.real.sampling import Sampling  # noqa: E402
 from simverify.models.real.transformer import load_pair  # noqa: E402
@@ -32,11 +33,17 @@ def pair():
     [
         ({}, None),
         ({"asked": {"max_tokens": 4}}, None),
-        ({"temperature": 0.5}, Sampling(0.5, 7, None)),  # the rest as declared
-        ({"asked": {"temperature": 0.5, "top_p": 1.0}}, Sampling(0.5)),  # nothing else was asked
+        ({"temperature": 0.5}, Law(0.5, 7, None)),  # the rest as declared
+        ({"asked": {"temperature": 0.5, "top_p": 1.0}}, Law(0.5)),  # nothing else was asked
         ({"asked": {"temperature": 1.0, "top_p": 0.9, "top_k": -1, "min_p": 0.0}},
-         Sampling(1.0, None, 0.9)),
-        ({"asked": {"temperature": 1.0, "repeat_penalty": 1.0}, "top_k": 3}, Sampling(1.0, 3)),
+         Law(1.0, None, 0.9)),
+        ({"asked": {"temperature": 1.0, "repeat_penalty": 1.0}, "top_k": 3}, Law(1.0, 3)),
+        ({"min_p": 0.1, "typical_p": 0.5, "frequency_penalty": 1},
+         Law(1.0, 7, min_p=0.1, typical_p=0.5, frequency_penalty=1.0)),
+        ({"asked": {"repeat_penalty": 1.2, "repeat_last_n": -1}}, Law(repetition_penalty=1.2)),
+        ({"asked": {"logit_bias": {"5": -2, "6": 0}, "min_tokens": 3}},
+         Law(logit_bias=((5, -2.0),), min_tokens=3, ends=(0,))),
+        ({"bad_words": [[5, 6]], "asked": {}}, Law(bad_words=((5, 6),))),
     ],
 )  # fmt: skip
 def test_the_law_of_a_line(pair, says, law):
@@ -50,11 +57,13 @@ def test_the_law_of_a_line(pair, says, law):
         ({"temperature": "hot"}, 'line 1 says temperature "hot": expected a number'),
         ({"top_k": 1.5}, "says top_k 1.5"),
         ({"temperature": -1}, "line 1: temperature is -1"),
-        (
-            {"asked": {"presence_penalty": 0.5}},
-            "was asked with presence_penalty 0.5: expected none",
-        ),
-        ({"logit_bias": {"5": 1}}, "was asked with logit_bias"),
+        ({"min_p": 2}, "line 1: min-p is 2, expected 0 to 1"),
+        ({"logit_bias": {"5000": 1}}, 'logit_bias of "5000": expected an id of tiny-llama'),
+        ({"logit_bias": 3}, "logit_bias 3: expected"),
+        ({"bad_words": "x"}, 'bad_words "x": expected a list'),
+        ({"bad_words": [[]]}, "the bad word"),
+        ({"repeat_penalty": 1.2}, "counts the last 64 tokens alone: ask with repeat_last_n -1"),
+        ({"min_tokens": 3, "min_new_tokens": 4}, "says min_tokens twice"),
     ],
 )
 def test_what_cannot_be_judged_is_refused(pair, says, words):

@@ -1,0 +1,126 @@
+"""A matrix of parameters as a report, and the same as text for a terminal."""
+
+import textwrap
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.text import Text
+
+from simverify.checks import clean
+from simverify.reports.terminal import STYLE, WIDTH
+from simverify.reports.view import Case, Cell, Command, Fact, Items, Report, Section, Table
+from simverify.reports.words import shell
+from simverify.results import MatrixCell, MatrixRun
+
+_WIDE = (40, 16, 7, 5)
+"""Widths of the columns on a terminal."""
+
+
+def print_matrix(run: MatrixRun, console: Console) -> None:
+    """Print the verdict, a row for each cell, and what is not honoured in words."""
+    console.print(Text(clean(f"{run.verdict} {run.source}"), style=STYLE[run.verdict]))
+    _say(console, _ruling(run))
+    console.print()
+    console.print(Text(_row(("parameter", "outcome", "tokens", "finds"))), soft_wrap=True)
+    for cell in run.cells:
+        found = "" if cell.found is None else f"{cell.found:.2g}"
+        tokens = f"{cell.tokens:,}" if cell.tokens else ""
+        console.print(Text(_row((cell.name, cell.outcome, tokens, found))), soft_wrap=True)
+    console.print()
+    for cell in run.cells:
+        _say(console, f"{cell.name}: {cell.value}; {cell.outcome}: {cell.words}")
+    for fact in _facts(run):
+        _say(console, f"{fact.name}: {fact.text}")
+    for note in run.notes:
+        _say(console, f"note: {note}")
+    if run.verdict != "PASS":
+        console.print(Text(f"to reproduce: {shell(run.reproduce)}"), soft_wrap=True)
+
+
+def matrix_report(run: MatrixRun) -> Report:
+    """Return the report of a matrix."""
+    rows = tuple(
+        (
+            Cell(cell.name), Cell(cell.value), Cell(cell.outcome), Cell(cell.words),
+            Cell(f"{cell.tokens:,}", float(cell.tokens)),
+            Cell("" if cell.found is None else f"{cell.found:.3g}", cell.found),
+            Cell(", ".join(cell.tried)),
+        )
+        for cell in run.cells
+    )  # fmt: skip
+    table = Table(
+        "Every parameter",
+        ("parameter", "asked", "outcome", "in words", "tokens", "finds", "looked for"),
+        rows,
+        numbers=frozenset({4, 5}),
+    )
+    sections = [Section("Parameters", (table,))]
+    if run.notes:
+        sections.append(Section("Notes", (Items(run.notes),)))
+    return Report(
+        command="matrix",
+        title=run.source,
+        verdict=run.verdict,
+        ruling=_ruling(run),
+        facts=tuple(_facts(run)),
+        sections=(*sections, Section("To reproduce", (Command(run.reproduce),))),
+        cases=tuple(_case(cell) for cell in run.cells),
+        version=run.meta.version,
+        started=run.meta.started,
+        machine=run.meta.machine,
+        seed=run.seed,
+    )
+
+
+def _say(console: Console, words: str) -> None:
+    for part in textwrap.wrap(clean(words, 2000), WIDTH, subsequent_indent="  "):
+        console.print(Text(part), soft_wrap=True)
+
+
+def _row(cells: tuple[str, ...]) -> str:
+    texts = [
+        text.rjust(wide) if i > 1 else text.ljust(wide)
+        for i, (text, wide) in enumerate(zip(cells, _WIDE, strict=True))
+    ]
+    return "  ".join(texts).rstrip()
+
+
+def _ruling(run: MatrixRun) -> str:
+    sound = ("honoured", "refused", "inconclusive")
+    wrong = [c.name for c in run.cells if c.outcome not in sound]
+    open_ = [c.name for c in run.cells if c.outcome == "inconclusive"]
+    honoured = sum(c.outcome == "honoured" for c in run.cells)
+    if wrong:
+        return f"The server does not do what it is asked for with: {', '.join(wrong)}."
+    if open_:
+        return f"Not decided: {', '.join(open_)}. More --tokens, or other prompts, may tell."
+    if not honoured:
+        return "The server takes none of the parameters."
+    return f"{honoured} of {len(run.cells)} are honoured; the server says that it takes no other."
+
+
+def _facts(run: MatrixRun) -> Iterator[Fact]:
+    yield Fact("Target", f"{run.target}, {run.dtype}")
+    if run.proxy is not None:
+        yield Fact("Proxy for the draft", run.proxy)
+    yield Fact(
+        "Error rate",
+        f"{run.alpha:g} for all cells, {run.cell_alpha:.2g} each: an engine that follows one of "
+        f"the laws is named otherwise as seldom",
+    )
+    yield Fact(
+        "Finds",
+        f"with power .9, so large a share of tokens drawn without the parameter; the budget is "
+        f"{run.budget:,} tokens a cell",
+    )
+    yield Fact("Ball", f"TV {run.ball:.2g} on average")
+
+
+def _case(cell: MatrixCell) -> Case:
+    outcome = f"{cell.outcome}: {cell.words}"
+    if cell.outcome == "honoured":
+        return Case(f"matrix {cell.name}", "passed")
+    if cell.outcome == "refused":
+        return Case(f"matrix {cell.name}", "skipped", outcome)
+    kind = "inconclusive" if cell.outcome == "inconclusive" else "failed"
+    return Case(f"matrix {cell.name}", kind, outcome)  # type: ignore[arg-type]

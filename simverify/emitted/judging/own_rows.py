@@ -1,0 +1,102 @@
+"""What the engine's own log probabilities say of its rows: for the tests, the notes, the bound."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from simverify import results as doc
+from simverify import stats
+from simverify.emitted.judging.evidence import OutputEvidence
+from simverify.emitted.judging.judge import Judged
+from simverify.emitted.judging.reported import NAME, Said
+from simverify.emitted.judging.rounding import tried_rounding
+from simverify.emitted.reading.requests import Request
+from simverify.models.real.transformer import TransformerPair
+
+_TIMES = 2.0
+"""How many times as far as bfloat16 moves rows an engine may be that was declared in float32."""
+
+
+@dataclass(frozen=True)
+class OwnRows:
+    """Reported values of a run: ``said``, and whether they are ``beyond`` the ball.
+
+    ``coarse``: what bfloat16 moves rows by, where a target in float32 had to be tried in it.
+    """
+
+    said: Said
+    beyond: bool
+    ball: float
+    coarse: float | None
+
+    def document(self, alpha: float) -> doc.Reported:
+        """As the document has it."""
+        limit = self.said.limit(max(self.ball, self.allowed))
+        return doc.Reported(
+            tokens=len(self.said.off),
+            kind=self.said.kind,
+            error=self.said.error,
+            tv=self.said.tv,
+            tv_upper=self.said.upper,
+            allowed=limit,
+            needed=stats.values_needed(self.said.off, limit=limit, alpha=alpha),
+        )
+
+    @property
+    def allowed(self) -> float:
+        """The least ball of the test: bfloat16's, where it was tried."""
+        return 0.0 if self.coarse is None else _TIMES * self.coarse
+
+    def notes(self, failed: bool) -> list[str]:
+        """Remarks on what was reported."""
+        found = [f"the engine's log probabilities {self.said.words()}"]
+        if not self.said.fits or not self.beyond:
+            return found
+        far = (
+            f"by its log probabilities the engine's rows are off from the target's by TV "
+            f"{self.said.tv:.2g} on average, where {self.ball:.2g} is allowed for"
+        )
+        if failed:
+            return [*found, f"{far}: its weights or its logits are not the target's"]
+        return [
+            *found,
+            f"{far}: no more than bfloat16 moves them ({self.coarse or 0.0:.2g}), so that it is no "
+            f"finding; the bound allows for it; if the engine computes in bfloat16, judge it with "
+            f"--dtype bfloat16",
+        ]
+
+    def widened(self, certificate: stats.Certificate) -> stats.Certificate:
+        """Return a certificate that holds for rows as far off as reported values say."""
+        more = self.said.upper - self.ball
+        if not (self.beyond and self.said.fits and more > 0.0):
+            return certificate
+        return replace(
+            certificate,
+            bound=min(1.0, certificate.bound + more),
+            method=f"{certificate.method} + {more:.2g}, by which the engine's own rows are off at "
+            f"most, as its log probabilities say",
+        )
+
+
+def own_rows(
+    found: OutputEvidence, kept: Sequence[Request], pair: TransformerPair, ball: float, alpha: float
+) -> OwnRows | None:
+    """Weigh the reported values of a run, and say to ``found`` what their test allows for.
+
+    They never widen the ball of any other test. Where rows are off by no more than twice what
+    bfloat16 moves a target that was declared in float32, that is rounding, and is told.
+    """
+    said = found.reported.said()
+    if said is None:
+        return None
+    beyond = said.test(alpha, ball).rejected
+    coarse = None
+    if beyond and said.fits and str(pair.target_model.dtype) == "torch.float32":
+        coarse = tried_rounding(kept, pair, len(found.orders) == 3).tv
+    own = OwnRows(said, beyond, ball, coarse)
+    found.reported.allowed = own.allowed
+    return own
+
+
+def weights_failed(judged: Judged) -> bool:
+    """Whether the test of reported values rejected."""
+    return any(test.rejected and test.name == NAME for test in judged.tests)

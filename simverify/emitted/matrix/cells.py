@@ -1,0 +1,204 @@
+"""What each cell of the matrix asks, at a value that matters here, and what may come instead."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from simverify.emitted.law import Law
+from simverify.emitted.matrix.ways import (
+    Seen,
+    Way,
+    but_the_first,
+    by,
+    counting_answer,
+    counting_prompt,
+    on_one_side,
+    on_some_rows,
+)
+from simverify.errors import UsageError
+
+GAMMAS = (1, 2, 3, 4, 5, 8)
+"""Draft lengths that are tried where none is named."""
+
+_LOG_CAP = 4.0
+"""What a token may add to the worth of a value at most, in nats."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """One question to a server: ``law`` is asked, and may be served as ``ways`` say.
+
+    ``name``: the parameter, or those whose order is looked at. ``value``: in words.
+    """
+
+    name: str
+    value: str
+    law: Law
+    ways: tuple[Way, ...]
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """Rows of the target on the prompts, and what its tokens are like.
+
+    ``seen``: prompts as if their later half had been emitted. ``common``: the likeliest tokens;
+    ``ends``: those that end a request; ``words``: ids of a word to be banned.
+    """
+
+    seen: Sequence[Seen]
+    common: Sequence[int]
+    ends: tuple[int, ...]
+    words: tuple[tuple[int, ...], ...]
+
+
+def cells_of(
+    pilot: Pilot, order: tuple[str, ...], gammas: Sequence[int], drafted: bool
+) -> Iterator[Cell]:
+    """Yield every cell, each at the value of those tried that tells its plain laws apart best."""
+    base = Law(order=order)
+    for name, values in _values(pilot).items():
+        laws = [
+            replace(base, **(value if isinstance(value, dict) else {name: value}))
+            for value in values
+        ]
+        law = max(laws, key=lambda own: _worth(pilot, _plain(own, _without(own, name), name)))
+        without = _without(law, name)
+        yield _cell(name, (name,), law, without, _plain(law, without, name), gammas, drafted)
+    for names, values in _PAIRS.items():
+        laws = [replace(base, **dict(zip(names, value, strict=True))) for value in values(pilot)]
+        law = max(laws, key=lambda own: _worth(pilot, _in_pairs(own, names)))
+        yield _cell(
+            "order", names, law, base, _in_pairs(law, names), gammas, drafted,
+        )  # fmt: skip
+
+
+def _without(law: Law, name: str) -> Law:
+    return replace(law, **{name: getattr(Law(), name)})
+
+
+def _cell(
+    name: str, names: tuple[str, ...], law: Law, without: Law, plain: list[Way],
+    gammas: Sequence[int], drafted: bool,
+) -> Cell:  # fmt: skip
+    first = but_the_first("ignored after the first token", law, without)
+    ways = [*plain, first, *on_some_rows(law, without, gammas, drafted)]
+    if drafted:
+        ways += on_one_side(law, without, gammas)
+    shown = ", ".join(f"{own.replace('_', '-')} {_shown(getattr(law, own))}" for own in names)
+    title = names[0] if name != "order" else " before ".join(_in_order(law, names))
+    return Cell(title.replace("_", "-"), shown, law, tuple(ways))
+
+
+def _values(pilot: Pilot) -> dict[str, list[Any]]:
+    """The values that are tried for each parameter."""
+    token = pilot.common[0]
+    found: dict[str, list[Any]] = {
+        "temperature": [0.5, 2.0],
+        "top_k": [2, 5, 20],
+        "top_p": [0.3, 0.5, 0.8],
+        "min_p": [0.05, 0.1, 0.3],
+        "typical_p": [0.2, 0.5, 0.8],
+        "repetition_penalty": [1.3, 2.0],
+        "presence_penalty": [1.0, 2.0],
+        "frequency_penalty": [1.0, 2.0],
+        "logit_bias": [((token, -5.0),), ((token, 3.0),)],
+    }
+    if pilot.words:
+        found["bad_words"] = [pilot.words]
+    if pilot.ends:
+        # The end is made likely, so that few tokens show whether it was banned.
+        end = pilot.ends[0]
+        found["min_tokens"] = [
+            {"min_tokens": 8, "ends": pilot.ends, "logit_bias": ((end, bias),)}
+            for bias in (2.0, 4.0, 6.0, 8.0)
+        ]
+    return found
+
+
+def _first(pilot: Pilot) -> list[tuple[Any, ...]]:
+    return [(((pilot.common[0], 3.0),), 2), (((pilot.common[3], 4.0),), 3)]
+
+
+_PAIRS: dict[tuple[str, ...], Callable[[Pilot], list[tuple[Any, ...]]]] = {
+    ("temperature", "top_p"): lambda _: [(2.0, 0.5), (2.0, 0.8), (0.5, 0.8)],
+    ("temperature", "min_p"): lambda _: [(2.0, 0.1), (2.0, 0.3), (0.5, 0.1)],
+    ("top_k", "top_p"): lambda _: [(3, 0.5), (5, 0.7), (10, 0.8)],
+    ("presence_penalty", "temperature"): lambda _: [(2.0, 0.4), (2.0, 2.0)],
+    ("repetition_penalty", "presence_penalty"): lambda _: [(2.0, 2.0), (1.5, 2.0)],
+    ("logit_bias", "top_k"): _first,
+}
+"""Parameters that interact, with the values that are tried."""
+
+
+def _plain(law: Law, without: Law, name: str) -> list[Way]:
+    ways = [by("honoured", "as asked", law), by("dropped", "ignored", without)]
+    if name == "temperature":
+        ways.append(by("other", "applied twice", replace(law, temperature=law.temperature**2)))
+    if name == "min_tokens":
+        ways.append(by("other", "the bias beside it ignored", replace(law, logit_bias=())))
+    if name == "repetition_penalty":
+        ways.append(counting_answer("counts no prompt", law))
+    if name in ("presence_penalty", "frequency_penalty"):
+        ways.append(counting_prompt("counts the prompt, too", law))
+    if name == "frequency_penalty":
+        flat = replace(law, frequency_penalty=None, presence_penalty=law.frequency_penalty)
+        ways.append(by("other", "taken off once, as a presence penalty", flat))
+    return ways
+
+
+def _in_pairs(law: Law, names: tuple[str, ...]) -> list[Way]:
+    """The ways of two parameters in an order: the other order, or without one of them or both."""
+    stages = [_STAGE.get(name, name.replace("_", "-")) for name in names]
+    swap = dict(zip(stages, reversed(stages), strict=True))
+    swapped = replace(law, order=tuple(swap.get(stage, stage) for stage in law.order))
+    last = " before ".join(reversed(_in_order(law, names)))
+    ways = [by("honoured", "as asked", law), by("wrong order", last.replace("_", "-"), swapped)]
+    for name in names:
+        ways.append(by("dropped", f"{name.replace('_', '-')} ignored", _without(law, name)))
+    both = _without(_without(law, names[0]), names[1])
+    return [*ways, by("dropped", "both ignored", both)]
+
+
+_STAGE = {
+    "repetition_penalty": "repetition", "presence_penalty": "presence",
+    "frequency_penalty": "presence",
+}  # fmt: skip
+
+
+def _in_order(law: Law, names: tuple[str, ...]) -> list[str]:
+    places = {name: law.order.index(_STAGE.get(name, name.replace("_", "-"))) for name in names}
+    return sorted(names, key=lambda name: places[name])
+
+
+def _worth(pilot: Pilot, ways: Sequence[Way]) -> float:
+    """What a token says, on average, to whoever must tell the first way from the nearest other."""
+    worths = []
+    for way in ways[1:]:
+        total, n = 0.0, 0
+        for seen in pilot.seen:
+            assert ways[0].rows is not None
+            assert way.rows is not None
+            try:
+                a, b = ways[0].rows(seen), way.rows(seen)
+            except UsageError:
+                return -1.0
+            total += _apart(a, b) + _apart(b, a)
+            n += len(a)
+        worths.append(total / max(n, 1))
+    return min(worths)
+
+
+def _apart(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> float:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.where(a > 0.0, np.log(a / b), 0.0)
+    return float((a * np.clip(logs, -_LOG_CAP, _LOG_CAP)).sum())
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        first = value[0]
+        return f"{first[1]:+g} on {first[0]}" if len(first) == 2 else f"id {first[0]}"
+    return f"{value:g}"

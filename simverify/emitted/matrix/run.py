@@ -1,0 +1,276 @@
+"""The matrix from its cells to its document: each asked of the server, in turn, and judged."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from simverify import results as doc
+from simverify.battery.judgement import stamped
+from simverify.checks import MIN_ALPHA, ranges_iv
+from simverify.emitted.judging.rounding import tried_rounding
+from simverify.emitted.law import STAGES, Law
+from simverify.emitted.matrix.cells import GAMMAS, Cell, Pilot, cells_of
+from simverify.emitted.matrix.comparison import Compared, Comparison
+from simverify.emitted.matrix.seeds import judge_seeds
+from simverify.emitted.matrix.ways import Seen
+from simverify.emitted.reading.requests import Request, first_tokens
+from simverify.emitted.rescoring import BATCH, logits_before
+from simverify.emitted.serving.endpoint import ask
+from simverify.emitted.serving.server import Endpoint
+from simverify.emitted.serving.transport import Refused
+from simverify.errors import UsageError
+from simverify.models.real.transformer import TransformerPair
+
+_LEAST_BALL = 1e-6
+_PILOT = 12
+"""Prompts whose rows choose the values."""
+
+_SEEDS = 12
+"""Prompts that are asked thrice for the seed."""
+
+
+@dataclass(frozen=True)
+class MatrixSettings:
+    """How a matrix is asked and judged.
+
+    ``tokens``: of each cell. ``gamma``: the engine's draft length; None tries some. ``cells``:
+    names of those that are asked, all if empty. ``order``: in which the parameters are to act.
+    """
+
+    tokens: int = 2048
+    alpha: float = 1e-6
+    ball: float | None = None
+    gamma: int | None = None
+    seed: int = 0
+    cells: tuple[str, ...] = ()
+    order: tuple[str, ...] = STAGES
+
+    def __post_init__(self) -> None:
+        rules = (
+            ("tokens", self.tokens, 16 <= self.tokens <= 10_000_000, "16 to 10000000"),
+            ("alpha", self.alpha, MIN_ALPHA <= self.alpha < 1, f"{MIN_ALPHA:g} or more, below 1"),
+            ("ball", self.ball, self.ball is None or 0 <= self.ball < 1, "0 or more, below 1"),
+            ("gamma", self.gamma, self.gamma is None or 1 <= self.gamma <= 64, "1 to 64"),
+            ("seed", self.seed, 0 <= self.seed < 2**64, "0 to 2^64 - 1"),
+        )
+        ranges_iv(rules)
+
+
+def audit_matrix(
+    endpoint: Endpoint,
+    prompts: Sequence[str],
+    pair: TransformerPair,
+    reproduce: str,
+    settings: MatrixSettings | None = None,
+    *,
+    drafted: bool = False,
+    keep: Path | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> doc.MatrixRun:
+    """Ask a server for each parameter at a value that matters, and name what it does with it.
+
+    Parameters
+    ----------
+    pair
+        The target; its draft is near the engine's own where ``drafted`` says so, and one-sided laws
+        are computed from it.
+    keep
+        A folder that holds the answers of each cell; one that an earlier run began is gone on with.
+
+    Raises
+    ------
+    UsageError
+        If the server does not answer, or a cell is unknown.
+    """
+    settings, say, stamp = settings or MatrixSettings(), progress or (lambda _: None), stamped()
+    gammas = GAMMAS if settings.gamma is None else (settings.gamma,)
+    cells = list(cells_of(_pilot(prompts, pair), settings.order, gammas, drafted))
+    known = [cell.name for cell in cells] + ["seed"]
+    if unknown := [name for name in settings.cells if name not in known]:
+        raise UsageError(f"cells: {unknown[0]!r} is none of {', '.join(known)}")
+    chosen = [cell for cell in cells if not settings.cells or cell.name in settings.cells]
+    seeded = not settings.cells or "seed" in settings.cells
+    each = settings.alpha / (len(chosen) + seeded)
+    asker = _Asker(endpoint, prompts, pair, keep, say)
+    ball = _LEAST_BALL
+    found = []
+    for i, cell in enumerate(chosen, 1):
+        say(f"cell {i} of {len(chosen) + seeded}: {cell.name}, {cell.value}")
+        answers = asker.answers(cell, settings.tokens)
+        if isinstance(answers, str):
+            found.append(_refused(cell, answers))
+            continue
+        kept = first_tokens(answers, settings.tokens)
+        ball = max(ball, settings.ball or _moved(kept, pair))
+        found.append(_judged(cell, kept, pair, drafted, each, ball, settings.seed))
+    if seeded:
+        say("seed: the same prompts thrice")
+        found.append(_seed_cell(asker, pair, each))
+    text = sum(cell.words.startswith("text alone") for cell in found)
+    return doc.MatrixRun(
+        schema_version=doc.SCHEMA_VERSION,
+        source=endpoint.url,
+        target=pair.target_name,
+        proxy=pair.draft_name if drafted else None,
+        dtype=str(pair.target_model.dtype).removeprefix("torch."),
+        alpha=settings.alpha,
+        cell_alpha=each,
+        ball=ball,
+        budget=settings.tokens,
+        gammas=tuple(gammas),
+        order=settings.order,
+        cells=tuple(found),
+        seed=settings.seed,
+        verdict=doc.matrix_verdict(tuple(found)),
+        notes=tuple(_notes(drafted, text)),
+        reproduce=reproduce,
+        meta=stamp(),
+    )
+
+
+@dataclass(frozen=True)
+class _Asker:
+    endpoint: Endpoint
+    prompts: Sequence[str]
+    pair: TransformerPair
+    keep: Path | None
+    say: Callable[[str], None]
+
+    def answers(self, cell: Cell, tokens: int) -> tuple[Request, ...] | str:
+        """Answers of a cell; what the server says where it does not take the parameter."""
+        pair = replace(self.pair, sampling=cell.law)
+        return self.ask(cell.name, self.endpoint, self.prompts, pair, tokens, None)
+
+    def ask(
+        self, name: str, endpoint: Endpoint, prompts: Sequence[str], pair: TransformerPair,
+        tokens: int, samples: int | None,
+    ) -> tuple[Request, ...] | str:  # fmt: skip
+        file = None if self.keep is None else self.keep / f"{name.replace(' ', '-')}.jsonl"
+        try:
+            return ask(
+                endpoint, prompts, pair, tokens, samples, keep=file, progress=self.say
+            ).requests
+        except UsageError as error:
+            if isinstance(error.__cause__, Refused) and error.__cause__.code in (400, 422, 501):
+                return str(error)
+            raise
+
+
+def _judged(
+    cell: Cell, kept: Sequence[Request], pair: TransformerPair, drafted: bool, alpha: float,
+    ball: float, seed: int,
+) -> doc.MatrixCell:  # fmt: skip
+    tokens = sum(len(request.tokens) for request in kept)
+    tried = tuple(dict.fromkeys(way.outcome for way in cell.ways))
+    if any(request.from_text for request in kept):
+        words = "text alone does not say which tokens were drawn: it takes token ids"
+        return _cell(cell, "inconclusive", words, tried, tried, tokens, None, None)
+    comparison = Comparison(cell.ways, seed)
+    for begin in range(0, len(kept), BATCH):
+        batch = kept[begin : begin + BATCH]
+        rows = logits_before(pair, pair.target_model, batch)
+        drafts = logits_before(pair, pair.draft_model, batch) if drafted else [None] * len(batch)
+        for request, target, draft in zip(batch, rows, drafts, strict=True):
+            comparison.add(Seen(request, target, draft))
+    compared = comparison.judge(alpha, ball)
+    outcome, words = _named(compared)
+    left = tuple(dict.fromkeys(own for own, _ in compared.left))
+    return _cell(cell, outcome, words, left, tried, tokens, compared.found, compared.evalue)
+
+
+def _named(compared: Compared) -> tuple[doc.CellOutcome, str]:
+    left = list(dict.fromkeys(outcome for outcome, _ in compared.left))
+    if not left:
+        return "other", "none of the laws that were tried"
+    words = compared.left[0][1]
+    if len(left) == 1:
+        return left[0], words
+    if "honoured" not in left:
+        return "not honoured", " or ".join(left)
+    others = " or ".join(outcome for outcome in left if outcome != "honoured")
+    return "inconclusive", f"honoured, or {others}: ask for more tokens"
+
+
+def _cell(
+    cell: Cell, outcome: doc.CellOutcome, words: str, left: tuple[str, ...],
+    tried: tuple[str, ...], tokens: int, found: float | None, evalue: float | None,
+) -> doc.MatrixCell:  # fmt: skip
+    return doc.MatrixCell(
+        name=cell.name, value=cell.value, outcome=outcome, words=words, left=left, tried=tried,
+        tokens=tokens, found=found, log_evalue=evalue,
+    )  # fmt: skip
+
+
+def _refused(cell: Cell, words: str) -> doc.MatrixCell:
+    tried = tuple(dict.fromkeys(way.outcome for way in cell.ways))
+    return _cell(cell, "refused", words[:200], (), tried, 0, None, None)
+
+
+def _seed_cell(asker: _Asker, pair: TransformerPair, alpha: float) -> doc.MatrixCell:
+    prompts = asker.prompts[:_SEEDS]
+    found: list[tuple[Request, ...]] = []
+    cell = Cell("seed", "1, 1 and 2", Law(), ())
+    for turn, seed in enumerate((1, 1, 2)):
+        body = {**asker.endpoint.extra_body, "seed": seed}
+        endpoint = replace(asker.endpoint, extra_body=body)
+        plain = replace(pair, sampling=Law())
+        answers = asker.ask(f"seed-{turn}", endpoint, prompts, plain, 1 << 30, 1)
+        if isinstance(answers, str):
+            return replace_refused(cell, answers)
+        found.append(answers)
+    tokens = sum(len(r.tokens) for own in found for r in own)
+    tried = ("honoured", "dropped", "other")
+    if any(request.from_text for own in found for request in own):
+        return _cell(cell, "inconclusive", "text alone", tried, tried, tokens, None, None)
+    judged = judge_seeds(*found, pair, alpha)
+    return _cell(cell, judged.outcome, judged.words, (judged.outcome,), tried, tokens, None, None)
+
+
+def replace_refused(cell: Cell, words: str) -> doc.MatrixCell:
+    """Return the cell of a seed that the server does not take."""
+    return _cell(cell, "refused", words[:200], (), ("honoured", "dropped", "other"), 0, None, None)
+
+
+def _pilot(prompts: Sequence[str], pair: TransformerPair) -> Pilot:
+    """Rows on the later halves of the first prompts, and the likeliest words there."""
+    ids = [tuple(pair.encode(prompt)) for prompt in prompts[:_PILOT]]
+    requests = [Request(own[: max(len(own) // 2, 1)], own[max(len(own) // 2, 1) :]) for own in ids]
+    requests = [request for request in requests if request.tokens]
+    if not requests:
+        raise UsageError("prompts: all are of one token: expected some of two or more")
+    found = logits_before(pair, pair.target_model, requests)
+    seen = [Seen(r, rows, None) for r, rows in zip(requests, found, strict=True)]
+    mean = sum(own.p(Law()).sum(axis=0) for own in seen)
+    special = {*pair.eos, *getattr(pair.tokenizer, "all_special_ids", ())}
+    ranked = [int(t) for t in (-mean).argsort() if int(t) not in special]
+    return Pilot(seen, tuple(ranked[:50]), tuple(sorted(pair.eos)), tuple(_words(ranked, pair)))
+
+
+def _words(ranked: Sequence[int], pair: TransformerPair) -> Iterator[tuple[int, ...]]:
+    """Yield the ids of the likeliest word that a server reads from its text as one token."""
+    from simverify.emitted.law.words import fields_of
+
+    for token in ranked[:200]:
+        text = pair.tokenizer.decode([token]).strip()
+        if not text or "\ufffd" in text:
+            continue
+        words = fields_of({"bad_words": [text]}, "matrix", pair)["bad_words"]
+        if (token,) in words:
+            yield from words
+            return
+
+
+def _moved(kept: Sequence[Request], pair: TransformerPair) -> float:
+    if str(pair.target_model.dtype) == "torch.float32":
+        return _LEAST_BALL
+    return tried_rounding(kept, pair, False).tv
+
+
+def _notes(drafted: bool, text: int) -> Iterator[str]:
+    if not drafted:
+        yield (
+            "--draft was not given: parameters that are applied to one side of the verification "
+            "alone were not looked for, and places in a block are known by their rate alone"
+        )
+    if text:
+        yield f"{text} cells have text alone, which does not say which tokens were drawn"
