@@ -156,7 +156,8 @@ def failing_rows(
             if kind == "plain":
                 return FailingRows(known, tuple(failures), ())
             continue
-        if kind == "plain" and not (part.whole and twin in [judged.model for judged in part.judged]):
+        tried = [judged.model for judged in part.judged]
+        if kind == "plain" and not (part.whole and twin in tried):
             return None
         right += [] if failures else part.judged
     return FailingRows(known, tuple(failures), tuple(right)) if right else None
