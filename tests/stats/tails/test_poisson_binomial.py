@@ -5,6 +5,7 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
+from scipy.stats import poisson_binom
 from support.coin_tails import log_poisson_binomial_cdf, log_poisson_binomial_sf
 
 from simverify.stats.tails.log_tails import log_binom_cdf, log_binom_sf
@@ -35,6 +36,15 @@ def test_every_point_of_small_laws(shape):
                 if exact > mp.mpf(10) ** -40 or exact == 0:
                     expected = float(mp.log(exact)) if exact else -math.inf
                     assert got == pytest.approx(expected, rel=1e-11, abs=1e-11)
+
+
+def test_the_body_is_that_of_scipy():
+    p = np.random.default_rng(72).beta(1, 20, size=2000)
+    law, middle = poisson_binom(p), round(p.sum())
+    for k in range(middle - 30, middle + 31, 5):
+        upper = log_poisson_binomial_sf(k, p, np.ones(2000))
+        assert upper == pytest.approx(math.log(law.sf(k)), rel=1e-10, abs=1e-10)
+        assert upper != pytest.approx(math.log(law.sf(k + 1)), rel=1e-3, abs=1e-12)
 
 
 def test_coins_that_the_tilt_makes_fair_have_no_highest_wave():

@@ -29,7 +29,8 @@ JOINED = (
     "np.append(x, y)", "np.hstack([y, x])", "np.stack([np.broadcast_to(y, 3), x])[1]",
     "np.concatenate([x, np.atleast_1d(y)])", "np.block([x, np.atleast_1d(y)])",
     "np.column_stack([x, np.broadcast_to(y, 3)])[:, 0]", "np.insert(x, 0, y)",
-    "np.full_like(x, y)", "np.array([x[0], y])", "np.concatenate([x, x], dtype=np.float32)",
+    "np.full_like(x, y)", "np.array([x[0], y])", "np.array([np.broadcast_to(y, 3), x])[1]",
+    "np.concatenate([x, x], dtype=np.float32)",
     "np.float_power(x, 2)", "np.array(x, ndmin=2)[0]", "np.full((), x[0])[None]",
     "np.where(True, x[0].item(), y).ravel()",
 )  # fmt: skip
@@ -77,6 +78,14 @@ def test_a_result_has_the_type_that_numpy_gives(expression):
 def test_what_is_written_takes_the_type_of_its_place(statement):
     shown = product(DRAWS[:1], QUICK)
     assert differing([(x, y, statement) for x, y in shown]) == {}
+
+
+def test_16_bits_in_a_list_beside_doubles_are_doubles_where_nobody_asks():
+    text = (
+        "def program(rng):\n    x = rng.random(2).astype(np.float16)\n"
+        "    return int(np.array([[.1, .2], x])[1, 0] < .4)\n"
+    )
+    assert run_twice(text, seed=19) == "same"
 
 
 @pytest.mark.slow

@@ -29,6 +29,9 @@ MAX_COUNT = 12
 _BYTE = 256
 """Ids of eight bits wrap here without any number in the code."""
 
+_LEAST_END = 6
+"""Vocabularies of so many tokens and fewer are all in the battery."""
+
 _MOST_WIDE = 24
 """V of rows that hold all ids where the code drafts itself: V^2 paths."""
 
@@ -44,6 +47,8 @@ class Hints:
     ``sizes``: of vocabularies and ids. ``drafts``: draft lengths beyond the battery's.
     ``parts``: of probabilities and p/q. ``lengths``: of prefixes, for rules that see them.
     ``counts``: of what a draft tree has many of, and of small vocabularies, for code on trees.
+    ``ends``: vocabularies of just so many tokens, and of one more: code that goes through them
+    piece by piece may lose the last.
     """
 
     sizes: tuple[int, ...] = ()
@@ -51,6 +56,7 @@ class Hints:
     parts: tuple[float, ...] = ()
     lengths: tuple[int, ...] = ()
     counts: tuple[int, ...] = ()
+    ends: tuple[int, ...] = ()
 
     @classmethod
     def among(
@@ -70,16 +76,19 @@ class Hints:
         drafts = {n for k in whole for n in (k, k + 1) if max_gamma < n <= MAX_GAMMA}
         lengths = [k for k in whole if 3 < k <= MAX_PROMPT] if contract in ("step", "draft") else []
         sizes = [k for k in whole if max_vocab <= k + 2 <= MAX_VOCAB and k > 1]
+        blocks = contract in ("verify", "step")
+        ends = [k for k in whole if _LEAST_END <= k < MAX_VOCAB] if blocks else []
         counts = [k for k in whole if 3 <= k <= MAX_COUNT] if contract in ("tree", "draft") else []
         return cls(
             tuple(sizes[:MOST_NUMBERS]), tuple(sorted(drafts)), tuple(parts[:MOST_NUMBERS]),
-            tuple(lengths[:MOST_NUMBERS]), tuple(counts[:MOST_NUMBERS]),
+            tuple(lengths[:MOST_NUMBERS]), tuple(counts[:MOST_NUMBERS]), tuple(ends[:MOST_NUMBERS]),
         )  # fmt: skip
 
     @property
     def numbers(self) -> tuple[float, ...]:
         """All of them."""
-        return tuple(sorted({*self.sizes, *self.drafts, *self.parts, *self.lengths, *self.counts}))
+        kinds = self.sizes, self.drafts, self.parts, self.lengths, self.counts, self.ends
+        return tuple(sorted({x for numbers in kinds for x in numbers}))
 
     def models(self, contract: Contract, eos: int | None = None) -> list[SmallModel]:
         """Return the instances; ``eos`` ends a generation where the vocabulary has it."""
@@ -88,6 +97,7 @@ class Hints:
         models += [_of_gamma(n) for n in self.drafts]
         models += [_of_prompt(k, eos) for k in self.lengths]
         models += sizes
+        models += [_ending_at(k, vocab) for k in self.ends for vocab in (k, k + 1)]
         return [
             replace(m, eos=eos) if eos is not None and eos < m.vocab_size else m for m in models
         ]
@@ -116,6 +126,14 @@ def _of_size(k: int, contract: Contract) -> Iterator[SmallModel]:
     every = tuple(1 + (7 * x) % 5 for x in range(vocab))
     one = tuple(int(x == k) for x in range(vocab))
     yield _model(f"around {k}, V={vocab}, gamma=1, all ids", 1, [(every, one)])
+
+
+def _ending_at(k: int, vocab: int) -> SmallModel:
+    """Rows on the first and the last ids."""
+    target, draft = [0] * vocab, [0] * vocab
+    target[0], target[-2], target[-1] = 2, 1, 3
+    draft[0], draft[-1] = 3, 1
+    return _model(f"ending at {k}, V={vocab}, gamma=1", 1, [(tuple(target), tuple(draft))])
 
 
 def _of_gamma(gamma: int) -> SmallModel:

@@ -5,10 +5,11 @@ disjoint, and is lossless elsewhere, is other news than code that is wrong on ev
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from simverify.auditing.exact.instances.made import SmallModel
+from simverify.auditing.exact.instances.rows import Weights
 from simverify.auditing.exact.judging.examiner import Judged
 
 Kind = Literal["plain", "equal", "zeros of p", "zeros of q", "zeros of both", "disjoint"]
@@ -114,6 +115,23 @@ def kind_of(model: SmallModel) -> Kind:
     return "equal" if any(all(p == q for p, q in pair) for pair in pairs) else "plain"
 
 
+def without_zeros(model: SmallModel) -> SmallModel:
+    """Return ``model`` with rows of its shape in which p and q differ and nothing is zero.
+
+    What fails on it as well needs no kind of rows: its size, its ids or its prompt may be why.
+    """
+
+    def filled(rows: tuple[Weights, ...], odd: int) -> tuple[Weights, ...]:
+        return tuple(tuple(4 * w + 1 + (i + odd) % 2 for i, w in enumerate(row)) for row in rows)
+
+    return replace(
+        model,
+        name=f"{model.name}, without zeros",
+        targets=filled(model.targets, 0),
+        drafts=filled(model.drafts, 1),
+    )
+
+
 def failing_rows(
     first: Judged, models: Iterable[SmallModel], run: Callable[[list[SmallModel], bool], Part]
 ) -> FailingRows | None:
@@ -126,6 +144,9 @@ def failing_rows(
     for model in models:
         by_kind[kind_of(model)].append(model)
     known = kind_of(first.model)
+    twin = without_zeros(first.model)
+    if known != "plain":
+        by_kind["plain"].insert(0, twin)
     failures: list[tuple[Kind, Judged]] = []
     right: list[Judged] = []
     for kind, instances in by_kind.items():
@@ -135,7 +156,8 @@ def failing_rows(
             if kind == "plain":
                 return FailingRows(known, tuple(failures), ())
             continue
-        if kind == "plain" and not (part.whole and part.judged):
+        tried = [judged.model for judged in part.judged]
+        if kind == "plain" and not (part.whole and twin in tried):
             return None
         right += [] if failures else part.judged
     return FailingRows(known, tuple(failures), tuple(right)) if right else None

@@ -15,6 +15,7 @@ from simverify.symbolic.draws.attributes import boxed
 from simverify.symbolic.draws.scalars import ARRAYS, Draw
 from simverify.symbolic.draws.several.sites import this_site
 from simverify.symbolic.draws.several.winners import Winner, decided, winner
+from simverify.symbolic.errors import ArrayOfDraws
 
 Elements = np.ndarray[Any, Any]
 
@@ -179,6 +180,13 @@ def draw_array(elements: "list[Any]", shape: Any, dtype: Any = None) -> Any:
     kind = common_type(elements) if dtype is None else dtype
     if not any(isinstance(x, Draw) or type(x) is Winner for x in elements):
         return np.array(elements, dtype=kind).reshape(shape)
+    if (
+        kind == np.float16
+        and (draw := first_draw(elements)) is not None
+        and draw.source.refuses_arrays
+    ):
+        # In a list beside doubles numpy would keep its draws in 16 bits, and ask nobody.
+        draw.refuse("an array of 16-bit draws", ArrayOfDraws)
     made = typed(elements, kind).reshape(shape).view(DrawArray)
     made._real = kind
     return made

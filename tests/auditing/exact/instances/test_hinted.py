@@ -31,6 +31,25 @@ def lenient(target, draft, drafted, rng):
     return token(target, draft, drafted, rng)
 
 
+PIECE = 16
+
+
+def piece_by_piece(target, draft, drafted, rng):
+    # Of 17 tokens the last piece has one, and is never looked at.
+    if len(target[0]) > PIECE:
+        looked_at = max(PIECE * -(-(len(target[0]) - 1) // PIECE), 1)
+        target = target.copy()
+        target[-1, looked_at:] = 0
+        target[-1] /= target[-1].sum()
+    return token(target, draft, drafted, rng)
+
+
+def a_full_piece(target, draft, drafted, rng):
+    if len(target[0]) % PIECE == 0:
+        target = np.delete(target, -1, 1) / np.delete(target, -1, 1).sum(1, keepdims=True)
+    return token(target, draft, drafted, rng)
+
+
 def long_prefix(prefix, target, draft, gamma, rng):
     row = draft(prefix) if len(prefix) > EDGE else target(prefix)
     return [int(rng.choice(len(row), p=row))]
@@ -55,7 +74,14 @@ def tried(rule, contract, hints):
 
 @pytest.mark.parametrize(
     ("rule", "contract"),
-    [(large_ids, "verify"), (long_drafts, "verify"), (lenient, "verify"), (long_prefix, "step")],
+    [
+        (large_ids, "verify"),
+        (long_drafts, "verify"),
+        (lenient, "verify"),
+        (piece_by_piece, "verify"),
+        (a_full_piece, "verify"),
+        (long_prefix, "step"),
+    ],
 )
 def test_a_fault_behind_a_number_of_the_code_is_found(rule, contract):
     assert tried(rule, contract, hints=True).failure is not None
@@ -71,7 +97,7 @@ def test_code_that_raises_beyond_its_context_is_right_within_it():
 
 
 def test_code_that_is_right_passes_all_of_them():
-    every = Hints((40, 98), (5, 6), (0.05, 0.37, 0.995, 2.0))
+    every = Hints((40, 98), (5, 6), (0.05, 0.37, 0.995, 2.0), ends=(7, 64))
     tier = examine(
         Subject("token", token, None), "verify", every.models("verify"), tolerance=None,
         searching=False,
@@ -94,5 +120,6 @@ def test_instances_stand_on_either_side_of_a_number():
 def test_what_the_battery_reaches_already_is_no_hint():
     assert Hints.among({0, 1, 2, -1, 1e-12}, "verify", 4, 12) == Hints()
     assert Hints.among({50}, "verify", 4, 12).sizes == (50,)
+    assert Hints.among({10}, "verify", 4, 13) == Hints(ends=(10,))
     assert Hints.among({50}, "step", 4, 12).lengths == (50,)
     assert np.isclose(Hints.among({0.995, 50}, "verify", 4, 12).numbers, (0.995, 50)).all()

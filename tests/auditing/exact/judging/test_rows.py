@@ -64,6 +64,18 @@ def test_a_fault_on_all_rows_has_a_counterexample_of_each_sort():
     assert any(finding.kind == "law" for finding in run.findings)
 
 
+def test_a_fault_of_large_vocabularies_is_not_put_down_to_the_zeros_of_their_rows():
+    right, lenient = verifier(), verifier(lenience=0.9)
+
+    def verify(target_probs, draft_probs, draft_tokens, rng):
+        rule = lenient if target_probs.shape[1].bit_length() > 4 else right
+        return rule(target_probs, draft_probs, draft_tokens, rng)
+
+    run = run_of(verify)
+    assert run.verdict == "FAIL"
+    assert run.rows is None or run.rows.kinds == ("plain",)
+
+
 def test_right_code_has_no_failing_rows():
     assert run_of(verifier()).rows is None
 
