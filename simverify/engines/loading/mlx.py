@@ -1,4 +1,4 @@
-"""What decoding loops ask of ``mlx.core``, on numpy's arrays: mlx runs on Apple's machines alone."""
+"""What decoding loops ask of ``mlx.core``, on numpy's arrays: mlx itself needs an Apple machine."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
