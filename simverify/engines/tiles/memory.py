@@ -13,8 +13,8 @@ import numpy as np
 
 from simverify.engines.tiles.blocks import Block, block_of
 from simverify.engines.tiles.refusals import OutOfBounds, kernel_line, refuse
-from simverify.engines.tiles.rests import Constant, is_number
-from simverify.engines.tiles.types import FLOAT, OF_NUMPY, Dtype, int1, int64
+from simverify.engines.tiles.rests import Constant, Line, is_number
+from simverify.engines.tiles.types import FLOAT, OF_NUMPY, WHOLE, Dtype, int1, int64
 from simverify.symbolic.addressed import followed
 from simverify.symbolic.draws.in_arrays.arrays import draw_array, is_symbolic
 
@@ -29,36 +29,38 @@ class Memory:
         source = followed()
         if source is not None:
             source.torch_calls += ARGUMENT_CALLS
-        # Every launch asks every tensor, and where code is followed torch would tell of each time.
-        with _torch()._C.DisableTorchFunction():
-            kind = str(tensor.dtype).removeprefix("torch.")
-            shape, strides = tensor.shape, tensor.stride()
-        if kind not in OF_NUMPY:
-            refuse(f"argument {name} of type {kind}: known are {', '.join(OF_NUMPY)}")
-        self.name, self.dtype = name, OF_NUMPY[kind]
+            # Every launch asks every tensor, and torch would tell of each time.
+            with _torch()._C.DisableTorchFunction():
+                dtype, shape, strides = tensor.dtype, tensor.shape, tensor.stride()
+        else:
+            dtype, shape, strides = tensor.dtype, tensor.shape, tensor.stride()
+        kind = _OF_TORCH.get(dtype)
+        self.name, self.dtype = name, _known(dtype, name) if kind is None else kind
         self._tensor = tensor
-        self._elements: Any = None
-        sides = zip(shape, strides, strict=True)
-        self.size = 0 if 0 in shape else 1 + sum((n - 1) * step for n, step in sides)
+        self.known: Any = None
+        size = 1
+        for side, step in zip(shape, strides, strict=True):
+            size += (side - 1) * step
+        self.size = 0 if 0 in shape else size
 
     @property
     def elements(self) -> Any:
         """The elements, which are written to the tensor too; objects where draws are among them."""
-        if self._elements is None:
+        if self.known is None:
             source = followed()
             if source is not None and source.tensors is not None:
-                self._elements = source.tensors.memory(self._tensor, self.size)
-            if self._elements is None:
-                self._elements = _numbers(self._tensor, self.size)
-        return self._elements
+                self.known = source.tensors.memory(self._tensor, self.size)
+            if self.known is None:
+                self.known = _numbers(self._tensor, self.size)
+        return self.known
 
     def hold_draws(self) -> Any:
         """Return the elements as objects, which may be draws."""
         if self.elements.dtype != object:
             source = followed()
             assert source is not None
-            self._elements = source.tensors.memory(self._tensor, self.size, make=True)
-        return self._elements
+            self.known = source.tensors.memory(self._tensor, self.size, make=True)
+        return self.known
 
     def beside(self, place: Any) -> NoReturn:
         """Raise: an access outside the tensor."""
@@ -66,6 +68,17 @@ class Memory:
             f"{self.name}[{int(place)}] of {self.size} elements is loaded or stored without a "
             f"mask ({kernel_line()})"
         )
+
+
+_OF_TORCH: dict[Any, Dtype] = {}
+"""Types by those of torch, as they were found before."""
+
+
+def _known(dtype: Any, name: str) -> Dtype:
+    kind = str(dtype).removeprefix("torch.")
+    if kind not in OF_NUMPY:
+        refuse(f"argument {name} of type {kind}: known are {', '.join(OF_NUMPY)}")
+    return _OF_TORCH.setdefault(dtype, OF_NUMPY[kind])
 
 
 def _torch() -> Any:
@@ -108,7 +121,10 @@ class Pointer:
         return ElementType(self.memory.dtype)
 
     def __add__(self, other: Any) -> "Pointer":
-        if type(other) is int:
+        if type(other) is Block:
+            if type(other.data) in WHOLE:
+                return Pointer(self.memory, self.base + int(other.data), self.index)
+        elif type(other) is int:
             return Pointer(self.memory, self.base + other, self.index)
         if type(other) is not Block or other.dtype.rank == FLOAT:
             refuse("a pointer and what is no whole number")
@@ -137,13 +153,18 @@ def load(pointer: Any, mask: Any = None, other: Any = None, **hints: Any) -> Blo
         _hints_iv(hints)
     if type(pointer) is not Pointer:
         refuse(f"a load from a {type(pointer).__name__}, which is no pointer")
-    memory, kind = pointer.memory, pointer.memory.dtype
-    if _is_one(pointer, mask):
+    memory = pointer.memory
+    kind = memory.dtype
+    if pointer.index is None and (mask is None or _is_one(pointer, mask)):
         if mask is not None and not bool(mask):
             return _filling(other, kind)
         if not 0 <= pointer.base < memory.size:
             memory.beside(pointer.base)
-        return Block(memory.elements[pointer.base], kind)
+        elements = memory.elements if memory.known is None else memory.known
+        return Block(elements[pointer.base], kind)
+    if mask is not None and (row := _row(pointer, block_of(mask))) is not None:
+        filling = _filling(other, kind)
+        return Block(row, kind, Constant(filling.data), pointer.index.count)
     places, kept, count = _lanes(pointer, mask)
     filling = _filling(other, kind)
     head = _taken(memory, places, kept, filling)
@@ -160,7 +181,8 @@ def store(pointer: Any, value: Any, mask: Any = None, **hints: Any) -> None:
     if type(pointer) is not Pointer:
         refuse(f"a store to a {type(pointer).__name__}, which is no pointer")
     memory, kind = pointer.memory, pointer.memory.dtype
-    block = block_of(value).to(kind)
+    block = block_of(value)
+    block = block if block.dtype is kind else block.to(kind)
     if block.is_scalar and _is_one(pointer, mask):
         if mask is not None and not bool(mask):
             return
@@ -190,6 +212,28 @@ def _hints_iv(hints: dict[str, Any]) -> None:
     unknown = set(hints) - {"cache_modifier", "eviction_policy", "volatile"}
     if any(hints[name] not in (None, "", ()) for name in unknown):
         refuse(f"a load or store with {', '.join(sorted(unknown))}")
+
+
+def _row(pointer: Pointer, gate: Block) -> Any:
+    """Return what lies side by side in the first lanes, where a mask lets in those alone.
+
+    None where that is not so; most loads of a row are such, and take no places to be written out.
+    """
+    index, ends = pointer.index, gate.rest
+    if (
+        index is None
+        or type(index.rest) is not Line
+        or type(ends) is not Constant
+        or len(index.data)
+    ):
+        return None
+    count = len(gate.data)
+    if index.rest.step != 1 or ends.value or index.count != gate.count or not gate.data.all():
+        return None
+    first, elements = pointer.base + index.rest.start, pointer.memory.elements
+    if not 0 <= first <= first + count <= len(elements) or elements.dtype == object:
+        return None
+    return elements[first : first + count].copy()
 
 
 def _lanes(pointer: Pointer, mask: Any) -> tuple[Any, Any, int | None]:
