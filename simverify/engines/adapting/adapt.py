@@ -21,7 +21,8 @@ Randomness = Literal["global", "numpy", "torch", "coins"]
 
 ``global``: the global generators of numpy, ``random`` or torch; nothing is passed.
 ``numpy``: the ``numpy.random.Generator`` is passed. ``torch``: torch's global generator is
-passed, so that the exact tier follows it. ``coins``: (B, G+1) uniforms are passed.
+passed, so that the exact tier follows it. ``coins``: (B, G+1) uniforms are passed; a caller may
+hand its own over in the place of a generator.
 """
 
 
@@ -212,6 +213,11 @@ def global_seed(seed: int) -> Iterator[None]:
 
 
 def _coins(rng: Any, shape: tuple[int, ...], bits: int) -> Any:
+    if isinstance(rng, np.ndarray):
+        return rng.reshape(shape)
+    if bits == COIN_BITS["float32"]:
+        # The same grid, and the exact tier follows a uniform further than an integer.
+        return rng.random(shape, dtype=np.float32).astype(np.float64)
     return rng.random(shape) if bits == 53 else rng.integers(2**bits, size=shape) / 2**bits
 
 

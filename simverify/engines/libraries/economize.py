@@ -33,9 +33,7 @@ def verifier(path: Path) -> Any:
 def load_chain(path: Path) -> Callable[..., Any]:
     """Return ``verify`` on one block."""
     rule = verifier(path)
-
-    def select(logits: Any, history: Any) -> int:
-        return int(torch.multinomial(logits.softmax(-1), 1))
+    select = lambda logits, _: int(torch.multinomial(logits.softmax(-1), 1))  # noqa: E731
 
     def sample(draft_tokens: Any, target: Any, draft: Any) -> list[int]:
         tokens = draft_tokens.tolist()
@@ -50,9 +48,8 @@ def load_batch(path: Path) -> Callable[..., Any]:
     rule = verifier(path)
 
     def sample(draft_tokens: Any, target: Any, draft: Any, draft_len: Any) -> Any:
-        accepted, last = rule.verify_batch(
-            target, drafted(draft_tokens, draft.exp()), None, None, [0]
-        )
+        given = drafted(draft_tokens, draft.exp())
+        accepted, last = rule.verify_batch(target, given, None, None, [0])
         return [[*draft_tokens[0, : int(accepted[0])].tolist(), int(last[0])]]
 
     return as_verify(sample, Signature(arrays="torch", logits=True))

@@ -1,7 +1,7 @@
 """LitGPT: ``generate.speculative_decoding.speculative_decoding``, at temperature 1 and at 2.
 
 Drafts by itself, from two models that are told positions. ``litgpt-hot`` is the same call at
-temperature 2 on squared rows: softmax(2 log p / 2) = p, so the target is the same.
+temperature 2 on doubled logits: softmax(2 log p / 2) = p, so the target is the same.
 """
 
 from collections.abc import Callable
@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from simverify.engines.base import LOOP, Engine
+from simverify.engines.loading.loops import as_step
 from simverify.engines.loading.pieces import load_function
-from simverify.engines.loading.rows_model import BOS, PositionedModel, Rows
+from simverify.engines.loading.rows_model import PositionedModel
 from simverify.engines.loading.stubs import torch
 
 FUNCTION = "speculative_decoding"
@@ -34,25 +35,14 @@ def load(temperature: float, path: Path) -> Callable[..., Any]:
     }
     rule = load_function(path, FUNCTION, **given)
 
-    def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:
-        models = (Model(_cooled(rows, temperature), prefix) for rows in (draft, target))
-        token, place = torch.tensor([(BOS, *prefix)[-1]]), len(prefix)
-        options = {} if temperature == 1 else {"temperature": temperature}
-        return rule(*models, token, torch.tensor([place]), place + 1, gamma, **options)
+    options = {} if temperature == 1 else {"temperature": temperature}
 
-    return step
+    def loop(target: Any, draft: Any, ids: Any, gamma: int) -> Any:
+        place = ids.shape[1] - 1
+        given = draft, target, ids[0, -1:], torch.tensor([place]), place + 1, gamma
+        return rule(*given, **options)
 
-
-def _cooled(rows: Rows, temperature: float) -> Rows:
-    """Return rows whose logits, divided by the temperature, are those of the given ones."""
-    if temperature == 1:
-        return rows
-
-    def row(prefix: tuple[int, ...]) -> Any:
-        powers = rows(prefix) ** temperature
-        return powers / powers.sum()
-
-    return row
+    return as_step(loop, partial(Model, temperature=temperature))
 
 
 def _engine(name: str, temperature: float) -> Engine:

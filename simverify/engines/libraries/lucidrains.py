@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from simverify.engines.base import LOOP, Engine
+from simverify.engines.loading.loops import as_step
 from simverify.engines.loading.pieces import load_function
-from simverify.engines.loading.rows_model import RowsModel, prompt
+from simverify.engines.loading.rows_model import RowsModel
 
 FUNCTION = "speculative_decoding"
 SHAPES: dict[str, Callable[[Any], Any]] = {
@@ -46,17 +47,14 @@ def load(path: Path) -> Callable[..., Any]:
     given: dict[str, Any] = {"rearrange": lambda tensor, pattern: SHAPES[pattern](tensor)}
     rule = load_function(path, FUNCTION, **given)
 
-    def step(prefix: Any, target: Any, draft: Any, gamma: int, rng: Any) -> Any:
-        ids = prompt(prefix)
-        start = ids.shape[1]
-        net, small = Net(target, prefix), Net(draft, prefix)
-        small.calls = gamma
+    def loop(target: Net, draft: Net, ids: Any, gamma: int) -> Any:
+        draft.calls, length = gamma, ids.shape[1] + gamma + 1
         try:
-            return rule(net, small, ids, start + gamma + 1, gamma=gamma, filter_thres=0.0)[0][0]
+            return rule(target, draft, ids, length, gamma=gamma, filter_thres=0.0)[0][0]
         except Over as over:
-            return over.args[0][0, start:]
+            return over.args[0]
 
-    return step
+    return as_step(loop, Net)
 
 
 ENGINES = (

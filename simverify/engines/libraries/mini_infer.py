@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from simverify.engines.base import LOOP, Engine
+from simverify.engines.loading.loops import as_step
 from simverify.engines.loading.pieces import load_function
-from simverify.engines.loading.rows_model import RowsModel, prompt
+from simverify.engines.loading.rows_model import RowsModel
 
 FUNCTION = "speculative_step"
 
@@ -26,11 +27,10 @@ def load(path: Path) -> Callable[..., Any]:
     """Return the function as a ``step`` callable."""
     rule = load_function(path, FUNCTION)
 
-    def step(prefix: Any, target: Any, draft: Any, gamma: int, rng: Any) -> Any:
-        models = Model(target, prefix), Model(draft, prefix)
-        return rule(*models, prompt(prefix), k_draft=gamma, temperature=1.0)[0]
+    def loop(target: Any, draft: Any, ids: Any, gamma: int) -> Any:
+        return rule(target, draft, ids, k_draft=gamma, temperature=1.0)[0]
 
-    return step
+    return as_step(loop, Model)
 
 
 ENGINES = (

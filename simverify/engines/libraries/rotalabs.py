@@ -10,16 +10,16 @@ from typing import Any
 
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
 from simverify.engines.base import BLOCK, Engine
-from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.loading.pieces import load_function, load_names
 from simverify.engines.loading.rows_model import BOS
-from simverify.engines.loading.stubs import torch
+from simverify.engines.loading.stubs import Anything, torch
 
 LOGITS = Signature(arrays="torch", logits=True, batched=False)
 
 
 def load_sample(path: Path) -> Verify:
     """Return ``rejection_sample``, called until it rejects; the bonus token is drawn here."""
-    rule = load_pieces(path, ["rejection_sample"]).rejection_sample
+    rule = load_function(path, "rejection_sample")
 
     def sample(draft_tokens: Any, target: Any, draft: Any) -> list[int]:
         tokens: list[int] = []
@@ -33,15 +33,10 @@ def load_sample(path: Path) -> Verify:
     return as_verify(sample, LOGITS)
 
 
-class Cache:
-    """Stands for Transformers' cache; none is made."""
-
-
 def load_core(path: Path) -> Verify:
     """Return ``verify_tokens`` on a target that gives the block's rows, and no cache."""
-    drawing = load_pieces(path.parent / "sampling.py", ["sample_from_logits"])
-    given = {"DynamicCache": Cache, "sample_from_logits": drawing.sample_from_logits}
-    rule = load_pieces(path, ["verify_tokens"], **given).verify_tokens
+    drawing = load_names(path.parent / "sampling.py", ["sample_from_logits"])
+    rule = load_function(path, "verify_tokens", **drawing, DynamicCache=Anything("cache").Cache)
 
     def sample(draft_tokens: Any, target: Any, draft: Any) -> Any:
         out = SimpleNamespace(logits=target[None], past_key_values=None)

@@ -10,26 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from simverify.engines.base import LOOP, Engine
-from simverify.engines.loading.pieces import load_function, load_pieces
-from simverify.engines.loading.rows_model import RowsModel, prompt
+from simverify.engines.loading.loops import as_step
+from simverify.engines.loading.pieces import load_function, load_names
 
 DRAWING = ("get_logits", "apply_temperature", "sample_from_probs")
 
 
 def load(function: str, path: Path) -> Callable[..., Any]:
     """Return the function of that name as a ``step`` callable."""
-    drawing = load_pieces(path.parent / "sampling.py", DRAWING)
-    given = {name: getattr(drawing, name) for name in DRAWING}
-    rule = load_function(path, function, **given)
+    rule = load_function(path, function, **load_names(path.parent / "sampling.py", DRAWING))
+    temperatures = {"draft_temperature": 1.0, "target_temperature": 1.0}
 
-    def step(prefix: Any, target: Any, draft: Any, gamma: int, rng: Any) -> list[int]:
-        ids = prompt(prefix)
-        models = RowsModel(draft, prefix), RowsModel(target, prefix)
-        temperatures = {"draft_temperature": 1.0, "target_temperature": 1.0}
-        tokens, _, _ = rule(*models, ids, gamma=gamma, **temperatures)
-        return tokens[0, ids.shape[1] :].tolist()  # type: ignore[no-any-return]
+    def loop(target: Any, draft: Any, ids: Any, gamma: int) -> Any:
+        return rule(draft, target, ids, gamma=gamma, **temperatures)[0]
 
-    return step
+    return as_step(loop)
 
 
 def _engine(name: str, file: str, function: str) -> Engine:

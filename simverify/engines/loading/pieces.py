@@ -90,6 +90,15 @@ def load_function(path: Path, name: str, **options: Any) -> Any:
     return getattr(load_pieces(path, [name], **options), name.rpartition(".")[2])
 
 
+def load_names(path: Path, names: Sequence[str], **options: Any) -> dict[str, Any]:
+    """Return definitions of a file by their names, as what another file takes from it is given.
+
+    ``options`` are :func:`load_pieces`'.
+    """
+    module = load_pieces(path, names, **options)
+    return {name: getattr(module, name) for name in names}
+
+
 def function_parameters(path: Path, name: str, *, tab: int | None = None) -> tuple[str, ...]:
     """Return the names of a function's parameters, read from its source.
 

@@ -28,10 +28,19 @@ class RowsModel:
         The audit's prefix. Rows before its end are zeros: no rule may ask what came before.
     dtype
         Torch dtype of the logits, by its name.
+    temperature
+        What the loop divides the logits by: they are so many times larger.
     """
 
-    def __init__(self, rows: Rows, prefix: Sequence[int], dtype: str = "float64") -> None:
-        self.rows, self.start = rows, len(prefix)
+    def __init__(
+        self,
+        rows: Rows,
+        prefix: Sequence[int],
+        dtype: str = "float64",
+        *,
+        temperature: float = 1.0,
+    ) -> None:
+        self.rows, self.start, self.temperature = rows, len(prefix), temperature
         self.dtype = getattr(torch, dtype)
         self.device = torch.device("cpu")
         self.vocab = len(rows(tuple(prefix)))
@@ -56,7 +65,8 @@ class RowsModel:
         ]
         # All at once: where code is followed, every call of torch is looked at.
         whole = torch.tensor(laws, dtype=torch.float64).reshape(1, len(laws), self.vocab)
-        return whole.log().to(self.dtype)
+        logits = whole.log().to(self.dtype)
+        return logits if self.temperature == 1 else logits * self.temperature
 
     def continued(self, tokens: list[int], ids: Any, first: int | None = None) -> Any:
         """Return the logits (1, L, V) of new ids (1, L), for a cache that is a list of tokens.
@@ -90,8 +100,8 @@ class PositionedModel(RowsModel):
     Called as ``model(ids, input_pos, ...)``; returns the logits (1, L, V) by themselves.
     """
 
-    def __init__(self, rows: Rows, prefix: Sequence[int], dtype: str = "float64") -> None:
-        super().__init__(rows, prefix, dtype)
+    def __init__(self, rows: Rows, prefix: Sequence[int], **options: Any) -> None:
+        super().__init__(rows, prefix, **options)
         self.tokens = dict(enumerate((BOS, *prefix)))
 
     def __call__(self, ids: Any, input_pos: Any, *_: Any, **__: Any) -> Any:  # type: ignore[override]

@@ -11,14 +11,15 @@ from types import SimpleNamespace
 from typing import Any
 
 from simverify.engines.base import LOOP, Engine
+from simverify.engines.loading.loops import as_step
 from simverify.engines.loading.pieces import load_function
-from simverify.engines.loading.rows_model import Rows, RowsModel, prompt
+from simverify.engines.loading.rows_model import RowsModel
 
 FUNCTION = "speculative_sampling"
 ONE_TOKEN = {"max_new_tokens": 1, "top_p": 1.0, "temperature": 1.0}
 
 
-class Draft(RowsModel):
+class Model(RowsModel):
     """A model that remembers the last token that it was fed."""
 
     def __call__(self, input_ids: Any = None, *given: Any, **options: Any) -> Any:
@@ -27,24 +28,18 @@ class Draft(RowsModel):
         return super().__call__(input_ids, *given, **options)
 
 
-class Inputs(dict[str, Any]):
-    """What a tokenizer returns."""
+class Tokenizer(dict[str, Any]):
+    """A tokenizer, and what it makes of any text: the ids. It leaves ids as they are."""
 
-    def to(self, _: Any) -> "Inputs":
-        """Return the same: they stay on the CPU."""
+    def __call__(self, *_: Any, **__: Any) -> "Tokenizer":
+        """Return the ids, whatever is asked: their text, or that they are moved elsewhere."""
         return self
 
+    to = __call__
 
-class Tokenizer:
-    """Encodes any text as the ids, and leaves ids as they are."""
-
-    def __init__(self, ids: Any) -> None:
-        self._encoded = Inputs(input_ids=ids)
-        self.decode = lambda ids, **_: ids
-
-    def __call__(self, *_: Any, **__: Any) -> Inputs:
-        """Return the prompt."""
-        return self._encoded
+    def decode(self, ids: Any, **_: Any) -> Any:
+        """Return the ids."""
+        return ids
 
 
 def load(path: Path) -> Callable[..., Any]:
@@ -56,12 +51,11 @@ def load(path: Path) -> Callable[..., Any]:
     }
     rule = load_function(path, FUNCTION, **given)
 
-    def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:
-        ids, drafter = prompt(prefix), Draft(draft, prefix)
-        text = rule("", RowsModel(target, prefix), drafter, Tokenizer(ids), gamma, ONE_TOKEN)
-        return [*text[ids.shape[1] + 1 :], drafter.last]
+    def loop(target: Model, draft: Model, ids: Any, gamma: int) -> Any:
+        text = rule("", target, draft, Tokenizer(input_ids=ids), gamma, ONE_TOKEN)
+        return [*text[ids.shape[1] + 1 :], draft.last]
 
-    return step
+    return as_step(loop, Model)
 
 
 ENGINES = (

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from simverify.engines.base import LOOP, Engine
-from simverify.engines.loading.pieces import load_function, load_pieces
+from simverify.engines.loading.pieces import load_function, load_names
 from simverify.engines.loading.rows_model import Rows, RowsModel, prompt
 
 HELPERS = ("norm_logits", "sample", "max_fn")
@@ -23,14 +23,11 @@ CACHE = "KVCacheModel"
 
 def load(function: str, shift: int, path: Path) -> Callable[..., Any]:
     """Return a loop as a ``step`` callable on ids that are ``shift`` higher."""
-    utils = load_pieces(path.parent / "utils.py", HELPERS)
-    given = {name: getattr(utils, name) for name in HELPERS}
-    cache = load_pieces(
-        path.parent / "kvcache_model.py", [CACHE], BloomForCausalLM=SimpleNamespace, **given
-    )
+    given = load_names(path.parent / "utils.py", HELPERS)
+    given |= {"BloomForCausalLM": SimpleNamespace}
+    cache = load_names(path.parent / "kvcache_model.py", [CACHE], **given)
     bar = nullcontext(SimpleNamespace(n=0, update=lambda _: None))
-    given |= {CACHE: getattr(cache, CACHE), "tqdm": lambda **_: bar, "Decoder": None}
-    rule = load_function(path, function, **given)
+    rule = load_function(path, function, **given, **cache, tqdm=lambda **_: bar, Decoder=None)
 
     def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:
         moved = tuple(token + shift for token in prefix)

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from simverify.engines.base import LOOP, Engine
+from simverify.engines.loading.loops import as_step
 from simverify.engines.loading.pieces import load_pieces
-from simverify.engines.loading.rows_model import BOS, PositionedModel, Rows
-from simverify.engines.loading.stubs import torch
+from simverify.engines.loading.rows_model import PositionedModel
 
 FUNCTION = "speculative_decode"
 
@@ -48,12 +48,10 @@ def load(flat: bool, path: Path) -> Callable[..., Any]:
     if flat:
         vars(pieces)["decode_n_tokens"] = flattened
 
-    def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:
-        last = torch.tensor((BOS, *prefix)[-1])
-        models = Model(target, prefix), Model(draft, prefix)
-        return rule(*models, last, len(prefix), gamma).tolist()
+    def loop(target: Any, draft: Any, ids: Any, gamma: int) -> Any:
+        return rule(target, draft, ids[0, -1], ids.shape[1] - 1, gamma)
 
-    return step
+    return as_step(loop, Model)
 
 
 def _engine(name: str, flat: bool) -> Engine:

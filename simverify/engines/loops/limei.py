@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from simverify.engines.base import LOOP, Engine
+from simverify.engines.loading.loops import as_step
 from simverify.engines.loading.pieces import load_pieces
-from simverify.engines.loading.rows_model import Rows, RowsModel, prompt
+from simverify.engines.loading.rows_model import RowsModel
 
 CLASS, CONFIG = "SpeculativeDecoder", "SpeculativeConfig"
 
@@ -19,8 +20,7 @@ class Model(RowsModel):
 
     def __call__(self, ids: Any, past_key_values: Any = None, **_: Any) -> Any:  # type: ignore[override]
         """Return the logits (1, L, V) of the ids (1, L), in a tuple."""
-        past_key_values.extend(ids[0].tolist())
-        return (self.logits(past_key_values, len(past_key_values) - ids.shape[1]),)
+        return (self.continued(past_key_values, ids),)
 
 
 def load(path: Path) -> Callable[..., Any]:
@@ -28,17 +28,15 @@ def load(path: Path) -> Callable[..., Any]:
     pieces = load_pieces(path, [CLASS, CONFIG], truncate_kv=None)
     make, configure = getattr(pieces, CLASS), getattr(pieces, CONFIG)
 
-    def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:
-        ids = prompt(prefix)
+    def loop(target: Any, draft: Any, ids: Any, gamma: int) -> Any:
         config = configure(gamma=gamma, temperature=1.0, top_p=1.0, top_k=0)
-        models = Model(target, prefix), Model(draft, prefix)
-        decoder = make(*models, None, config, "cpu")
+        decoder = make(target, draft, None, config, "cpu")
         decoder.next_token = ids[:, -1:]
         decoder.draft_kv_cache, decoder.target_kv_cache = (ids[0, :-1].tolist() for _ in range(2))
         kept, _, token = decoder._verify_draft_tokens(*decoder._generate_draft_tokens())
         return [*kept[0].tolist(), token.item()]
 
-    return step
+    return as_step(loop, Model)
 
 
 ENGINES = (

@@ -4,43 +4,26 @@ It samples at its constant ``TEMPERATURE``, which the rows undo.
 """
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from simverify.engines.base import LOOP, Engine
-from simverify.engines.loading.pieces import load_function, load_pieces
-from simverify.engines.loading.rows_model import Rows, RowsModel, prompt
+from simverify.engines.loading.loops import as_step
+from simverify.engines.loading.pieces import load_function, load_names
+from simverify.engines.loading.rows_model import RowsModel
 
 FUNCTION = "_ssp_iteration"
-HELPERS = ("get_temperature_distribution", "sample_fn", "stream_token_if_required")
-
-
-class Model(RowsModel):
-    """Rows whose logits, divided by the temperature, are those of the audit."""
-
-    temperature: float
-
-    def logits(self, tokens: Any, first: int = 0) -> Any:
-        """Return the logits (1, L - first, V)."""
-        return super().logits(tokens, first) * self.temperature
+HELPERS = ("get_temperature_distribution", "sample_fn", "stream_token_if_required", "TEMPERATURE")
 
 
 def load(path: Path) -> Callable[..., Any]:
     """Return the function as a ``step`` callable."""
     tokenizer = SimpleNamespace(decode=lambda *_, **__: "")
-    base = load_pieces(path.parent / "base.py", [*HELPERS, "TEMPERATURE"], tokenizer=tokenizer)
-    given = {name: getattr(base, name) for name in HELPERS}
-    given |= {"tokenizer": tokenizer, "debug": lambda _: None}
-    rule = load_function(path, FUNCTION, **given)
-    model = type("Model", (Model,), {"temperature": base.TEMPERATURE})
-
-    def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:
-        ids = prompt(prefix)
-        out = rule(model(target, prefix), model(draft, prefix), ids, gamma)
-        return out[0, ids.shape[1] :]
-
-    return step
+    base = load_names(path.parent / "base.py", HELPERS, tokenizer=tokenizer)
+    rule = load_function(path, FUNCTION, **base, tokenizer=tokenizer, debug=lambda _: None)
+    return as_step(rule, partial(RowsModel, temperature=base["TEMPERATURE"]))
 
 
 ENGINES = (

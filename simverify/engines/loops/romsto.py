@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from simverify.engines.base import LOOP, Engine
+from simverify.engines.loading.loops import as_step
 from simverify.engines.loading.pieces import load_function, load_pieces
-from simverify.engines.loading.rows_model import BOS, Rows, RowsModel
 
 FUNCTION = "speculative_generate"
 PROCESSORS = ("GreedyProcessor", "MultinomialProcessor")
@@ -22,18 +22,14 @@ def load(path: Path) -> Callable[..., Any]:
     given = {"GreedyProcessor": processors.GreedyProcessor, "printing": None, "prune_cache": None}
     rule = load_function(path, FUNCTION, **given)
 
-    def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:
-        options = {"max_gen_len": gamma + 1, "eos_tokens_id": -1, "first_target": False}
-        return rule(
-            [BOS, *prefix],
-            RowsModel(draft, prefix),
-            RowsModel(target, prefix),
-            gamma=gamma,
-            logits_processor=processors.MultinomialProcessor(1.0),
-            **options,
-        )[0]
+    sampling = processors.MultinomialProcessor(1.0)
 
-    return step
+    def loop(target: Any, draft: Any, ids: Any, gamma: int) -> Any:
+        options = {"max_gen_len": gamma + 1, "eos_tokens_id": -1, "first_target": False}
+        given = ids[0].tolist(), draft, target
+        return rule(*given, gamma=gamma, logits_processor=sampling, **options)[0]
+
+    return as_step(loop)
 
 
 ENGINES = (

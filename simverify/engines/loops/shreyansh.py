@@ -11,8 +11,9 @@ from typing import Any
 
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
 from simverify.engines.base import BLOCK, LOOP, Engine
-from simverify.engines.loading.pieces import load_function, load_pieces
-from simverify.engines.loading.rows_model import BOS, Rows, RowsModel, prompt
+from simverify.engines.loading.loops import as_step
+from simverify.engines.loading.pieces import load_function, load_names
+from simverify.engines.loading.rows_model import BOS
 
 NEW, OLD = "probabilistic_verify", "speculative_sampling"
 HELPERS = ("sample_from_draft_model", "get_distribution", "sample")
@@ -31,17 +32,13 @@ def load_new(path: Path) -> Verify:
 
 def load_old(path: Path) -> Callable[..., Any]:
     """Return the older loop as a ``step`` callable."""
-    utils = load_pieces(path.parent / "utils.py", HELPERS)
-    given = {name: getattr(utils, name) for name in HELPERS}
-    rule = load_function(path, OLD, **given)
+    rule = load_function(path, OLD, **load_names(path.parent / "utils.py", HELPERS))
 
-    def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:
-        ids = prompt(prefix)
-        models = RowsModel(target, prefix), RowsModel(draft, prefix)
+    def loop(target: Any, draft: Any, ids: Any, gamma: int) -> Any:
         length = ids.shape[1] + 1
-        return rule(*models, ids, length, None, lookahead=gamma, debug=False)[0, length - 1 :]
+        return rule(target, draft, ids, length, None, lookahead=gamma, debug=False)
 
-    return step
+    return as_step(loop)
 
 
 _GITHUB = "https://github.com/shreyansh26"

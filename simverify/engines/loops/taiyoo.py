@@ -5,7 +5,7 @@ from typing import Any
 
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
 from simverify.engines.base import BLOCK, Engine
-from simverify.engines.loading.pieces import load_function, load_pieces
+from simverify.engines.loading.pieces import load_function, load_names
 
 FUNCTION, HELPER = "_verify_block", "probs_from_logits"
 SAMPLING = {"do_sample": True, "temperature": 1.0, "top_p": 1.0}
@@ -13,8 +13,7 @@ SAMPLING = {"do_sample": True, "temperature": 1.0, "top_p": 1.0}
 
 def load(path: Path) -> Verify:
     """Return the function as a ``verify`` callable."""
-    sampling = load_pieces(path.parent / "sampling.py", [HELPER])
-    rule = load_function(path, FUNCTION, **{HELPER: getattr(sampling, HELPER)})
+    rule = load_function(path, FUNCTION, **load_names(path.parent / "sampling.py", [HELPER]))
 
     def verify(draft_tokens: Any, target: Any, draft: Any) -> Any:
         chances = draft.exp().gather(1, draft_tokens[:, None])[:, 0]

@@ -9,7 +9,7 @@ from typing import Any
 
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
 from simverify.engines.base import BLOCK, Engine
-from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.loading.pieces import load_names, load_pieces
 from simverify.engines.loading.rows_model import BOS
 
 FUNCTION, PROPOSAL = "verify_draft_tokens", "DraftProposal"
@@ -18,8 +18,7 @@ HELPERS = ("gather_token_probs", "logits_to_probs", "sample_from_probs", "sample
 
 def load(path: Path) -> Verify:
     """Return the function as a ``verify`` callable."""
-    sampling = load_pieces(path.parents[1] / "utils" / "sampling.py", HELPERS)
-    given = {name: getattr(sampling, name) for name in HELPERS}
+    given = load_names(path.parents[1] / "utils" / "sampling.py", HELPERS)
     pieces = load_pieces(path, [FUNCTION, PROPOSAL], **given)
     rule, proposal = getattr(pieces, FUNCTION), getattr(pieces, PROPOSAL)
 

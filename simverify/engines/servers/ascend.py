@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
+from simverify.engines.adapting.flat import flat
 from simverify.engines.base import BLOCK, Engine
 from simverify.engines.loading.pieces import load_pieces
 from simverify.engines.loading.stubs import torch, unpinned
@@ -28,19 +29,17 @@ def load(path: Path, *, rule: str, block_residual: bool) -> Verify:
 
     def sample(draft_tokens: Any, target: Any, draft: Any, draft_len: Any) -> Any:
         batch, gamma = draft_tokens.shape
-        vocab = target.shape[-1]
-        bonus = torch.multinomial(target[:, -1], 1)
-        p, q = target[:, :-1].reshape(-1, vocab), draft.reshape(-1, vocab)
-        drafts, ends = draft_tokens.reshape(-1), torch.arange(1, batch + 1) * gamma
-        coins = torch.rand(batch * gamma, dtype=torch.float64)
+        given = flat(draft_tokens, target, draft, draft_len)
+        rows = given.ends, given.tokens, given.draft, given.target
         recovered = rules.sample_recovered_tokens(
-            gamma, [gamma] * batch, ends, drafts, q, p, SimpleNamespace(generators={}),
+            gamma, given.lengths.tolist(), *rows, SimpleNamespace(generators={}),
             torch.device("cpu"), use_block_verify=block_residual,
         )  # fmt: skip
+        coins = torch.rand(len(given.tokens), dtype=torch.float64)
         out = torch.full((batch, gamma + 1), -1, dtype=torch.int32)
-        greedy = torch.zeros(batch, dtype=torch.bool)
+        greedy, vocab = torch.zeros(batch, dtype=torch.bool), target.shape[-1]
         getattr(rules, rule)(
-            out, ends, drafts, q, p, bonus, recovered, coins, greedy, gamma, vocab, IS_NGRAM=False
+            out, *rows, given.bonus, recovered, coins, greedy, gamma, vocab, IS_NGRAM=False
         )
         return out
 

@@ -16,26 +16,21 @@ from simverify.engines.loading.pieces import load_function
 from simverify.engines.loading.rows_model import BOS, RowsModel, prompt
 from simverify.engines.loading.stubs import torch
 
-METHOD = "_gen_single_token_speculative"
-CLASS = "ExLlamaV2StreamingGenerator"
+METHOD, CLASS = "_gen_single_token_speculative", "ExLlamaV2StreamingGenerator"
 GREEDY = SimpleNamespace(greedy=True)
 SAMPLING = SimpleNamespace(greedy=False, greedy_clone=lambda: GREEDY)
+NOTHING = ("future_tokens", "future_logits", "input_mask", "position_offsets", "tokenizer",
+           "active_loras", "current_blocked_tokens", "filters", "filter_prefer_eos")  # fmt: skip
+ZERO = ("total_draft_tokens", "accepted_draft_tokens", "total_tokens", "return_top_tokens",
+        "speculative_prob_threshold")  # fmt: skip
+"""What the method finds in its generator at the start."""
 
 
-class Sampler:
-    """Takes the most likely token, or the one at ``u`` of the distribution function."""
-
-    @staticmethod
-    def sample(
-        logits: Any, settings: Any, ids: Any, u: float, *_: Any, **__: Any
-    ) -> tuple[Any, ...]:
-        """Return the token (1, 1), nothing for the top tokens, a probability, and no end."""
-        probs = logits.reshape(-1).exp().numpy()
-        if settings.greedy:
-            token = probs.argmax()
-        else:
-            token = np.searchsorted(np.cumsum(probs), u, side="right")
-        return torch.tensor([[int(token)]]), None, None, 1.0, False
+def sample(logits: Any, settings: Any, ids: Any, u: float, *_: Any, **__: Any) -> tuple[Any, ...]:
+    """Return the likeliest token (1, 1), or the one at ``u``, no top tokens, 1, and no end."""
+    probs = logits.reshape(-1).exp().numpy()
+    found = probs.argmax() if settings.greedy else np.searchsorted(np.cumsum(probs), u, "right")
+    return torch.tensor([[int(found)]]), None, None, 1.0, False
 
 
 class Model(RowsModel):
@@ -52,37 +47,30 @@ class Model(RowsModel):
 
 def load(path: Path) -> Callable[..., Any]:
     """Return what builds the rule."""
-    call = load_function(path, f"{CLASS}.{METHOD}", ExLlamaV2Sampler=Sampler)
+    sampler = SimpleNamespace(sample=sample)
+    call = load_function(path, f"{CLASS}.{METHOD}", ExLlamaV2Sampler=sampler)
 
     class Rule:
         """The generator's state, of one generation."""
 
         def reset(self) -> None:
-            self.state: Any = None
+            unset = dict.fromkeys(NOTHING) | dict.fromkeys(ZERO, 0)
+            self.state = SimpleNamespace(**unset, num_speculative_tokens=None)
 
         def step(self, prefix: Any, target: Any, draft: Any, gamma: int, rng: Any) -> list[int]:
-            self.state = self.state or _generator(prefix, gamma)
-            self.state.model, self.state.draft_model = Model(target, prefix), Model(draft, prefix)
-            self.state.sequence_ids = prompt(prefix)
-            return [int(call(self.state, SAMPLING)[0])]
+            state, ids = self.state, prompt(prefix)
+            if state.num_speculative_tokens is None:
+                # The prompt but its end is cached.
+                state.cache, state.draft_cache = (_cache(ids[0, :-1].tolist()) for _ in range(2))
+            state.model, state.draft_model = Model(target, prefix), Model(draft, prefix)
+            state.sequence_ids, state.num_speculative_tokens = ids, gamma
+            return [int(call(state, SAMPLING)[0])]
 
     return Rule
 
 
-def _generator(prefix: Any, gamma: int) -> SimpleNamespace:
-    """Return what the method finds in its generator at the start, the prompt but its end cached."""
-
-    def cache() -> SimpleNamespace:
-        return SimpleNamespace(tokens=[BOS, *prefix][:-1], current_seq_len=len(prefix))
-
-    nothing = ("future_tokens", "future_logits", "input_mask", "position_offsets", "tokenizer",
-               "active_loras", "current_blocked_tokens")  # fmt: skip
-    zero = ("total_draft_tokens", "accepted_draft_tokens", "total_tokens", "return_top_tokens",
-            "speculative_prob_threshold")  # fmt: skip
-    return SimpleNamespace(
-        **dict.fromkeys(nothing), **dict.fromkeys(zero, 0), num_speculative_tokens=gamma,
-        cache=cache(), draft_cache=cache(), filters=[], filter_prefer_eos=False,
-    )  # fmt: skip
+def _cache(tokens: list[int]) -> SimpleNamespace:
+    return SimpleNamespace(tokens=tokens, current_seq_len=len(tokens))
 
 
 ENGINES = (

@@ -1,30 +1,23 @@
 """MLX-LM: ``generate.speculative_generate_step`` with a sampler at temperature 1.
 
 The target samples at every place, and drafts that match are kept. Its arrays are numpy's here, and
-the sampler, which it is given, draws with the audit's generator: mlx draws in compiled code.
+the sampler, which it is given, draws with torch: mlx draws in compiled code.
 """
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from simverify.engines.base import LOOP, Engine
+from simverify.engines.loading.loops import as_step
+from simverify.engines.loading.mlx import NOTHING, mx
 from simverify.engines.loading.pieces import load_function
-from simverify.engines.loading.rows_model import BOS, Rows, RowsModel
-from simverify.engines.loading.stubs import Changed
+from simverify.engines.loading.rows_model import RowsModel
+from simverify.engines.loading.stubs import torch
 
 FUNCTION = "speculative_generate_step"
-NOTHING: Callable[..., None] = lambda *_, **__: None  # noqa: E731
-MLX = Changed(
-    "numpy",
-    logsumexp=lambda x, axis, keepdims: np.log(np.exp(x).sum(axis=axis, keepdims=keepdims)),
-    stream=nullcontext,
-    **dict.fromkeys(("eval", "async_eval", "clear_cache"), NOTHING),
-)
-"""What the loop asks of mlx: numpy has the rest."""
 
 
 class Cache(list[Any]):
@@ -33,10 +26,12 @@ class Cache(list[Any]):
     state = ()
 
 
-def model(rows: Rows, prefix: tuple[int, ...]) -> Callable[..., Any]:
-    """Return ``model(ids, cache)``, whose logits are (1, L, V)."""
-    fed = RowsModel(rows, prefix)
-    return lambda ids, cache: fed.continued(cache[0], ids).numpy()
+class Model(RowsModel):
+    """A model that is called with new ids and a cache of one layer."""
+
+    def __call__(self, ids: Any, cache: Any) -> Any:  # type: ignore[override]
+        """Return the logits (1, L, V) of the ids (1, L)."""
+        return self.continued(cache[0], ids).numpy()
 
 
 def trim(cache: list[Cache], count: int) -> None:
@@ -44,10 +39,15 @@ def trim(cache: list[Cache], count: int) -> None:
     del cache[0][len(cache[0]) - count :]
 
 
+def sampler(logs: Any) -> Any:
+    """Return a token of each row (L, V) of logarithms."""
+    return torch.multinomial(torch.from_numpy(np.exp(logs)), 1)[:, 0].numpy()
+
+
 def load(path: Path) -> Callable[..., Any]:
     """Return the function as a ``step`` callable: its tokens up to the first that is no draft."""
     given: dict[str, Any] = {
-        "mx": MLX,
+        "mx": mx,
         "make_prompt_cache": lambda model: [Cache()],
         "can_trim_prompt_cache": lambda cache: True,
         "trim_prompt_cache": trim,
@@ -57,21 +57,16 @@ def load(path: Path) -> Callable[..., Any]:
     }
     rule = load_function(path, FUNCTION, **given)
 
-    def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> list[int]:
-        def sampler(logs: Any) -> Any:
-            laws = np.exp(logs)
-            return np.array([rng.choice(len(law), p=law / law.sum()) for law in laws])
-
+    def loop(target: Any, draft: Any, ids: Any, gamma: int) -> list[int]:
         tokens: list[int] = []
-        models = model(target, prefix), model(draft, prefix)
         options = {"num_draft_tokens": gamma, "max_tokens": gamma + 1, "sampler": sampler}
-        for token, _, drafted in rule(np.array([BOS, *prefix]), *models, **options):
+        for token, _, drafted in rule(ids[0].numpy(), target, draft, **options):
             tokens.append(int(token))
             if not drafted:
                 break
         return tokens
 
-    return step
+    return as_step(loop, Model)
 
 
 ENGINES = (

@@ -6,68 +6,50 @@ followed path by path; on a GPU it is compiled, and its coins are bisected. One 
 not the package, which would pull in its kernels.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from simverify.engines.adapting.adapt import COIN_BITS, Verify
+from simverify.engines.adapting.adapt import COIN_BITS, Signature, Verify, as_verify
 from simverify.engines.base import BLOCK, Engine, load_file
 from simverify.engines.loading.stubs import torch
 from simverify.engines.tiles import ON_CPU, load_tiles
 
 FUNCTION = "chain_speculative_sampling_triton"
-ROOT = 0
-"""Token in the root slot: the one before the draft. The function does not read it."""
 
 
-def chain_sampling(
-    function: Any, *, block_verification: bool = False, device: str = "cpu"
-) -> Callable[..., list[int]]:
-    """Return SGLang's function as ``f(target_probs, draft_probs, draft_tokens, coins)``.
+def chain_sampling(function: Any, *, block: bool = False, device: str = "cpu") -> Verify:
+    """Return SGLang's function as a ``verify`` callable, which may be given its coins.
 
-    ``coins`` float (gamma+1,), the last for the residual or bonus token. Rows and coins are
-    rounded to float32. Returns the accepted tokens and one more.
+    The last of gamma + 1 is for the residual or bonus token.
     """
 
-    def verify(target_probs: Any, draft_probs: Any, draft_tokens: Any, coins: Any) -> list[int]:
-        def rows(values: Any) -> Any:
-            return torch.tensor(values, dtype=torch.float32, device=device)[None]
-
-        def slots(*shape: int) -> Any:
-            return torch.full(shape, -1, dtype=torch.int32, device=device)
-
-        count = len(draft_tokens) + 1
-        candidates = torch.tensor([[ROOT, *map(int, draft_tokens)]], device=device)
-        predicts, accepted, number = slots(count), slots(1, count), slots(1)
-        places = torch.arange(count, device=device)[None]
+    def sample(draft_tokens: Any, target: Any, draft: Any, _: Any, coins: Any) -> list[list[int]]:
+        places = torch.arange(coins.numel(), device=coins.device).reshape(coins.shape)
+        kept = torch.full_like(places, -1, dtype=torch.int32)
+        predicted, counts = kept.flatten().clone(), kept[:, 0].clone()
         function(
-            predicts, accepted, number, candidates, places, None, None, rows(coins[:-1]),
-            rows(coins[-1]).reshape(1), rows(target_probs), rows(draft_probs), 1.0, 1.0, True,
-            block_verification=block_verification,
+            predicted, kept, counts, torch.nn.functional.pad(draft_tokens, (1, 0)), places,
+            None, None, coins[:, :-1].contiguous(), coins[:, -1].contiguous(), target, draft,
+            1.0, 1.0, True, block_verification=block,
         )  # fmt: skip
-        kept = accepted[0, : int(number[0]) + 1].tolist()
-        return [int(predicts[place]) for place in kept]
+        rows = zip(kept.tolist(), counts.tolist(), strict=True)
+        return [[int(predicted[place]) for place in row[: count + 1]] for row, count in rows]
 
-    return verify
+    return as_verify(sample, Signature("coins", "torch", "float32", device))
 
 
 def load(path: Path, *, block: bool) -> Verify:
     """Return a rule as a ``verify`` callable, its kernel run without a GPU."""
     function = getattr(load_tiles(path, [FUNCTION]), FUNCTION)
-    rule = chain_sampling(function, block_verification=block)
-
-    def verify(target_probs: Any, draft_probs: Any, draft_tokens: Any, rng: Any) -> Any:
-        return rule(target_probs, draft_probs, draft_tokens, torch.rand(len(draft_tokens) + 1))
-
-    return verify
+    return chain_sampling(function, block=block)
 
 
-def load_compiled(path: Path, *, block: bool) -> Callable[..., list[int]]:
+def load_compiled(path: Path, *, block: bool) -> Verify:
     """Return a rule that takes its coins, compiled for the GPU."""
-    module = load_file(path, "simverify_loaded.sglang_reject_sampling")
-    return chain_sampling(getattr(module, FUNCTION), block_verification=block, device="cuda")
+    function = getattr(load_file(path, "simverify_loaded.sglang_reject_sampling"), FUNCTION)
+    return chain_sampling(function, block=block, device="cuda")
 
 
 def _engine(name: str, *, block: bool) -> Engine:

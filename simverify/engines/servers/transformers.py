@@ -3,61 +3,28 @@
 Takes logits and draws from torch's global generator; batch 1. Seen from version 5.
 """
 
-import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from simverify.engines.adapting.adapt import Verify
+from simverify.engines.adapting.adapt import Signature, Verify, as_verify
 from simverify.engines.base import Engine
 from simverify.engines.loading.pieces import load_function
-from simverify.engines.loading.stubs import torch
-from simverify.errors import UsageError
 
 FUNCTION = "_speculative_sampling"
+PARAMETERS = ("candidate_input_ids", "candidate_logits", "candidate_length", "new_logits")
 
 
-def speculative_sampling(
-    function: Any, *, ensemble_weight: float | None = None, dtype: str = "float64"
-) -> Verify:
-    """Return Transformers' function ``_speculative_sampling`` as a ``verify`` callable.
+def speculative_sampling(function: Any, *, dtype: str = "float64", **options: Any) -> Verify:
+    """Return Transformers' function itself, called with these options, as a ``verify`` callable.
 
-    Parameters
-    ----------
-    function
-        The function itself.
-    ensemble_weight
-        Its option ``assistant_ensemble_weight``, w in [0, 1]: accept with min(1, 1 - w + w p/q).
-    dtype
-        Torch dtype of the logits.
-
-    Notes
-    -----
-    With v = w p + (1-w) q the acceptance is min(1, v/q), and the residual (v - q)+ normalises
-    to (p - q)+: speculative sampling of v. The emitted token follows v, and
-    TV(v, p) = (1 - w) TV(p, q): a dose of known size.
+    ``dtype``: of the logits, by torch's name.
     """
-    if ensemble_weight is not None:
-        if not 0 <= ensemble_weight <= 1:
-            raise UsageError(f"ensemble_weight={ensemble_weight}: pass a weight in [0, 1]")
-        if "assistant_ensemble_weight" not in inspect.signature(function).parameters:
-            raise UsageError(
-                "this version of transformers has no assistant_ensemble_weight: install 5.23"
-            )
-    options = {} if ensemble_weight is None else {"assistant_ensemble_weight": ensemble_weight}
 
-    def verify(target_probs: Any, draft_probs: Any, draft_tokens: Any, rng: Any) -> Any:
-        kind = getattr(torch, dtype)
-        tokens, _ = function(
-            torch.tensor(draft_tokens, dtype=torch.int64)[None],
-            torch.tensor(draft_probs, dtype=kind).log()[None],
-            len(draft_tokens),
-            torch.tensor(target_probs, dtype=kind).log()[None],
-            **options,
-        )
-        return tokens[0]
+    def sample(draft_tokens: Any, target: Any, draft: Any, _: Any) -> Any:
+        return function(draft_tokens, draft, draft_tokens.shape[1], target, **options)[0]
 
-    return verify
+    return as_verify(sample, Signature(arrays="torch", dtype=dtype, logits=True))
 
 
 def load(path: Path) -> Verify:
@@ -72,7 +39,7 @@ def original(path: Path) -> Any:
 
 def engine(name: str, loader: Callable[[Path], Callable[..., Any]], **options: Any) -> Engine:
     """Return an engine of the function; ``options``: what its fields are besides."""
-    given = {"contract": "verify", "tolerance": 1e-9, "versions": ">=4.36,<6", **options}
+    given = {"contract": "verify", "versions": ">=4.36,<6", "parameters": PARAMETERS, **options}
     return Engine(
         name=name,
         package="transformers",
@@ -80,8 +47,8 @@ def engine(name: str, loader: Callable[[Path], Callable[..., Any]], **options: A
         function=FUNCTION,
         tier="exact",
         loader=loader,
+        tolerance=1e-9,
         needs=("torch",),
-        parameters=("candidate_input_ids", "candidate_logits", "candidate_length", "new_logits"),
         **given,
     )
 

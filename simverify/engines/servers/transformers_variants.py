@@ -1,6 +1,8 @@
 """Transformers' function called in ways that are not lossless, each by a known amount or known why.
 
 ``hf-ensemble-0.9`` and ``hf-ensemble-0.99``: by its own option, an ensemble of target and draft.
+With v = w p + (1-w) q its acceptance is min(1, v/q), and the residual (v - q)+ normalises to
+(p - q)+: speculative sampling of v, and TV(v, p) = (1 - w) TV(p, q), a dose of known size.
 ``hf-argmax-raw-q``: on greedy drafts, as if they were sampled.
 """
 
@@ -12,12 +14,21 @@ from typing import Any
 import numpy as np
 
 from simverify.engines.adapting.adapt import Verify
-from simverify.engines.servers.transformers import engine, load, original, speculative_sampling
+from simverify.engines.base import Engine
+from simverify.engines.servers.transformers import (
+    PARAMETERS,
+    engine,
+    load,
+    original,
+    speculative_sampling,
+)
+
+WEIGHT = "assistant_ensemble_weight"
 
 
 def load_ensemble(weight: float, path: Path) -> Verify:
-    """Return its function with an ensemble weight: lossy by (1 - w) TV(p, q)."""
-    return speculative_sampling(original(path), ensemble_weight=weight)
+    """Return its function with an ensemble weight."""
+    return speculative_sampling(original(path), **{WEIGHT: weight})
 
 
 def load_argmax(path: Path) -> Callable[..., Any]:
@@ -35,8 +46,13 @@ def load_argmax(path: Path) -> Callable[..., Any]:
     return step
 
 
+def _ensemble(weight: float) -> Engine:
+    known = {"versions": ">=5.23,<6", "parameters": (*PARAMETERS, WEIGHT)}
+    return engine(f"hf-ensemble-{weight:g}", partial(load_ensemble, weight), **known)
+
+
 ENGINES = (
-    engine("hf-ensemble-0.9", partial(load_ensemble, 0.9), versions=">=5.23,<6"),
-    engine("hf-ensemble-0.99", partial(load_ensemble, 0.99), versions=">=5.23,<6"),
+    _ensemble(0.9),
+    _ensemble(0.99),
     engine("hf-argmax-raw-q", load_argmax, contract="step"),
 )

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
+from simverify.engines.adapting.flat import flat
 from simverify.engines.base import BLOCK, Engine
 from simverify.engines.loading.stubs import torch
 from simverify.engines.tiles import ON_CPU, load_tiles
@@ -44,20 +45,12 @@ def sampled_by(rule: Callable[..., Any], *, logits: bool = True) -> Verify:
 
     def sample(draft_tokens: Any, target: Any, draft: Any, draft_len: Any) -> Any:
         batch, gamma = draft_tokens.shape
-        there = torch.arange(gamma) < draft_len[:, None]
-        bonus = torch.multinomial(target[torch.arange(batch), draft_len], 1)
-        rows = target[:, :-1][there]
+        given = flat(draft_tokens, target, draft, draft_len)
+        rows = given.target.log() if logits else given.target
         random = {"all_greedy": False, "all_random": True, "generators": {}}
-        return rule(
-            draft_tokens[there],
-            draft_len.tolist(),
-            gamma,
-            draft_len.cumsum(0),
-            draft[there],
-            rows.log() if logits else rows,
-            bonus,
-            SimpleNamespace(**random, temperature=torch.ones(batch)),
-        )
+        asked = SimpleNamespace(**random, temperature=torch.ones(batch))
+        counts = given.lengths.tolist(), gamma, given.ends
+        return rule(given.tokens, *counts, given.draft, rows, given.bonus, asked)
 
     return as_verify(sample, Signature(arrays="torch", dtype="float32"))
 

@@ -37,23 +37,15 @@ def load(path: Path, *, block: bool) -> Verify:
     ).rejection_sample
 
     def sample(draft_tokens: Any, target: Any, draft: Any, draft_len: Any) -> Any:
-        batch, gamma = draft_tokens.shape
-        requests, slots = torch.arange(batch), torch.arange(gamma + 1).repeat(batch)
-        root = torch.zeros(batch, 1, dtype=draft_tokens.dtype)
+        batch, count = draft_tokens.shape[0], draft_tokens.shape[1] + 1
+        requests, slots = torch.arange(batch), torch.arange(count).repeat(batch)
+        tokens = torch.nn.functional.pad(draft_tokens, (1, 0)).flatten()
+        ends, whose = torch.arange(batch + 1) * count, requests.repeat_interleave(count)
         return rule(
-            target.flatten(0, 1),
-            draft,
-            torch.cat([root, draft_tokens], 1).flatten(),
-            torch.arange(batch + 1) * (gamma + 1),
-            slots + 10,
-            requests,
-            requests.repeat_interleave(gamma + 1),
-            slots,
-            torch.ones(batch),
-            torch.randint(2**62, (batch,)),
-            gamma,
+            target.flatten(0, 1), draft, tokens, ends, slots + 10, requests, whose, slots,
+            torch.ones(batch), torch.randint(2**62, (batch,)), count - 1,
             use_block_verification=block,
-        )
+        )  # fmt: skip
 
     return as_verify(sample, Signature(arrays="torch", dtype="float32", logits=True))
 

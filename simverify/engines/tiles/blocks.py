@@ -6,6 +6,7 @@ division of integers toward zero. Under the exact tier elements may be draws.
 """
 
 import functools
+import math
 import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -163,7 +164,7 @@ def _small(value: int, name: str) -> Block:
 
 def block_of(value: Any) -> Block:
     """Return an operand as a block. Refuses what is none."""
-    if isinstance(value, Block):
+    if type(value) is Block:
         return value
     if isinstance(value, NUMBERS):
         return constant(value)
@@ -219,10 +220,30 @@ def operands(a: Any, b: Any, *, divides: bool = False) -> tuple[Block, Block, Dt
     return operands(block_of(a), block_of(b), divides=divides)
 
 
+_BESIDE: dict[tuple[Any, ...], Block] = {}
 _KNOWN: dict[tuple[Any, ...], Block] = {}
 """Numbers of Python's beside a type, which kernels are full of."""
 
 _MOST = 4096
+
+
+def beside_known(value: Any, other: Block) -> Block | None:
+    """Return a number of Python's in the type of the block it meets, as it was found before.
+
+    None for what was not met yet, is no such number, or has another type beside it.
+    """
+    kind = other.dtype
+    if type(value) is int:
+        return _BESIDE.get((value, kind, kind.numpy_name))
+    if type(value) is float:
+        sort = "float" if value else _sort(value)
+        return _BESIDE.get((value, sort, kind, kind.numpy_name))
+    return None
+
+
+def _sort(value: float) -> str:
+    # -0.0 is another number than 0.0, and 1 than 1.0.
+    return "float" if value or math.copysign(1.0, value) > 0 else "-0.0"
 
 
 def _number(value: Any, other: Dtype, divides: bool) -> Block:
@@ -234,7 +255,11 @@ def _number(value: Any, other: Dtype, divides: bool) -> Block:
     if known is None:
         if len(_KNOWN) >= _MOST:
             _KNOWN.clear()
+            _BESIDE.clear()
         known = _KNOWN[key] = _made(value, beside(value, other, divides=divides))
+        if known.dtype is other and type(value) in (int, float) and not divides:
+            sort = () if type(value) is int else (_sort(value),)
+            _BESIDE[value, *sort, other, other.numpy_name] = known
     return known
 
 

@@ -96,9 +96,9 @@ class Kernel:
         return given
 
     def _argument(self, name: str, value: Any) -> Any:
-        if name in self._constants or value is None:
+        if value is None or name in self._constants:
             return value
-        if type(value) in (int, float, bool):
+        if type(value) is int or type(value) is float or type(value) is bool:
             return constant(value)
         if hasattr(value, "untyped_storage"):
             return Pointer(Memory(value, name))

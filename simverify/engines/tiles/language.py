@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from simverify.engines.tiles import kernels, memory, random, reductions
+from simverify.engines.tiles import access, kernels, random, reductions
 from simverify.engines.tiles.blocks import Block, block_of, constant, elementwise, operands
 from simverify.engines.tiles.kernels import loop
 from simverify.engines.tiles.refusals import refuse
@@ -148,7 +148,7 @@ def power_of_two(number: Any) -> int:
 
 
 _FUNCTIONS: dict[str, Any] = {
-    **{name: getattr(memory, name) for name in ("load", "store")},
+    **{name: getattr(access, name) for name in ("load", "store")},
     **{name: getattr(kernels, name) for name in ("program_id", "num_programs")},
     **{name: getattr(random, name) for name in (
         "rand", "rand4x", "randint", "randint4x", "philox",

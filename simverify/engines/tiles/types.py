@@ -15,6 +15,10 @@ _NUMPY = {
 }
 
 
+WHOLE = frozenset(kind for kind in _NUMPY.values() if issubclass(kind, np.integer))
+"""Types of a number of numpy's that is whole."""
+
+
 class Dtype:
     """A type: its name as Triton's, its order among types, and the numpy type that computes it.
 

@@ -1,12 +1,15 @@
 """Loops that build the model they run, or ask it by functions of their own."""
 
+import numpy as np
 import pytest
-from support.engine_doubles import check_double, check_signature, checkout
+from support.engine_doubles import check_double, check_signature, checkout, largest_deviation
 
 from simverify.engines import get_engine
+from simverify.engines.loading.rows_model import RowsModel
 from simverify.models.small import compact
+from simverify.symbolic.errors import CannotEnumerate
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
 WRONG = ("(p[i] - q[i]).clamp(min=0)", "p[i]")
 
@@ -119,6 +122,33 @@ def test_gptfast(name, tmp_path):
     beside = {"GPTFast/Core/KVCache/KVCacheModel.py": KV_CACHE_MODEL}
     check_double(name, tmp_path, GPTFAST, *WRONG, beside=beside)
     check_signature(name, tmp_path, GPTFAST, "speculate_k", beside)
+
+
+# As the engine's: a list around the drawn token makes torch read it, so it is followed otherwise
+# from there on, and what numpy makes then may hold draws.
+LISTED = (
+    "int(self.sample((p[i] - q[i]).clamp(min=0)))",
+    "int(torch.Tensor([self.sample((p[i] - q[i]).clamp(min=0))]).long()[0])",
+)
+
+
+def test_rows_that_numpy_made_are_followed(tmp_path, monkeypatch):
+    shared = False
+
+    def logits(self, tokens, first=0):
+        out = np.zeros((1, len(tokens) - first, self.vocab))
+        for i in range(max(first, self.start), len(tokens)):
+            out[0, i - first] = np.log(self.rows(tuple(tokens[1 : i + 1])))
+        return torch.from_numpy(out) if shared else torch.tensor(out, dtype=self.dtype)
+
+    monkeypatch.setattr(RowsModel, "logits", logits)
+    assert GPTFAST.count(LISTED[0]) == 1
+    text = GPTFAST.replace(*LISTED)
+    check_double("gptfast-eager", tmp_path, text, "(p[i] - q[i]).clamp(min=0)", "p[i]")
+    # The control: what shares memory with numpy's array is refused, and an audit samples it.
+    shared = True
+    with pytest.raises(CannotEnumerate, match=r"numpy\.object_"):
+        largest_deviation("gptfast-eager", tmp_path / "right")
 
 
 def test_a_model_knows_its_prefix(tmp_path):

@@ -102,7 +102,7 @@ def test_block_verification_is_passed_on():
     seen = []
     p = np.full((2, 3), 1 / 3)
     for block in (False, True):
-        verify = chain_sampling(stand_in(seen=seen), block_verification=block)
+        verify = chain_sampling(stand_in(seen=seen), block=block)
         verify(p, p[:1], np.array([0]), np.zeros(2))
     assert seen == [False, True]
 

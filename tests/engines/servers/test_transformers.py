@@ -2,11 +2,12 @@ import time
 
 import numpy as np
 import pytest
+from support.engine_doubles import checkout
 from support.whole_laws import compare_verify, enumerate_step
 
 from simverify.engines import get_engine
 from simverify.engines.servers.transformers import original, speculative_sampling
-from simverify.errors import UsageError
+from simverify.errors import SimverifyError
 from simverify.folders import find_package
 from simverify.models.base import MarkovModel
 from simverify.models.small import compact
@@ -40,7 +41,7 @@ def test_float32_costs_float32(function):
 @pytest.mark.parametrize("w", [0.0, 0.25, 0.5, 0.9, 0.999, 1.0])
 def test_the_ensemble_weight_is_a_dose_of_known_size(function, w):
     result = compare_verify(
-        speculative_sampling(function, ensemble_weight=w), COMPACT, 2, tolerance=1e-12
+        speculative_sampling(function, assistant_ensemble_weight=w), COMPACT, 2, tolerance=1e-12
     )
     if w == 1:
         assert result.place is None
@@ -53,7 +54,7 @@ def test_the_dose_holds_where_the_target_is_cut(function):
     rng = np.random.default_rng(4)
     p, q = rng.dirichlet(np.full(5, 0.5), size=2)
     model = MarkovModel("iid", p, p[None], q, q[None])
-    verify = speculative_sampling(function, ensemble_weight=0.7)
+    verify = speculative_sampling(function, assistant_ensemble_weight=0.7)
     place = compare_verify(verify, model, 1).place
     assert place.tv == pytest.approx(0.3 * np.abs(p - q).sum() / 2, abs=1e-12)
     assert place.tv > 0.01
@@ -70,11 +71,12 @@ def test_the_promised_speed_at_five_tokens(function):
     assert time.process_time() - started < 6
 
 
-def test_bad_weights_are_refused(function):
-    with pytest.raises(UsageError, match=r"ensemble_weight=1.5: pass a weight in \[0, 1\]"):
-        speculative_sampling(function, ensemble_weight=1.5)
-    with pytest.raises(UsageError, match="no assistant_ensemble_weight"):
-        speculative_sampling(lambda a, b, c, d: None, ensemble_weight=0.5)
+def test_a_release_without_the_weight_is_refused_in_one_line(tmp_path):
+    double = "def _speculative_sampling(candidate_input_ids, candidate_logits, "
+    double += "candidate_length, new_logits):\n    return candidate_input_ids, 0\n"
+    get_engine("transformers").load(checkout(tmp_path, "transformers", double))
+    with pytest.raises(SimverifyError, match="and no assistant_ensemble_weight: its adapter is "):
+        get_engine("hf-ensemble-0.9").load(tmp_path)
 
 
 def test_the_ensembles_are_engines_of_their_own():

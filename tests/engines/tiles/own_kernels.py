@@ -103,3 +103,28 @@ def randoms(out_ptr, ints_ptr, seed, first, n, BLOCK: tl.constexpr):
 def derived(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     tl.store(out_ptr + i, tl.load(x_ptr + i, i < n) * 3, i < n)
+
+
+@triton.jit
+def short_ways(x_ptr, out_ptr, n, one, zero, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK) * one + zero
+    inside = (i - 0) * 1 < n
+    x = tl.load(x_ptr + i, mask=inside, other=(i * 2).to(tl.float32))
+    # The sign of a zero, and 1 that is a float, a whole number or a truth.
+    tl.store(out_ptr + 0 * BLOCK + i, x * 0.0)
+    tl.store(out_ptr + 1 * BLOCK + i, x * -0.0)
+    tl.store(out_ptr + 2 * BLOCK + i, (i + 1) / 2 + (i + 1.0) / 2 + (inside & True) * 1)
+    # A piece that was loaded stays as it was, whatever is stored there.
+    piece = tl.load(x_ptr + 1 + i, mask=i < n - 1, other=-1.0)
+    tl.store(x_ptr + i, x + 1, mask=inside)
+    tl.store(out_ptr + 3 * BLOCK + i, piece)
+    # Lanes that are let in behind a gap, and none at all.
+    gap = tl.load(x_ptr + i, mask=(i < n) & (i != 1), other=7.0)
+    none = tl.load(x_ptr + i, mask=i < 0, other=3.0)
+    tl.store(out_ptr + 4 * BLOCK + i, gap - none + (0 - i) - (i - 0))
+    backwards = tl.load(x_ptr + (n - 1) - i, mask=i < n, other=0.5)
+    # What fills the lanes was loaded, and has more of them.
+    filled = tl.load(x_ptr + i, mask=i < 1, other=backwards)
+    tl.store(out_ptr + 7 * BLOCK + i, filled)
+    tl.store(out_ptr + 5 * BLOCK + i, tl.maximum(backwards - gap, 0.0) * (none - 3.0))
+    tl.store(out_ptr + 6 * BLOCK + i, backwards + (3 - one) * (i * one) + (one - zero) * 2.5)

@@ -17,7 +17,7 @@ if find_package("triton") is None:
     pytest.skip("needs Triton: pip install --no-deps triton", allow_module_level=True)
 
 FILE = Path(__file__).with_name("own_kernels.py")
-NAMES = ("floats", "integers", "reductions", "table", "loops", "randoms", "derived")
+NAMES = ("floats", "integers", "reductions", "table", "loops", "randoms", "derived", "short_ways")
 try:
     REAL, DEVICE = load_triton(lambda: load_file(FILE, "own_kernels_interpreted"))
 except SimverifyError as error:
@@ -69,6 +69,14 @@ def test_reductions_and_their_ties(n, block):
     outs = [torch.zeros(3, 4), torch.zeros(3, 3, dtype=torch.int32)]
     _, _, places = same("reductions", (3,), [x, *outs], n, BLOCK=block)
     assert places[0, :2].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(("n", "block"), [(1, 1), (2, 4), (5, 8), (8, 8), (6, 1024)])
+def test_short_ways_of_scalars_and_rows_give_what_the_long_ones_do(n, block):
+    x = rows(n, n) - 0.5
+    *_, out = same("short_ways", (1,), [x, torch.zeros(8 * block)], n, 1, 0, BLOCK=block)
+    assert (torch.signbit(out[:n]) == torch.signbit(x)).all()
+    assert (torch.signbit(out[block : block + n]) != torch.signbit(x)).all()
 
 
 def test_rows_that_are_masked_off_altogether():

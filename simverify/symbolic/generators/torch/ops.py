@@ -149,7 +149,9 @@ class TorchOps(TorchSpecial):
 
         def convert(data: Any, *args: Any, **kwargs: Any) -> Any:
             nested = isinstance(data, list | tuple | np.ndarray | Draw)
-            if nested and self.shadows.is_symbolic(data):
+            # Arrays that were made to hold draws hold none yet. `tensor` alone takes a copy.
+            empty = name == "tensor" and holds_objects(data) and data.dtype != object
+            if nested and (empty or self.shadows.is_symbolic(data)):
                 return self._special[name](data, *args, **kwargs)
             return original(data, *args, **kwargs)
 

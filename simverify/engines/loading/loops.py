@@ -1,0 +1,31 @@
+"""Decoding loops over two models and a prompt, as step rules."""
+
+from collections.abc import Callable
+from typing import Any
+
+from simverify.engines.loading.rows_model import Rows, RowsModel, prompt
+
+Loop = Callable[[Any, Any, Any, int], Any]
+"""``loop(target, draft, ids, gamma)``: two models, the prompt int64 (1, L), and the tokens."""
+
+
+def as_step(
+    loop: Loop, model: Callable[[Rows, tuple[int, ...]], Any] = RowsModel
+) -> Callable[..., Any]:
+    """Return a ``step`` callable of a loop.
+
+    Parameters
+    ----------
+    loop
+        Returns the tokens that it emitted, (N,), or, as many loops do, with the prompt before
+        them, (1, L + N).
+    model
+        ``model(rows, prefix)`` makes each of its two models.
+    """
+
+    def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:
+        ids = prompt(prefix)
+        tokens = loop(model(target, prefix), model(draft, prefix), ids, gamma)
+        return tokens[0, ids.shape[1] :] if getattr(tokens, "ndim", 1) == 2 else tokens
+
+    return step
