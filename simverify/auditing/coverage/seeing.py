@@ -1,13 +1,13 @@
-"""Two ways to see which instructions of some functions run.
+"""How it is seen which instructions of some functions run.
 
-Python 3.12 and later can be asked to report them. Where it cannot, or where other tools have taken
-all places for such questions, a trace function sees them.
+Python 3.12 and later are asked to report them; their trace functions see no instructions on all
+versions. Before that, a trace function sees them.
 """
 
 import sys
 from collections.abc import Callable
 from types import CodeType, FrameType
-from typing import Any, Protocol
+from typing import Any
 
 from simverify.auditing.coverage.places import Instructions
 
@@ -16,33 +16,15 @@ _TOOLS = range(3, 5)
 profilers have): two, so that an audit inside an audit is seen as well."""
 
 
-class Sight(Protocol):
-    """A way to see. ``is_cheap``: it may look at every call."""
+class Traced:
+    """Sees what the calling thread runs between ``begin`` and ``end``, by a trace function.
 
-    is_cheap: bool
-
-    def begin(self) -> bool:
-        """Look from now on; False where that cannot be."""
-        ...
-
-    def end(self) -> None:
-        """Look no more."""
-        ...
-
-
-def sight_of(seen: dict[CodeType, Instructions], codes: list[CodeType]) -> Sight:
-    """Return the best way to see here. Of ``codes`` it notes what is in ``seen`` while it looks."""
-    if sys.version_info >= (3, 12) and any(monitoring.get_tool(x) is None for x in _TOOLS):
-        return _Monitored(seen, codes)
-    return _Traced(seen)
-
-
-class _Traced:
-    """Sees what the calling thread runs between ``begin`` and ``end``, by a trace function."""
+    Of the functions ``seen`` it notes there what ran. It is not cheap, and slows every line down.
+    """
 
     is_cheap = False
 
-    def __init__(self, seen: dict[CodeType, Instructions]) -> None:
+    def __init__(self, seen: dict[CodeType, Instructions], _codes: list[CodeType]) -> None:
         self._seen = seen
 
     def begin(self) -> bool:
@@ -81,11 +63,12 @@ class _Traced:
 if sys.version_info >= (3, 12):
     from sys import monitoring
 
-    class _Monitored:
-        """Sees all that runs between ``begin`` and ``end``, on every thread.
+    class Monitored:
+        """Sees what runs of ``codes`` between ``begin`` and ``end``, on every thread.
 
-        An instruction reports itself once, a branch until both its ways were taken. Functions are
-        known by their very code objects: of two that are equal, both are to be given.
+        Of those in ``seen`` it notes there what ran. It is cheap: an instruction reports itself
+        once, a branch until both its ways were taken. Functions are known by their very code
+        objects: of two that are equal, both are to be given.
         """
 
         is_cheap = True
@@ -136,3 +119,7 @@ if sys.version_info >= (3, 12):
             straight = destination == branch.straight_on
             seen.taken.add((offset, straight))
             return monitoring.DISABLE if (offset, not straight) in seen.taken else None
+
+    Sight = Monitored
+else:
+    Sight = Traced

@@ -15,7 +15,7 @@ from types import CodeType
 from typing import ParamSpec, TypeVar
 
 from simverify.auditing.coverage.places import Instructions
-from simverify.auditing.coverage.seeing import sight_of
+from simverify.auditing.coverage.seeing import Sight
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -37,7 +37,7 @@ class Watch:
         self.instructions = {code: Instructions.of(code) for code in codes}
         self.calls = self.watched = 0
         self._open = dict(self.instructions)
-        self._sight = sight_of(self._open, codes)
+        self._sight = Sight(self._open, codes)
         self._always = always or self._sight.is_cheap
         self._closely = self._next = FIRST
         self._known = 0

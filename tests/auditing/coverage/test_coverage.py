@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from simverify.auditing.coverage import seeing
 from simverify.auditing.coverage.places import coverage_of, where
 from simverify.auditing.coverage.reach import reach_of
 from simverify.auditing.coverage.watch import FIRST, STRIDE, Watch, watched, watching
@@ -18,16 +17,10 @@ from simverify.auditing.subject import Subject
 from simverify.reports.audit.found import reached_words
 from simverify.verifiers.token import verify as token
 
-pytestmark = pytest.mark.usefixtures("unsearched", "way")
+pytestmark = pytest.mark.usefixtures("unsearched")
 
 
-@pytest.fixture(params=["traced", *(["monitored"] if sys.version_info >= (3, 12) else [])])
-def way(request, monkeypatch):
-    """Each way to see what runs that this Python has."""
-    if request.param == "traced":
-        monkeypatch.setattr(seeing, "_TOOLS", ())
-    return request.param
-
+MONITORED = sys.version_info >= (3, 12)
 
 LIMIT = 1_000
 TABLE = (7, 0.25)
@@ -154,9 +147,9 @@ def test_nothing_is_named_where_everything_ran():
 def test_an_outcome_that_never_came_is_named_where_no_line_tells_it():
     found = watch_of(looped, (60,))
     assert found.not_reached == ()
-    assert [text.partition(": ")[2] for text in found.not_taken] == [
-        "1 if total else 2 is never false"
-    ]
+    (told,) = [text.partition(": ")[2] for text in found.not_taken]
+    # Which text a jump stands for is the compiler's, and differs with the version.
+    assert told in ("1 if total else 2 is never false", "total is never false")
 
 
 def test_a_loop_that_is_always_left_early_is_a_branch_not_taken():
@@ -197,10 +190,10 @@ def test_what_the_author_says_need_not_run_does_not_count():
     assert found.lines == 1
 
 
-def test_few_calls_are_watched_where_that_is_dear_and_all_where_that_is_asked(way):
+def test_few_calls_are_watched_where_that_is_dear_and_all_where_that_is_asked():
     calls = [(1,)] * (FIRST + 10 * STRIDE)
     seen = seen_by(looped, *calls).watched
-    assert FIRST < seen <= FIRST + 10 if way == "traced" else seen == len(calls)
+    assert seen == len(calls) if MONITORED else FIRST < seen <= FIRST + 10
     assert seen_by(looped, *calls, always=True).watched == len(calls)
 
 
@@ -209,7 +202,7 @@ def test_code_that_ran_whole_is_watched_no_more():
     assert seen_by(looped, *calls, always=True).watched == 2
 
 
-def test_another_trace_function_is_left_alone(way):
+def test_another_trace_function_is_left_alone():
     def other(frame, event, arg):
         return None
 
@@ -220,7 +213,7 @@ def test_another_trace_function_is_left_alone(way):
         assert sys.gettrace() is other
     finally:
         sys.settrace(before)
-    assert watch.watched == (way == "monitored")
+    assert watch.watched == MONITORED
 
 
 def test_what_sees_goes_where_the_code_raises():

@@ -60,12 +60,15 @@ def test_two_look_at_one_function_and_a_later_one_sees_it_anew():
     assert found_of(rule, 60) == found(inner)
 
 
-def test_where_all_places_are_taken_it_is_traced():
+def test_where_other_tools_have_all_places_nothing_is_watched():
     taken = [x for x in seeing._TOOLS if sys.monitoring.get_tool(x) is None]
     for tool in taken:
         sys.monitoring.use_tool_id(tool, "another")
     try:
-        assert found_of(rule, 60).not_reached == ()
+        watch = Watch(reach_of(rule).codes)
+        with watching(watch):
+            watched(rule, 60)
+        assert watch.watched == 0
         assert [sys.monitoring.get_tool(x) for x in taken] == ["another"] * len(taken)
     finally:
         for tool in taken:
