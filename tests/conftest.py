@@ -3,6 +3,7 @@ import os
 import signal
 
 import pytest
+from support import own_names
 from support.kept_laws import keep_laws
 
 # A worker to a core: linear algebra on more threads would wait for one that the other worker keeps
@@ -31,11 +32,16 @@ def pytest_collection_modifyitems(config, items):
             items[:] = [item for item in items if not item.get_closest_marker(mark)]
 
 
-def pytest_collection_finish():
+def pytest_collection_finish(session):
+    own_names.collected(session.items)
     # Nine thousand tests and what they import are there to the end: the garbage collector need not
     # walk through their 780,000 objects again and again.
     gc.collect()
     gc.freeze()
+
+
+def pytest_runtest_setup(item):
+    own_names.running(item)
 
 
 def pytest_unconfigure():
