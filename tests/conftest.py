@@ -3,6 +3,8 @@ import os
 import signal
 
 import pytest
+from support import own_names
+from support.kept_laws import keep_laws
 
 # A worker to a core: linear algebra on more threads would wait for one that the other worker keeps
 # from running. Read when numpy and torch are loaded, so set before any test is collected; processes
@@ -30,16 +32,32 @@ def pytest_collection_modifyitems(config, items):
             items[:] = [item for item in items if not item.get_closest_marker(mark)]
 
 
-def pytest_collection_finish():
+def pytest_collection_finish(session):
+    own_names.collected(session.items)
     # Nine thousand tests and what they import are there to the end: the garbage collector need not
     # walk through their 780,000 objects again and again.
     gc.collect()
     gc.freeze()
 
 
+def pytest_runtest_setup(item):
+    own_names.running(item)
+
+
 def pytest_unconfigure():
     # What is kept is let go in order at the end, or libraries complain of leaks.
     gc.unfreeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kept_laws(tmp_path_factory):
+    """What the catalogue's faults do on an instance is computed once, for both workers."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "laws"
+    folder.mkdir(exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        keep_laws(folder, patch)
+        yield
 
 
 @pytest.fixture

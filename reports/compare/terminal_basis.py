@@ -128,7 +128,7 @@ def _powers(found: list[tuple[str, float | None]]) -> list[str]:
     for deviation, size in found:
         sizes.setdefault(deviation, []).append(size)
     return [
-        f"{deviation}: power .9 for nothing"
+        f"{deviation}: not found at any size"
         if None in every
         else f"{deviation}: power .9 from {max(x for x in every if x is not None):.4f} on"
         for deviation, every in sizes.items()

@@ -113,7 +113,7 @@ def _reached(part: Lossless | Acceptance, detect: float) -> str:
 
 def found_from(detectable: float | None) -> str:
     """Return from which size on a deviation is found with the run's power."""
-    return "found for nothing" if detectable is None else f"found from {detectable:.3g} on"
+    return "not found at any size" if detectable is None else f"found from {detectable:.3g} on"
 
 
 def model_words(model: ModelInfo) -> str:

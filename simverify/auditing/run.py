@@ -8,7 +8,8 @@ import msgspec
 from simverify import results as doc
 from simverify.auditing.calling import Calling, calling_of, instances_of
 from simverify.auditing.coverage.places import coverage_of, where
-from simverify.auditing.coverage.watch import Reach, Watch, reach_of, watching
+from simverify.auditing.coverage.reach import Reach, reach_of
+from simverify.auditing.coverage.watch import Watch, watching
 from simverify.auditing.exact.battery import ExactTier
 from simverify.auditing.exact.company.document import audit_company
 from simverify.auditing.exact.company.places import SIZE

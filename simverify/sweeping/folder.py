@@ -17,6 +17,7 @@ import msgspec
 from simverify.errors import UsageError
 from simverify.results import SweepVersions
 from simverify.sweeping.spec import Spec
+from simverify.sweeping.versions import difference
 
 DOCUMENT = "sweep.json"
 META = "meta.json"
@@ -234,11 +235,7 @@ def _difference(found: Begun, asked: Begun) -> str:
             return f"its {name} is {_shown(there)}, here {_shown(here)}"
     if file := _changed(found.files, asked.files):
         return f"{file} has changed since it was begun"
-    for name in SweepVersions.__struct_fields__:
-        there, here = getattr(found.versions, name), getattr(asked.versions, name)
-        if there != here and name != "code":
-            return f"it was begun with {name} {there}, and this is {here}"
-    return "it was begun with other code of simverify"
+    return difference(found.versions, asked.versions)
 
 
 def _shown(value: object) -> str:

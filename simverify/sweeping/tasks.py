@@ -16,7 +16,7 @@ from simverify.errors import UsageError
 from simverify.results import SweepAudit, SweepCell, SweepVersions
 from simverify.sweeping.cells import AuditCell, Cell, PartName
 from simverify.sweeping.records import CountsRecord, ResultRecord, pack_counts, unpack_counts
-from simverify.sweeping.versions import versions
+from simverify.sweeping.versions import difference, versions
 
 if TYPE_CHECKING:
     from simverify.comparing.kernels.kernel import Kernel
@@ -92,17 +92,6 @@ def _perform(task: Task) -> bytes:
     if isinstance(task, JudgeTask):
         return msgspec.msgpack.encode(_judge(task))
     return msgspec.msgpack.encode(_audit(task))
-
-
-def difference(one: SweepVersions, other: SweepVersions) -> str:
-    """Return in words which versions differ first."""
-    for name in SweepVersions.__struct_fields__:
-        here, there = getattr(one, name), getattr(other, name)
-        if here != there and name == "code":
-            return "its sources of simverify are not those of this sweep"
-        if here != there:
-            return f"{name} {here} there, {there} in this sweep"
-    return "none"
 
 
 def _count(task: CountTask) -> CountsRecord:

@@ -27,6 +27,15 @@ def versions() -> SweepVersions:
     )
 
 
+def difference(there: SweepVersions, here: SweepVersions) -> str:
+    """Return in words what differs first of two that are not the same."""
+    for name in SweepVersions.__struct_fields__:
+        one, other = getattr(there, name), getattr(here, name)
+        if one != other and name != "code":
+            return f"{name} {one} there, {other} here"
+    return "other code of simverify there"
+
+
 def _code() -> str:
     digest = hashlib.sha256()
     for package in _PACKAGES:

@@ -131,7 +131,11 @@ _ADAPTERS = "simverify.engines"
 
 _NEVER = (
     *("numpy", "scipy", "torch", "numba", "_pytest", "pytest"),
+    # What neither is on trial nor is called by what is.
     *("simverify.symbolic", "simverify.auditing", "simverify.battery", "simverify.emitted"),
+    *("simverify.api", "simverify.cli", "simverify.comparing", "simverify.plugin"),
+    *("simverify.reports", "simverify.results", "simverify.simulators", "simverify.stats"),
+    *("simverify.surveying", "simverify.sweeping", "simverify.baselines", "simverify.record"),
 )
 
 

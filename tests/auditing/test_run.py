@@ -109,7 +109,7 @@ class Forgetless(GreedyBlock):
 
 
 def test_a_reset_that_forgets_nothing_is_caught():
-    assert run(GreedyBlock, "step").verdict == "PASS"
+    """The right one passes in tests/auditing/test_whole_runs.py."""
     result = run(Forgetless, "step")
     assert (result.verdict, result.tier) == ("FAIL", "exact")
     failed = [i.name for i in result.instances if i.failed]

@@ -17,7 +17,6 @@ from simverify.sweeping.spec import Spec
 from simverify.sweeping.state import CellState
 from simverify.sweeping.status import status
 from simverify.sweeping.tasks import CountTask
-from simverify.sweeping.versions import versions
 from simverify.sweeping.workers import Pool
 
 
@@ -300,26 +299,6 @@ def test_two_runs_exclude_each_other(spec, ends_as_expected, tmp_path):
     ends_as_expected(out, Counting(meanwhile))
     assert refused
     assert status(out)[-1] == "no run is in the folder"
-
-
-def test_a_folder_of_another_sweep_is_refused(spec, ends_as_expected, tmp_path, monkeypatch):
-    out = tmp_path / "sweep"
-    ends_as_expected(out)
-    more = msgspec.structs.replace(spec, gamma=(2, 3))
-    with pytest.raises(UsageError, match="its gamma is 2, here 2, 3"):
-        run_sweep(more, out, executor="threads")
-    for change, words in (({"numpy": "9.9"}, "begun with numpy"), ({"code": "0"}, "other code")):
-        other = msgspec.structs.replace(versions(), **change)
-        monkeypatch.setattr("simverify.sweeping.run.versions", lambda other=other: other)
-        with pytest.raises(UsageError, match=words):
-            run_sweep(spec, out, executor="threads")
-
-
-def test_a_worker_of_other_code_refuses(spec, tmp_path, monkeypatch):
-    other = msgspec.structs.replace(versions(), scipy="9.9")
-    monkeypatch.setattr("simverify.sweeping.tasks.versions", lambda: other)
-    with pytest.raises(UsageError, match=r"a worker has other versions: scipy 9\.9 there"):
-        run_sweep(spec, tmp_path / "sweep", executor="threads")
 
 
 def test_workers_that_keep_dying_end_the_run_in_a_line(spec, ends_as_expected, tmp_path):

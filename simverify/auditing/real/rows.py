@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from simverify import results as doc
-from simverify.auditing.coverage.watch import Watch, reach_of, watching
+from simverify.auditing.coverage.reach import reach_of
+from simverify.auditing.coverage.watch import Watch, watching
 from simverify.auditing.exact.judging.comparison import TOLERANCE
 from simverify.auditing.probes.run import probe_findings, probes_of
 from simverify.auditing.process.quiet import global_generators, quiet

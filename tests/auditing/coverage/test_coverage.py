@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from simverify.auditing.coverage.places import coverage_of, where
-from simverify.auditing.coverage.watch import FIRST, STRIDE, Watch, reach_of, watched, watching
+from simverify.auditing.coverage.reach import reach_of
+from simverify.auditing.coverage.watch import FIRST, STRIDE, Watch, watched, watching
 from simverify.auditing.run import audit
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
@@ -17,6 +18,9 @@ from simverify.reports.audit.found import reached_words
 from simverify.verifiers.token import verify as token
 
 pytestmark = pytest.mark.usefixtures("unsearched")
+
+
+MONITORED = sys.version_info >= (3, 12)
 
 LIMIT = 1_000
 TABLE = (7, 0.25)
@@ -65,6 +69,7 @@ def seen_by(rule, *calls, **options):
     watch = Watch(reach_of(rule).codes, **options)
     for arguments in calls:
         watch.call(rule, *arguments)
+    watch.end()
     return watch
 
 
@@ -142,9 +147,9 @@ def test_nothing_is_named_where_everything_ran():
 def test_an_outcome_that_never_came_is_named_where_no_line_tells_it():
     found = watch_of(looped, (60,))
     assert found.not_reached == ()
-    assert [text.partition(": ")[2] for text in found.not_taken] == [
-        "1 if total else 2 is never false"
-    ]
+    (told,) = [text.partition(": ")[2] for text in found.not_taken]
+    # Which text a jump stands for is the compiler's, and differs with the version.
+    assert told in ("1 if total else 2 is never false", "total is never false")
 
 
 def test_a_loop_that_is_always_left_early_is_a_branch_not_taken():
@@ -185,9 +190,10 @@ def test_what_the_author_says_need_not_run_does_not_count():
     assert found.lines == 1
 
 
-def test_few_calls_are_watched_and_all_where_that_is_asked():
+def test_few_calls_are_watched_where_that_is_dear_and_all_where_that_is_asked():
     calls = [(1,)] * (FIRST + 10 * STRIDE)
-    assert FIRST < seen_by(looped, *calls).watched <= FIRST + 10
+    seen = seen_by(looped, *calls).watched
+    assert seen == len(calls) if MONITORED else FIRST < seen <= FIRST + 10
     assert seen_by(looped, *calls, always=True).watched == len(calls)
 
 
@@ -203,15 +209,14 @@ def test_another_trace_function_is_left_alone():
     before = sys.gettrace()
     sys.settrace(other)
     try:
-        watch = Watch(reach_of(looped).codes)
-        watch.call(looped, 1)
+        watch = seen_by(looped, (1,))
         assert sys.gettrace() is other
     finally:
         sys.settrace(before)
-    assert watch.watched == 0
+    assert watch.watched == MONITORED
 
 
-def test_the_trace_function_goes_where_the_code_raises():
+def test_what_sees_goes_where_the_code_raises():
     def rule():
         raise ValueError("no")
 

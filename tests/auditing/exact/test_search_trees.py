@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from simverify.auditing.calling import instances_of
-from simverify.auditing.coverage.watch import reach_of
+from simverify.auditing.coverage.reach import reach_of
 from simverify.auditing.exact.instances.hinted import Hints
 from simverify.auditing.exact.instances.hinted_trees import hinted_trees
 from simverify.auditing.exact.instances.trees import tree_instances

@@ -23,7 +23,7 @@ def with_lossless(run, model, **changes):
 
 def test_what_is_undetectable_is_said(run):
     nothing = every(run, lambda row: replace(row, lossless=replace(row.lossless, detectable=None)))
-    assert "power .9 for nothing" in " ".join(shown(nothing).split())
+    assert "not found at any size" in " ".join(shown(nothing).split())
 
 
 def test_one_promise_for_all_models_or_each_with_its_own(run):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from simverify.auditing.coverage.watch import reach_of
+from simverify.auditing.coverage.reach import reach_of
 from simverify.auditing.exact.instances.hinted import Hints
 from simverify.auditing.exact.tier import examine
 from simverify.auditing.subject import Subject
