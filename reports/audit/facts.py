@@ -8,10 +8,10 @@ from simverify.reports.audit.found import (
     certified_on,
     looked_on,
     promises,
-    reached_words,
     scope,
     what_is_wrong,
 )
+from simverify.reports.audit.reached import reached_words
 from simverify.reports.faults import suspicion
 from simverify.reports.view import Fact
 from simverify.results import AuditRun

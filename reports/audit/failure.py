@@ -17,7 +17,6 @@ from simverify.reports.audit.found import (
     place_words,
     probability,
     promises,
-    reached_words,
     resemblance,
     row_pairs,
     row_text,
@@ -27,6 +26,7 @@ from simverify.reports.audit.found import (
     tokens,
     what_is_wrong,
 )
+from simverify.reports.audit.reached import reached_words
 from simverify.reports.faults import suspicion
 from simverify.reports.terminal import WIDTH
 from simverify.reports.words import MOST_ITEMS, bounded, first

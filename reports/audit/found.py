@@ -3,15 +3,13 @@
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 
-from simverify.reports.words import certified, first, listed, shortened
+from simverify.reports.words import certified, listed
 from simverify.results import (
     AuditRun,
     Breach,
     Certificate,
-    Coverage,
     Instance,
     Localisation,
-    MissedLines,
     Probe,
     SampledModel,
     SampledTier,
@@ -167,36 +165,6 @@ def fatal(probe: Probe) -> bool:
 def row_text(row: Iterable[float | str]) -> str:
     """Return a row's numbers, or fractions, with commas between them."""
     return ", ".join(x if isinstance(x, str) else f"{x:.6g}" for x in row)
-
-
-_FEW = 4
-_LONGEST = 90
-
-
-def reached_words(found: Coverage | None, *, verbose: bool = False) -> str:
-    """Return how many lines ran and which did not; "" where none were counted.
-
-    ``verbose``: with all of them, and the branches that were not taken.
-    """
-    if found is None or not found.lines:
-        return ""
-    text = f"reached {found.lines_reached} of {count(found.lines, 'line')}"
-    missed = [_place(x) for x in found.not_reached]
-    if verbose:
-        text += f" and {found.branches_reached} of {found.branches:,} branches"
-        missed += list(found.not_taken)
-    shown, more = first(missed, len(missed) if verbose else _FEW)
-    if shown:
-        text += f"; not reached: {'; '.join(shown)}"
-    if more:
-        text += f"; {more} more: see --verbose"
-    return text
-
-
-def _place(missed: MissedLines) -> str:
-    last = "" if missed.last == missed.first else f"-{missed.last}"
-    why = f" ({shortened(missed.why, _LONGEST)})" if missed.why else ""
-    return f"{missed.file}:{missed.first}{last}{why}"
 
 
 def scope(run: AuditRun) -> str:

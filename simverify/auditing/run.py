@@ -9,7 +9,7 @@ from simverify import results as doc
 from simverify.auditing.calling import Calling, calling_of, instances_of
 from simverify.auditing.coverage.places import coverage_of, where
 from simverify.auditing.coverage.reach import Reach, reach_of
-from simverify.auditing.coverage.watch import Watch, watching
+from simverify.auditing.coverage.watch import Watch, current, watching
 from simverify.auditing.exact.battery import ExactTier
 from simverify.auditing.exact.company.document import audit_company
 from simverify.auditing.exact.company.places import SIZE
@@ -43,6 +43,7 @@ from simverify.auditing.verdict import (
 )
 from simverify.battery.judgement import stamped
 from simverify.symbolic.guards.containment import Shared, contained
+from simverify.symbolic.state.kept import NOTHING_NEW, Kept
 
 
 def audit(
@@ -70,6 +71,7 @@ def audit(
     reach = reach_of(subject.rule) if settings.bridge is None else Reach()
     hints = Hints.among(reach.numbers, chosen, settings.gamma, settings.vocab_size)
     watch = Watch(reach.codes, always=settings.strict_coverage)
+    kept = Kept(subject.rule, None) if reach.codes else None
     with contained() as noise, watching(watch):
         try:
             run = _audit(subject, chosen, settings, hints, reproduce, say)
@@ -85,6 +87,9 @@ def audit(
                 run = _failed(run, doc.Finding(kind="process", text=changed))
     if watch.watched:
         run = covered(run, watch, settings, hints.numbers)
+        keeps = kept is not None and kept.image() != NOTHING_NEW
+        built = chosen == "step" and not takes_step_arguments(subject.rule)
+        run = tried(run, watch, keeps=keeps or built)
     if subject.note:
         run = msgspec.structs.replace(run, notes=(subject.note, *run.notes))
     if noise.size:
@@ -109,6 +114,22 @@ def covered(
         return run
     lines = ", ".join(where(missed) for missed in found.not_reached)
     return _failed(run, doc.Finding(kind="coverage", text=f"not reached: {lines}"))
+
+
+def tried(run: doc.AuditRun, watch: Watch, *, keeps: bool) -> doc.AuditRun:
+    """Return ``run`` with how far its calls went, where that may matter.
+
+    ``keeps``: whether the code keeps something from call to call, as far as can be read.
+    """
+    found, step = run.coverage, run.contract == "step"
+    if found is None or run.contract not in ("verify", "step"):
+        return run
+    found = msgspec.structs.replace(
+        found,
+        prefix=watch.prefix if step else msgspec.UNSET,
+        calls=watch.row if keeps else msgspec.UNSET,
+    )
+    return msgspec.structs.replace(run, coverage=found)
 
 
 def _failed(run: doc.AuditRun, finding: doc.Finding) -> doc.AuditRun:
@@ -197,6 +218,8 @@ def _audit(
     way: Contract = "step" if generates(subject, chosen) else chosen
     broken = breach(violated, way) if violated else None
     bridge, line = settings.bridge, getattr(tier.not_enumerable, "line", None)
+    if (watch := current()) is not None:
+        watch.counts = False  # rules of the catalogue are called from here on
     say("faults it resembles" if failure else "faults it refutes")
     return doc.AuditRun(
         schema_version=doc.SCHEMA_VERSION,

@@ -1,5 +1,7 @@
 """What an audit says of the code's lines and branches that ran."""
 
+from msgspec import UNSET, UnsetType
+
 from simverify.results.common import Struct
 
 
@@ -21,6 +23,9 @@ class Coverage(Struct, frozen=True):
     Counted are the functions that the rule reaches by name, in its file's folder. A branch is an
     outcome of a test; ``not_taken`` tells in words those that never came, where no line of
     ``not_reached`` does. ``numbers``: those in the code that instances were made for.
+    ``prefix``: the longest prefix that a rule which drafts itself was called on. ``calls``: of code
+    that keeps something, or whose state cannot be read, the most calls between two resets, or all
+    where there is none. What begins beyond them was not looked for.
     """
 
     lines: int
@@ -30,3 +35,5 @@ class Coverage(Struct, frozen=True):
     not_reached: tuple[MissedLines, ...]
     not_taken: tuple[str, ...]
     numbers: tuple[float, ...] = ()
+    prefix: int | UnsetType = UNSET
+    calls: int | UnsetType = UNSET

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import CodeType
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from simverify.auditing.coverage.places import Instructions
 from simverify.auditing.coverage.seeing import Sight
@@ -31,7 +31,11 @@ STRIDE = 31
 
 
 class Watch:
-    """What ran of some functions. ``always``: every call is watched."""
+    """What ran of some functions. ``always``: every call is watched.
+
+    ``prefix``: the longest that a step was called on; ``row``: the most calls since it was built,
+    while ``counts`` was true.
+    """
 
     def __init__(self, codes: list[CodeType], *, always: bool = False) -> None:
         self.instructions = {code: Instructions.of(code) for code in codes}
@@ -41,6 +45,8 @@ class Watch:
         self._always = always or self._sight.is_cheap
         self._closely = self._next = FIRST
         self._known = 0
+        self.prefix = self.row = self._now = 0
+        self.counts = True
 
     def closely(self) -> None:
         """Watch each of the next calls, as many as seem worth while."""
@@ -52,6 +58,8 @@ class Watch:
     def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call ``function``, and see what runs in it where this call is to be watched."""
         self.calls += 1
+        if self.counts:
+            self._count(args)
         if self._closely:
             self._closely -= 1
         elif self.calls % STRIDE and not self._always:
@@ -66,6 +74,15 @@ class Watch:
                 del self._open[code]
             if not self._open or not self._sight.is_cheap:
                 self._sight.end()
+
+    def _count(self, args: tuple[Any, ...]) -> None:
+        if not args:  # built anew, or reset
+            self._now = 0
+            return
+        self._now += 1
+        self.row = max(self.row, self._now)
+        if type(args[0]) is tuple:
+            self.prefix = max(self.prefix, len(args[0]))
 
     def end(self) -> None:
         """Watch no more."""

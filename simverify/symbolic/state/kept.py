@@ -26,6 +26,9 @@ from simverify.symbolic.whose import is_library, is_ours, is_users, is_users_fil
 
 _MISSING = object()
 
+NOTHING_NEW = (None, None)
+"""The image of code that keeps what it kept at the start."""
+
 _FEW = 64
 """Lists of more items are not searched for functions; their items are read all the same."""
 

@@ -97,6 +97,8 @@ class DrawArray(np.ndarray[Any, Any]):
     def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Any:
         """Return the elements as another type: integers and booleans may fork."""
         kind = np.dtype(dtype)
+        if kwargs.get("copy", True) is False and kind == self.dtype:
+            return self
         flat = [converted(x, kind) for x in self.view(np.ndarray).ravel().tolist()]
         return draw_array(flat, self.shape, kind)
 

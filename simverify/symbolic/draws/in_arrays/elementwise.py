@@ -37,11 +37,15 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
         plain = [_plain(x) for x in inputs]
         if out is None or not any(holds_objects(x) for x in out):
             return getattr(ufunc, method)(*plain, **kwargs, **({"out": out} if out else {}))
-        # An array that held draws, and holds numbers by now.
-        if len(out) != 1 or kwargs.get("where", True) is not True:
+        # An array that held draws, and may hold numbers alone by now.
+        where = kwargs.get("where", True)
+        if len(out) != 1 or (where is not True and method != "__call__"):
             raise TypeError(f"np.{ufunc.__name__} into parts of an array that held draws")
         _must_take(ufunc, method, inputs, kwargs, out)
-        out[0][...] = getattr(ufunc, method)(*plain, **kwargs)
+        into = ... if where is True else np.broadcast_to(np.asarray(where, bool), out[0].shape)
+        every = {**kwargs, "where": True} if "where" in kwargs else kwargs
+        result = getattr(ufunc, method)(*plain, **every)
+        out[0][into] = np.broadcast_to(result, out[0].shape)[into]
         return out[0]
     meet(draw, inputs)
     if function is None or method not in ("__call__", "reduce", "accumulate", "outer"):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import torch
 
-from simverify.symbolic.draws.in_arrays.arrays import draw_array, holds_objects, of_objects
+from simverify.symbolic.draws.in_arrays.arrays import draw_array, holds_objects, of_objects, settle
 from simverify.symbolic.draws.in_arrays.elementwise import map_elements
 from simverify.symbolic.draws.in_arrays.ufuncs import UFUNCS
 from simverify.symbolic.draws.scalars import Draw
@@ -153,6 +153,8 @@ class TorchOps(TorchSpecial):
             empty = name == "tensor" and holds_objects(data) and data.dtype != object
             if nested and (empty or self.shadows.is_symbolic(data)):
                 return self._special[name](data, *args, **kwargs)
+            if isinstance(data, np.ndarray) and holds_objects(data):
+                data = np.asarray(settle(data))  # it held draws, and holds numbers by now
             return original(data, *args, **kwargs)
 
         return convert

@@ -12,7 +12,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from simverify.symbolic.draws.in_arrays.arrays import draw_array, is_symbolic, of_objects, settle
+from simverify.symbolic.draws.in_arrays.arrays import (
+    DrawArray,
+    draw_array,
+    is_symbolic,
+    of_objects,
+    settle,
+)
 from simverify.symbolic.draws.machine import BFloat16, to_bfloat16
 from simverify.symbolic.draws.scalars import Draw
 from simverify.symbolic.draws.several.winners import Winner, decided
@@ -129,6 +135,28 @@ class Shadows:
         cast = of_objects([element_of(x, kind) for x in _flat(values)])
         elements[...] = cast.reshape(values.shape if isinstance(values, np.ndarray) else ())
 
+    def shared(
+        self, data: Any, dtype: torch.dtype | None, device: Any, *, copy: bool | None = None
+    ) -> torch.Tensor | None:
+        """Return a tensor in the memory of another or of an array, as torch does; None for a copy.
+
+        Each sees what the other is given.
+        """
+        if copy:
+            return None
+        if isinstance(data, torch.Tensor):
+            return data.to(dtype=dtype or data.dtype, device=device or data.device)
+        if type(data) is not DrawArray or not is_symbolic(data):
+            return None
+        kind = next((own for own, numpys in _KINDS.items() if numpys is data.dtype.type), None)
+        objects = data.view(np.ndarray)
+        here = torch.device(device or "cpu").type == "cpu"
+        if kind is None or dtype not in (None, kind) or not (here and objects.flags.c_contiguous):
+            return None
+        result = torch.full(objects.shape, _blank(kind), dtype=kind)
+        self._of[result.data_ptr()] = (result, objects.reshape(-1))
+        return result
+
     def make(self, tensor: torch.Tensor, *, read: bool = True) -> Elements:
         """Give a tensor a shadow, in which its numbers are so far.
 
@@ -236,3 +264,13 @@ def _flat(values: Any) -> "list[Any]":
 def as_draws(elements: Elements) -> Any:
     """Return a copy of object elements as a ``DrawArray`` (or numbers)."""
     return draw_array(elements.ravel().tolist(), elements.shape)
+
+
+def as_shared(elements: Elements) -> Any:
+    """Return object elements as a ``DrawArray`` in the same memory; numbers alone as a copy."""
+    copied = as_draws(elements)
+    if type(copied) is not DrawArray or elements.ndim == 0:
+        return copied
+    shared = elements.view(DrawArray)
+    shared._real = copied.dtype
+    return shared

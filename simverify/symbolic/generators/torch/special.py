@@ -18,6 +18,7 @@ from simverify.symbolic.draws.several.winners import decided
 from simverify.symbolic.generators.torch.shadow import (
     Shadows,
     as_draws,
+    as_shared,
     element_of,
     may_hold_winners,
 )
@@ -190,6 +191,10 @@ class TorchSpecial:
     def _on_bucketize(self, values: Any, boundaries: Any, *, right: bool = False) -> Any:
         return self._on_searchsorted(boundaries, values, right=right)
 
+    def _on_as_tensor(self, data: Any, dtype: Any = None, device: Any = None, **kw: Any) -> Any:
+        shared = self.shadows.shared(data, dtype, device, **kw)
+        return self._on_tensor(data, dtype, device) if shared is None else shared
+
     def _on_tensor(self, data: Any, dtype: Any = None, device: Any = None, **kw: Any) -> Any:
         del kw
         if isinstance(data, torch.Tensor):
@@ -207,8 +212,6 @@ class TorchSpecial:
         place = torch.device(device or "cpu")
         return self.shadows.tensor(as_draws(values), dtype or natural, place)
 
-    _on_as_tensor = _on_asarray = _on_from_numpy = _on_tensor
-
     def _on_item(self, tensor: torch.Tensor) -> Any:
         if tensor.numel() != 1:
             raise RuntimeError("a Tensor with more than one element cannot be converted to Scalar")
@@ -217,14 +220,12 @@ class TorchSpecial:
     def _on_tolist(self, tensor: torch.Tensor) -> Any:
         return as_draws(self._elements(tensor)).tolist()
 
-    def _on_numpy(self, tensor: torch.Tensor, **kwargs: Any) -> Any:
+    def _on_numpy(self, tensor: torch.Tensor, dtype: Any = None, **kwargs: Any) -> Any:
         tensor.dtype is torch.bfloat16 and self._refuse("numpy() of bfloat16")
-        return as_draws(self._elements(tensor))
-
-    def _on_array(self, tensor: torch.Tensor, dtype: Any = None) -> Any:
-        tensor.dtype is torch.bfloat16 and self._refuse("numpy() of bfloat16")
-        result = as_draws(self._elements(tensor))
+        result = as_shared(self._elements(tensor))
         return result if dtype is None else result.astype(dtype)
+
+    _on_array, _on_asarray, _on_from_numpy = _on_numpy, _on_as_tensor, _on_as_tensor
 
     def _on_setitem(self, tensor: torch.Tensor, index: Any, value: Any) -> None:
         index = self.shadows.decide(index, draws=True)
