@@ -67,6 +67,7 @@ def answered(installed, monkeypatch, documents):
         return Audited("judged", found, "", {"PASS": 0, "FAIL": 1}[found.verdict], 2.4)
 
     monkeypatch.setattr(Processes, "audit", audit)
+    monkeypatch.setattr(Processes, "sizes", lambda *_: (None, None))
     return asked
 
 
@@ -137,6 +138,30 @@ def test_sizes_are_the_engines_own_at_most(answered, monkeypatch):
     assert [(x.get("--gamma"), x.get("--vocab")) for x in told] == [
         ("2", None), ("1", "3"), ("2", None)
     ]  # fmt: skip
+
+
+SIZED = """
+from simverify.engines import Engine
+
+verify = Engine("sized", "sized", "", "rule", "verify", "exact", loader=None, gamma=1, vocab=3)
+"""
+
+
+def test_sizes_of_an_engine_of_another_distribution_hold_too(monkeypatch, tmp_path, documents):
+    asked = []
+
+    def audit(self, words, limit, **_):
+        asked.append(words[1:5])
+        return Audited("judged", documents[RULE], "", 0, 2.4)
+
+    monkeypatch.setattr(Processes, "audit", audit)
+    install(tmp_path, {"sized": SIZED, "plain": RULE, "broken": BROKEN})
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    simverify.table(["sized", "plain", "broken"], jobs=1)
+    assert asked == [["--gamma", "1", "--vocab", "3"], *[["--seed", "0"]] * 2]
+    simverify.table(["sized"], vocab=2)
+    assert asked[-1] == ["--gamma", "1", "--vocab", "2"]
 
 
 def test_a_folder_of_checkouts_comes_before_what_is_installed(answered, tmp_path):
