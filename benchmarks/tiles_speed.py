@@ -11,10 +11,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from simverify.backends.interpreter import interpreter, load_triton
 from simverify.engines.base import load_file
+from simverify.engines.servers.sglang import FUNCTION as SGLANG
+from simverify.engines.servers.sglang import chain_sampling
 from simverify.engines.tiles import load_tiles
 
 KERNELS = Path(__file__).with_name("tile_kernels.py")
@@ -44,6 +47,21 @@ def cases(ours: Any, theirs: Any) -> Iterator[tuple[str, Call, Call, tuple[Any, 
         yield f"noise B={batch} V={vocab}", ours.noise, theirs.noise, (given[0][:, 0].log(),)
 
 
+def of_sglang(file: Path) -> Iterator[tuple[str, Call, Call, tuple[Any, ...]]]:
+    """Yield the same of SGLang's kernel, called as an audit calls it."""
+    tiles = load_tiles(file, [SGLANG])
+    real, _ = load_triton(lambda: load_file(file, "sglang_interpreted"))
+    for rule, block in (("token", False), ("block", True)):
+        ours, theirs = (
+            chain_sampling(getattr(made, SGLANG), block=block) for made in (tiles, real)
+        )
+        for _, gamma, vocab in SHAPES[::2]:
+            rng = np.random.default_rng(vocab)
+            p, q = rng.dirichlet(np.ones(vocab), gamma + 1), rng.dirichlet(np.ones(vocab), gamma)
+            given = p, q, rng.integers(vocab, size=gamma), rng.random(gamma + 1)
+            yield f"sglang {rule} gamma={gamma} V={vocab}", ours, theirs, given
+
+
 def times(ours: Call, theirs: Call, given: Any, turns: int) -> tuple[float, float, float]:
     """Return milliseconds of a call on tiles and in the interpreter, and the median ratio."""
     seen = []
@@ -64,6 +82,8 @@ def _milliseconds(call: Call, given: Any, repeats: int) -> float:
 
 def same(ours: Any, theirs: Any) -> bool:
     """Whether two results are the same tensors."""
+    if isinstance(ours, list):
+        return bool(ours == theirs)
     pairs = zip(*(x if isinstance(x, tuple) else (x,) for x in (ours, theirs)), strict=True)
     return all(torch.equal(x, y) for x, y in pairs)
 
@@ -72,7 +92,9 @@ def main() -> None:
     """Print a table; exit with 1 if a result differs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="seconds: shows that all runs")
-    turns = 1 if parser.parse_args().quick else 9
+    parser.add_argument("--sglang", type=Path, help="SGLang's reject_sampling.py, timed as well")
+    asked = parser.parse_args()
+    turns = 1 if asked.quick else 9
     torch.set_num_threads(1)
     real, device = load_triton(lambda: load_file(KERNELS, "tile_kernels_interpreted"))
     if device != "cpu":
@@ -80,8 +102,9 @@ def main() -> None:
     tiles = load_tiles(KERNELS, ["token", "noise"])
     print(f"{'call':<28} {'interpreter':>12} {'tiles':>9} {'ratio':>7}   (goal {GOAL:g})")
     different, ratios = [], []
+    tried = [*cases(tiles, real), *([] if asked.sglang is None else of_sglang(asked.sglang))]
     with interpreter():
-        for name, ours, theirs, given in cases(tiles, real):
+        for name, ours, theirs, given in tried:
             if not same(ours(*given), theirs(*given)):
                 different.append(name)
             fast, slow, ratio = times(ours, theirs, given, turns)

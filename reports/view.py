@@ -53,7 +53,8 @@ class Table:
     """A table; ``numbers`` holds the indices of columns that are numbers.
 
     ``names``: those of columns of names, which may be long and push no other column away.
-    ``folded``: closed until the reader opens it. ``left_out`` rows more stand in the run file.
+    ``folded``: closed until the reader opens it. ``whole``: it is what the report is about, and no
+    format shortens it. ``left_out`` rows more stand in the run file.
     """
 
     caption: str
@@ -62,6 +63,7 @@ class Table:
     numbers: frozenset[int] = frozenset()
     names: frozenset[int] = frozenset()
     folded: bool = False
+    whole: bool = False
     left_out: int = 0
 
 

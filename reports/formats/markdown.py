@@ -79,7 +79,7 @@ def _block(block: Block) -> Iterator[str]:
 
 def _table(table: Table) -> str:
     long = table.folded and len(table.rows) > _MOST_ROWS
-    rows = table.rows[: _FEW_ROWS if long else _MOST_ROWS]
+    rows = table.rows if table.whole else table.rows[: _FEW_ROWS if long else _MOST_ROWS]
     left_out = len(table.rows) - len(rows) + table.left_out
     sides = ["---:" if i in table.numbers else "---" for i in range(len(table.columns))]
     lines = [

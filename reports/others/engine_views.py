@@ -22,7 +22,7 @@ from simverify.results import EngineRow, TableRun
 
 _COLUMNS = (
     "engine", "version", "contract", "tier", "verdict", "deviation", "E[tau]", "what is wrong",
-    "s", "exit", "file", "SHA-256",
+    "s", "exit", "certificate", "file", "SHA-256",
 )  # fmt: skip
 
 
@@ -73,8 +73,9 @@ def _sections(run: TableRun) -> Iterator[Section]:
         _COLUMNS,
         tuple(_row(row, times[row.engine]) for row in shown),
         numbers=frozenset({5, 6, 8, 9}),
-        names=frozenset({0, 10, 11}),
+        names=frozenset({0, 11, 12}),
         left_out=left_out,
+        whole=True,
     )
     yield Section("The table", (table, *(Prose(f"{words}.") for words in say.EXPLAINED)))
     for title, verdict in (("What fails", "FAIL"), ("No verdict", None)):
@@ -103,7 +104,8 @@ def _row(row: EngineRow, seconds: float | None) -> tuple[Cell, ...]:
     mark: Mark = "fail" if row.verdict is None else MARKS[row.verdict]
     if row.state == "out of time":
         mark = "open"
-    deviation = row.bound if row.tier == "sampled" else row.max_abs_deviation
+    bound = None if row.certificate is None else row.certificate.bound
+    deviation = bound if row.tier == "sampled" else row.max_abs_deviation
     return (
         Cell(row.engine),
         Cell(row.commit if row.commit and row.version is None else say.version(row)),
@@ -115,6 +117,7 @@ def _row(row: EngineRow, seconds: float | None) -> tuple[Cell, ...]:
         Cell(say.where(row) if row.verdict == "FAIL" else row.reason),
         Cell("" if seconds is None else f"{seconds:.0f}", seconds),
         Cell("" if row.exit_code is None else str(row.exit_code), row.exit_code),
+        Cell(say.certificate(row)),
         Cell(row.file),
         Cell(row.sha256 or ""),
     )

@@ -12,7 +12,7 @@ from rich.text import Text
 from simverify.checks import clean
 from simverify.reports.audit.found import count, place_words
 from simverify.reports.terminal import STYLE, WIDTH, line
-from simverify.reports.words import listed
+from simverify.reports.words import certified, listed
 from simverify.results import EngineRow, TableRun
 
 _SHORT = {
@@ -28,6 +28,8 @@ _MOST_FINDINGS = 3
 EXPLAINED = (
     "deviation: the largest of the law from the target's over all instances; with <= the bound of "
     "the sampled tier's certificate",
+    "a PASS of the exact tier holds on every path of its instances; --verbose has each one's "
+    "certificate",
     "E[tau]: of a PASS, the least share of the optimum (block verification's) that is accepted on "
     "any one instance; a rule that drafts itself has no optimum",
 )
@@ -79,8 +81,21 @@ def version(row: EngineRow) -> str:
 def deviation(row: EngineRow) -> str:
     """Return the largest deviation, or the sampled tier's bound."""
     if row.tier == "sampled":  # what the exact tier saw before it gave up is no answer
-        return "" if row.bound is None else f"<={row.bound:.2g}"
+        return "" if row.certificate is None else f"<={row.certificate.bound:.2g}"
     return "" if row.max_abs_deviation is None else f"{row.max_abs_deviation:.1e}"
+
+
+def certificate(row: EngineRow) -> str:
+    """Return what a PASS rests on: what was tried, and how far off it may be; "" for no PASS."""
+    if row.verdict != "PASS":
+        return ""
+    if row.tier == "sampled":
+        return "" if row.certificate is None else certified(row.certificate)
+    every = "every box of coins" if row.tier == "coins" else "every path"
+    off = 0.0 if row.max_abs_deviation is None else row.max_abs_deviation
+    allowed = "" if row.tolerance is None else f", tolerance {row.tolerance:g}"
+    on = count(row.instances, "instance")
+    return f"{every}, {row.paths:,} on {on}: off by {off:.1e} at most{allowed}"
 
 
 def share(row: EngineRow) -> str:
@@ -126,6 +141,8 @@ def about(row: EngineRow) -> list[str]:
         lines.append(f"sha256 {row.sha256}")
     if row.commit is not None:
         lines.append(f"commit {row.commit}")
+    if words := certificate(row):
+        lines.append(f"certificate: {words}")
     if row.least is not None:
         best = row.least
         lines.append(

@@ -41,7 +41,17 @@ def print_entries(entries: Iterable[tuple[str, Sequence[str]]]) -> None:
     for name, words in entries:
         print(printable(name))
         for line in words:
-            print(fill(printable(line), WIDTH, initial_indent="  ", subsequent_indent="  "))
+            # Commands are copied from here: they break between words alone.
+            print(
+                fill(
+                    printable(line),
+                    WIDTH,
+                    initial_indent="  ",
+                    subsequent_indent="  ",
+                    break_on_hyphens=False,
+                    break_long_words=False,
+                )
+            )
 
 
 def print_lines(lines: Iterable[str]) -> None:

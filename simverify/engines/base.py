@@ -118,8 +118,10 @@ class Engine:
     def how_to_get(self) -> str:
         """The command that fetches what is audited."""
         if self.repository:
-            folder = self.repository.rpartition("/")[2]
-            return f"git clone {self.repository} && git -C {folder} checkout {self.commit}"
+            # Repositories share names, and engines are several commits of one.
+            folder = f"{self.repository.rpartition('/')[2]}@{self.commit[:7]}"
+            fetched = f"git clone {self.repository} {folder}"
+            return f"{fetched} && git -C {folder} checkout {self.commit}"
         names = [f"{self.distribution or self.package}{self.versions}", *self.needs]
         return "pip install " + " ".join(f"'{n}'" if "<" in n or ">" in n else n for n in names)
 

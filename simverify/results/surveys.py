@@ -3,7 +3,7 @@
 from typing import Literal
 
 from simverify.results.audit import Finding, Localisation
-from simverify.results.common import Meta, Struct, Verdict
+from simverify.results.common import Certificate, Meta, Struct, Verdict
 from simverify.results.counterexample import Counterexample
 from simverify.results.run import Judged, Run
 
@@ -35,10 +35,10 @@ class EngineRow(Struct, frozen=True):
     ("edited" behind it where the file differs from it); null where it is absent. ``file``: below
     its package's or its repository's folder. ``tier``: what the verdict rests on; "coins" are
     bisected. ``reason``: why there is no verdict, or why it is INCONCLUSIVE; empty otherwise.
-    ``exit_code``: of the audit's process, negative where a signal ended it. ``bound``: the sampled
-    tier's certificate. ``least``: of a PASS whose instances have an optimum. ``lines``: the lines
-    of its own code that the audit names for the failure, as ``file:line``: those that decide the
-    token that is wrong, else those that findings are about.
+    ``exit_code``: of the audit's process, negative where a signal ended it. ``certificate``: of a
+    verdict of the sampled tier. ``least``: of a PASS whose instances have an optimum. ``lines``:
+    the lines of its own code that the audit names for the failure, as ``file:line``: those that
+    decide the token that is wrong, else those that findings are about.
     """
 
     engine: str
@@ -60,7 +60,7 @@ class EngineRow(Struct, frozen=True):
     paths: int = 0
     tolerance: float | None = None
     max_abs_deviation: float | None = None
-    bound: float | None = None
+    certificate: Certificate | None = None
     least: LeastShare | None = None
     findings: tuple[Finding, ...] = ()
     localisation: Localisation | None = None

@@ -1,5 +1,6 @@
 """One audit in a process of its own, with a limit: its document, or why there is none."""
 
+import json
 import os
 import shlex
 import signal
@@ -28,15 +29,31 @@ _REFUSED = (2, 4)
 _BROKE = ("internal error", "out of memory")
 """How the complaint of an audit begins that went wrong by itself."""
 
-_PROGRAM = """\
+_WITH_US = """\
 import sys
 if sys.platform == "linux":
     import ctypes
     ctypes.CDLL(None).prctl(1, 9)
+"""
+"""Linux is asked to end a process with this one: a CI may kill it."""
+
+_PROGRAM = f"""{_WITH_US}
 from simverify.cli import main
 main()
 """
-"""The command line, which Linux is asked to end with this process: a CI may kill it."""
+"""The command line."""
+
+_SIZES = f"""{_WITH_US}
+import json
+from simverify.engines import get_engine
+engine = get_engine(sys.argv[1])
+with open(sys.argv[2], "w") as file:
+    json.dump([engine.gamma, engine.vocab], file)
+"""
+"""What an engine of another distribution says when it is loaded, which is for its own process."""
+
+_LOADED_WITHIN = 30.0
+"""Seconds that it has for that."""
 
 _OURS = ("SIMVERIFY_AUDIT_", "SIMVERIFY_RUNS", "GITHUB_STEP_SUMMARY")
 """What a caller's environment says to its own audits, not to those of a survey."""
@@ -112,6 +129,26 @@ class Processes:
         # The run file is gone by now, and nobody could replay it.
         run = structs.replace(audited.run, reproduce=shlex.join(["simverify", "audit", *words]))
         return replace(audited, run=run)
+
+    def sizes(self, name: str, limit: float) -> tuple[int | None, int | None]:
+        """Return the gamma and vocab of an engine of another distribution; None what it leaves.
+
+        An engine that does not load says neither: its audit will say why.
+        """
+        with tempfile.TemporaryDirectory(prefix="simverify-") as scratch:
+            folder = Path(scratch)
+            file = folder / "sizes.json"
+            command = [sys.executable, "-P", "-c", _SIZES, name, str(file)]
+            said = (folder / "said").open("wb")
+            with said, self._started(command, folder, said.fileno(), ()) as process:
+                try:
+                    process.wait(min(limit, _LOADED_WITHIN))
+                except subprocess.TimeoutExpired:
+                    return None, None
+            if not file.exists():
+                return None, None
+            gamma, vocab = json.loads(file.read_text(encoding="utf-8"))
+            return gamma, vocab
 
     @contextmanager
     def _started(

@@ -79,8 +79,10 @@ def _tops(engine: Engine, folder: Path) -> list[Path]:
     owner, _, name = engine.repository.removesuffix(".git").rpartition("/")
     inside = [place / name for place in (folder / owner.rpartition("/")[2], folder)] if name else []
     # Two engines may be two commits of one repository.
-    inside = [place.with_name(f"{name}@{engine.commit[:7]}") for place in inside] + inside
-    itself = [folder] if engine.package or not name or folder.resolve().name == name else []
+    pinned, called = f"{name}@{engine.commit[:7]}", folder.resolve().name
+    inside = [place.with_name(pinned) for place in inside] + inside
+    known = called in (name, pinned) or (engine.package and not called.startswith(f"{name}@"))
+    itself = [folder] if known or not name else []
     return [top for top in (*inside, *itself) if top.is_dir()]
 
 

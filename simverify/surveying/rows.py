@@ -62,7 +62,6 @@ def audited_row(engine: Engine, place: Place, audited: Audited) -> EngineRow:
     if run is None:
         return row
     deviations = [one.max_abs_deviation for one in run.instances]
-    certificate = run.sampled.certificate if run.sampled is not None else None
     return replace(
         row,
         verdict=run.verdict,
@@ -72,7 +71,7 @@ def audited_row(engine: Engine, place: Place, audited: Audited) -> EngineRow:
         paths=run.paths,
         tolerance=run.tolerance,
         max_abs_deviation=max(deviations, default=None),
-        bound=None if certificate is None else certificate.bound,
+        certificate=None if run.sampled is None else run.sampled.certificate,
         least=least_share(run),
         findings=tuple(
             replace(

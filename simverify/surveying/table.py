@@ -1,5 +1,6 @@
 """The table: every engine that is here on trial, side by side."""
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from msgspec.structs import replace
 
 from simverify import results as doc
 from simverify.battery.judgement import stamped
-from simverify.engines import Engine, engine_names, unloaded_engine
+from simverify.engines import ENGINES, Engine, engine_names, unloaded_engine
 from simverify.errors import UsageError
 from simverify.results.reading.document import document_text, write_whole
 from simverify.surveying.audited import Audited, Processes
@@ -92,6 +93,9 @@ def _audit_all(known: Sequence[Candidate], settings: TableSettings, say: Say) ->
 
 
 def _audit(processes: Processes, engine: Engine, place: Place, settings: TableSettings) -> Audited:
+    if engine.name not in ENGINES:
+        gamma, vocab = processes.sizes(engine.name, settings.sizes.limit)
+        engine = dataclasses.replace(engine, gamma=gamma, vocab=vocab)
     words = [engine.name, *settings.sizes.words(engine)]
     if place.folder is not None:
         words += ["--engine-path", str(place.folder.resolve())]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import subprocess
 import sys
 import time
@@ -19,9 +20,9 @@ from simverify.cli import run
 from simverify.engines import ENGINES, unloaded_engine
 from simverify.reports.formats.html import html_report
 from simverify.reports.formats.markdown import markdown_report
-from simverify.reports.others.engines import deviation, told
+from simverify.reports.others.engines import certificate, deviation, told
 from simverify.reports.report import report_of
-from simverify.results import Finding, table_verdict
+from simverify.results import Certificate, Finding, table_verdict
 from simverify.results.reading.schema import shipped_schema
 from simverify.results.reading.verdicts import verdict_complaints
 from simverify.surveying.audited import Audited, Processes
@@ -66,6 +67,7 @@ def answered(installed, monkeypatch, documents):
         return Audited("judged", found, "", {"PASS": 0, "FAIL": 1}[found.verdict], 2.4)
 
     monkeypatch.setattr(Processes, "audit", audit)
+    monkeypatch.setattr(Processes, "sizes", lambda *_: (None, None))
     return asked
 
 
@@ -136,6 +138,30 @@ def test_sizes_are_the_engines_own_at_most(answered, monkeypatch):
     assert [(x.get("--gamma"), x.get("--vocab")) for x in told] == [
         ("2", None), ("1", "3"), ("2", None)
     ]  # fmt: skip
+
+
+SIZED = """
+from simverify.engines import Engine
+
+verify = Engine("sized", "sized", "", "rule", "verify", "exact", loader=None, gamma=1, vocab=3)
+"""
+
+
+def test_sizes_of_an_engine_of_another_distribution_hold_too(monkeypatch, tmp_path, documents):
+    asked = []
+
+    def audit(self, words, limit, **_):
+        asked.append(words[1:5])
+        return Audited("judged", documents[RULE], "", 0, 2.4)
+
+    monkeypatch.setattr(Processes, "audit", audit)
+    install(tmp_path, {"sized": SIZED, "plain": RULE, "broken": BROKEN})
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    simverify.table(["sized", "plain", "broken"], jobs=1)
+    assert asked == [["--gamma", "1", "--vocab", "3"], *[["--seed", "0"]] * 2]
+    simverify.table(["sized"], vocab=2)
+    assert asked[-1] == ["--gamma", "1", "--vocab", "2"]
 
 
 def test_a_folder_of_checkouts_comes_before_what_is_installed(answered, tmp_path):
@@ -215,9 +241,43 @@ def test_it_is_shown_saved_and_reported(answered, tmp_path, capsys):
 def test_a_sampled_tier_shows_its_bound_and_no_other_number(answered):
     """What the exact tier saw before it gave up is no answer."""
     (row,) = simverify.table(["right"]).rows
-    sampled = replace(row, tier="sampled", bound=None)
+    sampled = replace(row, tier="sampled", certificate=None)
     assert (deviation(row), deviation(sampled)) == ("2.2e-16", "")
-    assert deviation(replace(sampled, bound=0.0123)) == "<=0.012"
+    bound = Certificate(bound=0.0123, delta=1e-3, method="plug-in", assumption=None)
+    assert deviation(replace(sampled, certificate=bound)) == "<=0.012"
+
+
+def test_every_pass_says_its_certificate(answered):
+    run = simverify.table(["right", "lossy"])
+    right, lossy = run.rows
+    words = certificate(right)
+    assert re.fullmatch(
+        r"every path, [\d,]+ on \d+ instances?: off by 2\.2e-16 at most, tolerance 1e-09", words
+    )
+    assert certificate(lossy) == ""
+    assert words in markdown_report(run)
+    assert words in " ".join(check(html_report(run)).text.split())
+    bound = Certificate(bound=0.0123, delta=1e-3, method="plug-in", assumption=None)
+    sampled = replace(right, tier="sampled", certificate=bound)
+    assert certificate(sampled) == (
+        "mean one-token TV at most 0.0123, but for a probability of 0.001 (plug-in)"
+    )
+    assert list(verdict_complaints(replace(run, rows=(sampled, lossy)))) == []
+    for wrong in (
+        replace(sampled, certificate=None),
+        replace(right, tier=None),
+        replace(right, instances=0),
+    ):
+        assert list(verdict_complaints(replace(run, rows=(wrong, lossy)))) != []
+
+
+def test_no_row_of_a_long_table_is_left_out(answered):
+    run = simverify.table(["right"])
+    rows = tuple(replace(run.rows[0], engine=f"engine{i}") for i in range(68))
+    meta = replace(run.meta, row_seconds=(1.0,) * len(rows))
+    text = markdown_report(replace(run, rows=rows, meta=meta))
+    assert all(f"| engine{i} |" in text for i in range(68))
+    assert "more stand" not in text
 
 
 def test_a_verdict_that_its_rows_do_not_give_is_refused(answered):

@@ -23,12 +23,10 @@ from simverify.engines.servers.transformers import (
     speculative_sampling,
 )
 
-WEIGHT = "assistant_ensemble_weight"
-
 
 def load_ensemble(weight: float, path: Path) -> Verify:
     """Return its function with an ensemble weight."""
-    return speculative_sampling(original(path), **{WEIGHT: weight})
+    return speculative_sampling(original(path), assistant_ensemble_weight=weight)
 
 
 def load_argmax(path: Path) -> Callable[..., Any]:
@@ -47,7 +45,7 @@ def load_argmax(path: Path) -> Callable[..., Any]:
 
 
 def _ensemble(weight: float) -> Engine:
-    known = {"versions": ">=5.23,<6", "parameters": (*PARAMETERS, WEIGHT)}
+    known = {"versions": ">=5.23,<6", "parameters": (*PARAMETERS, "assistant_ensemble_weight")}
     return engine(f"hf-ensemble-{weight:g}", partial(load_ensemble, weight), **known)
 
 

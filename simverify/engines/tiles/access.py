@@ -35,7 +35,7 @@ def load(pointer: Any, mask: Any = None, other: Any = None, **hints: Any) -> Blo
         elements = memory.elements if memory.known is None else memory.known
         return Block(elements[pointer.base], kind)
     if mask is not None and (row := _row(pointer, block_of(mask))) is not None:
-        return _filled(row, _filling(other, kind), kind, pointer.index.count)
+        return _filled(row, _filling(other, kind), kind, block_of(mask).count)
     places, kept, count = _lanes(pointer, mask)
     filling = _filling(other, kind)
     head = _taken(memory, places, kept, filling)

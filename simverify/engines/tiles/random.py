@@ -33,18 +33,23 @@ def philox(
     seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: int = 10
 ) -> tuple[Block, Block, Block, Block]:
     """Return the four words of Philox 4x32: ``tl.philox``."""
+    w0, w1, w2, w3 = _ciphered(seed, (c0, c1, c2, c3), int(n_rounds), 4)
+    return w0, w1, w2, w3
+
+
+def _ciphered(seed: Any, values: tuple[Any, ...], rounds: int, count: int) -> list[Block]:
+    """Return the first ``count`` words: each is a block of its own, of which few are asked for."""
     if followed() is not None:
         refuse("tl.philox in the exact tier, which follows tl.rand and tl.randint")
     key = block_of(seed).to(int64).to(uint64)
-    counters = [block_of(c) for c in (c0, c1, c2, c3)]
+    counters = [block_of(c) for c in values]
     if any(c.dtype.is_floating() or c.dtype.bits != uint32.bits for c in counters):
         refuse("tl.philox of counters that are not of 32 bits")
     words = [c.to(uint32, bitcast=True) for c in counters]
-    made = [
-        elementwise(lambda *x, i=i: _philox(*x, rounds=int(n_rounds))[i], uint32, key, *words)
-        for i in range(4)
+    return [
+        elementwise(lambda *x, i=i: _philox(*x, rounds=rounds)[i], uint32, key, *words)
+        for i in range(count)
     ]
-    return made[0], made[1], made[2], made[3]
 
 
 def _philox(key: Any, c0: Any, c1: Any, c2: Any, c3: Any, *, rounds: int) -> tuple[Any, ...]:
@@ -134,32 +139,36 @@ def randint4x(seed: Any, offset: Any, n_rounds: int = 10) -> tuple[Block, ...]:
     """Return four blocks of random int32 for each offset: ``tl.randint4x``."""
     if followed() is not None:
         return tuple(drawn(INTEGER, int32, seed, offset, word) for word in range(4))
-    return tuple(word.to(int32, bitcast=True) for word in _words(seed, offset, n_rounds))
+    return tuple(word.to(int32, bitcast=True) for word in _words(seed, offset, n_rounds, 4))
 
 
 def randint(seed: Any, offset: Any, n_rounds: int = 10) -> Block:
     """Return random int32 for each offset: ``tl.randint``."""
-    return randint4x(seed, offset, n_rounds)[0]
+    if followed() is not None:
+        return drawn(INTEGER, int32, seed, offset, 0)
+    return _words(seed, offset, n_rounds, 1)[0].to(int32, bitcast=True)
 
 
 def rand4x(seed: Any, offset: Any, n_rounds: int = 10) -> tuple[Block, ...]:
     """Return four blocks of uniforms, float32 in [0, 1), for each offset: ``tl.rand4x``."""
     if followed() is not None:
         return tuple(drawn(UNIFORM, float32, seed, offset, word) for word in range(4))
-    return tuple(elementwise(_unit, float32, word) for word in _words(seed, offset, n_rounds))
+    return tuple(elementwise(_unit, float32, word) for word in _words(seed, offset, n_rounds, 4))
 
 
 def rand(seed: Any, offset: Any, n_rounds: int = 10) -> Block:
     """Return uniforms, float32 in [0, 1), for each offset: ``tl.rand``."""
-    return rand4x(seed, offset, n_rounds)[0]
+    if followed() is not None:
+        return drawn(UNIFORM, float32, seed, offset, 0)
+    return elementwise(_unit, float32, _words(seed, offset, n_rounds, 1)[0])
 
 
-def _words(seed: Any, offset: Any, n_rounds: int) -> tuple[Block, ...]:
+def _words(seed: Any, offset: Any, n_rounds: int, count: int) -> list[Block]:
     place = block_of(offset)
     low = place.to(uint32)
     zero: Block = low * 0
     high = (place >> 32).to(uint32) if place.dtype.bits > uint32.bits else zero
-    return philox(seed, low, high, zero, zero, n_rounds)
+    return _ciphered(seed, (low, high, zero, zero), int(n_rounds), count)
 
 
 def _unit(word: Any) -> Any:

@@ -13,6 +13,7 @@ from simverify.results import (
     CompareResult,
     CompareRun,
     Document,
+    EngineRow,
     Lossless,
     MatrixRun,
     OutputRun,
@@ -140,8 +141,17 @@ def _table(run: TableRun) -> Iterator[str]:
             yield f"{where}.verdict is {row.verdict}: expected FAIL, by what was found"
         if row.verdict == "PASS" and row.reason:
             yield f"{where}.verdict is PASS: expected INCONCLUSIVE, by reason"
+        if row.verdict == "PASS" and not _rests(row):
+            yield f"{where}.verdict is PASS and rests on nothing: expected a tier and what it tried"
         if row.verdict != "PASS" and row.least is not None:
             yield f"{where}.least stands beside the verdict {row.verdict}: expected null"
         if row.state == "absent" and row.found is not None:
             yield f"{where}.state is absent and found is {row.found}: expected null"
     yield from due_verdict("verdict", run.verdict, table_verdict(run.rows), "by its rows")
+
+
+def _rests(row: EngineRow) -> bool:
+    """Whether a PASS says its tier, and has that tier's certificate."""
+    if row.tier == "sampled":
+        return row.certificate is not None
+    return row.tier is not None and row.instances > 0 and row.tolerance is not None
