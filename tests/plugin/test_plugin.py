@@ -260,6 +260,7 @@ def starved(tmp_path_factory):
         "    with pytest.warns(InconclusiveWarning, match='INCONCLUSIVE rules.py:verify'):\n"
         "        assert simverify_audit(verify, gamma=1, vocab=3).verdict == 'INCONCLUSIVE'\n"
     )
+    (folder / "conftest.py").write_text(QUICK)
     (folder / "pyproject.toml").write_text("[tool.simverify.pytest]\nmax-paths = 20\n")
     return folder
 
