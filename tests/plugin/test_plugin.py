@@ -4,9 +4,12 @@ import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from support.pytest_runs import run_pytest
+
+TESTS = Path(__file__).parents[1]
 
 RULES = """
 import numpy as np
@@ -67,15 +70,23 @@ def test_unknown_spec(simverify_audit):
 """
 
 
-QUICK = """
+QUICK = f"""
+import os
+import sys
+
+import pytest
 from simverify.auditing import run
 from simverify.auditing.exact import tier
 
 tier.search = lambda *_, **__: None
 run.refuted = lambda *_: ()
+sys.path.append({str(TESTS)!r})
+from support.kept_laws import FOLDER, keep_laws
+
+keep_laws(os.environ[FOLDER], pytest.MonkeyPatch())
 """
-"""What the fixture ``unsearched`` does, for audits in a process of their own; and no test here asks
-which faults a PASS refutes."""
+"""What the fixtures ``unsearched`` and ``kept_laws`` do, for audits in a process of their own; and
+no test here asks which faults a PASS refutes."""
 
 
 @pytest.fixture(scope="module")
@@ -249,6 +260,7 @@ def starved(tmp_path_factory):
         "    with pytest.warns(InconclusiveWarning, match='INCONCLUSIVE rules.py:verify'):\n"
         "        assert simverify_audit(verify, gamma=1, vocab=3).verdict == 'INCONCLUSIVE'\n"
     )
+    (folder / "conftest.py").write_text(QUICK)
     (folder / "pyproject.toml").write_text("[tool.simverify.pytest]\nmax-paths = 20\n")
     return folder
 

@@ -15,6 +15,9 @@ from pathlib import Path
 from simverify.auditing.exact.judging import diagnosis
 from simverify.faults import FAULTS
 
+FOLDER = "LAWS_OF_TESTS"
+"""Where a process that the tests start finds the folder, in its environment."""
+
 REMEMBERED = ("_law", "_deviates")
 """What :mod:`diagnosis` itself remembers, within a process."""
 

@@ -79,7 +79,7 @@ def compare(
 @contextmanager
 def _without_what_was_imported() -> Iterator[None]:
     """Keep what was imported out of garbage collections, half a second in all."""
-    if gc.get_freeze_count():
+    if _is_frozen():
         # Whoever runs this command in their process has done it, and means it to stay so.
         yield
         return
@@ -88,6 +88,10 @@ def _without_what_was_imported() -> Iterator[None]:
         yield
     finally:
         gc.unfreeze()
+
+
+def _is_frozen() -> bool:
+    return gc.get_freeze_count() > 0
 
 
 def _names(option: str, text: str) -> list[str]:
