@@ -24,7 +24,7 @@ _BLOCK = 4096
 def log_stakes(first: int, count: int) -> Floats:
     """Logarithms of the stakes put down before tokens ``first``, ``first`` + 1, ... (from 1).
 
-    Half before the first token, of the rest 1 / log2(j + 1) - 1 / log2(j + 2) before token j: nearly
+    Half before the first token, of the rest 1 / log2(j + 1) - 1 / log2(j + 2) before token j: about
     ln 2 / (j ln(j)^2), which adds up and falls about as slowly as what does. float64 (count,).
     """
     j = np.arange(first, first + count, dtype=np.float64)
@@ -38,7 +38,7 @@ def log_stakes(first: int, count: int) -> Floats:
 
 def log_rest(n: int) -> float:
     """Logarithm of what is kept back after ``n`` tokens."""
-    return math.log(1.0 - FIRST) - math.log(math.log2(n + 2.0))
+    return math.log(1.0 - FIRST) - math.log(math.log2(n + 2.0)) if n else 0.0
 
 
 @dataclass(kw_only=True)
@@ -211,4 +211,4 @@ def lasting_delay(
                     root = (z * math.sqrt(v) + math.sqrt(z * z * v + 4.0 * g * hurdle)) / (2.0 * g)
                     best = min(best, root * root)
             worst = max(worst, best)
-    return worst
+    return float(worst)

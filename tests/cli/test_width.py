@@ -20,7 +20,18 @@ def test_what_is_not_neat_is_seen():
 
 
 LISTS = ("verifiers", "models", "faults", "engines", "doctor")
-COMMANDS = ("compare", "audit", "plan", "replay", "table", "sweep", "bisect", *LISTS)
+COMMANDS = (
+    "compare",
+    "audit",
+    "plan",
+    "replay",
+    "table",
+    "sweep",
+    "bisect",
+    "triage",
+    "watch",
+    *LISTS,
+)
 
 
 @pytest.mark.parametrize("name", ["", *COMMANDS, "schema"])

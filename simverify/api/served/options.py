@@ -28,8 +28,6 @@ class TargetOptions:
         Of a server: limit of one completion, 128 if not given.
     served_model
         Of a server: name of the model there; by default the first that it lists.
-    seed
-        Seed of what is drawn here.
     """
 
     target: str | None = None
@@ -40,7 +38,6 @@ class TargetOptions:
     prompts: Path | None = None
     max_tokens: int | None = None
     served_model: str | None = None
-    seed: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +84,8 @@ class WatchOptions(TargetOptions):
         Probability that there is ever an alarm where nothing is wrong.
     detect
         Deviation (TV) whose delay is told.
+    seed
+        Of the randomised PITs.
     """
 
     outputs: Path | None = None
@@ -101,3 +100,4 @@ class WatchOptions(TargetOptions):
     top_p: float | None = None
     alpha: float = 1e-6
     detect: float = 0.05
+    seed: int = 0

@@ -32,7 +32,6 @@ def triage(
     max_tokens: int | None = None,
     served_model: str | None = None,
     keep: str | PathLike[str] | None = None,
-    seed: int = 0,
     progress: Say | None = None,
 ) -> TriageRun:
     """Say why two logs of greedy answers differ: rounding, or which fault.
@@ -50,8 +49,6 @@ def triage(
         Where and in what the target computes. ``dtype``: the coarser precision of the two engines.
     prompts, max_tokens, served_model, keep
         Of servers: prompts, tokens of one completion, the model's name, folder for their answers.
-    seed
-        Written into the document.
     progress
         Receives a line when something begins that may take a while.
 
@@ -70,7 +67,7 @@ def triage(
     options = TriageOptions(
         target=target, draft=draft, device=device, dtype=dtype, threads=threads,
         prompts=None if prompts is None else Path(prompts), max_tokens=max_tokens,
-        served_model=served_model, keep=None if keep is None else Path(keep), seed=seed,
+        served_model=served_model, keep=None if keep is None else Path(keep),
     )  # fmt: skip
     with called_from_python():
         options_iv(str(a), str(b), options)
@@ -103,10 +100,7 @@ def run_triage(a: str, b: str, options: TriageOptions, say: Say) -> TriageRun:
         a, b, _command(a, b, options), options.dtype is not None,
         lambda: _load(options, "float32" if coarse else "bfloat16"), tuple(notes),
     )  # fmt: skip
-    return judge(
-        paired(*logs), pair, source, proxy=options.draft is not None, seed=options.seed,
-        progress=say,
-    )  # fmt: skip
+    return judge(paired(*logs), pair, source, proxy=options.draft is not None, progress=say)
 
 
 def _load(

@@ -44,7 +44,7 @@ class Source:
 
 
 def triage(
-    logs: Pairs, pair: TransformerPair, source: Source, *, proxy: bool = False, seed: int = 0,
+    logs: Pairs, pair: TransformerPair, source: Source, *, proxy: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> doc.TriageRun:  # fmt: skip
     """Say why two logs of greedy answers differ.
@@ -113,7 +113,6 @@ def triage(
         tried=why.tried,
         cases=cases[:MOST_CASES],
         left_out=max(len(cases) - MOST_CASES, 0),
-        seed=seed,
         verdict=ruling.verdict,
         certificate=_certificate(len(logs.pairs)) if ruling.verdict == "PASS" else None,
         findings=ruling.findings,

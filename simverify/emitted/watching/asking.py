@@ -93,9 +93,13 @@ class Asker:
 
 
 def mend_last_line(file: Path) -> None:
-    """Take a last line away that was being written when a watch was killed: it is asked anew."""
+    """Take a last line away that was being written when a watch was killed: it is asked anew.
+
+    A file that is not there is made.
+    """
     try:
-        content = file.read_bytes() if file.exists() else b""
+        file.touch()
+        content = file.read_bytes()
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
             with file.open("r+b") as opened:

@@ -93,10 +93,10 @@ class Watch:
             self._state.text_alone += 1
             if self._watched.asker is not None and self._state.canary is None:
                 raise UsageError(
-                    f"{self._watched.name} gives no token ids, and texts do not tell their tokens: a "
-                    f"watch needs a server that does, such as vLLM, SGLang or llama.cpp"
+                    f"{self._watched.name} gives no token ids, and texts do not tell their tokens: "
+                    f"a watch needs a server that does, such as vLLM, SGLang or llama.cpp"
                 )
-            return self._unread(f"{where} has text alone, and no token ids: log them")
+            return self._unread(f"{where} has no token ids: log them beside the text")
         return request
 
     def _unread(self, why: str) -> None:

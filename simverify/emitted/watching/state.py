@@ -20,7 +20,8 @@ class State:
 
     ``key``: what the state is of, by which another watch is refused. ``canary``: None before the
     first tokens; ``place``: how far the log was read; ``unread``, ``text_alone``: lines that could
-    not be judged. Evidence and place are one file, so that no token is counted twice, or not at all.
+    not be judged. Evidence and place are one file, so that no token is counted twice, or not at
+    all.
 
     Raises
     ------
@@ -41,12 +42,17 @@ class State:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = (folder / "lock").open("a")
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if self._file.exists():
+                self._read(settings, proxy)
         except BlockingIOError:
+            self._release()
             raise UsageError(f"state: another process watches in {folder}: name another") from None
         except OSError as error:
+            self._release()
             raise UsageError(f"state: {folder} cannot be used: {error.strerror}") from None
-        if self._file.exists():
-            self._read(settings, proxy)
+        except UsageError:
+            self._release()
+            raise
 
     def __enter__(self) -> "State":
         return self
@@ -57,6 +63,9 @@ class State:
         _error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
+        self._release()
+
+    def _release(self) -> None:
         if self._lock is not None:
             self._lock.close()
 
@@ -97,6 +106,6 @@ class State:
             raise UsageError(f"{where} cannot be read: {error.strerror}") from None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UsageError(
-                f"{where} is damaged ({type(error).__name__}: {str(error)[:80]}): begin a new life in "
-                f"another folder"
+                f"{where} is damaged ({type(error).__name__}: {str(error)[:80]}): begin a new life "
+                f"in another folder"
             ) from None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 _HEAD = 4096
-_CHUNK = 1 << 20
+_CHUNK = 1 << 16
 _LONGEST = 1 << 26
 """Bytes of a line at most: what is longer is none of a log."""
 
@@ -41,7 +41,6 @@ class Tail:
         self._path, self.place, self._say = path, place, say
         self._file: BinaryIO | None = None
         self._missing = False
-        self._partial = b""
 
     def close(self) -> None:
         """Let go of the file."""
@@ -51,6 +50,8 @@ class Tail:
 
     def lines(self, most: int) -> Iterator[bytes]:
         """Yield new whole lines, ``most`` at most; ``place`` is behind each that was yielded."""
+        if self._file is not None and self._rewritten(self._file):
+            self.close()
         for _ in range(most):
             line = self._next()
             if line is None:
@@ -70,13 +71,20 @@ class Tail:
             self.close()
 
     def _line(self, file: BinaryIO) -> bytes | None:
-        """Return the next whole line, or None where there is none yet."""
-        file.seek(self.place.offset)
-        line = file.readline(_LONGEST)
-        if not line.endswith(b"\n") and len(line) < _LONGEST:
-            self._partial = line
-            return None
-        self._partial = b""
+        """Return the next whole line, or None where there is none yet.
+
+        Read past all buffers, which may hold what a file was before it was written anew.
+        """
+        size = _CHUNK
+        while True:
+            content = os.pread(file.fileno(), size, self.place.offset)
+            end = content.find(b"\n") + 1
+            if end or size >= _LONGEST:
+                break
+            if len(content) < size:
+                return None
+            size *= 8
+        line = content[: end or size]
         self.place.offset += len(line)
         self.place.lines += 1
         self._remember(file)
@@ -88,22 +96,25 @@ class Tail:
             self.place.head, self.place.head_size = _head(file, size), size
 
     def _replaced(self, file: BinaryIO) -> bool:
-        """Whether the name has another file, or this one was cut or written anew."""
+        """Whether the name has another file now that this one is read to its end."""
         try:
             named = os.stat(self._path)
         except OSError:
             return False  # moved away, and nothing in its place yet: what is added still comes here
         own = os.fstat(file.fileno())
-        if (named.st_dev, named.st_ino) != (own.st_dev, own.st_ino):
-            self._begin_anew("was rotated: going on with the new file", own.st_size)
+        if (named.st_dev, named.st_ino) == (own.st_dev, own.st_ino):
+            return False
+        self._begin_anew("was rotated: going on with the new file", own.st_size)
+        return True
+
+    def _rewritten(self, file: BinaryIO) -> bool:
+        """Whether this very file was cut or written anew."""
+        size = os.fstat(file.fileno()).st_size
+        if size < self.place.offset:
+            why = f"was cut from {self.place.offset:,} bytes or more to {size:,}"
+            self._begin_anew(f"{why}: read from its start; lines not read by then are lost", 0)
             return True
-        if named.st_size < self.place.offset:
-            why = f"was cut from {self.place.offset:,} bytes or more to {named.st_size:,}"
-            self._begin_anew(
-                f"{why}: read from its start; lines that were not read yet are lost", 0
-            )
-            return True
-        if self.place.head_size and _head(file, self.place.head_size) != self.place.head:
+        if _head(file, self.place.head_size) != self.place.head and self.place.head_size:
             self._begin_anew("was written anew: read from its start", 0)
             return True
         return False
@@ -120,7 +131,7 @@ class Tail:
     def _open(self) -> bool:
         """Open the file that was being read, by whatever name, or the one of the name."""
         try:
-            file = self._path.open("rb")
+            file = self._path.open("rb", buffering=0)
         except OSError as error:
             if not self._missing:
                 self._say(f"{self._path} cannot be read: {error.strerror}; waiting for it")
@@ -157,7 +168,7 @@ class Tail:
             try:
                 found = other.stat()
                 if (found.st_dev, found.st_ino) == (self.place.device, self.place.inode):
-                    old = other.open("rb")
+                    old = other.open("rb", buffering=0)
                     file.close()
                     return old
             except OSError:
@@ -166,5 +177,4 @@ class Tail:
 
 
 def _head(file: BinaryIO, size: int) -> str:
-    file.seek(0)
-    return hashlib.sha256(file.read(size)).hexdigest()
+    return hashlib.sha256(os.pread(file.fileno(), size, 0)).hexdigest()

@@ -119,7 +119,6 @@ class TriageRun(Judged, frozen=True, tag_field="command", tag="triage"):
     tried: int
     cases: tuple[TriageCase, ...]
     left_out: int
-    seed: int
     verdict: Verdict
     certificate: Certificate | None
     findings: tuple[str, ...]
