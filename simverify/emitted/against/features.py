@@ -4,6 +4,7 @@ Each is a difference within a pair. Weights and directions come from both answer
 together, so that they are the same whichever of a pair is swapped.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -108,14 +109,15 @@ def summaries(pairs: Pairs) -> tuple[tuple[str, ...], Floats]:
     units = Counter(unit for _, answer in every for unit in answer)
     twos = Counter(two for _, answer in every for two in _twos(answer))
     starts = Counter(start for prompt, answer in every for start in prefixes(prompt, answer))
-    log = {unit: np.log(count) for unit, count in units.items()}
-    total = np.log(sum(units.values()))
+    log = {unit: math.log(count) for unit, count in units.items()}
+    total = math.log(sum(units.values()) or 1)
+    twos_log = {two: math.log(count) - log[two[0]] for two, count in twos.items()}
 
     def measured(prompt: int, answer: Answer) -> list[float]:
         n = max(len(answer), 1)
         common = sum(log[unit] - total for unit in answer) / n
-        after = [np.log(twos[two]) - log[two[0]] for two in _twos(answer)]
-        deep = [np.log(starts[start]) for start in prefixes(prompt, answer)]
+        after = [twos_log[two] for two in _twos(answer)]
+        deep = [math.log(starts[start]) for start in prefixes(prompt, answer)]
         return [
             len(answer), float(answer[-1:] == (END,)), common, sum(after) / n, sum(deep),
             len(set(answer)) / n,

@@ -2,12 +2,14 @@
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
 
 from simverify import stats
+from simverify.arrays import Floats
 from simverify.battery.judgement import rejections
 from simverify.emitted.against.answers import END, Pairs, Unit, flat
 from simverify.emitted.against.features import (
@@ -29,8 +31,8 @@ _POOLED = 4000
 """Pairs whose single units are held against each other over all prompts, at most."""
 
 
-_MOST_WORK = 1e12
-"""Products that permutations may take: some minutes."""
+_MOST_WORK = 2e11
+"""Products that permutations may take: some minutes at most."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ def compare(pairs: Pairs, settings: AgainstSettings) -> Compared:
         frequent(units), alpha=shares["rates"], per_pair=length, name="rates of single tokens",
         deviation=DEVIATION,
     )  # fmt: skip
-    _, numbers = summaries(pairs)
+    names, numbers = summaries(pairs)
     tests += [rates, stats.directions_test(numbers, alpha=shares["summaries"], name="summaries of "
               "answers", deviation="mean of a summary")]  # fmt: skip
     not_run = None
@@ -104,7 +106,7 @@ def compare(pairs: Pairs, settings: AgainstSettings) -> Compared:
         detectable=min(rates.min_detectable, 1.0),
         certificate=first_unit_certificate(pairs),
         not_run=not_run,
-        shown=_shown(pairs, begins, units) if findings else (),
+        shown=_shown(pairs, begins, units, names, numbers) if findings else (),
     )
 
 
@@ -153,7 +155,9 @@ def _scaled(first: list[np.ndarray], second: list[np.ndarray]) -> list[np.ndarra
     return [a / spreads[0] + b / spreads[1] for a, b in zip(first, second, strict=True)]
 
 
-def _shown(pairs: Pairs, begins: Differences, units: Differences) -> tuple[str, ...]:
+def _shown(
+    pairs: Pairs, begins: Differences, units: Differences, names: Sequence[str], numbers: Floats
+) -> tuple[str, ...]:
     """Say where the two differ most: a prefix, a unit, a summary; without an error rate."""
     said = []
     total = np.asarray(begins.values.sum(axis=0)).ravel()
@@ -181,7 +185,6 @@ def _shown(pairs: Pairs, begins: Differences, units: Differences) -> tuple[str, 
         said.append(
             f"rate of {_spelt((unit,))} over all answers: {rates[0]:.3g}, and {rates[1]:.3g}"  # type: ignore[arg-type]
         )
-    names, numbers = summaries(pairs)
     spread = np.sqrt((numbers**2).sum(axis=0))
     scores = numbers.sum(axis=0) / np.where(spread > 0.0, spread, 1.0)
     worst = int(np.abs(scores).argmax())
