@@ -61,20 +61,20 @@ def compare(pairs: Pairs, settings: AgainstSettings) -> Compared:
     in_prefixes = within(begins.weighted(), sizes)
     tests.append(
         stats.agreement_test(
-            in_prefixes, alpha=shares["prefixes"], seed=seed, name="kernel of shared prefixes"
+            in_prefixes, alpha=shares["prefixes"], seed=seed, name="agreement in shared prefixes"
         )
     )
     in_grams = within(differences(pairs, grams).weighted(), sizes)
     tests.append(
         stats.agreement_test(
-            in_grams, alpha=shares["n-grams"], seed=seed, name="kernel of n-grams, in a prompt"
+            in_grams, alpha=shares["n-grams"], seed=seed, name="agreement in n-grams, in a prompt"
         )
     )
     pooled = units.weighted()[:_POOLED]
     tests.append(
         stats.agreement_test(
             within(pooled, [pooled.shape[0]]), alpha=shares["pooled"], seed=seed,
-            name="kernel of single tokens, over all prompts",
+            name="agreement in single tokens, over all prompts",
         )
     )  # fmt: skip
     length = max((pairs.units(0) + pairs.units(1)) / (2 * pairs.n), 1e-9)
@@ -96,7 +96,7 @@ def compare(pairs: Pairs, settings: AgainstSettings) -> Compared:
         tests.append(
             stats.swap_test(
                 _scaled(in_prefixes, in_grams), alpha=shares["swaps"], seed=seed,
-                name="kernel of both, permutations of whole answers",
+                name="permutations of whole answers",
             )
         )  # fmt: skip
     findings = tuple(rejections(tests))
