@@ -85,8 +85,10 @@ def ask(
 
         def more(under_way: int) -> bool:
             known = answers.tokens + waiting.tokens
+            # Those under way will do if they are as long as those before.
+            each = known / max(answers.count + waiting.count, 1)
             return (
-                known < tokens
+                known + under_way * each < tokens
                 and (under_way == 0 or waiting.tried)
                 and (budget is None or known + (under_way + 1) * endpoint.max_tokens <= budget)
             )
@@ -141,6 +143,10 @@ class _Waiting:
     @property
     def tokens(self) -> int:
         return sum(self._lengths.values())
+
+    @property
+    def count(self) -> int:
+        return len(self._lengths)
 
     def add(self, number: int, value: dict[str, Any]) -> None:
         """Keep an answer that came early."""
