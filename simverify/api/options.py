@@ -93,11 +93,9 @@ class AuditOptions(_OfRealModels):
         tokens (ids) or text, a line.
     endpoint
         Instead of SPEC: a server that speaks /v1/completions, such as http://localhost:8000.
-    against
-        Two engines without a target: another server beside --endpoint, or another file beside
-        --outputs, whose answers to the same prompts should follow the same law.
-    against_model
-        Name of the model at --against; by default the first that it lists.
+    against, against_model
+        No target: another server beside --endpoint, and its model's name (the first that it lists),
+        or another file beside --outputs. Both should answer the same prompts by one law.
     repeats
         Two servers: how often each prompt is asked of each; by default what the power needs.
     concurrency

@@ -1,0 +1,1 @@
+"""What judges tokens that other engines emitted, as functions."""
