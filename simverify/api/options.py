@@ -93,9 +93,10 @@ class AuditOptions(_OfRealModels):
         tokens (ids) or text, a line.
     endpoint
         Instead of SPEC: a server that speaks /v1/completions, such as http://localhost:8000.
-    against, against_model
-        No target: another server beside --endpoint, and its model's name (the first that it lists),
-        or another file beside --outputs. Both should answer the same prompts by one law.
+    against
+        No target: another server beside --endpoint, or another file beside --outputs.
+    against_model
+        Name of the model at --against; by default the first that it lists.
     repeats
         Two servers: how often each prompt is asked of each; by default what the power needs.
     concurrency
