@@ -22,6 +22,9 @@ DEPTH = 12
 _RATES = 1000
 """Single units that are looked at, the most frequent."""
 
+_ENTRIES = 50_000_000
+"""Differences of single units that are kept, 400 MB."""
+
 _LEAST = 8
 """Pairs that a unit has to be in, to be looked at by itself."""
 
@@ -86,7 +89,8 @@ def single(_prompt: int, answer: Answer) -> Iterator[Hashable]:
 def frequent(own: Differences) -> Floats:
     """Return the columns of the units that most pairs differ in, float64 (pairs, units)."""
     pairs_in = np.diff(sparse.csc_array(own.values).indptr)
-    order = np.argsort(-pairs_in, kind="stable")[:_RATES]
+    most = max(min(_RATES, _ENTRIES // own.values.shape[0]), 1)
+    order = np.argsort(-pairs_in, kind="stable")[:most]
     kept = order[pairs_in[order] >= _LEAST]
     if not len(kept):
         kept = order[:1]

@@ -46,7 +46,7 @@ class Counting:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     monkeypatch.setattr(transport, "WAITS", (0.01,))
-    monkeypatch.setattr("simverify.emitted.serving.endpoint.TOGETHER", 1)
+    monkeypatch.setattr("simverify.emitted.serving.window.TOGETHER", 1)
 
 
 def asked(pair, complete, keep, tokens=100, *, samples=4, say=None, **serve):

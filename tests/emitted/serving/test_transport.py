@@ -40,7 +40,7 @@ def quick(monkeypatch):
 @pytest.fixture
 def alone(monkeypatch):
     """One request at a time."""
-    monkeypatch.setattr("simverify.emitted.serving.endpoint.TOGETHER", 1)
+    monkeypatch.setattr("simverify.emitted.serving.window.TOGETHER", 1)
 
 
 def asked(pair, complete, tokens=6, *, most=3, model=None, **serve):
