@@ -102,8 +102,8 @@ def ask_both(
         ]  # fmt: skip
         try:
             # The first of either finds out how to ask, alone.
-            for side in (0, 1):
-                head = next((slot for slot in todo if owner(slot) == side), None)
+            for each in (0, 1):
+                head = next((slot for slot in todo if owner(slot) == each), None)
                 if head is not None:
                     todo.remove(head)
                     taken(head, work(head))

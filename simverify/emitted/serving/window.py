@@ -81,8 +81,10 @@ def in_window(
             under_way -= 1
             failed = failed or error is not None
             ready[number] = (value, error)
-            if error is None and number != order[0]:
-                early(number, value)  # type: ignore[arg-type]
+            if number != order[0]:
+                if error is None:
+                    early(number, value)  # type: ignore[arg-type]
+                waiting()  # for the first of them, though others come
     finally:
         # Those that came before their turn were told already.
         while not came.empty():
