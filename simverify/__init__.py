@@ -9,12 +9,12 @@ import importlib
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from simverify.api.against import audit_against as audit_against
     from simverify.api.audit import audit as audit
     from simverify.api.compare import compare as compare
-    from simverify.api.outputs import audit_outputs as audit_outputs
     from simverify.api.replay import replay as replay
     from simverify.api.self_test import self_test as self_test
+    from simverify.api.served.against import audit_against as audit_against
+    from simverify.api.served.outputs import audit_outputs as audit_outputs
     from simverify.api.served.triage import triage as triage
     from simverify.api.served.watch import watch as watch
     from simverify.api.surveys.bisect import bisect as bisect
@@ -66,8 +66,8 @@ _HOME = {
     "Verifier": "verifiers",
     "WatchRun": "results",
     "audit": "api.audit",
-    "audit_against": "api.against",
-    "audit_outputs": "api.outputs",
+    "audit_against": "api.served.against",
+    "audit_outputs": "api.served.outputs",
     "bisect": "api.surveys.bisect",
     "check_baseline": "baselines.check",
     "compare": "api.compare",

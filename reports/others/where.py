@@ -1,13 +1,15 @@
 """Where an audit of emitted tokens fails: the worst tokens in context, and the places."""
 
+import json
 from collections.abc import Iterator
 
 from simverify.checks import clean
 from simverify.reports.view import Block, Cell, Table
-from simverify.reports.words import figure, shortened
+from simverify.reports.words import figure
 from simverify.results import AtPlace, OutputRun, WorstToken
 
 _FEW = 3
+_LONGEST = 40
 _OFF = 4.0
 """Standard deviations from which on a place is told without --verbose."""
 
@@ -86,4 +88,6 @@ def _chance(entry: WorstToken) -> str:
 
 
 def _quoted(text: str) -> str:
-    return f'"{shortened(clean(text), 40)}"'
+    """Return text in quotes, with the blanks it begins or ends with."""
+    cut = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return clean(json.dumps(cut, ensure_ascii=False))

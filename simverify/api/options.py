@@ -94,8 +94,7 @@ class _OwnAuditOptions(_OfRealModels):
     endpoint
         Instead of SPEC: a server that speaks /v1/completions, such as http://localhost:8000.
     against
-        Two engines without a target: another server beside --endpoint, or another file beside
-        --outputs, whose answers to the same prompts should follow the same law.
+        No target: another server beside --endpoint, or another file beside --outputs.
     against_model
         Name of the model at --against; by default the first that it lists.
     repeats

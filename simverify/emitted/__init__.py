@@ -1,8 +1,8 @@
 """Audit of tokens that some other engine emitted: a file or an endpoint, and the target alone.
 
 ``reading`` says what a file or an answer holds, ``serving`` asks a server. ``rescoring`` gives
-tokens their target rows, ``judging`` keeps sums and tests them as ``settings`` say; ``run`` is the
-whole.
+tokens their target rows, ``judging`` keeps sums and tests them as ``settings`` say; ``begun`` does
+so as answers come, ``run`` is the whole. ``against`` compares two engines without a target.
 """
 
 from simverify.emitted.begun import Begun

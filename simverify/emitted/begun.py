@@ -37,19 +37,17 @@ class Begun:
         self._pair, self._settings, self._proxy, self._say = pair, settings, proxy, say
         self._planned, self._told = settings.planned(proxy), 0
 
-    def go_on(self, kept: Sequence[Request], size: int, due: int | None = None) -> None:
-        """Score the requests up to ``size``; of ``due`` tokens in all it is said how many are."""
+    def go_on(self, coming: Sequence[Request], due: int | None = None) -> None:
+        """Score the next requests; of ``due`` tokens in all it is said how many are."""
         found, said = self.found, 0
         rounded = max(WEIGHT_TOKENS - found.n, 0)
-        for scored in rescore(
-            kept[self.done : size], self._pair, self._proxy, rounded, first=self.done
-        ):
+        for scored in rescore(coming, self._pair, self._proxy, rounded, first=self.done):
             found.bet_on_weights(weight_bets(scored, self._pair, found.n))
             found.add(scored)
             if due is not None and 10 * found.n // due > said:
                 said = 10 * found.n // due
                 self._say(f"rescored {found.n:,} of {due:,} tokens")
-        self.done = max(size, self.done)
+        self.done += len(coming)
 
     def try_rounding(self, kept: Sequence[Request]) -> None:
         """Score the first tokens in float32 too, if the target is not, and that was not done."""
@@ -64,15 +62,15 @@ class Begun:
         """
         if self.stopped or requests[-1].from_text:
             return self.stopped
-        kept = first_tokens(requests, self._planned)
-        ready = self.done + whole_batches(kept[self.done :], self._pair.vocab_size)
-        if ready == self.done:
+        coming = first_tokens(requests[self.done :], self._planned - self.found.n)
+        ready = whole_batches(coming, self._pair.vocab_size)
+        if not ready:
             return False
-        self.go_on(kept, ready)
+        self.go_on(coming[:ready])
         coarse = str(self._pair.target_model.dtype) != "torch.float32"
         if coarse and self.found.n < TOKENS:
             return False
-        self.try_rounding(kept)
+        self.try_rounding(requests)
         alpha = shares_of(self._settings.alpha)["looks"]
         allowed = allowance(self.found, self.fine, None, self._settings.ball)
         ball = min(_SPARE * allowed.ball.tv, 0.999)

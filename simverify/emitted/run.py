@@ -75,7 +75,7 @@ def audit_outputs(
     law = kept[0].judged_by(pair)
     text = _text(kept, pair, settings, proxy, say, told=source.endpoint)
     begun, n = begun or Begun(pair, settings, proxy, say), sum(len(r.tokens) for r in kept)
-    begun.go_on(kept, len(kept), n)
+    begun.go_on(kept[begun.done :], n)
     begun.try_rounding(kept)
     found, fine = begun.found, begun.fine
     allowed = allowance(found, fine, text, settings.ball)

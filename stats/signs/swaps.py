@@ -16,7 +16,7 @@ _ENOUGH = 20
 """Permutations at least as large as what was seen, after which no more are drawn."""
 
 _CHUNK = 1 << 14
-_SPARE = 4
+_SPARE = 2
 
 
 def swaps_needed(alpha: float) -> int:
@@ -62,9 +62,12 @@ def swap_test(grams: Any, *, alpha: float, name: str, seed: int = 0) -> TestResu
         size = min(size, most - drawn)
         totals = np.zeros(size)
         for own in lower:
-            bits = rng.integers(0, 2, (size, len(own)), dtype=np.int8)
-            signs = (2 * bits - 1).astype(np.float32)
-            totals += ((signs @ own) * signs).sum(axis=1, dtype=np.float64)
+            n = len(own)
+            drawn_bytes = np.frombuffer(rng.bytes(size * -(-n // 8)), np.uint8).reshape(size, -1)
+            signs = np.unpackbits(drawn_bytes, axis=1, count=n).astype(np.float32)
+            signs *= 2.0
+            signs -= 1.0
+            totals += np.einsum("ij,ij->i", signs @ own, signs)
         hits = np.flatnonzero(totals >= seen - slack)
         if reached + len(hits) >= _ENOUGH:
             drawn += int(hits[_ENOUGH - reached - 1]) + 1

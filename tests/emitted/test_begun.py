@@ -75,7 +75,7 @@ def test_a_fault_ends_the_run_long_before_its_end(pair, answers):
     run, told = watched(pair, answers["lossy"], settings, 5)
     assert (run.verdict, run.stopped) == ("FAIL", True)
     assert run.failed_from <= run.tokens < 0.7 * N
-    assert told[-1].endswith("stopped")
+    assert [line for line in told if line.startswith("look")][-1].endswith("stopped")
     again = audit_outputs(requests(pair, answers["lossy"])[: run.requests], pair, HERE, settings)
     assert (again.verdict, again.failed_from) == ("FAIL", run.failed_from)
     assert again.tests == run.tests
@@ -153,6 +153,7 @@ def test_an_endpoint_is_asked_no_more_than_is_needed(pair, answers, tmp_path, ca
         assert "max tokens total is 20: expected 24 or more" in capfd.readouterr().err
     found = json.loads((tmp_path / "run.json").read_text())
     assert (code, found["verdict"], found["stopped"]) == (1, "FAIL", True)
-    assert found["tokens"] == LENGTH * len(kept.splitlines()) < 5000
+    assert found["requests"] == len(kept.splitlines())
+    assert found["tokens"] < 2000
     assert found["planned"] > 20_000 - 1
     assert json.loads((tmp_path / "short.json").read_text())["tokens"] == 96

@@ -1,1 +1,1 @@
-"""Engines that serve: ``simverify.triage`` and ``simverify.watch``."""
+"""What judges tokens that other engines emitted, as functions."""

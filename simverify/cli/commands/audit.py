@@ -83,7 +83,7 @@ def judge_emitted(
     options: AuditOptions, json: str | None, report: Path | None, *, quiet: bool
 ) -> "AgainstRun | OutputRun":
     """Judge the tokens of a file or of a server, by a target or against another's."""
-    from simverify.api import against, outputs
+    from simverify.api.served import against, outputs
 
     options_iv = outputs.options_iv if options.against is None else against.options_iv
 

@@ -165,11 +165,9 @@ def _alike_iv(first: Sequence[Answer], second: Sequence[Answer]) -> None:
             )
 
 
-def without(pairs: Pairs, most: int) -> Pairs:
+def first_pairs(pairs: Pairs, most: int) -> Pairs:
     """Return the first ``most`` pairs of each prompt."""
-    groups = tuple(group[:most] for group in pairs.groups)
-    cut = 2 * (pairs.n - sum(map(len, groups)))
-    return replace(pairs, groups=groups, left_out=pairs.left_out + cut)
+    return replace(pairs, groups=tuple(group[:most] for group in pairs.groups))
 
 
 def copied(pairs: Pairs, side: int) -> int:

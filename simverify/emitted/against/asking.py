@@ -13,7 +13,7 @@ from simverify.emitted.serving.kept import Kept
 from simverify.emitted.serving.pace import Pace
 from simverify.emitted.serving.server import Endpoint, Server
 from simverify.emitted.serving.transport import Failure, Transport, key_of_environment
-from simverify.emitted.serving.window import TOGETHER, in_window
+from simverify.emitted.serving.window import in_window, together_iv
 from simverify.errors import UsageError
 from simverify.models.real.sampling import Sampling
 
@@ -55,6 +55,7 @@ def ask_both(
         If a server does not answer, answers with an error, or with no completion; if a kept file
         holds other than answers to these requests.
     """
+    width = together_iv(concurrency)
     say = Pace(progress or (lambda _: None))
     transports = [Transport(key_of_environment(), say) for _ in endpoints]
     try:
@@ -101,12 +102,12 @@ def ask_both(
         ]  # fmt: skip
         try:
             # The first of either finds out how to ask, alone.
-            for side in (0, 1):
-                head = next((slot for slot in todo if owner(slot) == side), None)
+            for each in (0, 1):
+                head = next((slot for slot in todo if owner(slot) == each), None)
                 if head is not None:
                     todo.remove(head)
                     taken(head, work(head))
-            window = in_window(work, todo, concurrency or TOGETHER, say.waiting, early=early)
+            window = in_window(work, todo, width, say.waiting, early=early)
             with closing(window):
                 for slot, value in window:
                     taken(slot, value)

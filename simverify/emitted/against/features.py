@@ -4,6 +4,7 @@ Each is a difference within a pair. Weights and directions come from both answer
 together, so that they are the same whichever of a pair is swapped.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ DEPTH = 12
 
 _RATES = 1000
 """Single units that are looked at, the most frequent."""
+
+_ENTRIES = 50_000_000
+"""Differences of single units that are kept, 400 MB."""
 
 _LEAST = 8
 """Pairs that a unit has to be in, to be looked at by itself."""
@@ -85,7 +89,8 @@ def single(_prompt: int, answer: Answer) -> Iterator[Hashable]:
 def frequent(own: Differences) -> Floats:
     """Return the columns of the units that most pairs differ in, float64 (pairs, units)."""
     pairs_in = np.diff(sparse.csc_array(own.values).indptr)
-    order = np.argsort(-pairs_in, kind="stable")[:_RATES]
+    most = max(min(_RATES, _ENTRIES // own.values.shape[0]), 1)
+    order = np.argsort(-pairs_in, kind="stable")[:most]
     kept = order[pairs_in[order] >= _LEAST]
     if not len(kept):
         kept = order[:1]
@@ -108,14 +113,15 @@ def summaries(pairs: Pairs) -> tuple[tuple[str, ...], Floats]:
     units = Counter(unit for _, answer in every for unit in answer)
     twos = Counter(two for _, answer in every for two in _twos(answer))
     starts = Counter(start for prompt, answer in every for start in prefixes(prompt, answer))
-    log = {unit: np.log(count) for unit, count in units.items()}
-    total = np.log(sum(units.values()))
+    log = {unit: math.log(count) for unit, count in units.items()}
+    total = math.log(sum(units.values()) or 1)
+    twos_log = {two: math.log(count) - log[two[0]] for two, count in twos.items()}
 
     def measured(prompt: int, answer: Answer) -> list[float]:
         n = max(len(answer), 1)
         common = sum(log[unit] - total for unit in answer) / n
-        after = [np.log(twos[two]) - log[two[0]] for two in _twos(answer)]
-        deep = [np.log(starts[start]) for start in prefixes(prompt, answer)]
+        after = [twos_log[two] for two in _twos(answer)]
+        deep = [math.log(starts[start]) for start in prefixes(prompt, answer)]
         return [
             len(answer), float(answer[-1:] == (END,)), common, sum(after) / n, sum(deep),
             len(set(answer)) / n,

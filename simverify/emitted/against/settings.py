@@ -58,6 +58,11 @@ class AgainstSettings:
             If that is more than a million answers.
         """
         if self.repeats is not None:
+            if self.repeats * prompts > MOST_ANSWERS:
+                raise UsageError(
+                    f"repeats is {self.repeats:,} with {prompts:,} prompts: expected "
+                    f"{MOST_ANSWERS:,} answers of each at most"
+                )
             return self.repeats
         # A token of rate 1/2 varies most: by 1/2 in each pair of tokens.
         alpha, many = self.shares()["rates"], 1e12

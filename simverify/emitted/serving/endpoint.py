@@ -12,11 +12,10 @@ from simverify.emitted.serving.kept import Answers
 from simverify.emitted.serving.pace import Pace
 from simverify.emitted.serving.server import Endpoint, Server
 from simverify.emitted.serving.transport import Failure, Transport, key_of_environment
-from simverify.emitted.serving.window import TOGETHER, in_window
+from simverify.emitted.serving.window import in_window, together_iv
 from simverify.errors import UsageError
 from simverify.models.real.transformer import TransformerPair
 
-MOST_TOGETHER = 1024
 MOST_ANSWERS = 1 << 40
 
 
@@ -65,8 +64,7 @@ def ask(
     """
     if samples is not None and samples < 1:
         raise UsageError(f"samples is {samples}: expected 1 or more")
-    if concurrency is not None and not 1 <= concurrency <= MOST_TOGETHER:
-        raise UsageError(f"concurrency is {concurrency}: expected 1 to {MOST_TOGETHER:,}")
+    width = together_iv(concurrency)
     if budget is not None and budget < endpoint.max_tokens:
         raise UsageError(
             f"max tokens total is {budget:,}: expected {endpoint.max_tokens:,} or more, the limit "
@@ -86,8 +84,10 @@ def ask(
 
         def more(under_way: int) -> bool:
             known = answers.tokens + waiting.tokens
+            # Those under way will do if they are as long as those before.
+            each = known / max(answers.count + waiting.count, 1)
             return (
-                known < tokens
+                known + under_way * each < tokens
                 and (under_way == 0 or waiting.tried)
                 and (budget is None or known + (under_way + 1) * endpoint.max_tokens <= budget)
             )
@@ -101,9 +101,7 @@ def ask(
         last = MOST_ANSWERS if samples is None else samples * len(prompts)
         numbers = range(len(answers.requests), 0 if stopped else last)
         try:
-            window = in_window(
-                work, numbers, concurrency or TOGETHER, say.waiting, more=more, early=waiting.add
-            )
+            window = in_window(work, numbers, width, say.waiting, more=more, early=waiting.add)
             with closing(window):
                 for number, value in window:
                     waiting.drop(number)
@@ -142,6 +140,10 @@ class _Waiting:
     @property
     def tokens(self) -> int:
         return sum(self._lengths.values())
+
+    @property
+    def count(self) -> int:
+        return len(self._lengths)
 
     def add(self, number: int, value: dict[str, Any]) -> None:
         """Keep an answer that came early."""

@@ -6,11 +6,21 @@ from threading import Thread
 from typing import TypeVar
 
 from simverify.emitted.serving.pace import EVERY
+from simverify.errors import UsageError
 
 TOGETHER = 8
 """Requests under way at a time: requests that share a stream must meet to show it."""
 
+MOST_TOGETHER = 1024
+
 T = TypeVar("T")
+
+
+def together_iv(concurrency: int | None) -> int:
+    """Return how many requests are under way at a time; ``UsageError`` for none, or too many."""
+    if concurrency is not None and not 1 <= concurrency <= MOST_TOGETHER:
+        raise UsageError(f"concurrency is {concurrency}: expected 1 to {MOST_TOGETHER:,}")
+    return TOGETHER if concurrency is None else concurrency
 
 
 def in_window(
@@ -71,8 +81,10 @@ def in_window(
             under_way -= 1
             failed = failed or error is not None
             ready[number] = (value, error)
-            if error is None and number != order[0]:
-                early(number, value)  # type: ignore[arg-type]
+            if number != order[0]:
+                if error is None:
+                    early(number, value)  # type: ignore[arg-type]
+                waiting()  # for the first of them, though others come
     finally:
         # Those that came before their turn were told already.
         while not came.empty():

@@ -40,7 +40,7 @@ def quick(monkeypatch):
 @pytest.fixture
 def alone(monkeypatch):
     """One request at a time."""
-    monkeypatch.setattr("simverify.emitted.serving.endpoint.TOGETHER", 1)
+    monkeypatch.setattr("simverify.emitted.serving.window.TOGETHER", 1)
 
 
 def asked(pair, complete, tokens=6, *, most=3, model=None, **serve):
@@ -60,7 +60,7 @@ def in_turn(*replies):
     ids=["429", "503", "dropped", "429-inside-200"],
 )
 def test_what_says_nothing_of_the_answer_is_tried_again(pair, first):
-    assert len(asked(pair, in_turn(first, first, GOOD)).requests) == 1 + 8
+    assert len(asked(pair, in_turn(first, first, GOOD)).requests) == 2
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_the_key_comes_from_the_environment(pair, monkeypatch, own, other, sent)
     asked(pair, lambda _: GOOD, seen=seen)
     due = None if sent is None else f"Bearer {sent}"
     assert {headers.get("Authorization") for headers in seen} == {due}
-    assert len(seen) == 2 + 8
+    assert len(seen) == 3
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -263,7 +263,7 @@ def test_tokens_beyond_the_limit_do_not_count(pair):
     long = {"token_ids": [5, 6, 7, 8, 9], "finish_reason": "stop", "stop_reason": None}
     found = asked(pair, lambda _: long)
     assert {request.tokens for request in found.requests} == {(5, 6, 7)}
-    assert any("9 answers are longer than the limit" in note for note in found.notes)
+    assert any("2 answers are longer than the limit" in note for note in found.notes)
     assert not any("longer" in note for note in asked(pair, lambda _: GOOD).notes)
 
 

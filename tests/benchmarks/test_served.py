@@ -1,0 +1,32 @@
+"""The simulations of served engines run: right ones are left alone, wrong ones are found."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.false_alarms import ALPHA
+from support.pages.scripts import load
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.mark.distribution
+def test_bets_end_a_wrong_run_and_no_right_one():
+    script = load(BENCHMARKS / "early_stop.py")
+    logits = 2.5 * np.random.default_rng(1).normal(size=(script.CONTEXTS, script.V))
+    p = script.softmax(logits)
+    assert script.stopped(p, p, 1280, ALPHA, 0) is None
+    assert script.stopped(p, script.softmax(logits / 1.5), 1280, ALPHA, 0) < 1280
+
+
+@pytest.mark.distribution
+def test_two_engines_are_told_apart_only_where_they_differ(monkeypatch, capsys):
+    script = load(BENCHMARKS / "against_alarms.py")
+    monkeypatch.setattr(
+        sys, "argv", ["against_alarms.py", "--runs", "1", "--alpha", str(ALPHA), "--detect", ".1"]
+    )
+    script.main()
+    said = capsys.readouterr().out
+    assert "same: TV 0.000; of 1 runs 0 FAIL" in said
+    assert "one token's rate, +0.1: TV 0.100; of 1 runs 1 FAIL" in said
