@@ -67,8 +67,8 @@ def cells_of(
         law = max(laws, key=lambda own: _worth(pilot, _plain(own, _without(own, name), name)))
         without = _without(law, name)
         yield _cell(name, (name,), law, without, _plain(law, without, name), gammas, drafted)
-    for names, values in _PAIRS.items():
-        laws = [replace(base, **dict(zip(names, value, strict=True))) for value in values(pilot)]
+    for names, tried in _PAIRS.items():
+        laws = [replace(base, **dict(zip(names, value, strict=True))) for value in tried(pilot)]
         law = max(laws, key=lambda own: _worth(pilot, _in_pairs(own, names)))
         yield _cell(
             "order", names, law, base, _in_pairs(law, names), gammas, drafted,

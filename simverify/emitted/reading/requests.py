@@ -67,10 +67,10 @@ def read_requests(path: Path, pair: TransformerPair) -> tuple[Request, ...]:
     """Read a JSONL file, one object a request, or a server's answers as they came.
 
     An object has ``prompt`` or ``messages``, and ``tokens`` or ``text``; of answers see
-    :func:`expanded`. ``prompt`` is text or a list of ids, ``tokens`` a list of ids, which are taken where a
-    ``text`` stands beside them. ``finish_reason`` "stop" says that the engine drew an
-    end-of-sequence token, unless ``stop_reason`` (or ``matched_stop``) is a string, or the id
-    of the token that it drew. ``temperature``, ``min_p`` and the like are what was asked for, and
+    :func:`expanded`. ``prompt`` is text or a list of ids, ``tokens`` a list of ids, which are taken
+    where a ``text`` stands beside them. ``finish_reason`` "stop" says that the engine drew an end-
+    of-sequence token, unless ``stop_reason`` (or ``matched_stop``) is a string, or the id of the
+    token that it drew. ``temperature``, ``min_p`` and the like are what was asked for, and
     ``asked``, which --keep writes, is all of it. Other fields are not looked at; a byte order mark
     is none.
 
