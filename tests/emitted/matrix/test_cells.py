@@ -70,7 +70,7 @@ def test_every_cell_is_there(cells):
 
 
 @pytest.mark.distribution
-@pytest.mark.parametrize("name", at_night(CELLS, DAILY))
+@pytest.mark.parametrize("name", at_night(CELLS, but=DAILY))
 def test_an_engine_that_honours_is_never_named(pair, cells, name):
     found = judged(pair, cells[name], everywhere(cells[name].law), 1024)
     assert "honoured" in found.left
@@ -82,7 +82,7 @@ def test_an_engine_that_honours_is_never_named(pair, cells, name):
 
 @pytest.mark.distribution
 @pytest.mark.parametrize("wrong", WRONG)
-@pytest.mark.parametrize("name", at_night(CELLS, DAILY[:1]))
+@pytest.mark.parametrize("name", at_night(CELLS, but=DAILY[:1]))
 def test_an_engine_that_does_not_is_never_honoured(pair, cells, name, wrong):
     cell = cells[name]
     raw = plain(cell.law, cell)
@@ -103,7 +103,7 @@ def test_an_engine_that_does_not_is_never_honoured(pair, cells, name, wrong):
 
 @pytest.mark.distribution
 @pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize("name", at_night(("temperature", "top-p", "logit-bias"), ()))
+@pytest.mark.parametrize("name", at_night(("temperature", "top-p", "logit-bias"), but=()))
 def test_one_side_alone_is_named(pair, cells, name, side):
     cell = cells[name]
     laws = sided(cell.law, plain(cell.law, cell), SIDES[side])
