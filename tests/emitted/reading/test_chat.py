@@ -58,8 +58,9 @@ def test_a_conversation_is_what_the_template_makes_of_it(pair):
     assert request_iv(line, "", pair).prompt == ids(pair, SPELT)
     tools = request_iv(line | {"tools": [{"type": "function"}]}, "", pair)
     assert tools.prompt == ids(pair, "[1 tools]" + SPELT)
-    called = [*TALK[:2], {"role": "assistant", "tool_calls": [
-        {"function": {"name": "f", "arguments": '{"x": 7}'}}]}, {"role": "tool", "content": "8"}]  # fmt: skip
+    calls = [{"function": {"name": "f", "arguments": '{"x": 7}'}}]
+    turns = [{"role": "assistant", "tool_calls": calls}, {"role": "tool", "content": "8"}]
+    called = [*TALK[:2], *turns]
     assert request_iv(line | {"messages": called}, "", pair).prompt == ids(
         pair, "<system>be short\n<user>def f(\n<assistant>7\n<tool>8\n<assistant>"
     )
@@ -88,7 +89,7 @@ def test_a_template_that_is_missing_or_refuses_is_one_line(pair):
     told = request_iv(line | {"prompt_token_ids": [9, 8]}, "line 1", bare)
     assert (told.prompt, told.differs) == ((9, 8), None)
     bare.tokenizer.chat_template = "{{ raise_exception('no system role') }}"
-    with pytest.raises(UsageError, match="refuses its messages: .*no system role") as error:
+    with pytest.raises(UsageError, match=r"refuses its messages: .*no system role") as error:
         chat_ids(Chat(json.dumps({"messages": TALK})), bare, "line 1")
     assert "\n" not in str(error.value)
 
