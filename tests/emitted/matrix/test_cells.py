@@ -125,7 +125,7 @@ def test_another_order_is_named(pair, cells):
     cell = cells["temperature before top-p"]
     swap = {"temperature": "top-p", "top-p": "temperature"}
     other = replace(cell.law, order=tuple(swap.get(stage, stage) for stage in STAGES))
-    found = judged(pair, cell, everywhere(other), 1024, start=other)
+    found = judged(pair, cell, everywhere(other), 2048, start=other)
     assert (found.outcome, found.words) == ("wrong order", "top-p before temperature")
 
 

@@ -27,7 +27,7 @@ from simverify.models.real.transformer import load_pair  # noqa: E402
 TEMPLATE = (
     "{% if tools %}[{{ tools | length }} tools]{% endif %}{% for m in messages %}"
     "<{{ m.role }}>{{ m.content or '' }}{% for c in m.tool_calls or [] %}"
-    "{{ c.function.arguments['x'] }}{% endfor %}\n{% endfor %}"
+    "{{ c.function.arguments['x'] }}{% endfor %}|{% endfor %}"
     "{% if add_generation_prompt %}<assistant>{% endif %}"
 )
 TALK = [
@@ -50,7 +50,7 @@ def ids(pair, text):
     return tuple(pair.tokenizer(text, add_special_tokens=False).input_ids)
 
 
-SPELT = "<system>be short\n<user>def f(\n<assistant>x\n<user>more\n<assistant>"
+SPELT = "<system>be short|<user>def f(|<assistant>x|<user>more|<assistant>"
 
 
 def test_a_conversation_is_what_the_template_makes_of_it(pair):
@@ -62,7 +62,7 @@ def test_a_conversation_is_what_the_template_makes_of_it(pair):
     turns = [{"role": "assistant", "tool_calls": calls}, {"role": "tool", "content": "8"}]
     called = [*TALK[:2], *turns]
     assert request_iv(line | {"messages": called}, "", pair).prompt == ids(
-        pair, "<system>be short\n<user>def f(\n<assistant>7\n<tool>8\n<assistant>"
+        pair, "<system>be short|<user>def f(|<assistant>7|<tool>8|<assistant>"
     )
 
 
@@ -150,7 +150,7 @@ def test_a_chat_completion_is_read(pair, tmp_path):
     (found,) = read_requests(write_lines(tmp_path / "o.jsonl", [line]), pair)
     assert found.tokens == (5, 6, 0)  # it ended by itself
     line["choices"] = [ended]
-    with pytest.raises(UsageError, match="calls of tools, or reasoning.*ask for token ids"):
+    with pytest.raises(UsageError, match=r"calls of tools, or reasoning.*ask for token ids"):
         read_requests(write_lines(tmp_path / "o.jsonl", [line]), pair)
 
 
