@@ -68,8 +68,17 @@ from simverify.results.counterexample import (
 )
 from simverify.results.coverage import Coverage, MissedLines
 from simverify.results.drafting import DraftAcceptance, LayerParallel, LayerSimilarity, Loss
-from simverify.results.matrix import CellOutcome, MatrixCell, MatrixRun, matrix_verdict
-from simverify.results.outputs import OutputRun, Processing, Reported, Rescoring, Retokenised
+from simverify.results.outputs import (
+    CellOutcome,
+    MatrixCell,
+    MatrixRun,
+    OutputRun,
+    Processing,
+    Reported,
+    Rescoring,
+    Retokenised,
+    matrix_verdict,
+)
 from simverify.results.plan import PlanLine, PlanMeta, PlanRun
 from simverify.results.run import Judged, Run
 from simverify.results.self_test import SelfTestRun, Tried
