@@ -11,7 +11,7 @@ _COMMANDS = {
     "sweep": ("sweep:sweep", "Compare on a grid, from a laptop to a cluster; resumes."),
     "bisect": ("bisect:bisect", "Find the release or the commit that changed the law."),
     "capture": ("capture:capture", "Record the blocks of two real models, to be replayed."),
-    "matrix": ("matrix:matrix", "Say which parameters of a request a server honours."),
+    "matrix": ("served.matrix:matrix", "Say which parameters of a request a server honours."),
     "plan": ("plan:plan", "Say what a claim costs, or what a budget detects."),
     "report": ("report:report", "Render a run file: HTML, Markdown, JUnit, GitHub."),
     "figure": ("figure:figure", "Draw a figure for a paper from run files."),

@@ -1,0 +1,1 @@
+"""Commands that ask a server, or read what one answered."""
