@@ -1,7 +1,7 @@
 """The matrix from its cells to its document: each asked of the server, in turn, and judged."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from simverify import results as doc
@@ -122,7 +122,7 @@ def audit_matrix(
         cells=tuple(found),
         seed=settings.seed,
         verdict=doc.matrix_verdict(tuple(found)),
-        notes=tuple(_notes(drafted, text)),
+        notes=(*_notes(drafted, text), *asker.notes),
         reproduce=reproduce,
         meta=stamp(),
     )
@@ -135,6 +135,7 @@ class _Asker:
     pair: TransformerPair
     keep: Path | None
     say: Callable[[str], None]
+    notes: dict[str, None] = field(default_factory=dict)
 
     def answers(self, cell: Cell, tokens: int) -> tuple[Request, ...] | str:
         """Answers of a cell; what the server says where it does not take the parameter."""
@@ -147,13 +148,13 @@ class _Asker:
     ) -> tuple[Request, ...] | str:  # fmt: skip
         file = None if self.keep is None else self.keep / f"{name.replace(' ', '-')}.jsonl"
         try:
-            return ask(
-                endpoint, prompts, pair, tokens, samples, keep=file, progress=self.say
-            ).requests
+            found = ask(endpoint, prompts, pair, tokens, samples, keep=file, progress=self.say)
         except UsageError as error:
             if isinstance(error.__cause__, Refused) and error.__cause__.code in (400, 422, 501):
                 return str(error)
             raise
+        self.notes.update(dict.fromkeys(found.notes))
+        return found.requests
 
 
 def judged_cell(
