@@ -35,10 +35,10 @@ def lines(pair):
     ]
 
 
-def audited(capfd, path, *words):
+def audited(capfd, path, *words, tokens="900", detect=".5"):
     code = command_line(
         ["audit", "--outputs", str(path), "--target", "tiny-llama", "--threads", "1", "--tokens",
-         "900", "--detect", ".5", "--alpha", "1e-9", "--json", "-", "--quiet", *words]
+         tokens, "--detect", detect, "--alpha", "1e-9", "--json", "-", "--quiet", *words]
     )  # fmt: skip
     captured = capfd.readouterr()
     return code, json.loads(captured.out) if captured.out else captured.err
@@ -78,7 +78,7 @@ def test_structured_output_is_a_mask(pair, tmp_path, capfd):
          for r in found],
     )  # fmt: skip
     spec = f"{tmp_path / 'm.py'}:even"
-    code, run = audited(capfd, path, "--tokens", "150", "--detect", ".95", "--mask", spec)
+    code, run = audited(capfd, path, "--mask", spec, tokens="150", detect=".95")
     assert (run["verdict"], run["processing"]["mask"]) == ("PASS", spec)
     assert code == 0
     by_keyword = simverify.audit_outputs(
