@@ -62,14 +62,14 @@ def test_what_was_asked_for_is_judged_by(pair, lines, tmp_path, capfd):
 @pytest.mark.distribution
 def test_structured_output_is_a_mask(pair, tmp_path, capfd):
     (tmp_path / "m.py").write_text(
-        "def even(prompt, tokens):\n    return range(len(tokens) % 2, 1024, 2)\n"
+        "def eighth(prompt, tokens):\n    return range(len(tokens) % 8, 1024, 8)\n"
         "def none(prompt, tokens):\n    return []\n"
     )
     names = {}
     exec((tmp_path / "m.py").read_text(), names)
     from simverify.emitted.law import Mask
 
-    law = Law(mask=Mask("even", names["even"]))
+    law = Law(mask=Mask("eighth", names["eighth"]))
     ids = [tuple(pair.encode(text)) for text in PROMPTS[:8]]
     found = answers(pair, ids, everywhere(law), length=20)
     path = write_lines(
@@ -77,12 +77,12 @@ def test_structured_output_is_a_mask(pair, tmp_path, capfd):
         [{"prompt": list(r.prompt), "tokens": list(r.tokens), "finish_reason": "length"}
          for r in found],
     )  # fmt: skip
-    spec = f"{tmp_path / 'm.py'}:even"
+    spec = f"{tmp_path / 'm.py'}:eighth"
     code, run = audited(capfd, path, "--mask", spec, tokens="150", detect=".95")
     assert (run["verdict"], run["processing"]["mask"]) == ("PASS", spec)
     assert code == 0
     by_keyword = simverify.audit_outputs(
-        path, target="tiny-llama", tokens=150, detect=0.95, alpha=1e-9, mask=names["even"]
+        path, target="tiny-llama", tokens=150, detect=0.95, alpha=1e-9, mask=names["eighth"]
     )
     assert by_keyword.verdict == "PASS"
     free = simverify.audit_outputs(path, target="tiny-llama", tokens=150, detect=0.95, alpha=1e-9)
