@@ -110,11 +110,15 @@ class _Counts(msgspec.Struct, frozen=True, array_like=True):
     pits: _Array
 
 
-def pack_counts(counts: Counts) -> bytes:
-    """Return counts as bytes, in the narrowest whole numbers that hold them."""
+def pack_counts(counts: Counts, *, small: bool) -> bytes:
+    """Return counts as bytes, in the narrowest whole numbers that hold them.
+
+    ``small``: compressed, which takes ten times as long as all the rest: for what is kept, and
+    not for what is added up in a moment.
+    """
     arrays = [counts.accepted, counts.lengths, counts.transitions, counts.pits]
     packed = _Counts(counts.trials, counts.unsupported, *map(_pack_array, arrays))
-    return zlib.compress(msgspec.msgpack.encode(packed), 1)
+    return zlib.compress(msgspec.msgpack.encode(packed), 1 if small else 0)
 
 
 def unpack_counts(data: bytes) -> Counts:

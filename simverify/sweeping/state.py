@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 FOLD = 64
 """Records that a cell's file gathers before they are added up into one."""
 
+FOLD_BYTES = 1 << 26
+"""Bytes of them, likewise: records of a large vocabulary are some megabytes each."""
+
+KEPT_BYTES = 1 << 20
+"""Bytes of counts that stay as they came when a cell is judged; more are compressed."""
+
 Result = SweepCell | SweepAudit
 
 
@@ -39,6 +45,7 @@ class CellState:
         self.result: SweepCell | None = None
         self.damaged = 0
         self._records = 0
+        self._loose = 0
         self._result_payload = b""
         for record in unpack(folder.read(cell.index), folder.key):
             self._take(record)
@@ -46,6 +53,7 @@ class CellState:
     def _take(self, record: Record | None) -> None:
         if isinstance(record, CountsRecord) and record.cell == self.cell.index:
             self.damaged += not self._add(record)
+            self._loose += len(record.counts)
         elif isinstance(record, ResultRecord) and record.cell == self.cell.index:
             self.result = msgspec.json.decode(record.result, type=SweepCell)
             self._result_payload = msgspec.msgpack.encode(record)
@@ -104,21 +112,28 @@ class CellState:
             return False
         else:
             self._records += 1
-        # Few records to a file: a cell's counts are one of each part, and its result.
-        due = self._records > (len(self.done) + 1 if self.result is not None else FOLD)
-        if due:
+            self._loose += len(record.counts)
+        if self._to_be_folded():
             self._fold()
         else:
             self.folder.append(self.cell.index, frame(payload, self.folder.key))
         return True
 
+    def _to_be_folded(self) -> bool:
+        if self.result is None:
+            return self._records > FOLD or self._loose > FOLD_BYTES
+        # What stays for good is small: a record of each part, and the result.
+        return self._records > len(self.done) + 1 or self._loose > KEPT_BYTES
+
     def packed(self) -> dict[PartName, bytes]:
         """Return the counts of all parts, to be judged."""
-        return {part: pack_counts(counts) for part, counts in self.counts.items()}
+        return {part: pack_counts(counts, small=False) for part, counts in self.counts.items()}
 
     def _fold(self) -> None:
         records = [
-            CountsRecord(self.cell.index, part, _ranges(self.done[part]), pack_counts(counts))
+            CountsRecord(
+                self.cell.index, part, _ranges(self.done[part]), pack_counts(counts, small=True)
+            )
             for part, counts in self.counts.items()
         ]
         data = b"".join(pack(record, self.folder.key) for record in records)
@@ -126,6 +141,7 @@ class CellState:
             data += frame(self._result_payload, self.folder.key)
         self.folder.replace(self.folder.cell_file(self.cell.index), data)
         self._records = len(records) + (self.result is not None)
+        self._loose = 0
 
 
 class AuditState:

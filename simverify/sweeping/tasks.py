@@ -108,7 +108,7 @@ def difference(one: SweepVersions, other: SweepVersions) -> str:
 def _count(task: CountTask) -> CountsRecord:
     kernel = _kernel(task.cell)
     run = kernel.run if task.part == "run" else kernel.first_calls
-    counts = pack_counts(run(task.trials, task.trial))
+    counts = pack_counts(run(task.trials, task.trial), small=False)
     return CountsRecord(task.cell.index, task.part, (task.shards,), counts)
 
 

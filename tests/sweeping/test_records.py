@@ -66,10 +66,11 @@ whole_numbers = st.integers(0, 2**62)
     arrays(np.int64, (2, 2), elements=whole_numbers),
     arrays(np.int64, (1, 2, 2), elements=st.integers(0, 300)),
     whole_numbers,
+    st.booleans(),
 )
-def test_counts_come_back(accepted, lengths, transitions, trials):
+def test_counts_come_back(accepted, lengths, transitions, trials, small):
     counts = Counts(trials, accepted, lengths, transitions, np.zeros((2, 0, 16), np.int64), 5)
-    found = unpack_counts(pack_counts(counts))
+    found = unpack_counts(pack_counts(counts, small=small))
     assert (found.trials, found.unsupported) == (trials, 5)
     for name in ("accepted", "lengths", "transitions", "pits"):
         one, other = getattr(found, name), getattr(counts, name)
