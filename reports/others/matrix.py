@@ -105,8 +105,8 @@ def _facts(run: MatrixRun) -> Iterator[Fact]:
         yield Fact("Proxy for the draft", run.proxy)
     yield Fact(
         "Error rate",
-        f"{run.alpha:g} for all cells, {run.cell_alpha:.2g} each: an engine that follows one of "
-        f"the laws is named otherwise as seldom",
+        f"{run.alpha:g} for all cells, {run.cell_alpha:.2g} each, that what the server does is "
+        f"called something else",
     )
     yield Fact(
         "Finds",

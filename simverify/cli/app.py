@@ -11,7 +11,7 @@ _COMMANDS = {
     "sweep": ("surveys.sweep:sweep", "Compare on a grid, from a laptop to a cluster; resumes."),
     "bisect": ("surveys.bisect:bisect", "Find the release or the commit that changed the law."),
     "capture": ("capture:capture", "Record the blocks of two real models, to be replayed."),
-    "matrix": ("matrix:matrix", "Say which parameters of a request a server honours."),
+    "matrix": ("served.matrix:matrix", "Say which parameters of a request a server honours."),
     "triage": ("served.triage:triage", "Say why two engines' greedy answers differ."),
     "watch": ("served.watch:watch", "Watch a server: an alarm when it strays from its target."),
     "plan": ("plan:plan", "Say what a claim costs, or what a budget detects."),

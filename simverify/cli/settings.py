@@ -12,7 +12,7 @@ from simverify.checks import pick, read_toml
 from simverify.errors import UsageError
 
 _PREFIX = "SIMVERIFY_"
-_LISTS = ("--models", "--verifiers", "--engines", "--audits")
+_LISTS = ("--models", "--verifiers", "--engines", "--audits", "--cells")
 """Options that take several names: comma-separated, or a list in pyproject.toml."""
 
 

@@ -23,8 +23,8 @@ class Before:
 
     def counts(self, rows: int, vocab_size: int) -> npt.NDArray[np.int32]:
         """How often each token was emitted before each row, int32 (rows, V); no prompt counts."""
-        found = np.zeros((rows, vocab_size), np.int32)
-        np.add.at(found, (slice(None), np.asarray(self.tokens[: self.first], np.int64)), 1)
+        earlier = np.asarray(self.tokens[: self.first], np.int64)
+        found = np.tile(np.bincount(earlier, minlength=vocab_size).astype(np.int32), (rows, 1))
         for i, token in enumerate(self.tokens[self.first : self.first + rows - 1], 1):
             found[i:, token] += 1
         return found

@@ -67,8 +67,8 @@ def cells_of(
         law = max(laws, key=lambda own: _worth(pilot, _plain(own, _without(own, name), name)))
         without = _without(law, name)
         yield _cell(name, (name,), law, without, _plain(law, without, name), gammas, drafted)
-    for names, values in _PAIRS.items():
-        laws = [replace(base, **dict(zip(names, value, strict=True))) for value in values(pilot)]
+    for names, tried in _PAIRS.items():
+        laws = [replace(base, **dict(zip(names, value, strict=True))) for value in tried(pilot)]
         law = max(laws, key=lambda own: _worth(pilot, _in_pairs(own, names)))
         yield _cell(
             "order", names, law, base, _in_pairs(law, names), gammas, drafted,
@@ -174,27 +174,32 @@ def _in_order(law: Law, names: tuple[str, ...]) -> list[str]:
 
 
 def _worth(pilot: Pilot, ways: Sequence[Way]) -> float:
-    """What a token says, on average, to whoever must tell the first way from the nearest other."""
-    worths = []
-    for way in ways[1:]:
-        total, n = 0.0, 0
-        for seen in pilot.seen:
-            assert ways[0].rows is not None
-            assert way.rows is not None
-            try:
-                a, b = ways[0].rows(seen), way.rows(seen)
-            except UsageError:
-                return -1.0
-            total += _apart(a, b) + _apart(b, a)
-            n += len(a)
-        worths.append(total / max(n, 1))
-    return min(worths)
+    """What a token says, on average, to whoever must tell the first way from the nearest other.
+
+    With what it says of the nearest two of all, by which what is wrong gets its name.
+    """
+    try:
+        rows = [_rows_of(way, pilot) for way in ways]
+    except UsageError:
+        return -1.0  # nothing is left to draw
+    apart = {
+        (i, j): _apart(rows[i], rows[j]) + _apart(rows[j], rows[i])
+        for i in range(len(rows))
+        for j in range(i)
+    }
+    return min(worth for (_, j), worth in apart.items() if j == 0) + min(apart.values())
+
+
+def _rows_of(way: Way, pilot: Pilot) -> npt.NDArray[np.float64]:
+    assert way.rows is not None
+    return np.concatenate([way.rows(seen) for seen in pilot.seen])
 
 
 def _apart(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> float:
+    """Mean divergence of rows a from rows b, in nats, each token's part capped."""
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.where(a > 0.0, np.log(a / b), 0.0)
-    return float((a * np.clip(logs, -_LOG_CAP, _LOG_CAP)).sum())
+    return float((a * np.clip(logs, -_LOG_CAP, _LOG_CAP)).sum()) / len(a)
 
 
 def _shown(value: Any) -> str:

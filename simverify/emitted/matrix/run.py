@@ -1,7 +1,7 @@
 """The matrix from its cells to its document: each asked of the server, in turn, and judged."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from simverify import results as doc
@@ -84,7 +84,7 @@ def audit_matrix(
     """
     settings, say, stamp = settings or MatrixSettings(), progress or (lambda _: None), stamped()
     gammas = GAMMAS if settings.gamma is None else (settings.gamma,)
-    cells = list(cells_of(_pilot(prompts, pair), settings.order, gammas, drafted))
+    cells = list(cells_of(pilot_of(prompts, pair), settings.order, gammas, drafted))
     known = [cell.name for cell in cells] + ["seed"]
     if unknown := [name for name in settings.cells if name not in known]:
         raise UsageError(f"cells: {unknown[0]!r} is none of {', '.join(known)}")
@@ -102,7 +102,7 @@ def audit_matrix(
             continue
         kept = first_tokens(answers, settings.tokens)
         ball = max(ball, settings.ball or _moved(kept, pair))
-        found.append(_judged(cell, kept, pair, drafted, each, ball, settings.seed))
+        found.append(judged_cell(cell, kept, pair, drafted, each, ball, settings.seed))
     if seeded:
         say("seed: the same prompts thrice")
         found.append(_seed_cell(asker, pair, each))
@@ -122,7 +122,7 @@ def audit_matrix(
         cells=tuple(found),
         seed=settings.seed,
         verdict=doc.matrix_verdict(tuple(found)),
-        notes=tuple(_notes(drafted, text)),
+        notes=(*_notes(drafted, text), *asker.notes),
         reproduce=reproduce,
         meta=stamp(),
     )
@@ -135,6 +135,7 @@ class _Asker:
     pair: TransformerPair
     keep: Path | None
     say: Callable[[str], None]
+    notes: dict[str, None] = field(default_factory=dict)
 
     def answers(self, cell: Cell, tokens: int) -> tuple[Request, ...] | str:
         """Answers of a cell; what the server says where it does not take the parameter."""
@@ -147,19 +148,20 @@ class _Asker:
     ) -> tuple[Request, ...] | str:  # fmt: skip
         file = None if self.keep is None else self.keep / f"{name.replace(' ', '-')}.jsonl"
         try:
-            return ask(
-                endpoint, prompts, pair, tokens, samples, keep=file, progress=self.say
-            ).requests
+            found = ask(endpoint, prompts, pair, tokens, samples, keep=file, progress=self.say)
         except UsageError as error:
             if isinstance(error.__cause__, Refused) and error.__cause__.code in (400, 422, 501):
                 return str(error)
             raise
+        self.notes.update(dict.fromkeys(found.notes))
+        return found.requests
 
 
-def _judged(
+def judged_cell(
     cell: Cell, kept: Sequence[Request], pair: TransformerPair, drafted: bool, alpha: float,
     ball: float, seed: int,
 ) -> doc.MatrixCell:  # fmt: skip
+    """Judge the answers to a cell at level ``alpha``, ``kept`` in the order of their requests."""
     tokens = sum(len(request.tokens) for request in kept)
     tried = tuple(dict.fromkeys(way.outcome for way in cell.ways))
     if any(request.from_text for request in kept):
@@ -216,22 +218,22 @@ def _seed_cell(asker: _Asker, pair: TransformerPair, alpha: float) -> doc.Matrix
         plain = replace(pair, sampling=Law())
         answers = asker.ask(f"seed-{turn}", endpoint, prompts, plain, 1 << 30, 1)
         if isinstance(answers, str):
-            return replace_refused(cell, answers)
+            return _refused_seed(cell, answers)
         found.append(answers)
     tokens = sum(len(r.tokens) for own in found for r in own)
     tried = ("honoured", "dropped", "other")
     if any(request.from_text for own in found for request in own):
         return _cell(cell, "inconclusive", "text alone", tried, tried, tokens, None, None)
-    judged = judge_seeds(*found, pair, alpha)
+    first, again, other = found
+    judged = judge_seeds(first, again, other, pair, alpha)
     return _cell(cell, judged.outcome, judged.words, (judged.outcome,), tried, tokens, None, None)
 
 
-def replace_refused(cell: Cell, words: str) -> doc.MatrixCell:
-    """Return the cell of a seed that the server does not take."""
+def _refused_seed(cell: Cell, words: str) -> doc.MatrixCell:
     return _cell(cell, "refused", words[:200], (), ("honoured", "dropped", "other"), 0, None, None)
 
 
-def _pilot(prompts: Sequence[str], pair: TransformerPair) -> Pilot:
+def pilot_of(prompts: Sequence[str], pair: TransformerPair) -> Pilot:
     """Rows on the later halves of the first prompts, and the likeliest words there."""
     ids = [tuple(pair.encode(prompt)) for prompt in prompts[:_PILOT]]
     requests = [Request(own[: max(len(own) // 2, 1)], own[max(len(own) // 2, 1) :]) for own in ids]

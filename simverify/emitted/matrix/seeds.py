@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simverify.arrays import Floats
 from simverify.emitted.reading.requests import Request
 from simverify.emitted.rescoring import logits_before
 from simverify.models.real.transformer import TransformerPair
@@ -40,10 +41,10 @@ def judge_seeds(
     shared, shared_other = (_log_chance(first, found, pair) for found in (same, stray))
     limit = np.log(1.0 / alpha)
     if shared_other >= limit:
-        return SeedFound("other", "another seed gives the same answers", -shared_other)
+        return SeedFound("other", "another seed gives the same answers", shared_other)
     if shared < limit:
-        least = -_log_all(first, pair)
-        if -least < limit:
+        whole_answers = _log_chance(first, [len(r.tokens) for r in first], pair)
+        if whole_answers < limit:
             return SeedFound("inconclusive", "answers are too certain to tell seeds by", shared)
         return SeedFound("dropped", "the same seed gives other answers", shared)
     if all(whole):
@@ -68,12 +69,8 @@ def _log_chance(requests: Sequence[Request], common: Sequence[int], pair: Transf
     return total
 
 
-def _log_all(requests: Sequence[Request], pair: TransformerPair) -> float:
-    return -_log_chance(requests, [len(r.tokens) for r in requests], pair)
-
-
-def _own(request: Request, pair: TransformerPair) -> np.ndarray:
+def _own(request: Request, pair: TransformerPair) -> Floats:
     (logits,) = logits_before(pair, pair.target_model, [request])
-    rows = request.judged_by(pair).after(logits, request.prompt, request.tokens)
-    found: np.ndarray = rows[np.arange(len(rows)), np.array(request.tokens)]
+    rows = request.rows(logits, pair)
+    found: Floats = rows[np.arange(len(rows)), np.array(request.tokens)]
     return found

@@ -43,7 +43,8 @@ class Seen:
 
     def of(self, rows: Floats) -> Floats:
         """The emitted tokens' own entries of rows (n, V), float64 (n,)."""
-        return rows[np.arange(len(rows)), np.array(self.request.tokens)]
+        found: Floats = rows[np.arange(len(rows)), np.array(self.request.tokens)]
+        return found
 
     def _rows(self, side: str, law: Law, logits: npt.NDArray[np.float32]) -> Floats:
         if (side, law) not in self._known:
@@ -105,10 +106,11 @@ def on_some_rows(law: Law, without: Law, gammas: Sequence[int], drafted: bool) -
     for gamma in gammas:
         for kept in (None,) if drafted else KEPT:
             own = "" if kept is None else f", {kept:g} kept"
-            for outcome, first, rest, last in (
+            choices: tuple[tuple[Outcome, Law, Law, Law], ...] = (
                 ("first row only", law, without, without),
                 ("last row only", without, without, law),
-            ):
+            )
+            for outcome, first, rest, last in choices:
                 own_rows = _Blocks(law, first, rest, last, gamma, kept)
                 found.append(Way(outcome, f"gamma {gamma}{own}", chances=own_rows))
     return found

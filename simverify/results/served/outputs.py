@@ -1,4 +1,4 @@
-"""The document of ``simverify audit --outputs`` and ``--endpoint``."""
+"""The documents of tokens that an engine emitted: an audit of them, and a matrix of parameters."""
 
 from typing import Literal
 

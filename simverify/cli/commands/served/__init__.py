@@ -1,1 +1,1 @@
-"""Commands about engines that serve: ``triage``, ``watch``."""
+"""Commands that ask a server, or read what one answered."""

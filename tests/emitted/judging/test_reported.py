@@ -1,0 +1,163 @@
+"""The engine's own log probabilities: what they are of, and wrong weights by them."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from support.levels import at_night
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from support.emitted_tokens import emitted  # noqa: E402
+from support.judged_tokens import judged  # noqa: E402
+
+from simverify.emitted.reading.logprobs import fineness, stated_logprobs  # noqa: E402
+from simverify.emitted.reading.requests import Request  # noqa: E402
+from simverify.emitted.rescoring import logits_before  # noqa: E402
+from simverify.models.real.roundings import ROUNDINGS, rounded  # noqa: E402
+from simverify.models.real.sampling import Sampling  # noqa: E402
+from simverify.models.real.transformer import load_pair  # noqa: E402
+from simverify.verifiers import VERIFIERS  # noqa: E402
+
+N = 400
+
+
+@pytest.fixture(scope="module")
+def pair():
+    torch.set_num_threads(1)
+    return load_pair("tiny-llama", "tiny-llama")
+
+
+def rows(pair, value, model=None, law=None):
+    """Log rows (n, V) of an answer's tokens."""
+    request = Request(tuple(value["prompt"]), tuple(value["tokens"]))
+    (logits,) = logits_before(pair, model or pair.target_model, [request])
+    return np.log(np.maximum((law or Sampling()).rows(logits), 1e-300))
+
+
+def reporting(pair, objects, report):
+    """The answers, each with what ``report`` makes of its rows and its tokens."""
+    return [value | {"logprobs": report(value)} for value in objects]
+
+
+def own(pair, value, **how):
+    found = rows(pair, value, **how)
+    return [float(x) for x in found[np.arange(len(found)), value["tokens"]]]
+
+
+@pytest.fixture(scope="module")
+def answers(pair):
+    return emitted(pair, VERIFIERS["token"], N, lanes=16)
+
+
+@pytest.mark.distribution
+def test_a_sound_engine_passes_and_its_values_are_of_the_target(pair, answers):
+    run = judged(pair, reporting(pair, answers, lambda v: own(pair, v)), N, detect=0.6)
+    assert run.verdict == "PASS"
+    assert run.reported.kind in ("processed", "raw")  # which are one here
+    assert run.reported.needed is None
+    assert run.reported.tv < 1e-6
+    coarse = reporting(pair, answers, lambda v: [round(x, 2) for x in own(pair, v)])
+    assert judged(pair, coarse, N, detect=0.6).verdict == "PASS"
+
+
+@pytest.mark.distribution
+def test_four_bits_are_found_in_some_dozen_tokens(pair):
+    with rounded(pair.target_model, ROUNDINGS["4 bits (Q4_0)"]):
+        objects = emitted(pair, VERIFIERS["token"], N, lanes=16)
+        objects = reporting(pair, objects, lambda v: own(pair, v))
+    run = judged(pair, objects, N, detect=0.6)
+    assert run.verdict == "FAIL"
+    assert any(finding.startswith("reported log probabilities") for finding in run.findings)
+    assert run.reported.needed < 200
+    assert any("its weights or its logits are not the target's" in note for note in run.notes)
+    silent = [{k: v for k, v in value.items() if k != "logprobs"} for value in objects]
+    assert judged(pair, silent, N, detect=0.6).verdict == "PASS"  # the tokens alone cannot tell
+
+
+@pytest.mark.distribution
+def test_reported_values_never_excuse_a_fault(pair, answers):
+    """An engine that says of its wrong rows that they are off still fails by its tokens."""
+    warm = dataclasses.replace(pair, sampling=Sampling(1.6))
+    objects = emitted(warm, VERIFIERS["token"], N, lanes=16)
+    said = reporting(pair, objects, lambda v: own(pair, v, law=Sampling(1.6)))
+    silent = judged(pair, objects, N, detect=0.6)
+    run = judged(pair, said, N, detect=0.6)
+    assert silent.verdict == run.verdict == "FAIL"
+    assert run.ball == silent.ball
+    # Nor does one that says what ours are while it draws from others.
+    true = judged(pair, reporting(pair, objects, lambda v: own(pair, v)), N, detect=0.6)
+    assert true.verdict == "FAIL"
+    assert true.ball == silent.ball
+
+
+def test_an_engine_in_bfloat16_is_told_and_does_not_fail(pair, answers):
+    def report(value):
+        request = Request(tuple(value["prompt"]), tuple(value["tokens"]))
+        with torch.autocast("cpu", torch.bfloat16):
+            (logits,) = logits_before(pair, pair.target_model, [request])
+        found = np.log(Sampling().rows(logits))
+        return [float(x) for x in found[np.arange(len(found)), value["tokens"]]]
+
+    run = judged(pair, reporting(pair, answers, report), N, detect=0.6)
+    assert run.verdict == "PASS"
+    assert run.ball == pytest.approx(1e-6)
+    assert any("no more than bfloat16 moves them" in note for note in run.notes)
+    plain = judged(pair, answers, N, detect=0.6)
+    assert run.certificate.bound > plain.certificate.bound
+
+
+KINDS = {
+    "raw": "before temperature and truncation",
+    "processed": "of the law that is sampled",
+    "by temperature alone": "by temperature, before truncation",
+    "draft": "of the draft, not of the target",
+    "row before": "stale by a row",
+    "token before": "off by a place",
+}
+
+
+@pytest.mark.parametrize("kind", at_night(KINDS, but=("draft", "row before")))
+def test_what_is_reported_is_named(pair, kind):
+    law = Sampling(0.7, 20)
+    cut = dataclasses.replace(pair, sampling=law)
+    objects = emitted(cut, VERIFIERS["token"], 300, lanes=8)
+
+    def report(value):
+        if kind == "processed":
+            return own(pair, value, law=law)
+        if kind == "by temperature alone":
+            return own(pair, value, law=Sampling(0.7))
+        if kind == "draft":
+            return own(pair, value, model=pair.draft_model)
+        raw = own(pair, value)
+        if kind == "token before":
+            return [None, *raw[:-1]]
+        if kind == "row before":
+            found = rows(pair, value)
+            return [None, *(float(found[i - 1, t]) for i, t in enumerate(value["tokens"]) if i)]
+        return raw
+
+    run = judged(cut, reporting(pair, objects, report), 300, proxy=True, detect=0.9)
+    assert run.reported.kind == kind
+    assert any(KINDS[kind] in note for note in run.notes)
+    assert run.verdict == "PASS"
+
+
+def test_where_values_stand():
+    assert stated_logprobs({"logprobs": {"token_logprobs": [None, -1]}}) == [None, -1.0]
+    assert stated_logprobs({"logprobs": {"content": [{"logprob": -2.5}]}}) == [-2.5]
+    assert stated_logprobs({"logprobs": [-1.0, float("-inf")]}) == [-1.0, None]
+    for none in ({}, {"logprobs": None}, {"logprobs": []}, {"logprobs": {"content": [3]}},
+                 {"logprobs": ["a"]}, {"logprobs": {"token_logprobs": [True]}}):  # fmt: skip
+        assert stated_logprobs(none) is None
+
+
+def test_values_are_as_fine_as_they_are_written():
+    x = -np.random.default_rng(0).exponential(size=50)
+    assert fineness([round(float(v), 3) for v in x]) == 0.5e-3
+    half = torch.tensor(x).bfloat16().float().tolist()
+    assert 1e-3 < fineness(half) < 3e-2
+    assert fineness(torch.tensor(x).float().tolist()) < 1e-6
+    assert fineness([]) == 0.0
