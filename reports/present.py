@@ -15,14 +15,14 @@ from simverify.reports.compare.terminal import print_comparison
 from simverify.reports.formats.html import html_report
 from simverify.reports.formats.junit import junit_report
 from simverify.reports.formats.markdown import markdown_report
-from simverify.reports.others.against import print_against
 from simverify.reports.others.bisection import print_bisection
 from simverify.reports.others.engines import print_table
-from simverify.reports.others.matrix import print_matrix
-from simverify.reports.others.output_view import print_outputs
 from simverify.reports.others.plan import print_plan
 from simverify.reports.others.self_test import print_self_test
 from simverify.reports.others.sweeps import print_sweep
+from simverify.reports.served.against import print_against
+from simverify.reports.served.matrix import print_matrix
+from simverify.reports.served.output_view import print_outputs
 from simverify.reports.served.triage import print_triage
 from simverify.reports.served.watch import print_watch
 from simverify.reports.terminal import STYLE, WIDTH, Trimmed

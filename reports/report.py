@@ -2,13 +2,13 @@
 
 from simverify.reports.audit.view import audit_report
 from simverify.reports.compare.view import compare_report
-from simverify.reports.others.against import against_report
 from simverify.reports.others.bisection import bisect_report
 from simverify.reports.others.engine_views import table_report
-from simverify.reports.others.matrix import matrix_report
-from simverify.reports.others.output_view import output_report
 from simverify.reports.others.sweeps import sweep_report
 from simverify.reports.others.views import plan_report, self_test_report
+from simverify.reports.served.against import against_report
+from simverify.reports.served.matrix import matrix_report
+from simverify.reports.served.output_view import output_report
 from simverify.reports.served.triage import triage_report
 from simverify.reports.served.watch import watch_report
 from simverify.reports.view import Report

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from simverify.api.replay import replay as replay
     from simverify.api.self_test import self_test as self_test
     from simverify.api.served.against import audit_against as audit_against
+    from simverify.api.served.matrix import matrix as matrix
     from simverify.api.served.outputs import audit_outputs as audit_outputs
     from simverify.api.served.triage import triage as triage
     from simverify.api.served.watch import watch as watch
     from simverify.api.surveys.bisect import bisect as bisect
-    from simverify.api.surveys.matrix import matrix as matrix
     from simverify.api.surveys.sweep import sweep as sweep
     from simverify.api.surveys.table import table as table
     from simverify.baselines.check import check_baseline as check_baseline
@@ -76,7 +76,7 @@ _HOME = {
     "get_verifier": "verifiers",
     "load": "results.reading.document",
     "load_model": "models",
-    "matrix": "api.surveys.matrix",
+    "matrix": "api.served.matrix",
     "plan": "planning",
     "replay": "api.replay",
     "runs": "record.store",

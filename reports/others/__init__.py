@@ -1,1 +1,1 @@
-"""Self-tests, plans, emitted tokens, tables of engines and bisections, reported."""
+"""Self-tests, plans, baselines, sweeps, tables of engines and bisections, reported."""

@@ -1,1 +1,1 @@
-"""What a triage and a watch say, on a terminal and as reports."""
+"""What is said of tokens that engines served, on a terminal and as reports."""

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from simverify.api.surveys.matrix import MatrixOptions
+from simverify.api.served.matrix import MatrixOptions
 from simverify.cli.common import (
     EXIT_CODES,
     check_output,
@@ -40,7 +40,7 @@ def matrix(
     quiet
         No progress on standard error.
     """
-    from simverify.api.surveys.matrix import run_matrix
+    from simverify.api.served.matrix import run_matrix
     from simverify.reports.present import print_run
 
     check_output(json, report)
