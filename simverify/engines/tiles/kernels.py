@@ -106,6 +106,8 @@ class Kernel:
             return value
         if isinstance(value, np.generic):
             return constant(value.item())
+        if isinstance(value, int | float | bool):
+            return constant(value)  # where an audit has put another `int` here, none is of it
         return refuse(f"{self.__name__} launched with {name}, a {type(value).__name__}")
 
 

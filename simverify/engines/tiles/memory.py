@@ -120,7 +120,7 @@ class Pointer:
         if type(other) is Block:
             if type(other.data) in WHOLE:
                 return Pointer(self.memory, self.base + int(other.data), self.index)
-        elif type(other) is int:
+        elif isinstance(other, int):
             return Pointer(self.memory, self.base + other, self.index)
         if type(other) is not Block or other.dtype.rank == FLOAT:
             refuse("a pointer and what is no whole number")

@@ -18,7 +18,7 @@ from simverify.engines.tiles.rests import Rest
 from simverify.engines.tiles.types import Dtype, float32, int32, int64, uint32, uint64
 from simverify.symbolic.addressed import draw_at, followed
 from simverify.symbolic.draws.forms import IDENTITY, Form
-from simverify.symbolic.draws.in_arrays.arrays import draw_array
+from simverify.symbolic.draws.in_arrays.arrays import draw_array, is_symbolic
 from simverify.symbolic.draws.machine import Machine
 from simverify.symbolic.draws.scalars import Draw, on_grid
 
@@ -68,18 +68,22 @@ def _philox(key: Any, c0: Any, c1: Any, c2: Any, c3: Any, *, rounds: int) -> tup
 class Family:
     """Numbers that are addressed alike: ``count`` equally likely ones, the i-th ``number(i)``.
 
-    They rise with i. ``form``: what the number is of a uniform.
+    They rise with i. ``form``: what the number is of a uniform. ``shares_words``: numbers of
+    another family are made of the same words, so that one of each is no two draws.
     """
 
     name: str
     count: int
     number: Callable[[int], Any]
     form: Form = IDENTITY
+    shares_words: bool = False
 
     def draw(self, address: tuple[Hashable, ...]) -> Any:
         """Return the draw at an address on the path that is followed."""
         source = followed()
         assert source is not None
+        if self.shares_words and source.addressed.setdefault(address, self.name) != self.name:
+            refuse("tl.rand and tl.randint at one seed and offset, which give one word twice")
         machine = Machine(None, self.number, self.number(self.count * 4 // 7), 0.0)
         return draw_at(
             source,
@@ -96,9 +100,9 @@ def _murmured(k: int) -> Any:
     return float32.kind(min((k + 0.5) * 2.0**-32, 1 - 2.0**-24))
 
 
-UNIFORM = Family("tl.rand", 2**31, _uniform32)
+UNIFORM = Family("tl.rand", 2**31, _uniform32, shares_words=True)
 INTEGER = Family(
-    "tl.randint", 2**32, lambda k: np.int32(k - 2**31), IDENTITY.affine(2.0**32, -(2.0**31))
+    "tl.randint", 2**32, lambda k: np.int32(k - 2**31), IDENTITY.affine(2.0**32, -(2.0**31)), True
 )
 HASHED = Family("hash", 2**32, _murmured)
 """Uniforms of 32 bits, rounded to float32, in (0, 1): what rounds to 1 is the number below it."""
@@ -135,31 +139,40 @@ def drawn(family: Family, kind: Dtype, *parts: Any) -> Block:
     return Block(np.zeros(0, kind.kind), kind, Rest(made), count)
 
 
+def _counters(seed: Any, offset: Any) -> tuple[Block, Block]:
+    """Return a seed and offsets as the words that Philox takes: -1 of 32 bits is 2^32 - 1."""
+    place = block_of(offset)
+    wide = uint64 if place.dtype.bits > uint32.bits else uint32
+    if is_symbolic(place.data):
+        wide = place.dtype
+    return block_of(seed), place.to(wide)
+
+
 def randint4x(seed: Any, offset: Any, n_rounds: int = 10) -> tuple[Block, ...]:
     """Return four blocks of random int32 for each offset: ``tl.randint4x``."""
     if followed() is not None:
-        return tuple(drawn(INTEGER, int32, seed, offset, word) for word in range(4))
+        return tuple(drawn(INTEGER, int32, *_counters(seed, offset), word) for word in range(4))
     return tuple(word.to(int32, bitcast=True) for word in _words(seed, offset, n_rounds, 4))
 
 
 def randint(seed: Any, offset: Any, n_rounds: int = 10) -> Block:
     """Return random int32 for each offset: ``tl.randint``."""
     if followed() is not None:
-        return drawn(INTEGER, int32, seed, offset, 0)
+        return drawn(INTEGER, int32, *_counters(seed, offset), 0)
     return _words(seed, offset, n_rounds, 1)[0].to(int32, bitcast=True)
 
 
 def rand4x(seed: Any, offset: Any, n_rounds: int = 10) -> tuple[Block, ...]:
     """Return four blocks of uniforms, float32 in [0, 1), for each offset: ``tl.rand4x``."""
     if followed() is not None:
-        return tuple(drawn(UNIFORM, float32, seed, offset, word) for word in range(4))
+        return tuple(drawn(UNIFORM, float32, *_counters(seed, offset), word) for word in range(4))
     return tuple(elementwise(_unit, float32, word) for word in _words(seed, offset, n_rounds, 4))
 
 
 def rand(seed: Any, offset: Any, n_rounds: int = 10) -> Block:
     """Return uniforms, float32 in [0, 1), for each offset: ``tl.rand``."""
     if followed() is not None:
-        return drawn(UNIFORM, float32, seed, offset, 0)
+        return drawn(UNIFORM, float32, *_counters(seed, offset), 0)
     return elementwise(_unit, float32, _words(seed, offset, n_rounds, 1)[0])
 
 

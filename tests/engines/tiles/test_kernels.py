@@ -211,6 +211,7 @@ WRONG = [
     ("tl.rand(key, GAMMA)", "tl.rand(key, 0)"),  # one address twice is one draw
     ("tl.rand(key, i)", "tl.rand(key, 0)"),
     ("tl.rand(key, GAMMA)", "tl.rand(key, i)"),  # by way of a loop's last counter
+    ("tl.rand(key, GAMMA)", "tl.rand(key, i.to(tl.int64))"),  # in another type
     ("tl.rand(key, GAMMA)", "tl.rand(key + 1 - 1, 0 * GAMMA)"),  # the address is computed
     ("law = tl.maximum(law - ", "law = tl.maximum(0.9 * law - "),
     ("> goal)", ">= goal + 0.05)"),
@@ -225,6 +226,7 @@ def test_an_address_used_again_is_seen(tmp_path, pages_files, change):
 RIGHT = [
     ("tl.rand(key, GAMMA)", "tl.rand(key + 1, 0)"),  # another key
     ("tl.rand(key, i)", "tl.rand4x(key, i)[2]"),  # another word
+    ("tl.rand(key, GAMMA)", "tl.rand(key, i.to(tl.int64) + 4294967296)"),  # another upper half
     ("tl.rand(key, i)", "(tl.randint(key, i + 9).to(tl.float64) * 2.3283064365386963e-10 + 0.5)"),
     ("launch = ", "q = q.double()\n    launch = "),
 ]
@@ -233,6 +235,14 @@ RIGHT = [
 @pytest.mark.parametrize("change", RIGHT)
 def test_another_address_is_another_draw(tmp_path, pages_files, change):
     assert deviation(page_rule(tmp_path, pages_files, change)).max_abs_deviation < 1e-6
+
+
+def test_one_word_as_a_uniform_and_as_an_integer_is_no_two_draws(tmp_path, pages_files):
+    """On a GPU the coin that rejected would choose the token too, so that it is refused."""
+    integer = "(tl.randint(key, i).to(tl.float64) * 2.3283064365386963e-10 + 0.5)"
+    rule = page_rule(tmp_path, pages_files, ("tl.rand(key, GAMMA)", integer))
+    with pytest.raises(CannotEnumerate, match="give one word twice"):
+        deviation(rule)
 
 
 @pytest.mark.parametrize("vocab", [2, 3, 7, 33])
