@@ -111,3 +111,9 @@ def install(folder, engines):
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: fake-engines\nVersion: 1.2\n")
     (about / "entry_points.txt").write_text("\n".join(["[simverify.verifiers]", *points, ""]))
+
+
+CRASH = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n"
+HANG = "while True:\n    pass\n"
+BROKEN = "raise RuntimeError('no such device')\n"
+TEXTS = {"right": RULE, "lossy": LOSSY, "broken": BROKEN, "crash": CRASH, "hang": HANG}

@@ -1,7 +1,7 @@
 """Audits' documents made once, and a survey whose audits are these instead of processes."""
 
 import pytest
-from support.many_versions import LOSSY, RULE, SAMPLED
+from support.many_versions import LOSSY, RULE, SAMPLED, TEXTS, install
 
 import simverify
 from simverify.surveying.audited import Audited, Processes
@@ -51,3 +51,15 @@ def audits(monkeypatch, documents):
 
     monkeypatch.setattr(Processes, "audit", audit)
     return asked
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """Engines of another distribution, found by this process and by those it starts."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    install(folder, TEXTS)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    monkeypatch.chdir(tmp_path)
+    return folder

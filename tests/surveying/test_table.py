@@ -3,15 +3,11 @@
 import dataclasses
 import json
 import re
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import jsonschema
 import pytest
 from msgspec.structs import replace
-from support.many_versions import LOSSY, RULE, SMALL, install
+from support.many_versions import LOSSY, TEXTS
 from support.pages.html_page import check
 
 import simverify
@@ -29,23 +25,6 @@ from simverify.surveying.audited import Audited, Processes
 from simverify.surveying.places import find_place
 from simverify.surveying.rows import audited_row, lines_of
 from simverify.surveying.table import joined
-
-CRASH = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n"
-HANG = "while True:\n    pass\n"
-BROKEN = "raise RuntimeError('no such device')\n"
-TEXTS = {"right": RULE, "lossy": LOSSY, "broken": BROKEN, "crash": CRASH, "hang": HANG}
-
-
-@pytest.fixture
-def installed(tmp_path, monkeypatch):
-    """Engines of another distribution, found by this process and by those it starts."""
-    folder = tmp_path / "site"
-    folder.mkdir()
-    install(folder, TEXTS)
-    monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.setenv("PYTHONPATH", str(folder))
-    monkeypatch.chdir(tmp_path)
-    return folder
 
 
 @pytest.fixture
@@ -138,30 +117,6 @@ def test_sizes_are_the_engines_own_at_most(answered, monkeypatch):
     assert [(x.get("--gamma"), x.get("--vocab")) for x in told] == [
         ("2", None), ("1", "3"), ("2", None)
     ]  # fmt: skip
-
-
-SIZED = """
-from simverify.engines import Engine
-
-verify = Engine("sized", "sized", "", "rule", "verify", "exact", loader=None, gamma=1, vocab=3)
-"""
-
-
-def test_sizes_of_an_engine_of_another_distribution_hold_too(monkeypatch, tmp_path, documents):
-    asked = []
-
-    def audit(self, words, limit, **_):
-        asked.append(words[1:5])
-        return Audited("judged", documents[RULE], "", 0, 2.4)
-
-    monkeypatch.setattr(Processes, "audit", audit)
-    install(tmp_path, {"sized": SIZED, "plain": RULE, "broken": BROKEN})
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    simverify.table(["sized", "plain", "broken"], jobs=1)
-    assert asked == [["--gamma", "1", "--vocab", "3"], *[["--seed", "0"]] * 2]
-    simverify.table(["sized"], vocab=2)
-    assert asked[-1] == ["--gamma", "1", "--vocab", "2"]
 
 
 def test_a_folder_of_checkouts_comes_before_what_is_installed(answered, tmp_path):
@@ -327,47 +282,3 @@ def test_bad_input_is_one_line(answered, capsys, words, complaint):
     err = capsys.readouterr().err
     assert complaint in err
     assert err.count("\n") == 1
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="Linux ends processes with their parents")
-def test_a_table_that_is_killed_takes_its_audits_along(installed, tmp_path):
-    (installed / "hang.py").write_text(
-        f"import os, time\nopen({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\n" + HANG
-    )
-    code = "from simverify.cli import main; main()"
-    table = subprocess.Popen([sys.executable, "-c", code, "table", "--engines", "hang", "--quiet"])
-    try:
-        pid = wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
-        assert Path("/proc", pid).exists()
-    finally:
-        table.kill()
-        table.wait()
-    assert wait_for(lambda: not Path("/proc", pid).exists())
-
-
-def wait_for(ready, seconds=60.0):
-    """What ``ready`` returns, as soon as that is true."""
-    ends = time.monotonic() + seconds
-    while not (found := ready()):
-        assert time.monotonic() < ends
-        time.sleep(0.05)
-    return found
-
-
-@pytest.mark.slow
-def test_whole_audits_in_processes(installed, capsys):
-    names = ["right", "lossy", "broken", "crash"]
-    code = run(["table", "--engines", ",".join(names), *SMALL, "--json", "t.json"])
-    assert code == 1
-    found = rows(simverify.load("t.json"))
-    said = {name: row.verdict or row.state for name, row in found.items()}
-    assert said == {
-        "right": "PASS",
-        "lossy": "FAIL",
-        "broken": "not loaded",
-        "crash": said["crash"],
-    }
-    assert said["crash"] in ("not loaded", "crashed")
-    assert "of 4: right: PASS" in capsys.readouterr().err
-    late = simverify.table(["hang"], limit=3)
-    assert rows(late)["hang"].state == "out of time"

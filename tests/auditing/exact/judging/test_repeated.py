@@ -247,5 +247,5 @@ def test_a_call_that_was_cut_off_and_then_returns_is_no_hang():
 
 
 def test_a_loop_that_draws_for_ever_repeats_as_a_hang():
-    tier = tier_of(drawing_for_ever, seconds=1.0)
+    tier = tier_of(drawing_for_ever, seconds=3.0)
     assert [f.kind for f in tier.failure.comparison.findings] == ["hangs"]
