@@ -4,8 +4,9 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 _HEAD = 4096
 _CHUNK = 1 << 16
@@ -39,7 +40,7 @@ class Tail:
 
     def __init__(self, path: Path, place: Place, say: Callable[[str], None]) -> None:
         self._path, self.place, self._say = path, place, say
-        self._file: BinaryIO | None = None
+        self._file: FileIO | None = None
         self._missing = False
 
     def close(self) -> None:
@@ -70,7 +71,7 @@ class Tail:
                 return None
             self.close()
 
-    def _line(self, file: BinaryIO) -> bytes | None:
+    def _line(self, file: FileIO) -> bytes | None:
         """Return the next whole line, or None where there is none yet.
 
         Read past all buffers, which may hold what a file was before it was written anew.
@@ -90,12 +91,12 @@ class Tail:
         self._remember(file)
         return line
 
-    def _remember(self, file: BinaryIO) -> None:
+    def _remember(self, file: FileIO) -> None:
         size = min(self.place.offset, _HEAD)
         if size != self.place.head_size:
             self.place.head, self.place.head_size = _head(file, size), size
 
-    def _replaced(self, file: BinaryIO) -> bool:
+    def _replaced(self, file: FileIO) -> bool:
         """Whether the name has another file now that this one is read to its end."""
         try:
             named = os.stat(self._path)
@@ -107,7 +108,7 @@ class Tail:
         self._begin_anew("was rotated: going on with the new file", own.st_size)
         return True
 
-    def _rewritten(self, file: BinaryIO) -> bool:
+    def _rewritten(self, file: FileIO) -> bool:
         """Whether this very file was cut or written anew."""
         size = os.fstat(file.fileno()).st_size
         if size < self.place.offset:
@@ -155,12 +156,12 @@ class Tail:
         self._file = file
         return True
 
-    def _is(self, file: BinaryIO) -> bool:
+    def _is(self, file: FileIO) -> bool:
         """Whether a file begins as what was read."""
         long_enough = os.fstat(file.fileno()).st_size >= self.place.offset
         return long_enough and _head(file, self.place.head_size) == self.place.head
 
-    def _known(self, file: BinaryIO) -> BinaryIO:
+    def _known(self, file: FileIO) -> FileIO:
         """Return the file that was being read, if it lies beside the name; else ``file``."""
         if self._is(file):
             return file  # copied here from elsewhere
@@ -176,5 +177,5 @@ class Tail:
         return file
 
 
-def _head(file: BinaryIO, size: int) -> str:
+def _head(file: FileIO, size: int) -> str:
     return hashlib.sha256(os.pread(file.fileno(), size, 0)).hexdigest()
