@@ -81,6 +81,11 @@ def grams(prompt: int, answer: Answer) -> Iterator[Hashable]:
             yield prompt, answer[i : i + n]
 
 
+def twos(_prompt: int, answer: Answer) -> Iterator[Hashable]:
+    """Yield the pairs of neighbouring units, whatever the prompt."""
+    yield from _twos(answer)
+
+
 def single(_prompt: int, answer: Answer) -> Iterator[Hashable]:
     """Yield the units, whatever the prompt."""
     yield from answer
@@ -111,16 +116,16 @@ def summaries(pairs: Pairs) -> tuple[tuple[str, ...], Floats]:
     """Return what each pair differs by in a few numbers, float64 (pairs, summaries), with names."""
     every = [(prompt, answer) for prompt, *both in flat(pairs) for answer in both]
     units = Counter(unit for _, answer in every for unit in answer)
-    twos = Counter(two for _, answer in every for two in _twos(answer))
+    follows = Counter(two for _, answer in every for two in _twos(answer))
     starts = Counter(start for prompt, answer in every for start in prefixes(prompt, answer))
     log = {unit: math.log(count) for unit, count in units.items()}
     total = math.log(sum(units.values()) or 1)
-    twos_log = {two: math.log(count) - log[two[0]] for two, count in twos.items()}
+    after_log = {two: math.log(count) - log[two[0]] for two, count in follows.items()}
 
     def measured(prompt: int, answer: Answer) -> list[float]:
         n = max(len(answer), 1)
         common = sum(log[unit] - total for unit in answer) / n
-        after = [twos_log[two] for two in _twos(answer)]
+        after = [after_log[two] for two in _twos(answer)]
         deep = [math.log(starts[start]) for start in prefixes(prompt, answer)]
         return [
             len(answer), float(answer[-1:] == (END,)), common, sum(after) / n, sum(deep),

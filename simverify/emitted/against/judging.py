@@ -21,6 +21,7 @@ from simverify.emitted.against.features import (
     prefixes,
     single,
     summaries,
+    twos,
     within,
 )
 from simverify.emitted.against.settings import DEVIATION, AgainstSettings
@@ -75,13 +76,17 @@ def compare(pairs: Pairs, settings: AgainstSettings) -> Compared:
             in_grams, alpha=shares["n-grams"], seed=seed, name="agreement in n-grams, in a prompt"
         )
     )
-    pooled = units.weighted()[:_POOLED]
-    tests.append(
-        stats.agreement_test(
-            within(pooled, [pooled.shape[0]]), alpha=shares["pooled"], seed=seed,
-            name="agreement in single tokens, over all prompts",
-        )
-    )  # fmt: skip
+    for own, share, what in (
+        (units, "pooled", "single tokens"),
+        (differences(pairs, twos), "twos", "pairs of tokens"),
+    ):
+        pooled = own.weighted()[:_POOLED]
+        tests.append(
+            stats.agreement_test(
+                within(pooled, [pooled.shape[0]]), alpha=shares[share], seed=seed,
+                name=f"agreement in {what}, over all prompts",
+            )
+        )  # fmt: skip
     length = max((pairs.units(0) + pairs.units(1)) / (2 * pairs.n), 1e-9)
     rates = stats.directions_test(
         frequent(units), alpha=shares["rates"], per_pair=length, name="rates of single tokens",

@@ -45,8 +45,8 @@ class AgainstSettings:
         """Return each test's share of alpha."""
         return stats.split_alpha(
             self.alpha,
-            {"contexts": 1.0, "prefixes": 1.0, "n-grams": 1.0, "pooled": 1.0, "rates": 2.0,
-             "summaries": 1.0, "swaps": 1.0},
+            {"contexts": 1.0, "prefixes": 1.0, "n-grams": 1.0, "pooled": 1.0, "twos": 1.0,
+             "rates": 2.0, "summaries": 1.0, "swaps": 1.0},
         )  # fmt: skip
 
     def planned(self, prompts: int, max_tokens: int) -> int:
