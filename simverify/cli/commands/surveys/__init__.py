@@ -1,0 +1,1 @@
+"""Commands of many audits, or of many questions to one server."""
