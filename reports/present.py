@@ -110,12 +110,11 @@ def print_run(run: Document, console: Console, *, verbose: bool = False) -> None
         for line in lines:
             console.print(Text(line), soft_wrap=True)
     elif isinstance(run, OutputRun):
-        print_outputs(run, console)
+        print_outputs(run, console, verbose=verbose)
     elif isinstance(run, TriageRun):
         print_triage(run, console, verbose=verbose)
     elif isinstance(run, WatchRun):
         print_watch(run, console)
-        print_outputs(run, console, verbose=verbose)
     elif isinstance(run, AgainstRun):
         print_against(run, console, verbose=verbose)
     elif isinstance(run, PlanRun):

@@ -94,7 +94,6 @@ def _cell(
 
 def _values(pilot: Pilot) -> dict[str, list[Any]]:
     """The values that are tried for each parameter."""
-    token = pilot.common[0]
     found: dict[str, list[Any]] = {
         "temperature": [0.5, 2.0],
         "top_k": [2, 5, 20],
@@ -104,7 +103,10 @@ def _values(pilot: Pilot) -> dict[str, list[Any]]:
         "repetition_penalty": [1.3, 2.0],
         "presence_penalty": [1.0, 2.0],
         "frequency_penalty": [1.0, 2.0],
-        "logit_bias": [((token, -5.0),), ((token, 3.0),)],
+        "logit_bias": [
+            tuple((token, 3.0 if i % 2 else -3.0) for i, token in enumerate(pilot.common[:count]))
+            for count in (10, 40)
+        ],
     }
     if pilot.words:
         found["bad_words"] = [pilot.words]
@@ -205,5 +207,7 @@ def _apart(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> float:
 def _shown(value: Any) -> str:
     if isinstance(value, tuple):
         first = value[0]
+        if len(value) > 1:
+            return f"of {len(value)}"
         return f"{first[1]:+g} on {first[0]}" if len(first) == 2 else f"id {first[0]}"
     return f"{value:g}"

@@ -25,6 +25,9 @@ _LEAST_BALL = 1e-6
 _PILOT = 12
 """Prompts whose rows choose the values."""
 
+_BANNED = 8
+"""Words of the cell that bans some."""
+
 _SEEDS = 12
 """Prompts that are asked thrice for the seed."""
 
@@ -245,11 +248,17 @@ def pilot_of(prompts: Sequence[str], pair: TransformerPair) -> Pilot:
     mean = sum(own.p(Law()).sum(axis=0) for own in seen)
     special = {*pair.eos, *getattr(pair.tokenizer, "all_special_ids", ())}
     ranked = [int(t) for t in (-mean).argsort() if int(t) not in special]
-    return Pilot(seen, tuple(ranked[:50]), tuple(sorted(pair.eos)), tuple(_words(ranked, pair)))
+    return Pilot(
+        seen,
+        tuple(ranked[:50]),
+        tuple(sorted(pair.eos)),
+        tuple(dict.fromkeys(_words(ranked, pair))),
+    )
 
 
 def _words(ranked: Sequence[int], pair: TransformerPair) -> Iterator[tuple[int, ...]]:
-    """Yield the ids of the likeliest word that a server reads from its text as one token."""
+    """Yield the ids of the likeliest words that a server reads from their texts as one token."""
+    found = 0
     from simverify.emitted.law.words import fields_of
 
     for token in ranked[:200]:
@@ -259,6 +268,8 @@ def _words(ranked: Sequence[int], pair: TransformerPair) -> Iterator[tuple[int, 
         words = fields_of({"bad_words": [text]}, "matrix", pair)["bad_words"]
         if (token,) in words:
             yield from words
+            found += 1
+        if found == _BANNED:
             return
 
 

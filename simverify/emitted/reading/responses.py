@@ -31,7 +31,8 @@ def expanded(value: Any, where: str, pair: TransformerPair) -> Iterator[tuple[st
     if str(answer.get("object", "")).endswith(".chunk"):
         raise UsageError(f"{where} is a piece of a stream: expected whole answers")
     choices = answer.get("choices")
-    if not isinstance(choices, list) or not all(isinstance(one, dict) for one in choices):
+    whole = isinstance(choices, list) and all(isinstance(one, dict) for one in choices)
+    if not whole or not choices:
         raise UsageError(f"{where} is an answer without choices: expected those of a completion")
     request = value.get("request")
     request = request if isinstance(request, dict) else {}

@@ -159,6 +159,7 @@ def test_a_chat_completion_is_read(pair, tmp_path):
     [
         ({"choices": [CHOICE]}, "nothing says to what: put the request beside it"),
         ({"choices": 3, "prompt": "x"}, "an answer without choices"),
+        ({"choices": [], "prompt": "x"}, "an answer without choices"),
         ({"object": "text_completion.chunk", "choices": []}, "a piece of a stream"),
         ({"request": {"prompt": "x", "echo": True}, "choices": [CHOICE]}, "asked with echo"),
         ({"response": {"error": {"message": "busy"}}, "prompt": "x"}, "without choices"),
