@@ -147,7 +147,7 @@ class Answers(Kept):
     def __init__(
         self,
         keep: Path | None,
-        prompts: Sequence[str],
+        prompts: Sequence[Prompt],
         asked: dict[str, Any],
         pair: TransformerPair,
         say: Callable[[str], None] = lambda _: None,
@@ -166,7 +166,7 @@ class Answers(Kept):
 
 
 def _ahead(
-    path: Path, count: int, prompts: Sequence[str], asked: dict[str, Any]
+    path: Path, count: int, prompts: Sequence[Prompt], asked: dict[str, Any]
 ) -> dict[int, dict[str, Any]]:
     """Return the answers that came before their turn, as far as they answer these requests."""
     found: dict[int, dict[str, Any]] = {}

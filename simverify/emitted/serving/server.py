@@ -239,6 +239,7 @@ def asked_for(
     if law.logit_bias:
         found["logit_bias"] = {str(token): value for token, value in law.logit_bias}
     if law.bad_words:
+        assert pair is not None  # who asks for words has the target that cuts them
         texts = [pair.tokenizer.decode(list(word)).strip() for word in law.bad_words]
         found["bad_words"] = list(dict.fromkeys(texts))
     if law.min_tokens:
