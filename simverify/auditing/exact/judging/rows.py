@@ -146,7 +146,7 @@ def failing_rows(
     known = kind_of(first.model)
     twin = without_zeros(first.model)
     if known != "plain":
-        by_kind["plain"].insert(0, twin)
+        by_kind["plain"].append(twin)
     failures: list[tuple[Kind, Judged]] = []
     right: list[Judged] = []
     for kind, instances in by_kind.items():
