@@ -145,7 +145,7 @@ def run_watch(options: WatchOptions, say: Say) -> WatchRun:
     with State(folder, key_of(pair, settings, name, proxy), settings, proxy) as state:
         running = Watch(watched, pair, settings, state, proxy=proxy, say=say)
         labels = {"source": name, "target": str(options.target)}
-        end = (lambda: None) if address is None else serve(*address, running.metrics, labels)
+        end = None if address is None else serve(*address, running.metrics, labels)
         try:
             return running.run()
         except KeyboardInterrupt as interrupt:
@@ -154,7 +154,8 @@ def run_watch(options: WatchOptions, say: Say) -> WatchRun:
         finally:
             if asker is not None:
                 asker.leave()
-            end()
+            if end is not None:
+                end()
 
 
 def _asker(options: WatchOptions, pair: "TransformerPair", folder: Path, say: Say) -> "Asker":

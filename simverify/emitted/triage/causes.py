@@ -125,7 +125,7 @@ def _fits(
     found: list[dict[str, Fit]] = []
     for i, spot in enumerate(spots):
         answer, path = spot.log.answers[spot.number], spot.log.paths[spot.number]
-        drafts = None if spot.log.drafts is None else spot.log.drafts[spot.number]
+        drafts = None if spot.log.drafts is None else spot.log.drafts[spot.number].tolist()
         own = _at_hand(spot)
         found.append({name: fit for name, fit in own.items() if wanted is None or name in wanted})
         made = contexts(

@@ -155,7 +155,8 @@ def _dtype(pair: TransformerPair) -> str:
 def _drafts(answer: Answer, pair: TransformerPair) -> Ints:
     request = answer.request
     rows = pair.cached(pair.draft_model, 1).feed([(*request.prompt, *request.tokens[:-1])])[0]
-    return rows[-len(request.tokens) :].argmax(axis=1)
+    found: Ints = rows[-len(request.tokens) :].argmax(axis=1)
+    return found
 
 
 def _spot(one: Outcome, logs: Sequence[Log]) -> Spot:

@@ -86,9 +86,11 @@ class Watch:
                 raise UsageError(f"{where} was not answered")
             request = request_iv(value, where, self._pair)
         except UsageError as error:
-            return self._unread(str(error))
+            self._unread(str(error))
+            return None
         except (ValueError, RecursionError):
-            return self._unread(f"{where} is no JSON")
+            self._unread(f"{where} is no JSON")
+            return None
         if request.from_text:
             self._state.text_alone += 1
             if self._watched.asker is not None and self._state.canary is None:
@@ -96,7 +98,8 @@ class Watch:
                     f"{self._watched.name} gives no token ids, and texts do not tell their tokens: "
                     f"a watch needs a server that does, such as vLLM, SGLang or llama.cpp"
                 )
-            return self._unread(f"{where} has no token ids: log them beside the text")
+            self._unread(f"{where} has no token ids: log them beside the text")
+            return None
         return request
 
     def _unread(self, why: str) -> None:
