@@ -12,7 +12,7 @@ from scipy import sparse
 from simverify import stats
 from simverify.arrays import Floats
 from simverify.battery.judgement import rejections
-from simverify.emitted.against.answers import END, Pairs, Unit, first_pairs, flat
+from simverify.emitted.against.answers import END, Pairs, Unit, first_pairs
 from simverify.emitted.against.features import (
     Differences,
     differences,
@@ -188,11 +188,10 @@ def _shown(
     score = np.abs(total) / np.sqrt(np.maximum(squares, 1.0))
     if units.names:
         unit = cast("Unit", units.names[int(score.argmax())])
-        rates = [
-            sum(list(both[side]).count(unit) for _, *both in flat(pairs))
-            / max(pairs.units(side), 1)
-            for side in (0, 1)
-        ]
+        rates = []
+        for side in (0, 1):
+            seen = [pair[side].count(unit) for group in pairs.groups for pair in group]
+            rates.append(sum(seen) / max(pairs.units(side), 1))
         said.append(
             f"rate of {_spelt((unit,))} over all answers: {rates[0]:.3g}, and {rates[1]:.3g}"
         )
