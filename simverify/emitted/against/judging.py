@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from scipy import sparse
@@ -11,7 +12,7 @@ from scipy import sparse
 from simverify import stats
 from simverify.arrays import Floats
 from simverify.battery.judgement import rejections
-from simverify.emitted.against.answers import END, Pairs, Unit, first_pairs, flat
+from simverify.emitted.against.answers import END, Pairs, Unit, first_pairs
 from simverify.emitted.against.features import (
     Differences,
     differences,
@@ -174,7 +175,7 @@ def _shown(
     squares = np.asarray(begins.values.multiply(begins.values).sum(axis=0)).ravel()
     score = np.abs(total) / np.sqrt(np.maximum(squares, 1.0))
     if begins.names:
-        prompt, prefix = begins.names[int(score.argmax())]  # type: ignore[misc]
+        prompt, prefix = cast("tuple[int, tuple[Unit, ...]]", begins.names[int(score.argmax())])
         group = pairs.groups[prompt]
         counts = [sum(pair[side][: len(prefix)] == prefix for pair in group) for side in (0, 1)]
         said.append(
@@ -186,14 +187,13 @@ def _shown(
     squares = np.asarray(units.values.multiply(units.values).sum(axis=0)).ravel()
     score = np.abs(total) / np.sqrt(np.maximum(squares, 1.0))
     if units.names:
-        unit = units.names[int(score.argmax())]
-        rates = [
-            sum(list(both[side]).count(unit) for _, *both in flat(pairs))
-            / max(pairs.units(side), 1)
-            for side in (0, 1)
-        ]
+        unit = cast("Unit", units.names[int(score.argmax())])
+        rates = []
+        for side in (0, 1):
+            seen = [pair[side].count(unit) for group in pairs.groups for pair in group]
+            rates.append(sum(seen) / max(pairs.units(side), 1))
         said.append(
-            f"rate of {_spelt((unit,))} over all answers: {rates[0]:.3g}, and {rates[1]:.3g}"  # type: ignore[arg-type]
+            f"rate of {_spelt((unit,))} over all answers: {rates[0]:.3g}, and {rates[1]:.3g}"
         )
     spread = np.sqrt((numbers**2).sum(axis=0))
     scores = numbers.sum(axis=0) / np.where(spread > 0.0, spread, 1.0)
