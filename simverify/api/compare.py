@@ -6,7 +6,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
-from simverify.api.options import NO_GAMMA, CompareOptions
+from simverify.api.compare_options import NO_GAMMA, CompareOptions
 from simverify.api.real import BUNDLED, RealModels
 from simverify.api.simulated import DEFAULT_MODELS, Rule, asked_trees, compare_simulated
 from simverify.api.ways import called_from_python, refuse

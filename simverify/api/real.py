@@ -90,6 +90,15 @@ class RealModels:
         )  # fmt: skip
 
 
+class OfRealModels:
+    """Options with those of a pair of real models among them."""
+
+    def real(self) -> RealModels:
+        """Return what is said of the pair."""
+        names = (field.name for field in fields(RealModels))
+        return RealModels(**{name: getattr(self, name) for name in names})
+
+
 @dataclass(frozen=True, kw_only=True)
 class LawOptions:
     """What an engine was asked for beside temperature, top-k and top-p; None: not given.

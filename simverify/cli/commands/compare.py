@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from simverify.api.options import NO_GAMMA, CompareOptions
+from simverify.api.compare_options import NO_GAMMA, CompareOptions
 from simverify.cli.common import (
     EXIT_CODES,
     check_output,

@@ -198,8 +198,8 @@ def _shown(
     spread = np.sqrt((numbers**2).sum(axis=0))
     scores = numbers.sum(axis=0) / np.where(spread > 0.0, spread, 1.0)
     worst = int(np.abs(scores).argmax())
-    side = "more" if scores[worst] > 0 else "less"
-    said.append(f"{names[worst]}: {side} in the first, by {abs(scores[worst]):.1f} sd")
+    more = "more" if scores[worst] > 0 else "less"
+    said.append(f"{names[worst]}: {more} in the first, by {abs(scores[worst]):.1f} sd")
     return tuple(said)
 
 

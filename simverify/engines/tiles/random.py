@@ -142,7 +142,7 @@ def drawn(family: Family, kind: Dtype, *parts: Any) -> Block:
 def _counters(seed: Any, offset: Any) -> tuple[Block, Block]:
     """Return a seed and offsets as the words that Philox takes: -1 of 32 bits is 2^32 - 1."""
     place = block_of(offset)
-    wide = uint64 if place.dtype.bits > uint32.bits else uint32
+    wide: Dtype = uint64 if place.dtype.bits > uint32.bits else uint32
     if is_symbolic(place.data):
         wide = place.dtype
     return block_of(seed), place.to(wide)

@@ -153,9 +153,8 @@ class TorchOps(TorchSpecial):
             empty = name == "tensor" and holds_objects(data) and data.dtype != object
             if nested and (empty or self.shadows.is_symbolic(data)):
                 return self._special[name](data, *args, **kwargs)
-            if isinstance(data, np.ndarray) and holds_objects(data):
-                data = np.asarray(settle(data))  # it held draws, and holds numbers by now
-            return original(data, *args, **kwargs)
+            held = isinstance(data, np.ndarray) and holds_objects(data)  # and holds numbers by now
+            return original(np.asarray(settle(data)) if held else data, *args, **kwargs)
 
         return convert
 
