@@ -37,13 +37,7 @@ def capped_mean_test(values: Any, *, limit: float, alpha: float, name: str) -> T
     .. [1] Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting",
        Journal of the Royal Statistical Society B 86 (2024) 1-27.
     """
-    y, limit, alpha = (
-        np.asarray(values, float),
-        open_unit("limit", limit),
-        open_unit("alpha", alpha),
-    )
-    if y.ndim != 1 or not y.size or not ((y >= 0.0) & (y <= 1.0)).all():
-        raise ValueError(f"values have shape {y.shape}: expected (n,), n >= 1, each in [0, 1]")
+    y, limit, alpha = _values_iv(values, limit, alpha)
     log_evalue = float(_log_evalues(y, limit)[-1])
     return TestResult(
         name=name,
@@ -59,9 +53,20 @@ def capped_mean_test(values: Any, *, limit: float, alpha: float, name: str) -> T
 
 
 def values_needed(values: Any, *, limit: float, alpha: float) -> int | None:
-    """How many of the values the same bets needed for a product of 1 / alpha; None: not there."""
-    reached = _log_evalues(np.asarray(values, float), limit) >= -math.log(alpha)
+    """How many of the values the same bets needed for a product of 1 / alpha; None: not there.
+
+    Parameters and errors are those of :func:`capped_mean_test`.
+    """
+    y, limit, alpha = _values_iv(values, limit, alpha)
+    reached = _log_evalues(y, limit) >= -math.log(alpha)
     return int(reached.argmax()) + 1 if reached.any() else None
+
+
+def _values_iv(values: Any, limit: float, alpha: float) -> tuple[Any, float, float]:
+    y = np.asarray(values, float)
+    if y.ndim != 1 or not y.size or not ((y >= 0.0) & (y <= 1.0)).all():
+        raise ValueError(f"values have shape {y.shape}: expected (n,), n >= 1, each in [0, 1]")
+    return y, open_unit("limit", limit), open_unit("alpha", alpha)
 
 
 def _log_evalues(y: Any, limit: float) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import special, stats
 
-from simverify.stats._checks import Floats, open_unit
+from simverify.stats._checks import Floats, open_unit, positive_int, tv_ball
 
 FIRST = 0.5
 """Part of the stake that is put down before the first token."""
@@ -188,8 +188,8 @@ def lasting_delay(
     """
     d, level = open_unit("deviation", deviation), open_unit("alpha", alpha)
     z = float(stats.norm.ppf(open_unit("power", power)))
-    if after < 0 or groups < 1:
-        raise ValueError(f"after is {after}, groups {groups}: expected 0 or more, 1 or more")
+    after, groups = positive_int("after", after, least=0), positive_int("groups", groups)
+    ball = tv_ball(ball)
     stake = float(log_stakes(after + 1, 1)[0])
     hurdle = -math.log(level) + math.log(groups * len(bets.cuts)) - stake
     price = np.log1p(ball * bets.spans)

@@ -136,14 +136,15 @@ def test_bad_input_is_one_line_in_pythons_words(call, words):
     assert "--" not in str(error.value)
 
 
-NOT_KEYWORDS = {"json", "report", "quiet", "verbose", "self_test", "list", "spec"}
-"""Where results go is the caller's business in Python; the rest has functions of its own."""
+NOT_KEYWORDS = {"json", "report", "quiet", "verbose", "self_test", "list", "spec", "against"}
+"""Where results go is the caller's business in Python; the rest has functions of its own, whose
+second argument is what ``--against`` names."""
 
 
 @pytest.mark.parametrize(
     ("command", "functions"),
     [
-        ("audit", (simverify.audit, simverify.audit_outputs)),
+        ("audit", (simverify.audit, simverify.audit_outputs, simverify.audit_against)),
         ("compare", (simverify.compare,)),
         ("plan", (simverify.plan,)),
         ("table", (simverify.table,)),

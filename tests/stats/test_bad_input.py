@@ -23,6 +23,7 @@ PAIRS: PairSums = stats.pair_sums(PITS, PITS[::-1])
 RATIOS = np.array([0.5, 1.0, 2.0])
 BETS = stats.bet_sums("a", RATIOS, np.zeros(3), np.full(3, 2.0), shares=[0.5])
 ENDS = np.array([[0.0, 0.2], [0.2, 0.6]])
+STEPS = stats.StepBets.grid([0.5], [0.2])
 ALPHA_01 = {"alpha": 0.01}
 CURVE = {"lower": [0.5], "upper": [0.6]}
 
@@ -36,6 +37,7 @@ VALID = {
         "name": "a", "ratios": RATIOS, "low": np.zeros(3), "high": np.full(3, 2.0), "shares": [0.5],
     },
     "bet_test": {"sums": BETS, **ALPHA_01, "ball": 0.0},
+    "capped_mean_test": {"values": ENDS[:, 1], "limit": 0.3, **ALPHA_01, "name": "a"},
     "contrast": {"p": ROWS, "q": ROWS},
     "correlation_min_detectable": {"n": 5000, **ALPHA_01, "power": 0.9, "ball": 0.0},
     "correlation_samples": {"correlation": 0.1, **ALPHA_01, "power": 0.9, "ball": 0.0},
@@ -59,6 +61,10 @@ VALID = {
     "indicator_test": {"sums": BITS, **ALPHA_01, "ball": 0.0},
     "ks_min_detectable": {"n": 100, **ALPHA_01, "power": 0.9, "bins": 16, "ball": 0.0},
     "ks_samples": {"distance": 0.1, **ALPHA_01, "power": 0.9, "bins": 16, "ball": 0.0},
+    "lasting_delay": {
+        "deviation": 0.1, "bets": STEPS, **ALPHA_01, "groups": 1, "after": 0, "ball": 0.0,
+        "power": 0.9,
+    },
     "order_key": {"order": "ratio", "p": ROWS, "q": ROWS},
     "pair_g2": {"first": TOKENS, "second": TOKENS, "row": ROWS[0]},
     "pair_sums": {"first": PITS, "second": PITS},
@@ -83,6 +89,7 @@ VALID = {
     "support_violations": {"counts": COUNTS, "probabilities": ROWS},
     "surprise": {"p": ROWS, "cap": 16.0},
     "transition_g2": {"counts": COUNTS, "probabilities": ROWS},
+    "values_needed": {"values": ENDS[:, 1], "limit": 0.3, **ALPHA_01},
 }  # fmt: skip
 
 OPEN = [0.0, 1.0, -0.1, math.nan]
@@ -99,6 +106,11 @@ BAD = {
     "alpha": OPEN,
     "power": OPEN,
     "error": OPEN,
+    "limit": OPEN,
+    "deviation": OPEN,
+    "values": [np.array([1.1]), np.array([math.nan]), np.zeros((2, 2)), np.zeros(0)],
+    "after": [-1, 0.5],
+    "groups": [0, 1.5],
     "log_pvalues": [np.array([0.1]), np.array([math.nan]), np.zeros((2, 2)), np.zeros(0)],
     "ball": [-0.1, 1.0, math.nan],
     "n": [0, -1, 2.5, True],
@@ -209,4 +221,4 @@ def test_no_function_is_forgotten():
 
 def test_arguments_without_a_bad_value_are_named():
     given = {argument for arguments in VALID.values() for argument in arguments}
-    assert given - set(BAD) == {"first", "name", "second", "g2", "sums"}
+    assert given - set(BAD) == {"bets", "first", "name", "second", "g2", "sums"}

@@ -9,7 +9,7 @@ pytest.importorskip("transformers")
 from support.emitted_tokens import emitted  # noqa: E402
 from support.judged_tokens import judged  # noqa: E402
 
-from simverify.emitted.judging import weights  # noqa: E402
+from simverify.emitted.judging import looks, weights  # noqa: E402
 from simverify.models.real.roundings import ROUNDINGS, Rounding, fp8, int4, nf4, q4_0, rounded  # noqa: E402
 from simverify.models.real.transformer import load_pair  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
@@ -38,8 +38,9 @@ def test_an_engine_with_rounded_weights_fails_by_that_test_alone(pair, name):
         objects = emitted(pair, VERIFIERS["token"], N)
     run = judged(pair, objects, N)
     assert run.verdict == "FAIL"
-    (failed,) = [test.name for test in run.tests if test.rejected]
-    assert failed == "weights, rounded to few bits"
+    failed = {test.name for test in run.tests if test.rejected}
+    # The bets that may end a run early hold those on weights, too.
+    assert failed - {looks.NAME} == {"weights, rounded to few bits"}
     assert any(f"fit best: {name}" in note for note in run.notes)
     assert not any("bfloat16" in note for note in run.notes)
 

@@ -149,12 +149,12 @@ class TorchOps(TorchSpecial):
 
         def convert(data: Any, *args: Any, **kwargs: Any) -> Any:
             nested = isinstance(data, list | tuple | np.ndarray | Draw)
-            # Arrays that were made to hold draws hold none yet. `tensor` alone takes a copy.
-            empty = name == "tensor" and holds_objects(data) and data.dtype != object
-            if nested and (empty or self.shadows.is_symbolic(data)):
+            # An array that was made to hold draws, or that held some, may hold numbers alone.
+            held = holds_objects(data) and data.dtype != object
+            if nested and (held or self.shadows.is_symbolic(data)):
                 return self._special[name](data, *args, **kwargs)
-            held = isinstance(data, np.ndarray) and holds_objects(data)  # and holds numbers by now
-            return original(np.asarray(settle(data)) if held else data, *args, **kwargs)
+            objects = nested and holds_objects(data)  # made by numpy of decided tensors: numbers
+            return original(np.asarray(settle(data)) if objects else data, *args, **kwargs)
 
         return convert
 

@@ -146,7 +146,7 @@ class Shadows:
             return None
         if isinstance(data, torch.Tensor):
             return data.to(dtype=dtype or data.dtype, device=device or data.device)
-        if type(data) is not DrawArray or not is_symbolic(data):
+        if type(data) is not DrawArray:
             return None
         kind = next((own for own, numpys in _KINDS.items() if numpys is data.dtype.type), None)
         objects = data.view(np.ndarray)
