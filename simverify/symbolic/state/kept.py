@@ -24,6 +24,8 @@ import numpy as np
 from simverify.symbolic.state.images import Names, Reader, Unreadable
 from simverify.symbolic.whose import is_library, is_ours, is_users, is_users_file, unwrapped
 
+_CACHE = type(functools.lru_cache(len))
+
 _MISSING = object()
 
 NOTHING_NEW = (None, None)
@@ -108,7 +110,7 @@ def _look(x: Any) -> Callable[[], Any] | None:
         return x.tobytes  # type: ignore[no-any-return]
     if isinstance(x, BaseException):
         return lambda: list(x.args)
-    if hasattr(x, "cache_info"):
+    if isinstance(x, _CACHE):  # by its type: an object may answer any name, or raise at one
         return lambda: x.cache_info()
     slots = [
         name
@@ -205,7 +207,8 @@ def _inside(x: Any) -> list[Any]:
         return [x.__func__]
     if isinstance(x, property):
         return [x.fget, x.fset]
-    if hasattr(x, "__wrapped__"):
+    # Without asking the object, which may answer any name, or raise at it.
+    if inspect.getattr_static(x, "__wrapped__", _MISSING) is not _MISSING:
         return [x.__wrapped__]
     kind = type(x)
     if isinstance(getattr(x, "__dict__", None), dict) and not is_library(kind.__module__):

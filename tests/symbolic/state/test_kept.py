@@ -11,7 +11,7 @@ import pytest
 from simverify.auditing.exact.instances.made import battery
 from simverify.auditing.exact.tier import examine
 from simverify.auditing.subject import Subject
-from simverify.symbolic.state.kept import Kept
+from simverify.symbolic.state.kept import NOTHING_NEW, Kept
 
 
 class Slotted:
@@ -145,3 +145,22 @@ def test_a_debt_is_paid_wherever_it_is_kept(rule):
                    searching=False)  # fmt: skip
     assert tier.failure is not None
     assert tier.failure.deviates
+
+
+def test_an_object_that_answers_no_name_is_read():
+    """Stand-ins of libraries refuse what they do not know, in their own words."""
+
+    class Refusing:
+        def __getattr__(self, name):
+            raise RuntimeError(name)
+
+    refusing, steps = Refusing(), [0]
+
+    def rule():
+        steps[0] += 1
+        return refusing
+
+    kept = Kept(rule, None)
+    assert kept.image() == NOTHING_NEW
+    rule()
+    assert kept.image() != NOTHING_NEW
