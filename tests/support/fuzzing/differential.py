@@ -63,6 +63,8 @@ def run_twice(text: str, *, seed: int, few: int = 1000, many: int = 100_000) -> 
 
             try:
                 law = enumeration.run(call, max_paths=MAX_PATHS, seconds=4)
+                if not law.complete:  # a path that the machine kept waiting looks like a hang
+                    return OutOfTime.__name__
                 misplaced = _corners(enumeration, call, law)
             except CannotEnumerate as error:
                 alone = isinstance(error, Untracked | OnSymbolsAlone)
