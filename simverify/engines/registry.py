@@ -18,10 +18,10 @@ GROUP = "simverify.verifiers"
 
 def _adapters() -> Iterator[Engine]:
     """Yield the engines of every adapter: each file of these packages names its own."""
-    for room in (servers, libraries, papers, loops, blocks):
-        for found in pkgutil.iter_modules(room.__path__):
-            yield from importlib.import_module(f"{room.__name__}.{found.name}").ENGINES
-    yield from own.ENGINES
+    for room in (servers, libraries, papers, loops, blocks, own):
+        for found in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
+            if not found.ispkg:
+                yield from importlib.import_module(found.name).ENGINES
 
 
 ENGINES: dict[str, Engine] = {engine.name: engine for engine in _adapters()}
