@@ -88,7 +88,7 @@ def package_of(name: str, folders: Sequence[Path]) -> Path | None:
 
 
 def checkout_of(place: str, folders: Sequence[Path]) -> Path | None:
-    """Return the checkout that ``patched/NAME``, or ``patched/NAME@COMMIT``, is a copy of."""
+    """Return the checkout that ``patched/NAME`` is a copy of; NAME as ``--engine-path`` has it."""
     repository, _, commit = place.partition("/")[2].partition("@")
     for engine in ENGINES.values():
         if engine.repository.endswith(f"/{repository}") and engine.commit.startswith(commit):
