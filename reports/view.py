@@ -129,11 +129,15 @@ class Section:
 
 @dataclass(frozen=True)
 class Case:
-    """One outcome that a continuous-integration server counts."""
+    """One outcome that a continuous-integration server counts.
+
+    ``rests_on``: of what passed, what that rests on, by names, as ``tier`` and ``certificate``.
+    """
 
     name: str
     outcome: Literal["passed", "failed", "warned", "inconclusive", "skipped"]
     message: str = ""
+    rests_on: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -91,12 +91,9 @@ def _promise(run: AuditRun) -> Iterator[Block]:
         rows.append(("exact tier", "no false alarms: the law itself, over all paths of the code"))
         apart = f", and {ALLOWED:g} for paths that are left out" if cut_short(run) else ""
         rows.append(("tolerance", f"{run.tolerance:g}, for rounding in {run.dtype}{apart}"))
-        worst = max(instance.max_abs_deviation for instance in run.instances)
         # A few trivial instances are no certificate of code that went to the sampled tier.
         whole = run.verdict == "PASS" and run.not_enumerable is None
-        tried = f"the {say.count(len(run.instances), 'instance')} tried exactly"
-        limit = f"no output is off by more than {worst:.2g}, on {tried}"
-        rows.append(("certificate" if whole else "largest deviation", limit))
+        rows.append(("certificate" if whole else "largest deviation", _limit(run)))
     if (tier := run.sampled) is not None:
         rows += [
             ("false-alarm rate (alpha)", f"{tier.alpha:g} for the whole run"),
@@ -115,6 +112,13 @@ def _promise(run: AuditRun) -> Iterator[Block]:
     yield Table(
         "Error rates and limits", ("what", "value"), tuple((Cell(a), Cell(b)) for a, b in rows)
     )
+
+
+def _limit(run: AuditRun) -> str:
+    """How far off the law is at most, on the instances that the exact tier tried."""
+    worst = max(instance.max_abs_deviation for instance in run.instances)
+    tried = f"the {say.count(len(run.instances), 'instance')} tried exactly"
+    return f"no output is off by more than {worst:.2g}, on {tried}"
 
 
 def _refuted(run: AuditRun) -> Iterator[Block]:
@@ -182,7 +186,8 @@ def _cases(run: AuditRun) -> Iterator[Case]:
     elif run.verdict == "INCONCLUSIVE":
         yield Case(f"audit {run.spec}", "inconclusive", run.inconclusive or "")
     else:
-        yield Case(f"audit {run.spec}", "passed")
+        rests_on = {"tier": run.tier, "certificate": _certificate(run)}
+        yield Case(f"audit {run.spec}", "passed", rests_on=tuple(rests_on.items()))
     for probe in run.probes:
         if say.fatal(probe):
             yield Case(f"probe {probe.name}", "failed", probe.message)
@@ -191,6 +196,15 @@ def _cases(run: AuditRun) -> Iterator[Case]:
         else:
             skipped = probe.outcome == "not run"
             yield Case(f"probe {probe.name}", "skipped" if skipped else "passed", probe.message)
+
+
+def _certificate(run: AuditRun) -> str:
+    """Return what a PASS promises, by the tier that it rests on."""
+    if run.tier == "exact":
+        return _limit(run)
+    if run.sampled is None or run.sampled.certificate is None:
+        return "none"
+    return certified_on(run.sampled, run.sampled.certificate)
 
 
 def _file(spec: str) -> str | None:

@@ -11,7 +11,10 @@ MOST_CASES = 2000
 
 
 def junit_report(run: Document) -> str:
-    """Return the XML of ``run``: an inconclusive verdict is an error, a warning passes."""
+    """Return the XML of ``run``: an inconclusive verdict is an error, a warning passes.
+
+    What a case that passed rests on are its properties.
+    """
     report = report_of(run)
     cases = report.cases[:MOST_CASES]
     suite = ElementTree.Element(
@@ -37,6 +40,10 @@ def _add(suite: ElementTree.Element, case: Case, group: str) -> None:
     element = ElementTree.SubElement(suite, "testcase", classname=group, name=clean(case.name))
     lines = [clean(line) for line in case.message.splitlines()[:200]]
     head, text = " ".join(lines)[:300], "\n".join(lines)
+    if case.rests_on:
+        known = ElementTree.SubElement(element, "properties")
+        for name, value in case.rests_on:
+            ElementTree.SubElement(known, "property", name=name, value=clean(value))
     match case.outcome:
         case "failed":
             ElementTree.SubElement(element, "failure", message=head, type="FAIL").text = text

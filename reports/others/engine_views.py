@@ -132,5 +132,6 @@ def _case(row: EngineRow) -> Case:
     if row.state == "absent":
         return Case(name, "skipped", f"{row.reason}: {row.how_to_get}")
     if row.verdict == "PASS":
-        return Case(name, "passed")
+        rests_on = {"tier": row.tier or "", "certificate": say.certificate(row)}
+        return Case(name, "passed", rests_on=tuple(rests_on.items()))
     return Case(name, "failed" if row.verdict == "FAIL" else "inconclusive", message)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 
 from simverify.checks import pick
-from simverify.engines import libraries, loops, own, papers, servers
+from simverify.engines import blocks, libraries, loops, own, papers, servers
 from simverify.engines.base import Engine, sha256
 from simverify.errors import SimverifyError
 from simverify.folders import find_package
@@ -18,10 +18,10 @@ GROUP = "simverify.verifiers"
 
 def _adapters() -> Iterator[Engine]:
     """Yield the engines of every adapter: each file of these packages names its own."""
-    for room in (servers, libraries, papers, loops):
-        for found in pkgutil.iter_modules(room.__path__):
-            yield from importlib.import_module(f"{room.__name__}.{found.name}").ENGINES
-    yield from own.ENGINES
+    for room in (servers, libraries, papers, loops, blocks, own):
+        for found in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
+            if not found.ispkg:
+                yield from importlib.import_module(found.name).ENGINES
 
 
 ENGINES: dict[str, Engine] = {engine.name: engine for engine in _adapters()}

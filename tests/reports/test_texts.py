@@ -90,6 +90,22 @@ class TestJunit:
         failure = ElementTree.fromstring(junit_report(example("faulty-block"))).find(".//failure")
         assert "Smallest counterexample: V = 2, gamma = 2" in failure.text
 
+    @pytest.mark.parametrize("name", ["engines", "transformers"])
+    def test_what_passed_says_by_which_tier_and_what_is_certified(self, name):
+        cases = [*ElementTree.fromstring(junit_report(example(name))).iter("testcase")]
+        passed = [case for case in cases if len(case) == 0 or case.find("properties") is not None]
+        told = [
+            {p.attrib["name"]: p.attrib["value"] for p in case.iter("property")}
+            for case in passed
+            if not case.attrib["name"].startswith("probe ")
+        ]
+        assert told
+        for known in told:
+            assert known["tier"] in ("exact", "sampled")
+            promised = "TV at most" if known["tier"] == "sampled" else "off by"
+            assert promised in known["certificate"]
+        assert all(case.find("properties") is None for case in cases if case not in passed)
+
     def test_hostile_texts_are_well_formed_and_bounded(self):
         for run in hostile_runs():
             text = junit_report(run)

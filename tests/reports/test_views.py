@@ -182,6 +182,13 @@ def test_a_sampled_pass_says_its_error_rates_certificate_and_what_it_refutes(sam
         assert part in text, part
 
 
+def test_a_sampled_pass_has_its_certificate_in_junit(sampled):
+    case = next(ElementTree.fromstring(junit_report(sampled)).iter("testcase"))
+    known = {p.attrib["name"]: p.attrib["value"] for p in case.iter("property")}
+    assert known["tier"] == "sampled"
+    assert "mean one-token TV at most 0.004, but for a probability" in known["certificate"]
+
+
 def test_a_sampled_failure_says_where_and_shows_a_trial(sampled):
     trial = FailingTrial(
         instance=example("faulty-block").counterexample.instance, number=0, pilot=False,

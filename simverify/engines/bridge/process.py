@@ -24,6 +24,10 @@ _FAREWELL = 1.0
 _KEPT = 4_000
 """Bytes of standard error that are kept, its last ones."""
 
+_HEARD = 1 << 16
+"""Bytes of standard error that the caller has not taken yet, beyond which more is dropped: a
+program that fills it without end would fill our memory."""
+
 
 class Ended(Exception):
     """No line came: the message says why, such as "hangs: ..."; ``kind`` is the part before."""
@@ -99,7 +103,7 @@ class Program:
             if self._closed:
                 raise self._how_it_ended()
             if left <= 0:
-                raise Ended("hangs", self._why_late(seconds))
+                raise self._late(seconds)
             if len(self._got) > LONGEST_ANSWER:
                 raise Ended(
                     "answer", f"wrote {LONGEST_ANSWER:,} bytes without an end of line: "
@@ -167,7 +171,7 @@ class Program:
         new = os.read(self._err, _CHUNK)
         if not new:
             self._ready.unregister(self._err)
-        self.heard += new
+        self.heard += new[: _HEARD - len(self.heard)]
         self._complaints = (self._complaints + new)[-_KEPT:]
 
     def _how_it_ended(self) -> Ended:
@@ -182,6 +186,13 @@ class Program:
         if code < 0:
             return Ended("crashes", f"was ended by {_signal(-code)}{began}{said}")
         return Ended("ends", f"ended itself with exit code {code}{began}{said}")
+
+    def _late(self, seconds: float) -> Ended:
+        code = self._process.poll()
+        if code is not None:
+            held = "and what it started keeps its standard output open"
+            return Ended("ends", f"ended itself with exit code {code}, {held}")
+        return Ended("hangs", self._why_late(seconds))
 
     def _why_late(self, seconds: float) -> str:
         late = f"did not answer within {seconds:g} s"

@@ -1,12 +1,12 @@
-"""economize: ``RejectionVerifier`` of its decoding, on a chain and on a batch.
+"""economize: ``RejectionVerifier`` of its decoding, on a chain.
 
 Takes logits, computes in float32 and draws from torch's global generator. What stands for its
-selector samples from the logits as they are. :mod:`.economize_tree` is its rule on a draft tree.
+selector samples from the logits as they are. Its rules on a batch and on a draft tree are
+:mod:`.economize_batch` and :mod:`.economize_tree`.
 """
 
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from simverify.engines.adapting.adapt import Signature, as_verify
@@ -43,25 +43,6 @@ def load_chain(path: Path) -> Callable[..., Any]:
     return as_verify(sample, Signature(arrays="torch", logits=True, batched=False))
 
 
-def load_batch(path: Path) -> Callable[..., Any]:
-    """Return ``verify_batch`` on a batch of one."""
-    rule = verifier(path)
-
-    def sample(draft_tokens: Any, target: Any, draft: Any, draft_len: Any) -> Any:
-        given = drafted(draft_tokens, draft.exp())
-        accepted, last = rule.verify_batch(target, given, None, None, [0])
-        return [[*draft_tokens[0, : int(accepted[0])].tolist(), int(last[0])]]
-
-    return as_verify(sample, Signature(arrays="torch", logits=True))
-
-
-def drafted(tokens: Any, probs: Any, parents: Any = None) -> SimpleNamespace:
-    """Return one row of drafts, as the engine's loop hands them over."""
-    count = tokens.shape[1]
-    links = None if parents is None else torch.tensor(parents)
-    return SimpleNamespace(tokens=tokens, lengths=[count], width=count, probs=probs, parents=links)
-
-
 def engine(name: str, method: str, loader: Any, *parameters: str, **fields: Any) -> Engine:
     """Return an engine of a method; ``fields``: what an engine on one block or on a loop has."""
     return Engine(
@@ -78,5 +59,4 @@ def engine(name: str, method: str, loader: Any, *parameters: str, **fields: Any)
 
 ENGINES = (
     engine("economize-chain", "verify", load_chain, "drafts", "probs", "history", "end", **BLOCK),
-    engine("economize-batch", "verify_batch", load_batch, "draft", "seq", "ends", **BLOCK),
 )

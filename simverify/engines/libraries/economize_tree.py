@@ -7,11 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from simverify.engines.base import LOOP
-from simverify.engines.libraries.economize import drafted, engine, verifier
-from simverify.engines.loading.drawn_tree import drawn_tree
+from simverify.engines.libraries.economize import engine, verifier
+from simverify.engines.libraries.economize_batch import drafted
+from simverify.engines.loading.drawn_tree import drawn_tree, with_replacement
 from simverify.engines.loading.stubs import torch
 
 
@@ -19,19 +18,13 @@ def load_tree(path: Path) -> Callable[..., Any]:
     """Return ``verify_tree`` as a ``step`` callable that drafts its tree, gamma deep."""
     rule = verifier(path)
 
-    def children(row: Any, count: int) -> Any:
-        return torch.multinomial(torch.tensor(row), count, replacement=True).tolist()
-
     def step(prefix: Any, target: Any, draft: Any, gamma: int, rng: Any) -> list[int]:
-        paths, parents = drawn_tree(draft, prefix, gamma, children)
-        tokens = [path[-1] for path in paths[1:]]
-        rows, q = (
-            torch.tensor(np.array([of((*prefix, *path)) for path in some]))
-            for of, some in ((target, paths), (draft, [path[:-1] for path in paths[1:]]))
-        )
-        above = [node - 1 for node in parents[1:]]
-        given = drafted(torch.tensor([tokens]), q[None], [above])
-        kept, last = rule.verify_tree(rows.log()[None], given, None)
+        tree = drawn_tree(draft, prefix, gamma, with_replacement)
+        tokens, above = tree.tokens, tree.parents[1:]
+        # With the row that each was drawn from, and its parent's place; the root is no draft.
+        links = [[node - 1 for node in above]]
+        given = drafted(torch.tensor([tokens]), tree.rows(draft)[above][None], links)
+        kept, last = rule.verify_tree(tree.rows(target).log()[None], given, None)
         return [*(tokens[node] for node in kept[0]), last[0]]
 
     return step

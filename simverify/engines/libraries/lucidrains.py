@@ -10,23 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from simverify.engines.base import LOOP, Engine
-from simverify.engines.loading.loops import as_step
+from simverify.engines.loading.axes import rearrange
+from simverify.engines.loading.loops import Over, as_step
 from simverify.engines.loading.pieces import load_function
 from simverify.engines.loading.rows_model import RowsModel
 
 FUNCTION = "speculative_decoding"
-SHAPES: dict[str, Callable[[Any], Any]] = {
-    "b -> b 1": lambda t: t[:, None],
-    "b -> b 1 1": lambda t: t[:, None, None],
-    "b n 1 -> b n": lambda t: t[..., 0],
-    "b 1 d -> b d": lambda t: t[:, 0],
-    "... -> ... 1": lambda t: t[..., None],
-}
-"""What the loop asks of einops for a batch of one."""
-
-
-class Over(Exception):
-    """The round is over; its only argument is all tokens so far."""
 
 
 class Net(RowsModel):
@@ -44,15 +33,11 @@ class Net(RowsModel):
 
 def load(path: Path) -> Callable[..., Any]:
     """Return the function as a ``step`` callable."""
-    given: dict[str, Any] = {"rearrange": lambda tensor, pattern: SHAPES[pattern](tensor)}
-    rule = load_function(path, FUNCTION, **given)
+    rule = load_function(path, FUNCTION, rearrange=rearrange)
 
     def loop(target: Net, draft: Net, ids: Any, gamma: int) -> Any:
         draft.calls, length = gamma, ids.shape[1] + gamma + 1
-        try:
-            return rule(target, draft, ids, length, gamma=gamma, filter_thres=0.0)[0][0]
-        except Over as over:
-            return over.args[0]
+        return rule(target, draft, ids, length, gamma=gamma, filter_thres=0.0)[0][0]
 
     return as_step(loop, Net)
 

@@ -1,25 +1,24 @@
-"""rotalabs-accel: ``rejection_sample``, a token a call, and the loop ``verify_tokens``.
+"""rotalabs-accel: ``rejection_sample``, a token a call.
 
-Both take the target's rows and, of the draft, the probability of the drafted token alone.
+It takes the target's rows and, of the draft, the probability of the drafted token alone.
+:mod:`.rotalabs_core` is the loop that the package has around it.
 """
 
-from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
 from simverify.engines.base import BLOCK, Engine
-from simverify.engines.loading.pieces import load_function, load_names
-from simverify.engines.loading.rows_model import BOS
-from simverify.engines.loading.stubs import Anything, torch
+from simverify.engines.loading.pieces import load_function
+from simverify.engines.loading.stubs import torch
 
+FUNCTION = "rejection_sample"
 LOGITS = Signature(arrays="torch", logits=True, batched=False)
 
 
-def load_sample(path: Path) -> Verify:
+def load(path: Path) -> Verify:
     """Return ``rejection_sample``, called until it rejects; the bonus token is drawn here."""
-    rule = load_function(path, "rejection_sample")
+    rule = load_function(path, FUNCTION)
 
     def sample(draft_tokens: Any, target: Any, draft: Any) -> list[int]:
         tokens: list[int] = []
@@ -33,25 +32,8 @@ def load_sample(path: Path) -> Verify:
     return as_verify(sample, LOGITS)
 
 
-def load_core(path: Path) -> Verify:
-    """Return ``verify_tokens`` on a target that gives the block's rows, and no cache."""
-    drawing = load_names(path.parent / "sampling.py", ["sample_from_logits"])
-    rule = load_function(path, "verify_tokens", **drawing, DynamicCache=Anything("cache").Cache)
-
-    def sample(draft_tokens: Any, target: Any, draft: Any) -> Any:
-        out = SimpleNamespace(logits=target[None], past_key_values=None)
-        drafted = draft.exp().gather(1, draft_tokens[:, None])[:, 0]
-        last = torch.tensor([[BOS]])
-        return rule(lambda *_, **__: out, last, draft_tokens, drafted, None, top_p=1.0)[0]
-
-    return as_verify(sample, LOGITS)
-
-
-def _engine(name: str, file: str, function: str, loader: Callable[[Path], Verify]) -> Engine:
-    taken = {
-        "rejection_sample": ("target_prob", "draft_prob", "draft_token", "target_logits"),
-        "verify_tokens": ("model", "input_ids", "draft_tokens", "draft_probs", "top_p"),
-    }
+def engine(name: str, file: str, function: str, loader: Any, *parameters: str) -> Engine:
+    """Return an engine of a function of one of its files."""
     return Engine(
         name=name,
         package="rotalabs_accel",
@@ -61,11 +43,9 @@ def _engine(name: str, file: str, function: str, loader: Callable[[Path], Verify
         loader=loader,
         distribution="rotalabs-accel",
         versions=">=1.1.1,<1.2",
-        parameters=taken[function],
+        parameters=parameters,
     )
 
 
-ENGINES = (
-    _engine("rotalabs", "sampling", "rejection_sample", load_sample),
-    _engine("rotalabs-core", "core", "verify_tokens", load_core),
-)
+TAKEN = ("target_prob", "draft_prob", "draft_token", "target_logits")
+ENGINES = (engine("rotalabs", "sampling", FUNCTION, load, *TAKEN),)

@@ -9,6 +9,10 @@ Loop = Callable[[Any, Any, Any, int], Any]
 """``loop(target, draft, ids, gamma)``: two models, the prompt int64 (1, L), and the tokens."""
 
 
+class Over(Exception):
+    """Raised by a model to end a loop that would go on: its only argument is what to return."""
+
+
 def as_step(
     loop: Loop, model: Callable[[Rows, tuple[int, ...]], Any] = RowsModel
 ) -> Callable[..., Any]:
@@ -25,7 +29,10 @@ def as_step(
 
     def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:
         ids = prompt(prefix)
-        tokens = loop(model(target, prefix), model(draft, prefix), ids, gamma)
+        try:
+            tokens = loop(model(target, prefix), model(draft, prefix), ids, gamma)
+        except Over as over:
+            tokens = over.args[0]
         return tokens[0, ids.shape[1] :] if getattr(tokens, "ndim", 1) == 2 else tokens
 
     return step

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from simverify.engines.loading.stubs import torch
 
 Rows = Callable[[tuple[int, ...]], Any]
@@ -110,6 +112,21 @@ class PositionedModel(RowsModel):
         for position, token in zip(input_pos.tolist(), ids[0].tolist(), strict=True):
             self.tokens[position] = int(token)
         return self.logits([self.tokens[i] for i in range(first + ids.shape[1])], first)
+
+
+def shifted(rows: Rows, shift: int) -> Rows:
+    """Return the same rows over ids that are ``shift`` higher: those below never come."""
+    return lambda prefix: np.pad(rows(tuple(t - shift for t in prefix)), (shift, 0))
+
+
+class BlockMask:
+    """Stands for a block mask of attention, which rows have no use for: any part of it is whole."""
+
+    BLOCK_SIZE = (1, 1)
+    mask_mod = None
+
+    def __getitem__(self, _: Any) -> "BlockMask":
+        return self
 
 
 def prompt(prefix: Sequence[int]) -> Any:

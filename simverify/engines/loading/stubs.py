@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 
@@ -72,3 +72,12 @@ def unpinned() -> Changed:
         return made
 
     return Changed("torch", **{n: make(n) for n in ("tensor", "arange", "ones", "zeros", "full")})
+
+
+def unseeded() -> Changed:
+    """Return torch whose generators are the global one: nobody seeds it."""
+    return Changed(
+        "torch",
+        Generator=lambda device=None: SimpleNamespace(manual_seed=lambda seed: None),
+        rand=lambda size, generator=None, device=None: torch.rand(size),
+    )

@@ -14,6 +14,7 @@ from simverify.engines.base import LOOP, Engine
 from simverify.engines.loading.loops import as_step
 from simverify.engines.loading.pieces import load_function
 from simverify.engines.loading.rows_model import RowsModel
+from simverify.engines.loading.tokenizers import IdsTokenizer
 
 FUNCTION = "speculative_sampling"
 ONE_TOKEN = {"max_new_tokens": 1, "top_p": 1.0, "temperature": 1.0}
@@ -28,20 +29,6 @@ class Model(RowsModel):
         return super().__call__(input_ids, *given, **options)
 
 
-class Tokenizer(dict[str, Any]):
-    """A tokenizer, and what it makes of any text: the ids. It leaves ids as they are."""
-
-    def __call__(self, *_: Any, **__: Any) -> "Tokenizer":
-        """Return the ids, whatever is asked: their text, or that they are moved elsewhere."""
-        return self
-
-    to = __call__
-
-    def decode(self, ids: Any, **_: Any) -> Any:
-        """Return the ids."""
-        return ids
-
-
 def load(path: Path) -> Callable[..., Any]:
     """Return the function as a ``step`` callable."""
     given: dict[str, Any] = {
@@ -52,7 +39,7 @@ def load(path: Path) -> Callable[..., Any]:
     rule = load_function(path, FUNCTION, **given)
 
     def loop(target: Model, draft: Model, ids: Any, gamma: int) -> Any:
-        text = rule("", target, draft, Tokenizer(input_ids=ids), gamma, ONE_TOKEN)
+        text = rule("", target, draft, IdsTokenizer(ids), gamma, ONE_TOKEN)
         return [*text[ids.shape[1] + 1 :], draft.last]
 
     return as_step(loop, Model)

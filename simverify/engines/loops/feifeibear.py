@@ -11,11 +11,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
-
 from simverify.engines.base import LOOP, Engine
 from simverify.engines.loading.pieces import load_function, load_names
-from simverify.engines.loading.rows_model import Rows, RowsModel, prompt
+from simverify.engines.loading.rows_model import Rows, RowsModel, prompt, shifted
 
 HELPERS = ("norm_logits", "sample", "max_fn")
 CACHE = "KVCacheModel"
@@ -31,17 +29,12 @@ def load(function: str, shift: int, path: Path) -> Callable[..., Any]:
 
     def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:
         moved = tuple(token + shift for token in prefix)
-        models = (RowsModel(_shifted(rows, shift), moved) for rows in (draft, target))
+        models = (RowsModel(shifted(rows, shift), moved) for rows in (draft, target))
         ids = prompt(moved)
         tokens = rule(ids, *models, 1, gamma=gamma)[0, ids.shape[1] :]
         return [token - shift for token in tokens.tolist()]
 
     return step
-
-
-def _shifted(rows: Rows, shift: int) -> Rows:
-    """Return the same rows over ids that are higher: those below never come."""
-    return lambda prefix: np.pad(rows(tuple(t - shift for t in prefix)), (shift, 0))
 
 
 def _engine(name: str, function: str, shift: int) -> Engine:

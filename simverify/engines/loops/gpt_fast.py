@@ -5,6 +5,7 @@ not join the current token. ``gpt-fast-as-is`` is that; ``gpt-fast`` drops the a
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,19 +13,9 @@ from typing import Any
 from simverify.engines.base import LOOP, Engine
 from simverify.engines.loading.loops import as_step
 from simverify.engines.loading.pieces import load_pieces
-from simverify.engines.loading.rows_model import PositionedModel
+from simverify.engines.loading.rows_model import BlockMask, PositionedModel
 
 FUNCTION = "speculative_decode"
-
-
-class BlockMask:
-    """Stands for the mask of its attention, which rows have no use for."""
-
-    BLOCK_SIZE = (1, 1)
-    mask_mod = None
-
-    def __getitem__(self, _: Any) -> "BlockMask":
-        return self
 
 
 class Model(PositionedModel):
@@ -37,7 +28,7 @@ class Model(PositionedModel):
         return super().__call__(*given[-2:])
 
 
-def load(flat: bool, path: Path) -> Callable[..., Any]:
+def load(path: Path, *, flat: bool) -> Callable[..., Any]:
     """Return the function as a ``step`` callable; ``flat`` takes the batch axis off its drafts."""
     pieces = load_pieces(path, [FUNCTION], create_block_mask=lambda *_, **__: BlockMask())
     rule, drafting = getattr(pieces, FUNCTION), pieces.decode_n_tokens
@@ -54,18 +45,15 @@ def load(flat: bool, path: Path) -> Callable[..., Any]:
     return as_step(loop, Model)
 
 
-def _engine(name: str, flat: bool) -> Engine:
-    return Engine(
-        name=name,
-        package="",
-        source="generate.py",
-        function=FUNCTION,
-        **LOOP,
-        loader=partial(load, flat),
-        repository="https://github.com/meta-pytorch/gpt-fast",
-        commit="6ecad9b",
-        parameters=("model", "draft_model", "cur_token", "input_pos", "speculate_k"),
-    )
-
-
-ENGINES = (_engine("gpt-fast", True), _engine("gpt-fast-as-is", False))
+AS_IS = Engine(
+    name="gpt-fast-as-is",
+    package="",
+    source="generate.py",
+    function=FUNCTION,
+    **LOOP,
+    loader=partial(load, flat=False),
+    repository="https://github.com/meta-pytorch/gpt-fast",
+    commit="6ecad9b",
+    parameters=("model", "draft_model", "cur_token", "input_pos", "speculate_k"),
+)
+ENGINES = (replace(AS_IS, name="gpt-fast", loader=partial(load, flat=True)), AS_IS)

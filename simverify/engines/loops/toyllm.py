@@ -5,6 +5,7 @@ seeds with 42. ``toyllm`` hands it another generator; ``toyllm-as-is`` leaves it
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,9 +14,9 @@ from typing import Any
 from simverify.engines.base import LOOP, Engine
 from simverify.engines.loading.pieces import load_function
 from simverify.engines.loading.rows_model import BOS, Rows, RowsModel
+from simverify.engines.loading.tokenizers import IdsTokenizer
 
 CLASS = "SpsTextGenerator"
-TOKENIZER = SimpleNamespace(encode=lambda prefix: [BOS, *prefix], decode=lambda ids: ids)
 ONE_TOKEN = SimpleNamespace(max_new_tokens=1)
 
 
@@ -31,32 +32,30 @@ class Model(RowsModel):
         return self.logits(tokens.tolist())[0].exp()
 
 
-def load(seeded: bool, path: Path) -> Callable[..., Any]:
+def load(path: Path, *, seeded: bool) -> Callable[..., Any]:
     """Return the method as a ``step`` callable, with its own seeded generator or the audit's."""
     given: dict[str, Any] = {"GenerationConfig": object, "print": lambda _: None}
     make = load_function(path, CLASS, **given)
 
     def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:
-        generator = make(TOKENIZER, Model(target, prefix), Model(draft, prefix), gamma)
+        tokenizer = IdsTokenizer([BOS, *prefix])
+        generator = make(tokenizer, Model(target, prefix), Model(draft, prefix), gamma)
         if not seeded:
             generator.rng = rng
-        return generator.generate(prefix, ONE_TOKEN)[1 + len(prefix) :]
+        return generator.generate("", ONE_TOKEN)[1 + len(prefix) :]
 
     return step
 
 
-def _engine(name: str, seeded: bool) -> Engine:
-    return Engine(
-        name=name,
-        package="toyllm",
-        source="sps/generate.py",
-        function=f"{CLASS}.generate",
-        **LOOP,
-        loader=partial(load, seeded),
-        repository="https://github.com/ai-glimpse/toyllm",
-        commit="1a3c832",
-        parameters=("prompt", "config"),
-    )
-
-
-ENGINES = (_engine("toyllm", False), _engine("toyllm-as-is", True))
+AS_IS = Engine(
+    name="toyllm-as-is",
+    package="toyllm",
+    source="sps/generate.py",
+    function=f"{CLASS}.generate",
+    **LOOP,
+    loader=partial(load, seeded=True),
+    repository="https://github.com/ai-glimpse/toyllm",
+    commit="1a3c832",
+    parameters=("prompt", "config"),
+)
+ENGINES = (replace(AS_IS, name="toyllm", loader=partial(load, seeded=False)), AS_IS)

@@ -5,13 +5,13 @@ drawn. The token drawn from what the function returns ends the step; in EAGLE it
 """
 
 from collections.abc import Callable
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from simverify.engines.base import LOOP, Engine
+from simverify.engines.loading.drawn_tree import likeliest_paths
 from simverify.engines.loading.pieces import load_function
 from simverify.engines.loading.rows_model import BOS, Rows
 from simverify.engines.loading.stubs import torch
@@ -25,7 +25,7 @@ def load(path: Path) -> Callable[..., Any]:
     rule = load_function(path, FUNCTION)
 
     def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:
-        paths = _paths(prefix, draft, gamma)
+        paths = likeliest_paths(draft, prefix, gamma, WIDTH)
         rows = [[target((*prefix, *path[:i])) for i in range(gamma + 1)] for path in paths]
         best, kept, last = rule(
             torch.tensor(np.array(rows)).log(),
@@ -35,18 +35,6 @@ def load(path: Path) -> Callable[..., Any]:
         return [*paths[int(best)][: int(kept)], int(torch.multinomial(last, 1))]
 
     return step
-
-
-def _paths(prefix: Any, draft: Rows, gamma: int) -> list[tuple[int, ...]]:
-    """Return the tree's paths from its root, the likeliest first."""
-    paths = []
-    for ranks in product(range(min(WIDTH, len(draft(prefix)))), repeat=gamma):
-        path: tuple[int, ...] = ()
-        for rank in ranks:
-            order = np.argsort(-draft((*prefix, *path)), kind="stable")
-            path = (*path, int(order[rank]))
-        paths.append(path)
-    return paths
 
 
 ENGINES = (

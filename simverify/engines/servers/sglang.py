@@ -1,29 +1,24 @@
 """SGLang: ``chain_speculative_sampling_triton``, token and block verification.
 
-The coins are arguments; the root token stands in slot 0 of the candidates; outputs are
-written into buffers. Without a GPU the kernel is run as :mod:`simverify.engines.tiles` says and
-followed path by path; on a GPU it is compiled, and its coins are bisected. One file is loaded,
-not the package, which would pull in its kernels.
+The coins are arguments; the root token stands in slot 0 of the candidates; outputs are written
+into buffers. One file is loaded, not the package, which would pull in its kernels.
 """
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from simverify.engines.adapting.adapt import COIN_BITS, Signature, Verify, as_verify
+from simverify.engines.adapting.gpu import compiled_on_gpu
 from simverify.engines.base import BLOCK, Engine, load_file
 from simverify.engines.loading.stubs import torch
-from simverify.engines.tiles import ON_CPU, load_tiles
+from simverify.engines.tiles import load_tiles
 
 FUNCTION = "chain_speculative_sampling_triton"
 
 
 def chain_sampling(function: Any, *, block: bool = False, device: str = "cpu") -> Verify:
-    """Return SGLang's function as a ``verify`` callable, which may be given its coins.
-
-    The last of gamma + 1 is for the residual or bonus token.
-    """
+    """Return the function as a ``verify``, which may be given its coins: the last is for a draw."""
 
     def sample(draft_tokens: Any, target: Any, draft: Any, _: Any, coins: Any) -> list[list[int]]:
         places = torch.arange(coins.numel(), device=coins.device).reshape(coins.shape)
@@ -40,16 +35,11 @@ def chain_sampling(function: Any, *, block: bool = False, device: str = "cpu") -
     return as_verify(sample, Signature("coins", "torch", "float32", device))
 
 
-def load(path: Path, *, block: bool) -> Verify:
-    """Return a rule as a ``verify`` callable, its kernel run without a GPU."""
-    function = getattr(load_tiles(path, [FUNCTION]), FUNCTION)
-    return chain_sampling(function, block=block)
-
-
-def load_compiled(path: Path, *, block: bool) -> Verify:
-    """Return a rule that takes its coins, compiled for the GPU."""
-    function = getattr(load_file(path, "simverify_loaded.sglang_reject_sampling"), FUNCTION)
-    return chain_sampling(function, block=block, device="cuda")
+def load(path: Path, *, block: bool, device: str = "cpu") -> Verify:
+    """Return a rule as a ``verify`` callable: run without a GPU, or compiled for one."""
+    name = "simverify_loaded.sglang_reject_sampling"
+    module = load_tiles(path, [FUNCTION]) if device == "cpu" else load_file(path, name)
+    return chain_sampling(getattr(module, FUNCTION), block=block, device=device)
 
 
 def _engine(name: str, *, block: bool) -> Engine:
@@ -63,13 +53,9 @@ def _engine(name: str, *, block: bool) -> Engine:
         versions=">=0.5.23,<0.6",
         parameters=("predicts", "accept_index", "accept_token_num", "candidates", "retrive_index",
                     "uniform_samples", "target_probs", "draft_probs", "block_verification"),
-        note=ON_CPU,
     )  # fmt: skip
-    compiled = replace(
-        engine, tier="coins", tolerance=1e-6, loader=partial(load_compiled, block=block),
-        needs=("torch", "triton"), coin_bits=COIN_BITS["float32"], note="",
-    )  # fmt: skip
-    return replace(engine, on_gpu=compiled)
+    compiled = partial(load, block=block, device="cuda")
+    return compiled_on_gpu(engine, compiled, tolerance=1e-6, coin_bits=COIN_BITS["float32"])
 
 
 ENGINES = (_engine("sglang", block=False), _engine("sglang-block", block=True))

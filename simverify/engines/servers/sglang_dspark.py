@@ -5,31 +5,20 @@ Takes logits and computes in float32. It seeds a generator from a key and a step
 which the exact tier follows.
 """
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
-from simverify.engines.base import Engine
+from simverify.engines.base import BLOCK, Engine
 from simverify.engines.loading.pieces import load_function
-from simverify.engines.loading.stubs import Changed, torch
+from simverify.engines.loading.stubs import torch, unseeded
 
 FUNCTION = "blockwise_rejection_torch"
-KEY = 7
-"""Of the server's seed, which is one for all its steps."""
-
-COUNTERS = 1 << 30
-"""Steps that a server may be at."""
-
-
-def unseeded() -> Changed:
-    """Return torch whose generators are the global one: nobody seeds it."""
-    return Changed(
-        "torch",
-        Generator=lambda device=None: SimpleNamespace(manual_seed=lambda seed: None),
-        rand=lambda size, generator=None, device=None: torch.rand(size),
-    )
+KEY, COUNTERS = 7, 1 << 30
+"""Of the server's seed, which is one for all its steps; and steps that a server may be at."""
 
 
 def load(path: Path, *, seeded: bool) -> Verify:
@@ -52,25 +41,16 @@ def load(path: Path, *, seeded: bool) -> Verify:
     return as_verify(sample, Signature(arrays="torch", logits=True, randomness="numpy"))
 
 
-def _engine(name: str, *, seeded: bool) -> Engine:
-    return Engine(
-        name=name,
-        package="sglang",
-        source="kernels/ops/speculative/dspark/blockwise_rejection.py",
-        function=FUNCTION,
-        contract="verify",
-        tier="sampled" if seeded else "exact",
-        loader=partial(load, seeded=seeded),
-        needs=("torch",),
-        versions=">=0.5.23,<0.6",
-        parameters=("candidates", "target_logits", "draft_logits", "target_temperatures",
-                    "draft_temperatures", "noise"),
-        gamma=2 if seeded else None,
-        vocab=4 if seeded else None,
-    )  # fmt: skip
-
-
-ENGINES = (
-    _engine("sglang-dspark", seeded=False),
-    _engine("sglang-dspark-as-is", seeded=True),
-)
+EXACT = Engine(
+    name="sglang-dspark",
+    package="sglang",
+    source="kernels/ops/speculative/dspark/blockwise_rejection.py",
+    function=FUNCTION,
+    **BLOCK,
+    loader=partial(load, seeded=False),
+    versions=">=0.5.23,<0.6",
+    parameters=("candidates", "target_logits", "draft_logits", "target_temperatures",
+                "draft_temperatures", "noise"),
+)  # fmt: skip
+AS_IS = {"name": "sglang-dspark-as-is", "tier": "sampled", "gamma": 2, "vocab": 4}
+ENGINES = (EXACT, replace(EXACT, **AS_IS, loader=partial(load, seeded=True)))

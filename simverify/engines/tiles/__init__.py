@@ -6,6 +6,7 @@ seed and offset is a draw, what it is given may be one.
 
 from simverify.engines.tiles import operators
 from simverify.engines.tiles.language import MATH, tl, triton
+from simverify.engines.tiles.launching import dispatcher
 from simverify.engines.tiles.loading import load_tiles
 from simverify.engines.tiles.random import addressed, followed_as
 from simverify.engines.tiles.refusals import OutOfBounds
@@ -20,6 +21,7 @@ __all__ = [
     "OutOfBounds",
     "Unsupported",
     "addressed",
+    "dispatcher",
     "followed_as",
     "load_tiles",
     "operators",

@@ -119,6 +119,9 @@ def misbehave(call, tokens, used, given):
     elif WAY == "keeps something":
         kept.append(tokens)
         say(json.dumps(answer | {"tokens": kept[0] if len(kept) % 40 == 0 else tokens}))
+    elif WAY == "fills standard error":
+        while True:
+            os.write(2, b"full " * 10_000)
     elif WAY == "floods standard error":
         sys.stderr.write("warning: slow path taken\n" * 40)
         say(json.dumps(answer))

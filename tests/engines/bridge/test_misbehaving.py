@@ -7,10 +7,13 @@ import time
 import uuid
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import simverify
 from simverify.engines.bridge import command as bridge_command
+from simverify.engines.bridge.process import Ended, Program
+from simverify.engines.bridge.protocol import Request
 from simverify.errors import SimverifyError, UsageError
 
 HARNESS = Path(__file__).parent / "harness.py"
@@ -120,7 +123,9 @@ IN_A_CALL = {
     "segfaults": r"crashes: was ended by the signal SIGSEGV \(a segmentation fault\)",
     "segfaults on one input": r"crashes: was ended by the signal SIGSEGV",
     "closes its output": "ends: closed its standard output and did not end",
-    "leaves a child": "ends: |hangs: ",
+    "leaves a child": "ends: ended itself with exit code 0, and what it started keeps its standard "
+    "output open",
+    "fills standard error": "hangs: did not answer within 1 s",
     "draws itself": r"own-randomness: returned \[.*\], and \[.*\] when it was asked the same again",
     "keeps something": "own-randomness: .*or keeps something between calls",
     "says too few coins": "coins: says that it read 0 coins, and later ones change its tokens",
@@ -179,6 +184,18 @@ def test_what_it_writes_on_standard_error_is_a_note(program, unsearched):
     run = simverify.audit(command=program("floods standard error"), gamma=1, vocab=2, max_paths=900)
     assert run.verdict == "PASS"
     assert any("slow path taken" in note for note in run.notes)
+
+
+def test_what_fills_standard_error_does_not_fill_our_memory(program):
+    started = Program(program("fills standard error"))
+    assert started.receive(10)
+    rows = np.full((2, 2), 0.5)
+    started.send(Request(rows, rows[:1], np.array([0]), np.array([0.5, 0.5])).line(0))
+    with pytest.raises(Ended, match="did not answer within 1 s"):
+        started.receive(1.0)
+    started.stop()
+    assert 1000 < len(started.heard) <= 1 << 16
+    assert len(started.complaint) < 1000
 
 
 def test_a_residual_from_the_wrong_row_fails(program):

@@ -1,13 +1,13 @@
 """Aphrodite: ``rejection_sample`` of its V1 runner, a fork of vLLM's, without a GPU.
 
-As :mod:`.vllm_v1`, with kernels that are launched without a decorator.
+As :mod:`.v1`, with kernels that are launched without a decorator.
 """
 
 from pathlib import Path
 
 from simverify.engines.adapting.adapt import Verify
 from simverify.engines.base import BLOCK, Engine
-from simverify.engines.servers.vllm_v1 import FUNCTION, sampled_by
+from simverify.engines.servers.vllm.v1 import FUNCTION, PARAMETERS, sampled_by
 from simverify.engines.tiles import ON_CPU, load_tiles
 
 
@@ -26,8 +26,7 @@ ENGINES = (
         loader=load,
         distribution="aphrodite-engine",
         versions=">=0.24,<0.25",
-        parameters=("draft_token_ids", "num_draft_tokens", "max_spec_len", "cu_num_draft_tokens",
-                    "draft_probs", "target_logits", "bonus_token_ids", "sampling_metadata"),
+        parameters=PARAMETERS,
         note=ON_CPU,
     ),
-)  # fmt: skip
+)

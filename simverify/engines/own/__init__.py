@@ -1,0 +1,1 @@
+"""The project's own rules on tensors, audited like anyone else's; a file each kind."""

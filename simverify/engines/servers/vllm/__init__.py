@@ -1,0 +1,1 @@
+"""Adapters of vLLM's runners and of its forks; a file each."""
