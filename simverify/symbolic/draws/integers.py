@@ -93,7 +93,7 @@ class Integers(Base):
             return op(self.settle(), *others)
         if not any(isinstance(x, Base) for x in others):
             # Other errors may come of this value alone.
-            with suppress(ArithmeticError, ValueError, LookupError):
+            with suppress(ArithmeticError, ValueError, LookupError, MemoryError):
                 op(self.machine.sample, *others)
         return self.refuse(f"{name} of a draw")
 
