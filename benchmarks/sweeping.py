@@ -2,11 +2,11 @@
 
     python benchmarks/sweeping.py [--quick]
 
-Each figure is of one run of this command. The overhead of short shards, which go to workers in
-loads, is the wall clock of a sweep in many shards less that of the same blocks in a tenth as many,
-over the shards that it has more. That of whole ones is the wall clock of twice as many shards less
-that of half of them, and less that of the kernel alone on the other half. Planning makes every task
-of a million shards and does none.
+Each figure is of one run of this command. What a shard costs beside its blocks is the wall clock
+of a sweep on one worker less what its worker spent in the kernel and in judging, of one sweep less
+that of another with fewer shards, over the shards that it has more: of short shards the same blocks
+in a tenth as many, of whole ones half the blocks. Planning makes every task of a million shards and
+does none.
 """
 
 import argparse
@@ -16,17 +16,24 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 
 from simverify.comparing.kernels.kernel import Kernel
 from simverify.models import get_model
+from simverify.simulators.run import Counts
 from simverify.simulators.tables import model_tables
+from simverify.sweeping import cluster
+from simverify.sweeping import workers as pools
 from simverify.sweeping.folder import Folder
+from simverify.sweeping.pace import Pace
 from simverify.sweeping.progress import Progress
 from simverify.sweeping.run import _Sweep, run_sweep
 from simverify.sweeping.spec import DEFAULT_SHARD, Spec
+from simverify.sweeping.tasks import CountTask, Load, Task, perform
 from simverify.sweeping.workers import Workers, workers_of
 from simverify.verifiers import VERIFIERS
 
@@ -84,37 +91,26 @@ def children() -> float:
 
 def overhead(model: str, executor: str, shards: int) -> None:
     """Print what a shard costs beside its blocks, on a worker that is there and has its tables."""
-    base = OVERHEAD[model]
     blocks = 100 * shards
-    with workers_of(executor, 1) as workers:
-        took = [
-            (on(workers, spec_of(base, blocks=blocks, shard=1000)),
-             on(workers, spec_of(base, blocks=blocks, shard=100)))
-            for _ in range(TURNS + 1)
-        ][1:]  # fmt: skip
-    more = shards - shards // 10
-    tell(
-        f"overhead a short shard, {model}, {executor}", [(many - few) / more for few, many in took]
-    )
+    few, many = (spec_of(OVERHEAD[model], blocks=blocks, shard=shard) for shard in (1000, 100))
+    tell(f"overhead a short shard, {model}, {executor}", more(executor, few, many))
 
 
 def whole(model: str, executor: str, shards: int, shard: int) -> None:
-    """Print what a shard costs beside its blocks, where each is a load; of as many twice."""
-    spec = spec_of(OVERHEAD[model], blocks=shards * shard, shard=shard)
-    more = spec_of(spec, blocks=2 * spec.blocks)
-    table = get_model(model)
-    kernel = Kernel(VERIFIERS["block"], table, model_tables(table), spec.gamma[0], 0, 1)
-    each = []
-    with workers_of(executor, 1) as workers:
-        on(workers, spec)
-        on(workers, more)
-        for _ in range(TURNS):
-            began = time.perf_counter()
-            for first in range(0, spec.blocks, shard):
-                kernel.run(shard, first)
-            alone = time.perf_counter() - began
-            each.append((on(workers, more) - on(workers, spec) - alone) / shards)
-    tell(f"overhead a whole shard, {model}, {executor}", each)
+    """Print what a shard costs beside its blocks, of as many as a sweep has by itself."""
+    few, many = (
+        spec_of(OVERHEAD[model], blocks=number * shard, shard=shard)
+        for number in (shards, 2 * shards)
+    )
+    tell(f"overhead a whole shard, {model}, {executor}", more(executor, few, many))
+
+
+def more(executor: str, few: Spec, many: Spec) -> list[float]:
+    """Seconds beside the counting of the shards that ``many`` has more, each, by turns."""
+    shards = many.number_of_shards - few.number_of_shards
+    with timed(), workers_of(executor, 1) as workers:
+        beside(workers, many)
+        return [(beside(workers, many) - beside(workers, few)) / shards for _ in range(TURNS)]
 
 
 def tell(what: str, seconds: list[float]) -> None:
@@ -125,13 +121,64 @@ def tell(what: str, seconds: list[float]) -> None:
     )
 
 
-def on(workers: Workers, spec: Spec) -> float:
-    """Seconds of a whole sweep on workers that are there, its judging included."""
+def beside(workers: Workers, spec: Spec) -> float:
+    """Seconds of a whole sweep in which its one worker neither counted nor judged."""
+    pace = Busy()
     with tempfile.TemporaryDirectory() as folder:
         progress = Progress(print, spec.number_of_shards, every=1e9)
         began = time.perf_counter()
-        _Sweep(spec, Folder(Path(folder)), progress, print).run(workers)
-        return time.perf_counter() - began
+        _Sweep(spec, Folder(Path(folder)), progress, print, pace=pace).run(workers)
+        return time.perf_counter() - began - pace.seconds
+
+
+class Busy(Pace):
+    """A pace that adds up, besides, what tasks took."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds = 0.0
+
+    def learn(self, task: Task, payload: bytes, seconds: float) -> None:
+        """Take note of what a task took."""
+        super().learn(task, payload, seconds)
+        self.seconds += seconds
+
+
+@contextmanager
+def timed() -> Iterator[None]:
+    """Have workers say what they spent in the kernel, where tasks count."""
+    places = (cluster, pools)
+    try:
+        for place in places:
+            place.perform = perform_timed
+        yield
+    finally:
+        for place in places:
+            place.perform = perform
+
+
+def perform_timed(load: Load) -> tuple[tuple[bytes, float], ...]:
+    """What a worker does, with the seconds in the kernel alone in place of a counting task's."""
+    run = Kernel.run
+    spent = 0.0
+
+    def clocked(kernel: Kernel, *trials: int) -> Counts:
+        nonlocal spent
+        began = time.perf_counter()
+        counts = run(kernel, *trials)
+        spent += time.perf_counter() - began
+        return counts
+
+    found = []
+    Kernel.run = clocked  # type: ignore[method-assign]
+    try:
+        for task in load:
+            spent = 0.0
+            [(payload, seconds)] = perform((task,))
+            found.append((payload, spent if isinstance(task, CountTask) else seconds))
+    finally:
+        Kernel.run = run  # type: ignore[method-assign]
+    return tuple(found)
 
 
 def bare(first: int) -> None:

@@ -8,6 +8,13 @@ from simverify.sweeping.tasks import AuditTask, CountTask, JudgeTask, Task
 LOAD_SECONDS = 0.5
 """Seconds of a load, where it is known what its tasks take."""
 
+A_BYTE = 2e-7
+"""Seconds of a load for each byte of a payload, where that is more.
+
+To make, send and read a payload takes about a hundredth of that: ten milliseconds where it is the
+five megabytes of counts of a large vocabulary.
+"""
+
 FIRST_BLOCKS = 1 << 16
 """Blocks of a load where that is not known yet."""
 
@@ -17,16 +24,18 @@ class Pace:
 
     def __init__(self) -> None:
         self._each: dict[object, float] = {}
+        """The share of a load that a block is, or the judging of a cell."""
 
-    def learn(self, task: Task, seconds: float) -> None:
-        """Take note of what a task took."""
+    def learn(self, task: Task, payload: bytes, seconds: float) -> None:
+        """Take note of what a task took, and of the bytes that it came to."""
         if not isinstance(task, AuditTask):
-            self._each[_kind(type(task), task.cell)] = seconds / _units(task)
+            load = max(LOAD_SECONDS, A_BYTE * len(payload))
+            self._each[_kind(type(task), task.cell)] = seconds / load / _units(task)
 
     def shards(self, cell: Cell, shard: int) -> int:
         """Return how many shards of ``shard`` blocks of a cell are a load, one at least."""
         each = self._each.get(_kind(CountTask, cell))
-        blocks = FIRST_BLOCKS if each is None else LOAD_SECONDS / each
+        blocks = FIRST_BLOCKS if each is None else 1 / each
         return max(int(blocks // shard), 1)
 
     def share(self, task: Task) -> float:
@@ -35,7 +44,7 @@ class Pace:
             return 1.0
         each = self._each.get(_kind(type(task), task.cell))
         if each is not None:
-            return each * _units(task) / LOAD_SECONDS
+            return each * _units(task)
         return task.trials / FIRST_BLOCKS if isinstance(task, CountTask) else 1.0
 
 

@@ -150,7 +150,7 @@ class _Sweep:
             self._lost(workers, load, error)
             return
         for job, (payload, seconds) in zip(load, found, strict=True):
-            self.pace.learn(job.task, seconds)
+            self.pace.learn(job.task, payload, seconds)
             self._keep(job, payload)
 
     def _keep(self, job: _Job, payload: bytes) -> None:

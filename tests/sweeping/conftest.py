@@ -14,6 +14,7 @@ SPEC = Spec(
 def one_at_a_time(monkeypatch):
     """Each shard by itself: a sweep of so few blocks would be one load."""
     monkeypatch.setattr(pace, "LOAD_SECONDS", 1e-9)
+    monkeypatch.setattr(pace, "A_BYTE", 0.0)
     monkeypatch.setattr(pace, "FIRST_BLOCKS", 1)
 
 

@@ -204,3 +204,13 @@ def test_an_executor_that_is_none(spec, tmp_path):
         run_sweep(spec, tmp_path / "sweep", executor="slurm")
     with pytest.raises(UsageError, match="workers is 0: expected 1 to 1024"):
         run_sweep(spec, tmp_path / "sweep", workers=0)
+
+
+def test_workers_of_our_own_keep_the_memory_of_a_shard_for_the_next_one():
+    from simverify.sweeping.cluster import dask_workers
+
+    with dask_workers(None, 1) as workers:
+        told = workers._client.run(lambda: dict(os.environ))
+    (environment,) = told.values()
+    assert "MALLOC_TRIM_THRESHOLD_" not in environment
+    assert environment["OMP_NUM_THREADS"] == "1"  # what Dask sets besides is as it was

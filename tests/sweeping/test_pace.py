@@ -40,18 +40,28 @@ def test_before_anything_is_known_a_load_is_so_many_blocks(cells):
 
 def test_a_load_is_half_a_second_of_what_is_known(cells):
     known = Pace()
-    known.learn(count(cells[0], 900), 0.009)
+    known.learn(count(cells[0], 900), b"", 0.009)
     assert known.shards(cells[0], 250) == 200
     assert known.share(count(cells[0], 25_000)) == pytest.approx(0.5)
-    known.learn(judge(cells[0]), 0.1)
+    known.learn(judge(cells[0]), b"", 0.1)
     assert known.share(judge(cells[0])) == pytest.approx(0.2)
-    known.learn(count(cells[0], 900), 90)  # slow all at once: one shard is the least
+    known.learn(count(cells[0], 900), b"", 90)  # slow all at once: one shard is the least
     assert known.shards(cells[0], 250) == 1
+
+
+def test_a_load_is_longer_where_each_comes_to_many_bytes(cells, monkeypatch):
+    monkeypatch.setattr(pace, "A_BYTE", 1e-3)
+    known = Pace()
+    known.learn(count(cells[0], 900), bytes(499), 0.009)
+    assert known.shards(cells[0], 250) == 200
+    known.learn(count(cells[0], 900), bytes(2000), 0.009)
+    assert known.shards(cells[0], 250) == 800
+    assert known.share(count(cells[0], 25_000)) == pytest.approx(0.125)
 
 
 def test_other_cells_are_not_taken_for_it(cells):
     known = Pace()
-    known.learn(count(cells[0], 900), 90)
+    known.learn(count(cells[0], 900), b"", 90)
     assert known.shards(cells[1], 250) == 4
     seed = msgspec.structs.replace(cells[0], seed=7, index=9)
     assert known.shards(seed, 250) == 1
@@ -60,5 +70,5 @@ def test_other_cells_are_not_taken_for_it(cells):
 def test_audits_go_alone():
     known = Pace()
     task = AuditTask(AuditCell(0, "match", None, 0), 60.0, versions())
-    known.learn(task, 0.001)
+    known.learn(task, b"", 0.001)
     assert known.share(task) == 1
