@@ -242,8 +242,6 @@ class Operators(Comparisons):
             return self.affine(-1.0, 0.0, operator.abs)
         return self.map(lambda: self.form, operator.abs)
 
-    # -- bits: of integers only --
-
     def _shifts(self, op: Op, bits: Any) -> bool:
         """Whether a shift is by a number of bits that can be followed; raises what its type does.
 
