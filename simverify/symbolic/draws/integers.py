@@ -13,6 +13,8 @@ import numpy as np
 
 from simverify.symbolic.draws.base import Base
 from simverify.symbolic.draws.forms import NotMonotone
+from simverify.symbolic.draws.machine import CLOSE
+from simverify.symbolic.draws.operands import near
 from simverify.symbolic.errors import IntOfDraw, TooManyValues
 from simverify.symbolic.whose import users_line
 
@@ -71,7 +73,9 @@ class Integers(Base):
     def settle(self) -> Any:
         """Fork once for each value left and return it, a number of its real type."""
         value, first, last = self.grid()
-        runs = changes(value, first, last, MAX_CELLS)
+        form, points = self.form, self.atom.points
+        guess = lambda x, y: near(form, (float(x) + float(y)) / 2, points)  # noqa: E731
+        runs = changes(value, first, last, MAX_CELLS, guess)
         if runs is None:
             self.refuse(
                 f"a random integer of more than {MAX_CELLS} values where a plain number is "
@@ -80,7 +84,6 @@ class Integers(Base):
             )
         if len(runs) > max(FEW_CELLS, self.source.widest[0]):
             self.source.widest = len(runs), users_line()
-        points = self.atom.points
         cell = self.atom.locate([point / points for point, _ in runs[1:]])
         return runs[cell][1]
 
@@ -220,12 +223,21 @@ def _exactly(op: Callable[..., Any], x: Any, *others: Any) -> int:
     return int(op(int(x), *(int(y) for y in others)))
 
 
+_FAR = 1024
+"""So many points are worth a guess."""
+
+
 def changes(
-    value: Callable[[int], Any], first: int, last: int, most: int
+    value: Callable[[int], Any],
+    first: int,
+    last: int,
+    most: int,
+    guess: Callable[[Any, Any], float] | None = None,
 ) -> "list[tuple[int, Any]] | None":
     """Return ``(point, value)`` for each run of equal values; None if more than ``most``.
 
-    A negative zero is another value than zero: it has another sign, and another inverse.
+    ``guess``: near which point one of two values ends, to look there first. A negative zero is
+    another value than zero: it has another sign, and another inverse.
     """
     low = value(first)
     runs, left = [(first, low)], [(first, low, last, value(last))]
@@ -238,8 +250,14 @@ def changes(
             if len(runs) > most:
                 return None
             continue
-        middle = (low_point + high_point) // 2
-        between = value(middle)
-        left.append((middle, between, high_point, high))
-        left.append((low_point, low, middle, between))
+        middles = [(low_point + high_point) // 2]
+        if guess is not None and high_point - low_point > _FAR:
+            point = guess(low, high)
+            if low_point < point - CLOSE and point + CLOSE < high_point:
+                middles = [int(point) + CLOSE, int(point) - CLOSE]
+        for middle in middles:
+            between = value(middle)
+            left.append((middle, between, high_point, high))
+            high_point, high = middle, between
+        left.append((low_point, low, high_point, high))
     return runs
