@@ -20,9 +20,13 @@ from simverify.reports.view import (
 from simverify.reports.words import MOST_ITEMS, MOST_ROWS, first, listed
 from simverify.results import EngineRow, TableRun
 
+_OF_A_HASH = 16
+"""Hexadecimal digits of a file's hash that a row has room for; the run file has them all."""
+
 _COLUMNS = (
-    "engine", "version", "contract", "tier", "verdict", "deviation", "E[tau]", "what is wrong",
-    "s", "exit", "certificate", "file", "SHA-256",
+    "engine", "verdict", "tier", "deviation", "E[tau]", "what is wrong", "version", "contract",
+    "s", "exit", "certificate", "file",
+    f"SHA-256, first {_OF_A_HASH}",
 )  # fmt: skip
 
 
@@ -72,8 +76,8 @@ def _sections(run: TableRun) -> Iterator[Section]:
         "Each function, audited in a process of its own",
         _COLUMNS,
         tuple(_row(row, times[row.engine]) for row in shown),
-        numbers=frozenset({5, 6, 8, 9}),
-        names=frozenset({0, 11, 12}),
+        numbers=frozenset({3, 4, 8, 9}),
+        names=frozenset({0, 11}),
         left_out=left_out,
         whole=True,
     )
@@ -108,18 +112,18 @@ def _row(row: EngineRow, seconds: float | None) -> tuple[Cell, ...]:
     deviation = bound if row.tier == "sampled" else row.max_abs_deviation
     return (
         Cell(row.engine),
-        Cell(row.commit if row.commit and row.version is None else say.version(row)),
-        Cell(row.contract),
-        Cell(row.tier or ""),
         Cell(say.outcome(row), mark=mark),
+        Cell(row.tier or ""),
         Cell(say.deviation(row), deviation),
         Cell(say.share(row), None if row.least is None else row.least.share),
         Cell(say.where(row) if row.verdict == "FAIL" else row.reason),
+        Cell(say.version(row)),
+        Cell(row.contract),
         Cell("" if seconds is None else f"{seconds:.0f}", seconds),
         Cell("" if row.exit_code is None else str(row.exit_code), row.exit_code),
         Cell(say.certificate(row)),
         Cell(row.file),
-        Cell(row.sha256 or ""),
+        Cell((row.sha256 or "")[:_OF_A_HASH]),
     )
 
 
