@@ -13,7 +13,15 @@ import numpy as np
 
 from simverify.symbolic.draws.base import Base
 from simverify.symbolic.draws.forms import NotMonotone
-from simverify.symbolic.draws.machine import CLOSE
+from simverify.symbolic.draws.machine import (
+    CLOSE,
+    DOUBLE,
+    NOTHING,
+    PYTHON,
+    PYTHON_SINGLE,
+    SINGLE,
+    Machine,
+)
 from simverify.symbolic.draws.operands import near
 from simverify.symbolic.errors import IntOfDraw, TooManyValues
 from simverify.symbolic.whose import users_line
@@ -72,10 +80,7 @@ class Integers(Base):
 
     def settle(self) -> Any:
         """Fork once for each value left and return it, a number of its real type."""
-        value, first, last = self.grid()
-        form, points = self.form, self.atom.points
-        guess = lambda x, y: near(form, (float(x) + float(y)) / 2, points)  # noqa: E731
-        runs = changes(value, first, last, MAX_CELLS, guess)
+        runs = self._runs()
         if runs is None:
             self.refuse(
                 f"a random integer of more than {MAX_CELLS} values where a plain number is "
@@ -84,8 +89,23 @@ class Integers(Base):
             )
         if len(runs) > max(FEW_CELLS, self.source.widest[0]):
             self.source.widest = len(runs), users_line()
+        points = self.atom.points
         cell = self.atom.locate([point / points for point, _ in runs[1:]])
         return runs[cell][1]
+
+    def _runs(self) -> "list[tuple[int, Any]] | None":
+        """Return the runs of equal values that are left; the same ones come again on each path."""
+        value, first, last = self.grid()
+        form, points = self.form, self.atom.points
+        guess = lambda x, y: near(form, (float(x) + float(y)) / 2, points)  # noqa: E731
+        name = _name_of(self.machine)
+        if name is None:
+            return changes(value, first, last, MAX_CELLS, guess)
+        if (name, first, last) not in _FOUND:
+            while len(_FOUND) >= 64:
+                del _FOUND[next(iter(_FOUND))]
+            _FOUND[name, first, last] = changes(value, first, last, MAX_CELLS, guess)
+        return _FOUND[name, first, last]
 
     def on_values(self, op: Callable[..., Any], *others: Any, name: str) -> Any:
         """Do on each of few values what has no rule of its own, or refuse it by name.
@@ -214,6 +234,23 @@ class Integers(Base):
             self.refuse("int() of a draw with many values", IntOfDraw)
         whole = self.whole(int)
         return whole.settle() if isinstance(whole, Integers) else whole
+
+
+_GRIDS = {machine.op for machine in (PYTHON, DOUBLE, SINGLE, PYTHON_SINGLE)}
+_FOUND: dict[tuple[Any, int, int], Any] = {}  # the last 64 that were looked for
+
+
+def _name_of(machine: Machine) -> tuple[Any, ...] | None:
+    """Return what is equal for machines that do the same to uniforms alone; None: not known."""
+    name: list[Any] = []
+    while machine.before is not None:
+        kind = type(machine.other)
+        if machine.other is not NOTHING and not issubclass(kind, int | float | np.generic):
+            return None
+        # A zero has a sign, and equal numbers of two types give others.
+        name.append((machine.op, kind, repr(machine.other), machine.reverse))
+        machine = machine.before
+    return (*name, machine.op) if machine.op in _GRIDS else None
 
 
 def _exactly(op: Callable[..., Any], x: Any, *others: Any) -> int:
