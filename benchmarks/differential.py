@@ -8,6 +8,7 @@ difference is told at 1e-9. Every path is also run at the ends of its intervals 
 """
 
 import argparse
+import contextlib
 import re
 import sys
 import time
@@ -20,6 +21,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from support.fuzzing.differential import Finding, run_twice
 from support.fuzzing.programs import programs
+
+
+class Enough(BaseException):
+    """There are as many programs, or differences, as were asked for: Hypothesis would make more."""
 
 
 def main() -> None:
@@ -43,7 +48,7 @@ def main() -> None:
     )  # fmt: skip
     @given(programs(torch=options.torch, wide=options.wide))
     def one(text: str) -> None:
-        if len(found) >= options.stop_after or text in seen or len(seen) >= options.programs:
+        if text in seen:
             return
         seen.add(text)
         told["programs"] += 1
@@ -58,8 +63,11 @@ def main() -> None:
             told[re.sub(r"[-\d.e+]{2,}", "#", result)] += 1
         if told["programs"] % 250 == 0:
             print(f"{told['programs']} programs, {len(found)} differ", file=sys.stderr, flush=True)
+        if len(found) >= options.stop_after or len(seen) >= options.programs:
+            raise Enough
 
-    one()
+    with contextlib.suppress(Enough):
+        one()
     count = told.pop("programs")
     print(f"{count} programs in {time.time() - started:.0f} s: {len(found)} differ, "
           f"{told.pop('same', 0)} are the same; refused:")  # fmt: skip

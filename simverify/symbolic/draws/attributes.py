@@ -153,16 +153,16 @@ def _ceil(x: Any) -> int:
 
 
 def _round(draw: Attributes) -> Callable[..., Any]:
-    return lambda decimals=0, out=None: (
-        draw.nearest(np.round) if decimals == 0 else draw.rounded_to(decimals, np.round)
-    )
+    return lambda decimals=0, out=None: np.round(draw, decimals, out)
 
 
-def _clip(draw: Attributes) -> Callable[..., Any]:
-    def clip(a_min: Any = None, a_max: Any = None, **kw: Any) -> Any:
-        return np.clip(draw, kw.get("min", a_min), kw.get("max", a_max))
+def _astype(draw: Attributes) -> Callable[..., Any]:
+    def astype(dtype: Any, *args: Any, **kwargs: Any) -> Any:
+        if args or kwargs:
+            draw.machine.sample.astype(dtype, *args, **kwargs)  # for what it raises
+        return draw.as_type(dtype)
 
-    return clip
+    return astype
 
 
 def _is_integer(draw: Attributes) -> Callable[[], bool]:
@@ -181,8 +181,8 @@ _RULES: dict[str, Callable[[Any], Any]] = {
     "denominator": lambda draw: draw.machine.sample.denominator,
     "item": lambda draw: draw.as_python,
     "tolist": lambda draw: draw.as_python,
-    "astype": lambda draw: lambda dtype, *args, **kwargs: draw.as_type(dtype),
+    "astype": _astype,
     "round": _round,
-    "clip": _clip,
+    "clip": lambda draw: lambda *bounds, **given: np.clip(draw, *bounds, **given),
     "is_integer": _is_integer,
 }

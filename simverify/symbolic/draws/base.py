@@ -25,7 +25,7 @@ from simverify.symbolic.draws.machine import (
     to_bfloat16,
     where_defined,
 )
-from simverify.symbolic.draws.operands import kind_of, number
+from simverify.symbolic.draws.operands import kind_of, near, number
 from simverify.symbolic.errors import CannotEnumerate
 
 if TYPE_CHECKING:
@@ -34,10 +34,8 @@ if TYPE_CHECKING:
 _TINY_SLACK = 1e-11
 """A form that is wrong with more probability is not used to compare with a number."""
 
-_MANY_POINTS = 2**20
-
-_FEW = 16
-"""Points of a grid: a bound that cuts off fewer is found among them."""
+_MANY_POINTS, _FEW = 2**20, 16
+"""Points of a grid: a bound that cuts off fewer than the second is found among them."""
 
 
 class Base:
@@ -143,12 +141,13 @@ class Base:
         return width * atom.points < _FEW and atom.single and atom.owner is None
 
     def _solved(self, bound: Any, closed: bool) -> tuple[float, bool]:
-        return self.solve((lambda x: x <= bound) if closed else (lambda x: x < bound))
+        holds = (lambda x: x <= bound) if closed else (lambda x: x < bound)
+        return self.solve(holds, near(self.form, bound, self.atom.points))
 
-    def solve(self, holds: Callable[[Any], bool]) -> tuple[float, bool]:
+    def solve(self, holds: Callable[[Any], bool], guess: float = math.nan) -> tuple[float, bool]:
         """Find where a monotone condition changes: it holds iff u < t, or u >= t if false."""
         value, first, last = self.grid()
-        point, before = boundary(lambda k: bool(holds(value(k))), first, last)
+        point, before = boundary(lambda k: bool(holds(value(k))), first, last, guess)
         if point > last:
             return (math.inf if before else -math.inf), True
         return point / self.atom.points, before

@@ -290,8 +290,8 @@ def _invert(op: str, a: float, b: float, c: float) -> tuple[float, bool]:
         return (c - b) / a, a > 0
     if op == "exp":
         return _log(c), True
-    if op == "log":
-        return _exp(c), True
+    if op in ("log", "floor"):
+        return (_exp(c) if op == "log" else math.ceil(c)), True
     return _power_inverse(c, a), a > 0
 
 

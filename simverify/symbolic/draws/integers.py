@@ -13,6 +13,16 @@ import numpy as np
 
 from simverify.symbolic.draws.base import Base
 from simverify.symbolic.draws.forms import NotMonotone
+from simverify.symbolic.draws.machine import (
+    CLOSE,
+    DOUBLE,
+    NOTHING,
+    PYTHON,
+    PYTHON_SINGLE,
+    SINGLE,
+    Machine,
+)
+from simverify.symbolic.draws.operands import near
 from simverify.symbolic.errors import IntOfDraw, TooManyValues
 from simverify.symbolic.whose import users_line
 
@@ -70,8 +80,7 @@ class Integers(Base):
 
     def settle(self) -> Any:
         """Fork once for each value left and return it, a number of its real type."""
-        value, first, last = self.grid()
-        runs = changes(value, first, last, MAX_CELLS)
+        runs = self._runs()
         if runs is None:
             self.refuse(
                 f"a random integer of more than {MAX_CELLS} values where a plain number is "
@@ -84,6 +93,20 @@ class Integers(Base):
         cell = self.atom.locate([point / points for point, _ in runs[1:]])
         return runs[cell][1]
 
+    def _runs(self) -> "list[tuple[int, Any]] | None":
+        """Return the runs of equal values that are left; the same ones come again on each path."""
+        value, first, last = self.grid()
+        form, points = self.form, self.atom.points
+        guess = lambda x, y: near(form, (float(x) + float(y)) / 2, points)  # noqa: E731
+        name = _name_of(self.machine)
+        if name is None:
+            return changes(value, first, last, MAX_CELLS, guess)
+        if (name, first, last) not in _FOUND:
+            while len(_FOUND) >= 64:
+                del _FOUND[next(iter(_FOUND))]
+            _FOUND[name, first, last] = changes(value, first, last, MAX_CELLS, guess)
+        return _FOUND[name, first, last]
+
     def on_values(self, op: Callable[..., Any], *others: Any, name: str) -> Any:
         """Do on each of few values what has no rule of its own, or refuse it by name.
 
@@ -93,7 +116,7 @@ class Integers(Base):
             return op(self.settle(), *others)
         if not any(isinstance(x, Base) for x in others):
             # Other errors may come of this value alone.
-            with suppress(ArithmeticError, ValueError, LookupError):
+            with suppress(ArithmeticError, ValueError, LookupError, MemoryError):
                 op(self.machine.sample, *others)
         return self.refuse(f"{name} of a draw")
 
@@ -213,6 +236,23 @@ class Integers(Base):
         return whole.settle() if isinstance(whole, Integers) else whole
 
 
+_GRIDS = {machine.op for machine in (PYTHON, DOUBLE, SINGLE, PYTHON_SINGLE)}
+_FOUND: dict[tuple[Any, int, int], Any] = {}  # the last 64 that were looked for
+
+
+def _name_of(machine: Machine) -> tuple[Any, ...] | None:
+    """Return what is equal for machines that do the same to uniforms alone; None: not known."""
+    name: list[Any] = []
+    while machine.before is not None:
+        kind = type(machine.other)
+        if machine.other is not NOTHING and not issubclass(kind, int | float | np.generic):
+            return None
+        # A zero has a sign, and equal numbers of two types give others.
+        name.append((machine.op, kind, repr(machine.other), machine.reverse))
+        machine = machine.before
+    return (*name, machine.op) if machine.op in _GRIDS else None
+
+
 def _exactly(op: Callable[..., Any], x: Any, *others: Any) -> int:
     """Return what an operation gives where nothing wraps around."""
     if isinstance(op, type):
@@ -220,12 +260,21 @@ def _exactly(op: Callable[..., Any], x: Any, *others: Any) -> int:
     return int(op(int(x), *(int(y) for y in others)))
 
 
+_FAR = 1024
+"""So many points are worth a guess."""
+
+
 def changes(
-    value: Callable[[int], Any], first: int, last: int, most: int
+    value: Callable[[int], Any],
+    first: int,
+    last: int,
+    most: int,
+    guess: Callable[[Any, Any], float] | None = None,
 ) -> "list[tuple[int, Any]] | None":
     """Return ``(point, value)`` for each run of equal values; None if more than ``most``.
 
-    A negative zero is another value than zero: it has another sign, and another inverse.
+    ``guess``: near which point one of two values ends, to look there first. A negative zero is
+    another value than zero: it has another sign, and another inverse.
     """
     low = value(first)
     runs, left = [(first, low)], [(first, low, last, value(last))]
@@ -238,8 +287,14 @@ def changes(
             if len(runs) > most:
                 return None
             continue
-        middle = (low_point + high_point) // 2
-        between = value(middle)
-        left.append((middle, between, high_point, high))
-        left.append((low_point, low, middle, between))
+        middles = [(low_point + high_point) // 2]
+        if guess is not None and high_point - low_point > _FAR:
+            point = guess(low, high)
+            if low_point < point - CLOSE and point + CLOSE < high_point:
+                middles = [int(point) + CLOSE, int(point) - CLOSE]
+        for middle in middles:
+            between = value(middle)
+            left.append((middle, between, high_point, high))
+            high_point, high = middle, between
+        left.append((low_point, low, high_point, high))
     return runs

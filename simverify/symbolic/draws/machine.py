@@ -181,16 +181,25 @@ def integers_from(low: int, count: int, kind: Callable[[int], Any]) -> Machine:
     return _root(lambda k: kind(low + (k * count >> 53)), DOUBLE_POINTS, 0.0)
 
 
-def boundary(holds: Callable[[int], bool], first: int, last: int) -> tuple[int, bool]:
+CLOSE = 16
+"""Points that the form of a draw may be off by where it says near which a value changes."""
+
+
+def boundary(
+    holds: Callable[[int], bool], first: int, last: int, guess: float = math.nan
+) -> tuple[int, bool]:
     """Find where a monotone condition on the points ``first``..``last`` changes.
 
-    Returns ``(point, before)``: it is ``before`` at all points below ``point``, and the
-    opposite from there on; ``point`` is ``last + 1`` if it never changes.
+    Returns ``(point, before)``: it is ``before`` at all points below ``point``, the opposite from
+    there on; ``point`` is ``last + 1`` if it never changes. ``guess``: near which to look first.
     """
     before = holds(first)
     if holds(last) == before:
         return last + 1, before
     low, high = first, last
+    for point in (guess - CLOSE, guess + CLOSE):
+        if low < point < high:
+            low, high = (int(point), high) if holds(int(point)) == before else (low, int(point))
     while high - low > 1:
         middle = (low + high) // 2
         if holds(middle) == before:

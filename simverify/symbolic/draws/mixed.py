@@ -122,6 +122,25 @@ def exclusive_or(draw: "Base", bits: int, kind: type) -> Mixed | None:
     return Mixed(draw.atom, (id(draw.atom), line.a, line.b, "xor", bits), line.values, kind)
 
 
+def with_bits(draw: Any, name: str, other: Any, op: Callable[..., Any]) -> Mixed | None:
+    """Return ``draw & other`` or ``draw ^ other``, which is a seed at most, computed as ``op``.
+
+    None for few values, or where it is not known.
+    """
+    whole = draw.holds_integers() and isinstance(other, int | np.integer)
+    if not whole or draw.settles():
+        return None
+    kind = type(op(type(draw.machine.sample)(1), other))
+    bits = int(other)
+    if name == "&" and bits >= 0 and bits & (bits + 1) == 0:
+        # The lowest bits are a remainder.
+        lowest: Mixed = draw.modulo(bits + 1, above_low_bits, op, other)
+        return lowest
+    if name == "^" and draw.gives(kind, other):
+        return exclusive_or(draw, bits, kind)
+    return None
+
+
 def _slanting(draw: "Base") -> Line | None:
     line = line_of(draw.atom, draw.machine)
     return None if line is None or line.a == 0 else line

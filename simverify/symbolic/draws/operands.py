@@ -1,12 +1,16 @@
-"""What a draw meets: numbers of other types, and the types that it is cast to."""
+"""What a draw meets: numbers of other types, types that it is cast to, bounds on it."""
 
+import math
 import numbers
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from simverify.symbolic.draws.machine import BFloat16
+
+if TYPE_CHECKING:
+    from simverify.symbolic.draws.forms import Form
 
 
 @lru_cache(maxsize=256)
@@ -31,3 +35,14 @@ def number(x: Any) -> float | None:
     if isinstance(x, np.ndarray) and x.ndim == 0 and x.dtype != object:
         return float(x)
     return None
+
+
+def near(form: "Form", bound: Any, points: int) -> float:
+    """Return near which point of the grid a form passes a bound; no number where it is not known.
+
+    It is meant to be the value, so a look there spares a search through the grid.
+    """
+    try:
+        return form.threshold(float(bound))[0] * points
+    except (ArithmeticError, ValueError):
+        return math.nan

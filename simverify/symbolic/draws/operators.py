@@ -10,7 +10,7 @@ import numpy as np
 from simverify.symbolic.draws.base import by_array
 from simverify.symbolic.draws.comparisons import Comparisons
 from simverify.symbolic.draws.lines import is_whole
-from simverify.symbolic.draws.mixed import Mixed, above_low_bits, exclusive_or, remainder
+from simverify.symbolic.draws.mixed import Mixed, remainder, with_bits
 
 MANY = 2**31
 """Integers below a range this large are read as a continuous uniform (error 1 / range)."""
@@ -137,7 +137,9 @@ class Operators(Comparisons):
         sign = -1 if self.is_below(0) else 0 if self.is_at(0) else 1
         return operator.truediv(zero, type(self.machine.sample)(sign))
 
-    def __pow__(self, other: Any, modulo: None = None) -> Any:
+    def __pow__(self, other: Any, modulo: Any = None) -> Any:
+        if modulo is not None:
+            return self.on_values(pow, other, modulo, name="a power")
         if (x := self.number(other)) is not None:
             if x == 0 and not self.holds_integers():
                 return operator.pow(self.machine.sample, other)
@@ -189,10 +191,10 @@ class Operators(Comparisons):
                 return by_array(np.remainder, self, other)
             return self.on_values(operator.mod, other, name="a remainder")
         if x > 0 and math.isfinite(x):
-            return self._modulo(other, operator.floordiv, operator.mod, other)
+            return self.modulo(other, operator.floordiv, operator.mod, other)
         return self.on_values(operator.mod, other, name=f"a remainder by {x}")
 
-    def _modulo(self, modulus: Any, periods: Op, op: Op, other: Any) -> Any:
+    def modulo(self, modulus: Any, periods: Op, op: Op, other: Any) -> Any:
         """Return what whole ``periods`` leave; ``op`` computes it with ``other``, as they are."""
         x = float(modulus)
         cells = self.map(lambda: self.form.affine(1 / x, 0.0).floor(), periods, other)
@@ -210,11 +212,11 @@ class Operators(Comparisons):
     def _remainder(self, modulus: Any, op: Op, other: Any) -> Mixed:
         kind = type(op(type(self.machine.sample)(1), other))
         found = None
-        if self._gives(kind, other) and is_whole(modulus):
+        if self.gives(kind, other) and is_whole(modulus):
             found = remainder(self, int(modulus), kind)
         return self.refuse("the remainder of a draw with many periods") if found is None else found
 
-    def _gives(self, kind: type, other: Any) -> bool:
+    def gives(self, kind: type, other: Any) -> bool:
         """Whether an operation with a number is of integers of one type, whatever the value."""
         here = type(self.machine.sample)
         return is_whole(kind()) and (issubclass(here, np.integer) or here is type(other) is int)
@@ -240,11 +242,16 @@ class Operators(Comparisons):
             return self.affine(-1.0, 0.0, operator.abs)
         return self.map(lambda: self.form, operator.abs)
 
-    # -- bits: of integers only --
+    def _shifts(self, op: Op, bits: Any) -> bool:
+        """Whether a shift is by a number of bits that can be followed; raises what its type does.
+
+        Tried on 0, which has as few digits after it: another number may not fit into memory.
+        """
+        op(type(self.machine.sample)(0), bits)
+        return isinstance(bits, int | np.integer) and 0 <= bits <= _MOST_BITS
 
     def __rshift__(self, bits: Any) -> Any:
-        operator.rshift(type(self.machine.sample)(1), bits)
-        if not (isinstance(bits, int | np.integer) and 0 <= bits <= _MOST_BITS):
+        if not self._shifts(operator.rshift, bits):
             return self.on_values(operator.rshift, bits, name="a shift")
         form = self.form
         if form.kind == "u" and form.a / 2.0 ** int(bits) >= MANY:
@@ -252,10 +259,16 @@ class Operators(Comparisons):
         return self.floor_of(2.0 ** -int(bits), operator.rshift, bits)
 
     def __lshift__(self, bits: Any) -> Any:
-        operator.lshift(type(self.machine.sample)(1), bits)
-        if not (isinstance(bits, int | np.integer) and 0 <= bits <= _MOST_BITS):
+        if not self._shifts(operator.lshift, bits):
             return self.on_values(operator.lshift, bits, name="a shift")
         return self.affine(2.0 ** int(bits), 0.0, operator.lshift, bits)
+
+    def __rlshift__(self, other: Any, op: Op = operator.lshift) -> Any:
+        op(other, type(self.machine.sample)(0))
+        return op(other, self.settle()) if self.settles() else self.refuse("a shift by a draw")
+
+    def __rrshift__(self, other: Any) -> Any:
+        return self.__rlshift__(other, operator.rshift)
 
     def __invert__(self) -> Any:
         operator.invert(type(self.machine.sample)(1))
@@ -263,26 +276,12 @@ class Operators(Comparisons):
 
 
 def _bitwise(name: str, op: Op) -> None:
-    def mixed(self: Operators, other: Any) -> Any:
-        """Return what is a seed at most; None for few values, or where it is not known."""
-        whole = self.holds_integers() and isinstance(other, int | np.integer)
-        if not whole or self.settles():
-            return None
-        kind = type(op(type(self.machine.sample)(1), other))
-        bits = int(other)
-        if name == "&" and bits >= 0 and bits & (bits + 1) == 0:
-            # The lowest bits are a remainder.
-            return self._modulo(bits + 1, above_low_bits, op, other)
-        if name == "^" and self._gives(kind, other):
-            return exclusive_or(self, bits, kind)
-        return None
-
     def forward(self: Operators, other: Any) -> Any:
-        found = mixed(self, other)
+        found = with_bits(self, name, other, op)
         return self.on_values(op, other, name=name) if found is None else found
 
     def backward(self: Operators, other: Any) -> Any:
-        found = mixed(self, other)
+        found = with_bits(self, name, other, op)
         return self.on_values(_reversed(op), other, name=name) if found is None else found
 
     setattr(Operators, f"__{op.__name__.strip('_')}__", forward)

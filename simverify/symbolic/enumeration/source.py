@@ -34,6 +34,8 @@ from simverify.symbolic.whose import users_line
 VANISHING = 1e-18
 """Paths of less weight than this end here; their mass is counted as pruned."""
 
+_MOST_AT_ONCE = 2**22
+"""Draws of one call, or things to choose from, that are followed one by one."""
 
 _NOT_INTEGERS = (0, SINGLE_POINTS, DOUBLE_POINTS)
 """Of how many points uniforms are that are read as real numbers, and their products (0)."""
@@ -158,10 +160,7 @@ class Source:
         ``kind`` and ``one_word``: see :meth:`.Sequences.next`. ``among``: between how many
         equally likely things it decides, where that is all that it decides.
         """
-
-        def new() -> "Uniform | float":
-            return self._fresh(among)
-
+        new = lambda: self._fresh(among)  # noqa: E731
         if stream is None or stream.key is None:
             return new()
         draw: Uniform | float = self.sequences.next(stream, kind, new, one_word=one_word)
@@ -239,6 +238,11 @@ class Source:
             self.failure = kind(call, users_line(), tuple(self.findings.values()))
         raise self.failure
 
+    def make_room(self, count: int) -> None:
+        """Refuse to draw, or to choose from, more than memory and time allow to follow."""
+        if count > _MOST_AT_ONCE:
+            self.refuse(f"a random function of {count:,} numbers at once")
+
     def plan_like_this_path(
         self, rng: np.random.Generator, part: tuple[float, float] = MIDDLE
     ) -> "list[float | int] | None":
@@ -250,7 +254,7 @@ class Source:
 
     @property
     def constant_seeds(self) -> frozenset[Hashable]:
-        """Seeds set on the path so far, but for a rule that seeds itself when it is built."""
+        """Seeds set on the path, but for a rule that seeds itself when it is built."""
         return self.sequences.constants()
 
     def _fresh(self, among: int | None = None) -> "Uniform | float":

@@ -24,6 +24,7 @@ from simverify.symbolic.errors import FloatOfDraw
 from simverify.symbolic.generators.weights import checked_cdf, one_off_the_other
 from simverify.symbolic.streams import Stream
 
+_MOST_TRIALS = 1_000  # of more, a number of ways to succeed is beyond a float
 _FLOYD_MOST = 10_000  # of a larger population numpy may choose in another way
 
 _REAL_GENERATOR = np.random.Generator(np.random.PCG64(20252))
@@ -54,10 +55,10 @@ class Sampler:
 
     def _into(self, size: Any, out: Any, one: Callable[[], Any]) -> Any:
         if out is None:
-            return each(size, one)
+            return each(self.source, size, one)
         if not isinstance(out, DrawArray) and self.source.plan is None:
             self.source.refuse("out= of a random draw", FloatOfDraw)
-        out[...] = each(out.shape, one)
+        out[...] = each(self.source, out.shape, one)
         return out
 
     def _typed(self, name: str, *args: Any, **kwargs: Any) -> Any:
@@ -76,7 +77,7 @@ class Sampler:
         low, high = _double(low), _double(high)
         if size is None:
             size = np.broadcast(low, high).shape or None
-        return low + (high - low) * each(size, self._uniform)
+        return low + (high - low) * each(self.source, size, self._uniform)
 
     def standard_exponential(
         self, size: Any = None, dtype: Any = None, method: Any = None, out: Any = None
@@ -104,7 +105,7 @@ class Sampler:
         loc, scale = _double(loc), _double(scale)
         if size is None:
             size = np.broadcast(loc, scale).shape or None
-        drawn = each(size, lambda: self.source.exponential(self.stream, "gumbel"))
+        drawn = each(self.source, size, lambda: self.source.exponential(self.stream, "gumbel"))
         drawn = log_of(drawn)
         return loc - (drawn if _is_one(scale) else scale * drawn)
 
@@ -118,12 +119,14 @@ class Sampler:
         rows = zip(trials.ravel().tolist(), probs.ravel().tolist(), strict=True)
         if not trials.ndim:
             trial, prob = next(iter(rows))
-            return each(size, lambda: self._binomial(trial, prob))
+            return each(self.source, size, lambda: self._binomial(trial, prob))
         return np.array([self._binomial(t, q) for t, q in rows]).reshape(shape)
 
     def _binomial(self, n: int, p: float) -> int:
         if not (0 <= p <= 1 and n >= 0):
             raise ValueError("p < 0, p > 1 or p is NaN" if n >= 0 else "n < 0")
+        if n > _MOST_TRIALS:
+            self.source.refuse(f"binomial of {n:,} trials")
         weights = [math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(n + 1)]
         return self.source.pick(weights, self.stream, ("binomial", n))
 
@@ -137,6 +140,7 @@ class Sampler:
             raise ValueError("sum(pvals[:-1]) > 1.0, or pvals < 0, pvals > 1 or pvals is NaN")
         p[-1] = max(0.0, 1 - sum(p[:-1]))
         count = 1 if size is None else math.prod(np.atleast_1d(size).tolist())
+        self.source.make_room(max(count, 1) * int(n))
         rows = np.zeros((count, len(p)), dtype=np.int64)
         for row in rows:
             for left in range(int(n), 0, -1):
@@ -154,11 +158,12 @@ class Sampler:
             return self.chosen(self._index(a, None if p is None else checked_cdf(p, a)))
         if rest or set(kw) - {"axis", "shuffle"} or kw.get("axis", 0) != 0:
             self.source.refuse("choice along an axis")
+        count = 1 if size is None else math.prod(np.atleast_1d(size).tolist())
+        self.source.make_room(max(count, a if isinstance(a, int | np.integer) else 0))
         items = np.arange(a) if np.ndim(a) == 0 and not isinstance(a, Draw) else np.asarray(a)
         n = len(items)
         if n == 0:
             raise ValueError("a cannot be empty unless no samples are taken")
-        count = 1 if size is None else math.prod(np.atleast_1d(size).tolist())
         if replace or count == 1:
             cdf = None if p is None else checked_cdf(p, n)
             chosen = [self._index(n, cdf) for _ in range(count)]
@@ -201,10 +206,11 @@ class Sampler:
         if size is None:
             return self._integer(int(low), end, type(one))
         kind = self._typed(name, low, high, 1, *given, **endpoint).dtype
-        drawn = each(size, lambda: self._integer(int(low), end, kind.type))
+        drawn = each(self.source, size, lambda: self._integer(int(low), end, kind.type))
         return drawn if isinstance(drawn, DrawArray) else drawn.astype(kind)
 
     def _shuffled(self, n: int) -> list[int]:
+        self.source.make_room(n)
         left = list(range(n))
         return [left.pop(self._index(len(left), None, "shuffle")) for _ in range(n)]
 
@@ -238,11 +244,12 @@ class Sampler:
         x[:] = x[order] if isinstance(x, np.ndarray) else [x[i] for i in order]
 
 
-def each(size: Any, one: Callable[[], Any]) -> Any:
+def each(source: Source, size: Any, one: Callable[[], Any]) -> Any:
     """Return one draw, or an array of them."""
     if size is None:
         return one()
     shape = (int(size),) if np.ndim(size) == 0 else tuple(int(n) for n in size)
+    source.make_room(math.prod(shape))
     return draw_array([one() for _ in range(math.prod(shape))], shape)
 
 

@@ -19,6 +19,7 @@ from simverify.symbolic.draws.in_arrays.arrays import DrawArray, is_symbolic
 from simverify.symbolic.draws.in_arrays.ufuncs import OF_ONE
 from simverify.symbolic.draws.mixed import Mixed
 from simverify.symbolic.draws.scalars import Draw
+from simverify.symbolic.stand_ins.names import Alike
 
 _trunc, _real_fsum = math.trunc, math.fsum
 _REAL_FRACTION: Any = Fraction.__new__
@@ -110,13 +111,7 @@ def _fsum(terms: Iterable[Any]) -> Any:
     )
 
 
-class _LikeFloat(type):
-    makes: type
-
-    def __init__(cls, *parts: Any) -> None:
-        super().__init__(*parts)
-        cls.__name__, cls.__module__ = cls.makes.__name__, cls.makes.__module__
-
+class _LikeFloat(Alike, type):
     def __call__(cls, x: Any = 0.0) -> Any:
         if isinstance(x, Draw):
             return x.cast(cls.makes)
@@ -129,12 +124,6 @@ class _LikeFloat(type):
             return value.cast(cls.makes)
         return cls.makes(x)
 
-    def __instancecheck__(cls, x: Any) -> bool:
-        return isinstance(x, cls.makes)
-
-    def __subclasscheck__(cls, other: type) -> bool:
-        return issubclass(other, cls.makes)
-
 
 class Float(float, metaclass=_LikeFloat):
     """See the module."""
@@ -143,28 +132,28 @@ class Float(float, metaclass=_LikeFloat):
     dtype = np.dtype(np.float64)
 
 
-class Float64(float, metaclass=_LikeFloat):
+class Float64(np.float64, metaclass=_LikeFloat):
     """The same for ``np.float64``."""
 
     makes = np.float64
     dtype = np.dtype(np.float64)
 
 
-class Float32(float, metaclass=_LikeFloat):
+class Float32(np.float32, metaclass=_LikeFloat):
     """The same for ``np.float32``."""
 
     makes = np.float32
     dtype = np.dtype(np.float32)
 
 
-class Float16(float, metaclass=_LikeFloat):
+class Float16(np.float16, metaclass=_LikeFloat):
     """The same for ``np.float16``."""
 
     makes = np.float16
     dtype = np.dtype(np.float16)
 
 
-class _LikeInteger(_LikeFloat):
+class _LikeInteger(_LikeFloat, type):
     def __call__(cls, x: Any = 0) -> Any:
         if isinstance(x, Draw):
             return x.as_type(cls.makes)
@@ -176,13 +165,13 @@ def _integer_twins() -> dict[str, Any]:
     names = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "intp")
     kinds = {name: getattr(np, name) for name in names}
     made = {
-        kind: _LikeInteger(name, (int,), {"makes": kind, "dtype": np.dtype(kind)})
+        kind: _LikeInteger(name, (kind,), {"makes": kind, "dtype": np.dtype(kind)})
         for name, kind in kinds.items()
     }
     return {name: made[kind] for name, kind in kinds.items()}
 
 
-class _LikeInt(type):
+class _LikeInt(Alike, type):
     makes = int
 
     def __call__(cls, x: Any = 0, *base: Any) -> Any:
@@ -194,12 +183,6 @@ class _LikeInt(type):
         if item is not None and isinstance(value := item(), Draw):
             return value.whole()
         return int(x, *base)
-
-    def __instancecheck__(cls, x: Any) -> bool:
-        return isinstance(x, int)
-
-    def __subclasscheck__(cls, other: type) -> bool:
-        return issubclass(other, int)
 
 
 class Int(int, metaclass=_LikeInt):

@@ -63,6 +63,27 @@ class Builtins:
                 namespace[name] = twin
 
 
+class Alike(type):
+    """A stand-in for a type has the type's names and ancestors: code prints and compares them."""
+
+    makes: type
+
+    def __init__(cls, *parts: Any) -> None:
+        super().__init__(*parts)
+        for name in ("__name__", "__qualname__", "__module__", "__doc__"):
+            setattr(cls, name, getattr(cls.makes, name))
+
+    __base__ = property(lambda cls: cls.makes.__base__)  # type: ignore[assignment]
+    __bases__ = property(lambda cls: cls.makes.__bases__)  # type: ignore[assignment]
+    __mro__ = property(lambda cls: (cls, *cls.makes.__mro__[1:]))  # type: ignore[assignment]
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return isinstance(x, cls.makes)
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return issubclass(other, cls.makes)
+
+
 class _LikeType(type):
     twins: dict[type, type]
 
@@ -72,6 +93,8 @@ class _LikeType(type):
         if len(parts) != 1:
             return type(*parts, **names)
         x = parts[0]
+        if x is cls or issubclass(type(x), Alike):
+            return cls
         kind = x.__class__ if isinstance(x, Draw | Winner | Mixed) else type(x)
         return cls.twins.get(kind, kind)
 

@@ -24,7 +24,7 @@ from simverify.symbolic.errors import OnSymbolsAlone, OutOfTime, Untracked
 
 RAISED = (
     AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError, ZeroDivisionError,
-    RuntimeError, NotImplementedError,
+    RuntimeError, NotImplementedError, MemoryError,
 )  # fmt: skip
 """What a program may raise: an outcome as any other, numbered from 1000."""
 

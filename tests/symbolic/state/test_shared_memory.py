@@ -3,7 +3,7 @@
 import pytest
 from support.fuzzing.differential import Finding, run_twice
 
-from simverify.symbolic.generators.torch import shadow
+from simverify.symbolic.generators.torch import blanks, shadow
 
 torch = pytest.importorskip("torch")
 
@@ -29,6 +29,21 @@ SAME = (
     "a = rng.random(3); b = a.astype(float); b *= 0; return int(a[0] < .3)",
     # What torch refuses to write into itself, also through another name of it.
     "a = torch.rand(3); a.copy_(torch.as_tensor(a[0])); return int(a[1] < .3)",
+    # Several elements that are one number: torch writes one of them, and never all of them.
+    "a = torch.rand(1).expand(2); a[:] = torch.tensor([1], dtype=torch.uint8); return int(a[0])",
+    "a = torch.rand(1).expand(2); a[:] = .3; return int(a[1] < .4)",
+    "a = torch.rand(1).expand(2); a[0] = .3; return int(a[1] < .4)",
+    "a = torch.rand(1).expand(2); a[torch.tensor([0])] = .3; return int(a[1] < .4)",
+    "a = torch.zeros(1).expand(2); a[1] = torch.rand(()); return int(a[0] < .4)",
+    "a = torch.zeros(1).expand(2); a += torch.rand(2); return int(a[1] < .4)",
+    "a = torch.rand(2).broadcast_to(2, 2); a.zero_(); return int(a[1, 0] < .4)",
+    "a = torch.rand(3).unfold(0, 2, 1); a[0, 1] = .3; return int(a[1, 0] < .4)",
+    "a = torch.randint(0, 9, (1,)).expand(2); a[0] += 1; return int(a[1])",
+    # numpy shows them as they are, and lets nobody write.
+    "a = rng.random(2); b = np.broadcast_to(a, (2, 2)); a[0] = .2; return int(b[1, 0] < .3)",
+    "a = np.broadcast_to(rng.random(1), 2); a[0] = .2; return int(a[1] < .3)",
+    "a = np.broadcast_to(random.random(), 2); a += .2; return int(a[1] < .3)",
+    "a, _ = np.broadcast_arrays(rng.random(2), W[:2]); a[1] = .2; return int((a < .3).sum())",
     # Numbers alone are left of an array that held draws.
     "a = rng.random(3).astype(np.float16); np.place(a, a < .125, True)\n"
     "    np.multiply(a, 2, where=a < .125, out=a); return int(a[0] == 1)",
@@ -46,3 +61,12 @@ def test_a_copy_in_the_place_of_shared_memory_is_told(monkeypatch):
     """Negative control."""
     monkeypatch.setattr(shadow.Shadows, "shared", lambda *_, **__: None)
     assert isinstance(run_twice(f"def program(rng):\n    {SAME[0]}\n", seed=21), Finding)
+
+
+def test_a_written_tensor_that_shares_no_memory_with_itself_is_told(monkeypatch):
+    """Negative control: torch is asked on a copy in which every element is its own."""
+    monkeypatch.setattr(blanks.TorchBlanks, "_blank_copy", lambda self, x: (
+        torch.ones_like(x).contiguous() if isinstance(x, torch.Tensor) else x
+    ))  # fmt: skip
+    text = next(x for x in SAME if "uint8" in x)
+    assert isinstance(run_twice(f"def program(rng):\n    {text}\n", seed=21), Finding)

@@ -97,6 +97,8 @@ class DrawArray(np.ndarray[Any, Any]):
     def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Any:
         """Return the elements as another type: integers and booleans may fork."""
         kind = np.dtype(dtype)
+        if args or kwargs:
+            np.ones(1, self.dtype).astype(dtype, *args, **kwargs)  # for what it raises
         if kwargs.get("copy", True) is False and kind == self.dtype:
             return self
         flat = [converted(x, kind) for x in self.view(np.ndarray).ravel().tolist()]
@@ -125,7 +127,7 @@ class DrawArray(np.ndarray[Any, Any]):
 
     def clip(self, min: Any = None, max: Any = None, *args: Any, **kwargs: Any) -> Any:  # noqa: A002
         """Hold every element between two bounds."""
-        return np.clip(self, min, max)
+        return np.clip(self, min, max, *args, **kwargs)
 
     def round(self, decimals: Any = 0, out: Any = None) -> Any:
         """Round every element."""

@@ -32,7 +32,7 @@ MOVES = {
     getattr(np, name)
     for name in (
         "all", "any", "argmax", "argmin", "argpartition", "argsort", "argwhere", "array_split",
-        "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to", "copy",
+        "atleast_1d", "atleast_2d", "atleast_3d", "copy",
         "count_nonzero", "cumprod", "cumsum", "delete", "diagonal", "diff", "dsplit",
         "expand_dims", "flatnonzero", "flip", "fliplr", "flipud", "hsplit", "max", "amax", "min",
         "amin", "moveaxis", "ndim", "nonzero", "prod", "ravel", "repeat", "reshape", "resize",
@@ -170,8 +170,29 @@ def _array_equal(x: Any, y: Any, equal_nan: bool = False) -> bool:
     return bool(np.all(np.equal(x, y)))
 
 
+def _broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
+    """Return a view that nobody may write into, as numpy does: its elements may be one."""
+    return _shown(np.broadcast_to(as_objects(array), shape), array)
+
+
+def _broadcast_arrays(*arrays: Any, subok: bool = False) -> Any:
+    views = np.broadcast_arrays(*map(as_objects, arrays))
+    return type(views)(map(_shown, views, arrays))
+
+
+def _shown(view: Any, array: Any) -> Any:
+    """Return a view of an array's elements with the array's type."""
+    if not holds_objects(view):
+        return view
+    shown = view.view(DrawArray)
+    shown._real = type_given(np.asarray, array)
+    return shown
+
+
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     **RULES,
+    np.broadcast_to: _broadcast_to,
+    np.broadcast_arrays: _broadcast_arrays,
     np.where: _where,
     np.clip: _clip,
     np.round: _round,

@@ -157,7 +157,7 @@ class SymbolicRandomState(Sampler, RandomState):
 
     def random_sample(self, size: Any = None) -> Any:
         """Uniform on [0, 1)."""
-        return each(size, self._uniform)
+        return each(self.source, size, self._uniform)
 
     random = random_sample
     ranf = random_sample
@@ -165,7 +165,7 @@ class SymbolicRandomState(Sampler, RandomState):
 
     def rand(self, *shape: int) -> Any:
         """Uniform on [0, 1), of this shape."""
-        return each(shape or None, self._uniform)
+        return each(self.source, shape or None, self._uniform)
 
     def randint(self, low: Any, high: Any = None, size: Any = None, dtype: Any = int) -> Any:
         """Integers from low (inclusive) to high (exclusive)."""
@@ -179,7 +179,9 @@ class SymbolicRandomState(Sampler, RandomState):
     def tomaxint(self, size: Any = None) -> Any:
         """Integers of 63 bits."""
         kind = ("tomaxint", 2**63)
-        return each(size, lambda: integer_below(2**63, self.source.uniform(self.stream, kind)))
+        return each(
+            self.source, size, lambda: integer_below(2**63, self.source.uniform(self.stream, kind))
+        )
 
     def __copy__(self) -> Any:
         return type(self)(self._bits if _STATES_SHARE else copy.copy(self._bits))

@@ -1,7 +1,6 @@
 """What torch's functions do to symbolic tensors."""
 
 import operator
-from collections import Counter
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -208,33 +207,6 @@ class TorchOps(TorchSpecial):
         if None not in looks:
             self._known_types[looks] = types
         return types
-
-    def _asked(self, func: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return what torch gives of ones in the place of draws; raises what it raises."""
-        tensors = [x for x in (*args, *kwargs.values()) if isinstance(x, torch.Tensor)]
-        places = Counter(x.untyped_storage().data_ptr() for x in tensors)
-        wholes: dict[int, torch.Tensor] = {}
-
-        def copied(x: Any) -> Any:
-            place = x.untyped_storage().data_ptr() if isinstance(x, torch.Tensor) else None
-            if place is None or places[place] == 1:
-                return self._blank_copy(x)
-            if place not in wholes:
-                # What shares its elements does so in the copies.
-                whole = torch.empty(0, dtype=x.dtype, device=x.device)
-                wholes[place] = self._blank_copy(whole.set_(x.detach().untyped_storage()))
-            return wholes[place].as_strided(x.shape, x.stride(), x.storage_offset())
-
-        return func(*map(copied, args), **{key: copied(x) for key, x in kwargs.items()})
-
-    def _blank_copy(self, x: Any) -> Any:
-        if isinstance(x, Draw):
-            return x.as_python().machine.sample
-        if not isinstance(x, torch.Tensor):
-            return x
-        # A copy of each: some functions change their argument, and it may hold numbers.
-        copy = x.detach().clone()
-        return copy.fill_(1) if self.shadows.is_symbolic(x) else copy
 
     def _of_type(self, x: Any, dtype: torch.dtype) -> Any:
         if not isinstance(x, np.ndarray):

@@ -122,6 +122,7 @@ class SymbolicTorch(TorchFunctionMode):
         return self.shadows.tensor(values, like.dtype, like.device)
 
     def _stream(self, generator: Any, like: torch.Tensor) -> Stream:
+        self.source.make_room(like.numel())
         return self.streams.of(generator, like.device.type)
 
     def _uniforms(
@@ -210,6 +211,7 @@ class SymbolicTorch(TorchFunctionMode):
                 torch.multinomial(probs, num_samples, replacement)
                 self.source.refuse("torch.multinomial with fewer outcomes than samples")
         stream = self._stream(generator, probs)
+        self.source.make_room(len(rows) * num_samples)
         kind = (*_kind("multinomial", probs), num_samples, replacement)
         if num_samples == 1:
             site = this_site()

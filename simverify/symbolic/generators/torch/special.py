@@ -15,8 +15,8 @@ from simverify.symbolic.draws.in_arrays.functions import places
 from simverify.symbolic.draws.in_arrays.ufuncs import UFUNCS
 from simverify.symbolic.draws.scalars import Draw
 from simverify.symbolic.draws.several.winners import decided
+from simverify.symbolic.generators.torch.blanks import TorchBlanks
 from simverify.symbolic.generators.torch.shadow import (
-    Shadows,
     as_draws,
     as_shared,
     element_of,
@@ -26,10 +26,8 @@ from simverify.symbolic.generators.torch.shadow import (
 _REAL_TENSOR = torch.tensor
 
 
-class TorchSpecial:
+class TorchSpecial(TorchBlanks):
     """Handlers by name; each gets the arguments of the function."""
-
-    shadows: Shadows
 
     if TYPE_CHECKING:
 
@@ -46,9 +44,6 @@ class TorchSpecial:
             """See TorchOps."""
 
         def _of_type(self, x: Any, dtype: torch.dtype) -> Any:
-            """See TorchOps."""
-
-        def _asked(self, func: Any, *args: Any, **kwargs: Any) -> Any:
             """See TorchOps."""
 
     def _on_where(self, condition: Any, *values: Any, **kwargs: Any) -> Any:
@@ -236,7 +231,8 @@ class TorchSpecial:
             return
         place = tensor[index]
         # For what it raises.
-        blank = (tensor, index) if torch.is_tensor(value) else (torch.empty_like(place), ...)
+        asks = torch.is_tensor(value) or 0 in tensor.stride()
+        blank = (tensor, index) if asks else (torch.empty_like(place), ...)
         self._asked(operator.setitem, *blank, value)
         # As objects: of an array of 16 bits the elements would become numbers of Python's.
         values = self._of_type(self.shadows.numbers(value), tensor.dtype)
@@ -254,9 +250,7 @@ class TorchSpecial:
         return tensor
 
     def _on_fill_(self, tensor: torch.Tensor, value: Any) -> torch.Tensor:
-        # For what it raises: elements of an expanded tensor share their memory.
-        blank = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
-        self._asked(blank.fill_, value)
+        self._asked(torch.Tensor.fill_, tensor, value)  # for what it raises
         self.shadows.write(tensor, self.shadows.numbers(value))
         return tensor
 
