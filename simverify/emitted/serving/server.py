@@ -194,9 +194,9 @@ class Server:
                 raise
             return name, None
         except Failure:
-            if name is None or not self._transport.reached:
+            if not self._transport.reached:
                 raise
-            return name, None  # whatever stands there, the model was named
+            return name, None  # a server that cannot list its models may have one all the same
         entries = listed.get("data") if isinstance(listed, dict) else None
         models = [m for m in entries if isinstance(m, dict)] if isinstance(entries, list) else []
         model = next((m for m in models if name in (None, m.get("id"))), {})
