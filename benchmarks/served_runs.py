@@ -38,15 +38,17 @@ def command_of(run: str, own: argparse.Namespace, folder: Path) -> list[str]:
     body = ["--extra-body", own.extra_body] if own.extra_body else []
     order = ["--order", own.order] if own.order else []
     tokens = ["--tokens", str(own.tokens)] if own.tokens else []
-    target = ["--target", own.target, "--dtype", own.dtype, "--threads", "1"]
+    draft = ["--draft", own.draft] if own.draft else []
+    target = ["--target", own.target, *draft, "--dtype", own.dtype, "--threads", "1"]
     audit = ["audit", "--endpoint", own.url, "--prompts", str(prompts), *body]
+    audit += ["--detect", str(own.detect)]
     kept = ["--keep", str(folder / f"{run}.jsonl")]
     if run in ("plain", "chat"):
         return [*audit, *target, *tokens, *kept]
     if run == "cool":
         return [*audit, *target, *order, *tokens, *kept, "--temperature", ".7", "--top-p", ".9"]
     if run == "against":
-        return [*audit, *kept, "--against", other, "--detect", str(own.detect)]
+        return [*audit, *kept, "--against", other]
     kept = ["--keep", str(folder / run)]
     if run == "greedy":
         return ["triage", own.url, other, "--prompts", str(prompts), *target, *body, *kept]
@@ -54,7 +56,7 @@ def command_of(run: str, own: argparse.Namespace, folder: Path) -> list[str]:
         state = ["--state", str(folder / "canary"), "--once", "--every", ".01"]
         return ["watch", "--endpoint", own.url, "--prompts", str(prompts), *target, *body, *state]
     asked = ["matrix", "--endpoint", own.url, "--prompts", str(prompts), *target, *order, *body]
-    return [*asked, *kept]
+    return [*asked, *kept, *tokens]
 
 
 def tokens_of(document: dict[str, Any]) -> int:
@@ -89,12 +91,13 @@ def main() -> int:
     parser.add_argument("url")
     parser.add_argument("--against", help="another server, for the runs that compare two")
     parser.add_argument("--target", default="tiny-llama")
+    parser.add_argument("--draft")
     parser.add_argument("--prompts", type=Path, default=PROMPTS)
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--extra-body")
     parser.add_argument("--order")
     parser.add_argument("--tokens", type=int)
-    parser.add_argument("--detect", type=float, default=0.1)
+    parser.add_argument("--detect", type=float, default=0.04)
     parser.add_argument("--runs", default="plain,cool,greedy,against,watch,matrix")
     parser.add_argument("--expect", choices=sorted(CODES.values()))
     parser.add_argument("--name", help="what the table calls the server")
