@@ -96,7 +96,8 @@ def serving(complete, *, status=200, owner=None, seen=None, models=None):
         def do_GET(self):
             self._note()
             model = {"id": "served"} | ({} if owner is None else {"owned_by": owner})
-            self._send(Reply(models or json.dumps({"data": [model]}).encode()))
+            listed = json.dumps({"data": [model]}).encode() if models is None else models
+            self._send(Reply(listed))
 
         def do_POST(self):
             self._note()

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +28,8 @@ class TargetOptions:
         Of a server: limit of one completion, 128 if not given.
     served_model
         Of a server: name of the model there; by default the first that it lists.
+    extra_body
+        Of a server: fields of every request beside these, JSON.
     """
 
     target: str | None = None
@@ -38,6 +40,7 @@ class TargetOptions:
     prompts: Path | None = None
     max_tokens: int | None = None
     served_model: str | None = None
+    extra_body: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,3 +104,11 @@ class WatchOptions(TargetOptions):
     alpha: float = 1e-6
     detect: float = 0.05
     seed: int = 0
+
+
+def extra_body_iv(text: str | None) -> dict[str, Any]:
+    """Return the fields of an ``extra_body``; ``UsageError`` for what is no object."""
+    from simverify.emitted.law.words import object_iv
+
+    found: dict[str, Any] = object_iv(text or "{}", "extra-body", dict)
+    return found

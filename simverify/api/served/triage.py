@@ -1,13 +1,14 @@
 """``simverify.triage``: why the greedy answers of two engines differ."""
 
+import json
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from simverify.api.real import RealModels
-from simverify.api.served.options import TriageOptions
+from simverify.api.served.options import TriageOptions, extra_body_iv
 from simverify.api.ways import called_from_python
 from simverify.errors import OptionError
 from simverify.results import TriageRun
@@ -31,6 +32,7 @@ def triage(
     prompts: str | PathLike[str] | None = None,
     max_tokens: int | None = None,
     served_model: str | None = None,
+    extra_body: Mapping[str, Any] | None = None,
     keep: str | PathLike[str] | None = None,
     progress: Say | None = None,
 ) -> TriageRun:
@@ -47,8 +49,9 @@ def triage(
         The engine's draft, or a model near it: more faults can be told.
     device, dtype, threads
         Where and in what the target computes. ``dtype``: the coarser precision of the two engines.
-    prompts, max_tokens, served_model, keep
-        Of servers: prompts, tokens of one completion, the model's name, folder for their answers.
+    prompts, max_tokens, served_model, extra_body, keep
+        Of servers: prompts, tokens of one completion, the model's name, fields of every request
+        beside these, folder for their answers.
     progress
         Receives a line when something begins that may take a while.
 
@@ -68,6 +71,7 @@ def triage(
         target=target, draft=draft, device=device, dtype=dtype, threads=threads,
         prompts=None if prompts is None else Path(prompts), max_tokens=max_tokens,
         served_model=served_model, keep=None if keep is None else Path(keep),
+        extra_body=None if extra_body is None else json.dumps(extra_body),
     )  # fmt: skip
     with called_from_python():
         options_iv(str(a), str(b), options)
@@ -81,7 +85,8 @@ def options_iv(a: str, b: str, options: TriageOptions) -> None:
         raise OptionError("{target} is missing: tokens are judged by the target's rows")
     if asked and options.prompts is None:
         raise OptionError("{prompts} is missing: a server is asked to answer them")
-    for name in ("prompts", "max_tokens", "served_model", "keep"):
+    extra_body_iv(options.extra_body)
+    for name in ("prompts", "max_tokens", "served_model", "extra_body", "keep"):
         if not asked and getattr(options, name) is not None:
             raise OptionError(f"{{{name}}} is for servers: both logs are files")
 
@@ -132,7 +137,8 @@ def _answers(
         keep = options.keep / f"{side}.jsonl"
         check_writable(keep)
     limit = Endpoint.max_tokens if options.max_tokens is None else options.max_tokens
-    server = Endpoint(name, options.served_model, limit)
+    extra = extra_body_iv(options.extra_body)
+    server = Endpoint(name, options.served_model, limit, extra)
     found = ask(server, prompts, pair, limit * len(prompts), 1, keep=keep, progress=say)
     notes += [f"{side.upper()}: {note}" for note in found.notes]
     if keep is not None:
@@ -153,7 +159,7 @@ def _command(a: str, b: str, options: TriageOptions) -> str:
     ]
     words = ["simverify", "triage", *names]
     for name, value in vars(options).items():
-        asking = name in ("prompts", "max_tokens", "served_model", "keep")
+        asking = name in ("prompts", "max_tokens", "served_model", "extra_body", "keep")
         if value is not None and name != "threads" and not (asking and kept):
             words += [f"--{name.replace('_', '-')}", str(value)]
     return shlex.join(words)

@@ -14,6 +14,7 @@ from simverify.emitted.matrix.ways import (
     but_the_first,
     by,
     counting_answer,
+    counting_last,
     counting_prompt,
     on_one_side,
     on_some_rows,
@@ -22,6 +23,11 @@ from simverify.errors import UsageError
 
 GAMMAS = (1, 2, 3, 4, 5, 8)
 """Draft lengths that are tried where none is named."""
+
+WINDOWS = (20, 64)
+"""Tokens that mlx-lm's and llama.cpp's penalties count where no request says how many."""
+
+_COUNTING = {"repetition_penalty", "presence_penalty", "frequency_penalty"}
 
 _LOG_CAP = 4.0
 """What a token may add to the worth of a value at most, in nats."""
@@ -84,7 +90,7 @@ def _cell(
     gammas: Sequence[int], drafted: bool,
 ) -> Cell:  # fmt: skip
     first = but_the_first("ignored after the first token", law, without)
-    ways = [*plain, first, *on_some_rows(law, without, gammas, drafted)]
+    ways = [*plain, first, *_counting(law, names), *on_some_rows(law, without, gammas, drafted)]
     if drafted:
         ways += on_one_side(law, without, gammas)
     shown = ", ".join(f"{own.replace('_', '-')} {_shown(getattr(law, own))}" for own in names)
@@ -162,6 +168,22 @@ def _in_pairs(law: Law, names: tuple[str, ...]) -> list[Way]:
         ways.append(by("dropped", f"{name.replace('_', '-')} ignored", _without(law, name)))
     both = _without(_without(law, names[0]), names[1])
     return [*ways, by("dropped", "both ignored", both)]
+
+
+def _counting(law: Law, names: tuple[str, ...]) -> list[Way]:
+    """The ways of penalties that count other tokens than they should.
+
+    They choose no value: on short prompts a window may hide nothing.
+    """
+    if not _COUNTING.intersection(names):
+        return []
+    ways = [
+        counting_last(f"counts the last {window} tokens alone, the prompt's too", law, window)
+        for window in WINDOWS
+    ]
+    if len(names) == 1:
+        return ways
+    return [*ways, counting_prompt("counts the prompt, too", law)]
 
 
 _STAGE = {

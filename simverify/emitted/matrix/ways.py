@@ -96,6 +96,21 @@ def counting_prompt(words: str, law: Law) -> Way:
     return Way("other", words, rows)
 
 
+def counting_last(words: str, law: Law, window: int) -> Way:
+    """Return the way of one whose penalties count the last ``window`` tokens, prompt and all."""
+
+    def rows(seen: Seen) -> Floats:
+        whole = (*seen.request.prompt, *seen.request.tokens)
+        found = np.empty(seen.target.shape)
+        for row in range(len(found)):
+            end = len(seen.request.prompt) + row
+            last = whole[max(end - window, 0) : end]
+            found[row] = law.after(seen.target[row : row + 1], last, last, first=len(last))[0]
+        return found
+
+    return Way("other", words, rows)
+
+
 KEPT = (0.3, 0.6, 0.85)
 """Chances that a drafted token is kept, where no draft says them."""
 

@@ -121,8 +121,14 @@ def ask(
         finally:
             transport.leave()
         spent = budget is not None and answers.tokens + endpoint.max_tokens > budget
-    notes = tuple(_notes(server.known, answers, keep))
+    notes = tuple(_notes(server, answers, keep))
     return Asked(tuple(answers.requests), notes, spent and answers.tokens < tokens)
+
+
+_UNSAMPLED = (
+    "draws only where it is told to, whatever the temperature, and keeps 50 tokens then: ask with "
+    """--extra-body '{"generation_config": "{\\"do_sample\\": true, \\"top_k\\": 0}"}'"""
+)
 
 
 class _Waiting:
@@ -161,8 +167,10 @@ class _Waiting:
             return 0  # an error in its turn
 
 
-def _notes(known: bool, answers: Answers, keep: Path | None) -> Iterator[str]:
-    if not known:
+def _notes(server: Server, answers: Answers, keep: Path | None) -> Iterator[str]:
+    if server.unsampled:
+        yield f"this is transformers serve, which {_UNSAMPLED}"
+    elif not server.known:
         yield (
             "the server does not say what it is: what was not asked for, such as top-k, min-p or "
             "penalties, is as its own defaults or the model's generation_config have it, and a "

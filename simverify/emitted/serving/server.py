@@ -39,6 +39,9 @@ _CHAT_EXTRAS: tuple[dict[str, Any], ...] = (
 
 _ENDS = ("finish_reason", "stop_reason", "matched_stop")
 
+_TRANSFORMERS = "Unexpected fields in the request"
+"""How ``transformers serve`` refuses a field, by which alone it can be told."""
+
 _REFUSALS = (400, 404, 422, 500, 501)
 """Statuses of servers that do not take a field, or a prompt of ids."""
 
@@ -99,6 +102,8 @@ class Server:
     ``pair``: the target; or the law alone, where nothing is scored: answers then hold whatever
     the server says of its tokens. ``asked``: what every request asks for beside its prompt.
     ``known``: whether it says what it is, so that it was told to apply no defaults of its own.
+    ``unsampled``: whether it is ``transformers serve``, and was not told to draw and to keep all
+    tokens, which it takes in a field of its own alone.
     """
 
     def __init__(
@@ -108,7 +113,7 @@ class Server:
         self._pair = None if isinstance(pair, Sampling) else pair
         self._endpoint, self._transport = endpoint, transport
         name, owner = self._listed()
-        self.known = owner in _PLAIN
+        self.known, self.unsampled = owner in _PLAIN, False
         self.asked = asked_for(as_law(law), endpoint, owner, self._pair)
         if name is not None:
             self.asked["model"] = name
@@ -161,6 +166,8 @@ class Server:
             except Refused as refused:
                 if refused.code not in _REFUSALS or (way + 1 == ways and best is None):
                     raise
+                if _TRANSFORMERS in str(refused):
+                    self.unsampled = "generation_config" not in self.asked
                 continue
             given = given_ids(answer)
             if best is None or given > best[0]:
@@ -194,9 +201,9 @@ class Server:
                 raise
             return name, None
         except Failure:
-            if name is None or not self._transport.reached:
+            if not self._transport.reached:
                 raise
-            return name, None  # whatever stands there, the model was named
+            return name, None  # a server that cannot list its models may have one all the same
         entries = listed.get("data") if isinstance(listed, dict) else None
         models = [m for m in entries if isinstance(m, dict)] if isinstance(entries, list) else []
         model = next((m for m in models if name in (None, m.get("id"))), {})

@@ -146,3 +146,17 @@ def test_penalties_that_count_the_prompt_are_named(pair, cells):
 
     found = judged(pair, cell, everywhere(cell.law), 4096, context=whole)
     assert (found.outcome, found.words) == ("other", "counts the prompt, too")
+
+
+@pytest.mark.distribution
+@pytest.mark.parametrize("window", at_night((20, 64), but=(20,)))
+def test_penalties_that_count_the_last_tokens_alone_are_named(pair, cells, window):
+    cell = cells["repetition-penalty"]
+
+    def last(prompt, out):
+        own = (*prompt, *out)[-window:]
+        return own, own, len(own)
+
+    found = judged(pair, cell, everywhere(cell.law), 2048, context=last)
+    words = f"counts the last {window} tokens alone, the prompt's too"
+    assert (found.outcome, found.words) == ("other", words)

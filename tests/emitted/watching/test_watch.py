@@ -278,6 +278,14 @@ def test_addresses():
         (("--outputs", "a", "--target", "t"), "--state is missing"),
         (("--endpoint", "http://h:1", "--target", "t", "--state", "s"), "--prompts is missing"),
         (("--outputs", "a", "--target", "t", "--state", "s", "--prompts", "p"), "for --endpoint"),
+        (
+            ("--outputs", "a", "--target", "t", "--state", "s", "--extra-body", "{}"),
+            "for --endpoint",
+        ),
+        (
+            ("--outputs", "a", "--target", "t", "--state", "s", "--extra-body", "[1]"),
+            "expected JSON",
+        ),
         (("--outputs", "a", "--target", "t", "--state", "s", "--every", "0"), "every is 0"),
         (("--outputs", "a", "--target", "t", "--state", "s", "--detect", "2"), "detect is 2"),
         (("--outputs", "a", "--target", "t", "--state", "s", "--metrics", "x"), "metrics is 'x'"),

@@ -1,0 +1,105 @@
+"""Doubles that answer and refuse exactly as real servers did; docs/served-engines.md has which."""
+
+import json
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from support.emitted_tokens import PROMPTS, Reply, serving  # noqa: E402
+
+from simverify.emitted import Endpoint, ask  # noqa: E402
+from simverify.models.real.transformer import load_pair  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def pair():
+    torch.set_num_threads(1)
+    return load_pair("tiny-llama", "tiny-llama")
+
+
+def error(words, status):
+    return Reply(json.dumps(words).encode(), status)
+
+
+class MlxLm:
+    """mlx-lm 0.32.2: ids and log probabilities in its own form, prompts as text alone."""
+
+    def __init__(self, pair, ids):
+        self.pair, self.ids, self.bodies = pair, ids, []
+
+    def __call__(self, body):
+        self.bodies.append(body)
+        if type(body.get("logprobs", False)) is not bool:
+            return error({"error": "logprobs must be of type bool"}, 400)
+        if not isinstance(body["prompt"], str):
+            return error({"error": "text input must be of type `str` (single example)"}, 404)
+        content = [{"id": token, "logprob": -1.5544252395629883} for token in self.ids]
+        choice = {
+            "index": 0,
+            "finish_reason": "length",
+            "text": self.pair.tokenizer.decode(self.ids),
+        }
+        if body.get("logprobs"):
+            choice["logprobs"] = {"content": content}
+        usage = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
+        answer = {
+            "id": "cmpl-1", "system_fingerprint": "0.32.2-0.32.4-Linux", "usage": usage,
+            "object": "text_completion", "model": "default_model", "choices": [choice],
+        }  # fmt: skip
+        return Reply(json.dumps(answer).encode())
+
+
+class TransformersServe:
+    """transformers serve 5.23.0: text alone, prompts as text, no field that it does not know."""
+
+    fields = ("prompt", "max_tokens", "temperature", "top_p", "seed", "logprobs", "model",
+              "frequency_penalty", "generation_config")  # fmt: skip
+
+    def __init__(self, pair, ids):
+        self.pair, self.ids, self.bodies = pair, ids, []
+
+    def __call__(self, body):
+        self.bodies.append(body)
+        if unknown := set(body) - set(self.fields):
+            return error({"detail": f"Unexpected fields in the request: {unknown}"}, 422)
+        if not isinstance(body["prompt"], str):
+            return error({"detail": "prompt must be a string."}, 400)
+        choice = {
+            "finish_reason": "length",
+            "index": 0,
+            "text": self.pair.tokenizer.decode(self.ids),
+        }
+        usage = {"completion_tokens": 2, "prompt_tokens": 3, "total_tokens": 5}
+        answer = {"id": "1", "choices": [choice], "model": "m@main", "object": "text_completion",
+                  "usage": usage}  # fmt: skip
+        return Reply(json.dumps(answer).encode())
+
+
+UNLISTED = {MlxLm: b"", TransformersServe: b"Internal Server Error"}
+"""What their lists of models are on a machine without a cache of models."""
+
+
+def asked(server, pair, **more):
+    with serving(server, models=UNLISTED[type(server)]) as address:
+        return ask(Endpoint(address, max_tokens=2, **more), PROMPTS[:1], pair, 10_000, samples=2)
+
+
+def test_a_server_without_a_list_of_models_is_asked_without_a_name(pair):
+    server = MlxLm(pair, [5, 6])
+    found = asked(server, pair)
+    assert [request.tokens for request in found.requests] == [(5, 6)] * 2
+    assert found.requests[0].logprobs == (-1.5544252395629883,) * 2
+    assert all("model" not in body for body in server.bodies)
+
+
+def test_one_that_draws_only_where_it_is_told_to_is_named(pair):
+    found = asked(TransformersServe(pair, [5, 6]), pair)
+    assert all(request.from_text for request in found.requests)
+    assert found.notes[0].startswith("this is transformers serve, which draws only where")
+    config = {"generation_config": '{"do_sample": true, "top_k": 0}'}
+    server = TransformersServe(pair, [5, 6])
+    found = asked(server, pair, extra_body=config)
+    assert found.notes[0].startswith("the server does not say what it is")
+    assert server.bodies[-1]["generation_config"] == config["generation_config"]
