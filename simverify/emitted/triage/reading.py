@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from simverify.emitted.reading.requests import Request, read_objects, request_iv
+from simverify.emitted.reading.responses import expanded
 from simverify.errors import UsageError
 from simverify.models.real.transformer import TransformerPair
 
@@ -51,6 +52,8 @@ class Pairs:
 def read_answers(path: Path, pair: TransformerPair) -> tuple[Answer, ...]:
     """Read a log as :func:`read_requests` does, with ``id`` and ``calls`` of its lines.
 
+    Of an answer as it came each choice is one of its own.
+
     ``pair`` has temperature 0.
 
     Raises
@@ -60,8 +63,9 @@ def read_answers(path: Path, pair: TransformerPair) -> tuple[Answer, ...]:
         add up to its tokens.
     """
     found = [
-        _answer(value, where, number, pair)
+        _answer(own, at, number, pair)
         for number, (where, value) in enumerate(read_objects(path, "triage"), 1)
+        for at, own in expanded(value, where, pair)
     ]
     if not found:
         raise UsageError(f"triage: {path} holds no request: expected one JSON object a line")

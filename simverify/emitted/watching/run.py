@@ -3,11 +3,13 @@
 import json
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from simverify import results as doc
 from simverify.battery.judgement import stamped
 from simverify.emitted.judging.rounding import tried_rounding
 from simverify.emitted.reading.requests import Request, request_iv
+from simverify.emitted.reading.responses import expanded
 from simverify.emitted.rescoring import distances, rescore
 from simverify.emitted.watching.asking import mend_last_line
 from simverify.emitted.watching.canary import Canary, WatchSettings, measured_balls
@@ -64,9 +66,7 @@ class Watch:
         requests, read = [], False
         for line in tail.lines(TOGETHER):
             read = True
-            request = self._request(line)
-            if request is not None:
-                requests.append(request)
+            requests += self._requests(line)
         if not read:
             return False
         self._seen = time.time()
@@ -75,21 +75,33 @@ class Watch:
         self._state.save()
         return True
 
-    def _request(self, line: bytes) -> Request | None:
-        """Return the request of a line, None for one that cannot be judged, which is said."""
+    def _requests(self, line: bytes) -> list[Request]:
+        """Return what a line holds, one request or the choices of an answer as it came.
+
+        What cannot be judged is said, and left out.
+        """
         if not line.strip():
-            return None
+            return []
         where = f"{self._watched.log}, line {self._state.place.lines:,}"
         try:
             value = json.loads(line)
             if isinstance(value, dict) and "unanswered" in value:
                 raise UsageError(f"{where} was not answered")
+            each = list(expanded(value, where, self._pair))
+        except UsageError as error:
+            self._unread(str(error))
+            return []
+        except (ValueError, RecursionError):
+            self._unread(f"{where} is no JSON")
+            return []
+        return [own for at, value in each if (own := self._request(value, at)) is not None]
+
+    def _request(self, value: Any, where: str) -> Request | None:
+        """Return the request of an object, None for one that cannot be judged, which is said."""
+        try:
             request = request_iv(value, where, self._pair)
         except UsageError as error:
             self._unread(str(error))
-            return None
-        except (ValueError, RecursionError):
-            self._unread(f"{where} is no JSON")
             return None
         if request.from_text:
             self._state.text_alone += 1
