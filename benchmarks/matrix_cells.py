@@ -22,7 +22,8 @@ from support.processed_engine import answers, everywhere, on_rows
 from simverify.emitted.law import STAGES, Law
 from simverify.emitted.matrix import MatrixSettings
 from simverify.emitted.matrix.cells import GAMMAS, Cell, cells_of
-from simverify.emitted.matrix.run import judged_cell, pilot_of
+from simverify.emitted.matrix.pilot import pilot_of
+from simverify.emitted.matrix.run import judged_cell
 from simverify.emitted.reading.requests import first_tokens
 from simverify.models.real.prompts import read_prompts
 from simverify.models.real.transformer import BUNDLED, load_pair, use_threads

@@ -7,6 +7,7 @@ from typing import Any
 
 from simverify import results as doc
 from simverify.battery.judgement import stamped
+from simverify.emitted.judging.notes import other_prompt
 from simverify.emitted.reading.requests import Request, request_iv
 from simverify.emitted.reading.responses import expanded
 from simverify.emitted.rescoring import rescore
@@ -101,6 +102,9 @@ class Watch:
             request = request_iv(value, where, self._pair)
         except UsageError as error:
             self._unread(str(error))
+            return None
+        if request.differs == "untold":
+            self._unread(f"{where}: {other_prompt([request], 1)}")
             return None
         if request.from_text:
             self._state.text_alone += 1
