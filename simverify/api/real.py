@@ -161,7 +161,7 @@ class LawOptions:
         law = replace(as_law(pair.sampling), **fields_of(said, "the command", pair))
         if self.order is not None:
             law = replace(law, order=order_iv(self.order))
-        return replace(law, mask=mask or self._mask())
+        return replace(law, mask=mask or (None if self.mask is None else mask_named(self.mask)))
 
     def ranges(self) -> None:
         """Raise ``UsageError`` for a number, an order or JSON that is out of range."""
@@ -176,12 +176,12 @@ class LawOptions:
         if self.order is not None:
             order_iv(self.order)
 
-    def _mask(self) -> "Mask | None":
-        if self.mask is None:
-            return None
-        from simverify.auditing.subject import load_subject
-        from simverify.emitted.law import Mask
 
-        if ":" not in self.mask:
-            raise OptionError(f"{{mask}} is {self.mask!r}: expected path/file.py:attr")
-        return Mask(self.mask, load_subject(self.mask).rule)
+def mask_named(spec: str) -> "Mask":
+    """Return the mask function of path/file.py:attr; ``UsageError`` if it does not load."""
+    from simverify.auditing.subject import load_subject
+    from simverify.emitted.law import Mask
+
+    if ":" not in spec:
+        raise OptionError(f"{{mask}} is {spec!r}: expected path/file.py:attr")
+    return Mask(spec, load_subject(spec).rule)

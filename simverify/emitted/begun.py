@@ -54,6 +54,8 @@ class Begun:
         if str(self._pair.target_model.dtype) != "torch.float32" and self.fine is None:
             self._say("the first tokens in float32, for what the precision moves")
             self.fine = tried_rounding(kept, self._pair, self._proxy)
+            # Together and alone a text may be computed alike here, and not on another machine.
+            self.found.allow(self.fine.shift)
 
     def enough(self, requests: Sequence[Request]) -> bool:
         """Look at all requests so far; return whether the bets say FAIL, so that no more is needed.

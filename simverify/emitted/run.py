@@ -79,7 +79,8 @@ def audit_outputs(
     begun.try_rounding(kept)
     found, fine = begun.found, begun.fine
     allowed = allowance(found, fine, text, settings.ball)
-    own = own_rows(found, kept, pair, allowed.ball.tv, shares_of(settings.alpha)["reported"])
+    share = shares_of(settings.alpha)["reported"]
+    own = own_rows(found, kept, pair, allowed.ball.tv, share, fine)
     judged = judge_evidence(
         found, planned, settings.alpha, allowed.ball, settings.seed, allowed.words
     )
@@ -160,7 +161,7 @@ def audit_outputs(
         meta=stamp(),
         processing=processing_of(law),
         other_prompts=len(differing),
-        reported=None if own is None else own.document(shares_of(settings.alpha)["reported"]),
+        reported=None if own is None else own.document(share),
     )
 
 

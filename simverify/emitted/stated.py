@@ -1,5 +1,7 @@
 """What an engine may say of a token's log probability, as our own rows have it."""
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
@@ -9,6 +11,8 @@ from simverify.emitted.reading.requests import Request
 
 _FLOOR = -100.0
 """In the place of the logarithm of nothing."""
+
+_NO_CUTS: dict[str, None] = dict.fromkeys(("top_k", "top_p", "min_p", "typical_p"))
 
 
 def predicted(
@@ -22,10 +26,17 @@ def predicted(
     with np.errstate(divide="ignore"):
         raw_rows = np.log(Law().rows(logits))
         raw = raw_rows[at, tokens]
+
+        def of(own: Law) -> Floats:
+            return np.asarray(np.log(own.after(logits, request.prompt, request.tokens)[at, tokens]))
+
+        whole = replace(law, **_NO_CUTS) if law.temperature > 0.0 else law
         found = {
-            "processed": np.log(law.after(logits, request.prompt, request.tokens)[at, tokens]),
+            "processed": of(law),
             "raw": raw,
             "by temperature alone": np.log(tempered.rows(logits)[at, tokens]),
+            "before temperature": of(replace(law, temperature=1.0, **_NO_CUTS)),
+            "before truncation": of(whole),
         }
         found = {name: np.maximum(own, _FLOOR) for name, own in found.items()}
         found["row before"] = np.append(np.nan, raw_rows[at[:-1], tokens[1:]])

@@ -1,6 +1,7 @@
 """Engines that decode at temperature 0, right ones and ones with a planted fault, as log lines."""
 
 import numpy as np
+import torch
 
 from simverify.models.real.prompts import read_prompts
 from simverify.models.real.sampling import Sampling
@@ -37,6 +38,18 @@ def best(i, row, lanes, pair):
     return int(row.argmax())
 
 
+def rows_of(pair, contexts):
+    """Logits after each context; one may be tokens and their positions."""
+    if not isinstance(contexts[0][0], tuple):
+        return [rows[-1] for rows in pair.cached(pair.target_model, len(contexts)).feed(contexts)]
+    with torch.no_grad():
+        return [
+            pair.target_model(torch.tensor([ids]), position_ids=torch.tensor([places]))
+            .logits[0, -1].float().numpy()
+            for ids, places in contexts
+        ]  # fmt: skip
+
+
 def decoded(pair, *, read=right, choose=best, prompts=PROMPTS, length=LENGTH, logged=None):
     """Lines of a log: every step reads each lane's context anew, as ``read`` has it.
 
@@ -45,8 +58,8 @@ def decoded(pair, *, read=right, choose=best, prompts=PROMPTS, length=LENGTH, lo
     lanes = [Lane(pair.encode(p)[-SHORT:] if isinstance(p, str) else p) for p in prompts]
     for _ in range(length):
         contexts = [read(lanes, i, pair) for i in range(len(lanes))]
-        rows = pair.cached(pair.target_model, len(lanes)).feed(contexts)
-        chosen = [choose(i, rows[i][-1], lanes, pair) for i in range(len(lanes))]
+        rows = rows_of(pair, contexts)
+        chosen = [choose(i, rows[i], lanes, pair) for i in range(len(lanes))]
         for lane, token in zip(lanes, chosen, strict=True):
             lane.tokens.append(token)
     return [line(pair, own, lane.tokens) for own, lane in
@@ -119,6 +132,20 @@ def bos_added(lanes, i, pair):
     return (pair.tokenizer.bos_token_id, *lanes[i].text)
 
 
+def counted_on(lanes, i, pair):
+    """Two rejected drafts keep their positions: from the sixth token on all stand too far on."""
+    lane = lanes[i]
+    early = len(lane.prompt) + min(len(lane.tokens), 5)
+    later = range(early + 2, early + 2 + len(lane.text) - early)
+    return lane.text, (*range(early), *later)
+
+
+def answer_back(lanes, i, pair):
+    """The answer's first token stands where the prompt's last does."""
+    lane, m = lanes[i], len(lanes[i].prompt)
+    return lane.text, (*range(m), *range(m - 1, m - 1 + len(lane.tokens)))
+
+
 FAULTS = {
     "lenient": ({"choose": lenient}, "verifier"),
     "third choice": ({"choose": third_choice}, "verifier"),
@@ -128,6 +155,8 @@ FAULTS = {
     "a token missing": ({"read": token_missing}, "cache or rows"),
     "a window": ({"read": window}, "cache or rows"),
     "a rejected draft in the cache": ({"read": stale_draft}, "cache or rows"),
+    "positions that rejected drafts keep": ({"read": counted_on}, "cache or rows"),
+    "positions one back": ({"read": answer_back}, "cache or rows"),
     "a second BOS": ({"read": bos_added}, "template"),
 }
 """Planted faults, and the class that each is of."""

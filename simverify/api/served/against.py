@@ -125,7 +125,7 @@ def _of_servers(options: AuditOptions, settings: object, say: Say) -> AgainstRun
         paired,
     )
     from simverify.emitted.against.settings import MAX_TOKENS
-    from simverify.models.real.prompts import read_prompts
+    from simverify.emitted.reading.chat import read_asked
 
     assert isinstance(settings, AgainstSettings)
     assert options.endpoint is not None
@@ -138,7 +138,7 @@ def _of_servers(options: AuditOptions, settings: object, say: Say) -> AgainstRun
         Endpoint(options.against, options.against_model, limit),
     )
     # Once each: what is asked twice as often would be two prompts of one name.
-    prompts = tuple(dict.fromkeys(read_prompts(options.prompts)))
+    prompts = tuple(dict.fromkeys(read_asked(options.prompts)))
     repeats = settings.planned(len(prompts), limit)
     say(settings.plan(len(prompts), limit))
     asked = ask_both(

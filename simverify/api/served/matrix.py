@@ -6,12 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from simverify.api.real import RealModels
+from simverify.api.real import RealModels, mask_named
 from simverify.api.ways import called_from_python
 from simverify.errors import OptionError
 from simverify.results import MatrixRun
+
+if TYPE_CHECKING:
+    from simverify.emitted import Mask
 
 Say = Callable[[str], None]
 
@@ -29,8 +32,8 @@ class MatrixOptions:
     draft
         The engine's draft or a model near it, which shows parameters on one side alone.
     prompts
-        Prompts to send, JSONL or a text file with one a paragraph; of tiny-llama its own if not
-        given.
+        Prompts or conversations to send, JSONL or a text file with one a paragraph; of tiny-llama
+        its own if not given.
     cells
         Cells that are asked, comma-separated, such as top-k,seed; all if not given.
     tokens
@@ -46,6 +49,11 @@ class MatrixOptions:
     order
         In which the parameters are to act: transformers (the default), vllm, sglang, llamacpp,
         mlx-lm, or some of them, such as top-p,temperature.
+    mask
+        Structured output in a cell of its own: path/file.py:attr of a function that returns the ids
+        that may come next, given those of the prompt and of the answer so far.
+    mask_body
+        Fields that ask the server for it, JSON.
     gamma
         The engine's draft length; several are tried if not given.
     ball
@@ -74,6 +82,8 @@ class MatrixOptions:
     keep: Path | None = None
     extra_body: str | None = None
     order: str | None = None
+    mask: str | None = None
+    mask_body: str | None = None
     gamma: int | None = None
     ball: float | None = None
     alpha: float = 1e-6
@@ -96,6 +106,8 @@ def matrix(
     keep: str | PathLike[str] | None = None,
     extra_body: Mapping[str, Any] | None = None,
     order: str | None = None,
+    mask: str | Callable[..., Any] | None = None,
+    mask_body: Mapping[str, Any] | None = None,
     gamma: int | None = None,
     ball: float | None = None,
     alpha: float = 1e-6,
@@ -123,6 +135,9 @@ def matrix(
         A folder for the answers.
     order, gamma
         In which parameters are to act; the engine's draft length.
+    mask, mask_body
+        Structured output in a cell of its own: a function, or path/file.py:attr, that returns the
+        ids that may come next, given those of the prompt and of the answer; how it is asked for.
     ball, alpha, seed
         TV that the engine's rows may be off by; false-alarm rate of all cells; of the tests.
     device, dtype, threads
@@ -146,19 +161,32 @@ def matrix(
         max_tokens=max_tokens, served_model=served_model,
         keep=None if keep is None else Path(keep),
         extra_body=None if extra_body is None else json.dumps(extra_body), order=order,
+        mask=getattr(mask, "__qualname__", None) if callable(mask) else mask,
+        mask_body=None if mask_body is None else json.dumps(mask_body),
         gamma=gamma, ball=ball, alpha=alpha, device=device, dtype=dtype, threads=threads,
         seed=seed,
     )  # fmt: skip
+    own = None
+    if callable(mask):
+        from simverify.emitted import Mask
+
+        own = Mask(str(options.mask), mask)
     with called_from_python():
-        return run_matrix(options, progress=progress)
+        return run_matrix(options, progress=progress, mask=own)
 
 
-def run_matrix(options: MatrixOptions, *, progress: Say | None = None) -> MatrixRun:
-    """As :func:`matrix`, with its options as the command line has them."""
+def run_matrix(
+    options: MatrixOptions, *, progress: Say | None = None, mask: "Mask | None" = None
+) -> MatrixRun:
+    """As :func:`matrix`, with its options as the command line has them.
+
+    ``mask``: in the place of the function that is named.
+    """
     from simverify.emitted import Endpoint
     from simverify.emitted.law import STAGES
     from simverify.emitted.law.words import object_iv, order_iv
     from simverify.emitted.matrix import MatrixSettings, audit_matrix
+    from simverify.emitted.reading.chat import read_asked
 
     if options.endpoint is None:
         raise OptionError("{endpoint} is missing: the server that is asked")
@@ -166,19 +194,26 @@ def run_matrix(options: MatrixOptions, *, progress: Say | None = None) -> Matrix
         raise OptionError("{target} is missing: answers are judged by the target's rows")
     if options.prompts is None and options.target != "tiny-llama":
         raise OptionError("{prompts} is missing: the server is asked to answer them")
+    if (options.mask is None) != (options.mask_body is None):
+        raise OptionError(
+            "{mask} and {mask_body} belong together: what may come, and how the server is told"
+        )
+    if mask is None and options.mask is not None:
+        mask = mask_named(options.mask)
     extra = object_iv(options.extra_body or "{}", "extra-body", dict)
     server = Endpoint(options.endpoint, options.served_model, options.max_tokens, extra)
     names = () if options.cells is None else tuple(options.cells.split(","))
     settings = MatrixSettings(
         tokens=options.tokens, alpha=options.alpha, ball=options.ball, gamma=options.gamma,
         seed=options.seed, cells=tuple(name.strip() for name in names),
-        order=STAGES if options.order is None else order_iv(options.order),
+        order=STAGES if options.order is None else order_iv(options.order), mask=mask,
+        mask_body=object_iv(options.mask_body or "{}", "mask-body", dict),
     )  # fmt: skip
     if options.keep is not None:
         _folder(options.keep)
     known = {field.name for field in fields(RealModels)} & set(vars(options))
     real = RealModels(**{name: getattr(options, name) for name in known})
-    prompts = real.texts()
+    prompts = real.texts() if options.prompts is None else read_asked(options.prompts)
     pair = real.load()
     return audit_matrix(
         server, prompts, pair, _command(options), settings, drafted=options.draft is not None,

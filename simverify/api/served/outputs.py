@@ -152,7 +152,7 @@ def judge(options: AuditOptions, say: Say, mask: "Mask | None" = None) -> Output
         read_requests,
     )
     from simverify.emitted.law.words import NAMES
-    from simverify.emitted.reading.chat import Chat, chat_ids, read_asked
+    from simverify.emitted.reading.chat import prompt_ids, read_asked
     from simverify.emitted.reading.textual import changed_tokens, text_words
 
     name = options.endpoint if options.outputs is None else str(options.outputs)
@@ -190,11 +190,7 @@ def judge(options: AuditOptions, say: Say, mask: "Mask | None" = None) -> Output
     else:
 
         def text_alone(_first: Request) -> None:
-            ids = [
-                chat_ids(own, pair, "prompts") if isinstance(own, Chat) else tuple(pair.encode(own))
-                for own in prompts
-            ]
-            blank = [Request(own, (), from_text=True) for own in ids]
+            blank = [Request(prompt_ids(own, pair), (), from_text=True) for own in prompts]
             say(text_words(*changed_tokens(blank, pair, settings.seed), settings, proxy))
 
         begun = Begun(pair, settings, proxy, say)

@@ -122,15 +122,15 @@ def _answers(
     notes: list[str],
 ) -> "tuple[Answer, ...]":  # fmt: skip
     from simverify.emitted import Endpoint, ask
+    from simverify.emitted.reading.chat import read_asked
     from simverify.emitted.triage import read_answers
     from simverify.emitted.triage.reading import Answer
-    from simverify.models.real.prompts import read_prompts
     from simverify.results.reading.document import check_writable
 
     if not _address(name):
         return read_answers(Path(name), pair)
     assert options.prompts is not None
-    prompts = read_prompts(options.prompts)
+    prompts = read_asked(options.prompts)
     keep = None
     if options.keep is not None:
         options.keep.mkdir(parents=True, exist_ok=True)

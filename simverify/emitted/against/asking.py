@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from simverify.emitted.against.answers import Answer, answer_iv
+from simverify.emitted.reading.chat import Prompt
 from simverify.emitted.serving.kept import Kept
 from simverify.emitted.serving.pace import Pace
 from simverify.emitted.serving.server import Endpoint, Server
@@ -34,7 +35,7 @@ def beside(keep: Path) -> Path:
 
 def ask_both(
     endpoints: tuple[Endpoint, Endpoint],
-    prompts: Sequence[str],
+    prompts: Sequence[Prompt],
     law: Sampling,
     repeats: int,
     *,
@@ -127,7 +128,7 @@ class KeptAnswers(Kept):
     def __init__(
         self,
         keep: Path | None,
-        prompts: Sequence[str],
+        prompts: Sequence[Prompt],
         asked: dict[str, Any],
         say: Callable[[str], None],
     ) -> None:

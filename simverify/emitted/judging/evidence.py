@@ -85,6 +85,10 @@ class OutputEvidence:
         if bets is not None:
             self.weights = bets if self.weights is None else self.weights + bets
 
+    def allow(self, shift: float) -> None:
+        """Note that a token's log-probability moved by ``shift``, in another precision say."""
+        self._shift = max(self._shift, shift)
+
     @property
     def margin(self) -> float:
         """How far two logits may be off from each other: twice the rounding seen, or more."""

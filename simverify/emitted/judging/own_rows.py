@@ -8,25 +8,28 @@ from simverify import stats
 from simverify.emitted.judging.evidence import OutputEvidence
 from simverify.emitted.judging.judge import Judged
 from simverify.emitted.judging.reported import NAME, Said
-from simverify.emitted.judging.rounding import tried_rounding
+from simverify.emitted.judging.rounding import Rounding, tried_rounding
 from simverify.emitted.reading.requests import Request
 from simverify.models.real.transformer import TransformerPair
 
 _TIMES = 2.0
-"""How many times as far as bfloat16 moves rows an engine may be that was declared in float32."""
+"""How many times as far as bfloat16 moves rows an engine's may be: its rounding and that of here
+need not be the same."""
 
 
 @dataclass(frozen=True)
 class OwnRows:
     """Reported values of a run: ``said``, and whether they are ``beyond`` the ball.
 
-    ``coarse``: what bfloat16 moves rows by, where a target in float32 had to be tried in it.
+    ``coarse``: what bfloat16 moves rows by, where a target in float32 had to be tried in it, or
+    what the target's ``own`` precision does where that is coarser.
     """
 
     said: Said
     beyond: bool
     ball: float
     coarse: float | None
+    own: bool
 
     def document(self, alpha: float) -> doc.Reported:
         """As the document has it."""
@@ -43,7 +46,7 @@ class OwnRows:
 
     @property
     def allowed(self) -> float:
-        """The least ball of the test: bfloat16's, where it was tried."""
+        """The least ball of the test: that of a coarser precision, where it was tried."""
         return 0.0 if self.coarse is None else _TIMES * self.coarse
 
     def notes(self, failed: bool) -> list[str]:
@@ -57,11 +60,16 @@ class OwnRows:
         )
         if failed:
             return [*found, f"{far}: its weights or its logits are not the target's"]
+        precision, advice = (
+            "bfloat16",
+            ("; if the engine computes in bfloat16, judge it with --dtype bfloat16"),
+        )
+        if self.own:
+            precision, advice = "that precision", ""
         return [
             *found,
-            f"{far}: no more than bfloat16 moves them ({self.coarse or 0.0:.2g}), so that it is no "
-            f"finding; the bound allows for it; if the engine computes in bfloat16, judge it with "
-            f"--dtype bfloat16",
+            f"{far}: no more than twice what {precision} moves them ({self.coarse or 0.0:.2g}), so "
+            f"that it is no finding; the bound allows for it{advice}",
         ]
 
     def widened(self, certificate: stats.Certificate) -> stats.Certificate:
@@ -78,21 +86,23 @@ class OwnRows:
 
 
 def own_rows(
-    found: OutputEvidence, kept: Sequence[Request], pair: TransformerPair, ball: float, alpha: float
-) -> OwnRows | None:
+    found: OutputEvidence, kept: Sequence[Request], pair: TransformerPair, ball: float,
+    alpha: float, fine: Rounding | None,
+) -> OwnRows | None:  # fmt: skip
     """Weigh the reported values of a run, and say to ``found`` what their test allows for.
 
     They never widen the ball of any other test. Where rows are off by no more than twice what
-    bfloat16 moves a target that was declared in float32, that is rounding, and is told.
+    bfloat16 moves a target that was declared in float32, that is rounding, and is told. ``fine``:
+    what the precision of a coarser target moves.
     """
     said = found.reported.said()
     if said is None:
         return None
     beyond = said.test(alpha, ball).rejected
-    coarse = None
+    coarse = None if fine is None else fine.tv
     if beyond and said.fits and str(pair.target_model.dtype) == "torch.float32":
         coarse = tried_rounding(kept, pair, len(found.orders) == 3).tv
-    own = OwnRows(said, beyond, ball, coarse)
+    own = OwnRows(said, beyond, ball, coarse, fine is not None)
     found.reported.allowed = own.allowed
     return own
 

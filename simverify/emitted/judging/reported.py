@@ -19,13 +19,15 @@ from simverify.stats.means.intervals import empirical_bernstein
 
 NAME = "reported log probabilities"
 
-RIGHT = ("processed", "raw", "by temperature alone")
-"""What may be reported: of the law that is sampled, or of the target before it."""
+RIGHT = ("processed", "raw", "by temperature alone", "before temperature", "before truncation")
+"""What may be reported: of the law that is sampled, or of the target before some of it."""
 
 _WORDS = {
     "processed": "of the law that is sampled",
     "raw": "of the target before temperature and truncation",
     "by temperature alone": "of the target by temperature, before truncation",
+    "before temperature": "of the law before temperature and truncation, with all else",
+    "before truncation": "of the law before truncation, with all else",
     "draft": "of the draft, not of the target",
     "row before": "of the token under the row before its own: stale by a row",
     "row after": "of the token under the row after its own: ahead by a row",
@@ -35,7 +37,9 @@ _CLEARLY = 0.25
 """A kind that must not be is named where its median error is so many times the best right one's."""
 
 _FAR = 0.5
-"""A median error, in nats, of what fits nothing."""
+"""A median error, in nats, of what fits nothing: such values are no log probabilities of these
+rows (plain probabilities, other logarithms, sums), and weights that are so far off show in the
+tokens."""
 
 _ERROR = 1e-3
 
@@ -102,7 +106,7 @@ class Said:
     @property
     def fits(self) -> bool:
         """Whether they are of the target at all, so that its weights can be judged by them."""
-        return self.kind in RIGHT
+        return self.kind in RIGHT and self.error <= _FAR
 
     @property
     def tv(self) -> float:
@@ -129,7 +133,7 @@ class Said:
 
     def words(self) -> str:
         """What they are of, in words."""
-        if self.kind in RIGHT and self.error > _FAR:
+        if self.kind in RIGHT and not self.fits:
             return f"fit nothing here: off by {self.error:.2g} nats at the median"
         return f"are {_WORDS[self.kind]}"
 

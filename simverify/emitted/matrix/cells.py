@@ -1,13 +1,13 @@
 """What each cell of the matrix asks, at a value that matters here, and what may come instead."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from simverify.emitted.law import Law
+from simverify.emitted.law import Law, Mask
 from simverify.emitted.matrix.ways import (
     Seen,
     Way,
@@ -37,13 +37,15 @@ _LOG_CAP = 4.0
 class Cell:
     """One question to a server: ``law`` is asked, and may be served as ``ways`` say.
 
-    ``name``: the parameter, or those whose order is looked at. ``value``: in words.
+    ``name``: the parameter, or those whose order is looked at. ``value``: in words. ``body``:
+    fields of its requests beside those that ask for ``law``.
     """
 
     name: str
     value: str
     law: Law
     ways: tuple[Way, ...]
+    body: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,17 @@ def cells_of(
         )  # fmt: skip
 
 
+def mask_cell(
+    mask: Mask, body: Mapping[str, Any], order: tuple[str, ...], gammas: Sequence[int],
+    drafted: bool,
+) -> Cell:  # fmt: skip
+    """Return the cell of structured output, which the server is asked for by ``body``."""
+    law = Law(mask=mask, order=order)
+    without = _without(law, "mask")
+    ways = _ways(law, without, _plain(law, without, "mask"), gammas, drafted)
+    return Cell("mask", mask.name, law, ways, body)
+
+
 def _without(law: Law, name: str) -> Law:
     return replace(law, **{name: getattr(Law(), name)})
 
@@ -89,13 +102,20 @@ def _cell(
     name: str, names: tuple[str, ...], law: Law, without: Law, plain: list[Way],
     gammas: Sequence[int], drafted: bool,
 ) -> Cell:  # fmt: skip
+    ways = _ways(law, without, plain, gammas, drafted)
+    shown = ", ".join(f"{own.replace('_', '-')} {_shown(getattr(law, own))}" for own in names)
+    title = names[0] if name != "order" else " before ".join(_in_order(law, names))
+    return Cell(title.replace("_", "-"), shown, law, ways)
+
+
+def _ways(
+    law: Law, without: Law, plain: list[Way], gammas: Sequence[int], drafted: bool
+) -> tuple[Way, ...]:
     first = but_the_first("ignored after the first token", law, without)
     ways = [*plain, first, *_counting(law, names), *on_some_rows(law, without, gammas, drafted)]
     if drafted:
         ways += on_one_side(law, without, gammas)
-    shown = ", ".join(f"{own.replace('_', '-')} {_shown(getattr(law, own))}" for own in names)
-    title = names[0] if name != "order" else " before ".join(_in_order(law, names))
-    return Cell(title.replace("_", "-"), shown, law, tuple(ways))
+    return tuple(ways)
 
 
 def _values(pilot: Pilot) -> dict[str, list[Any]]:

@@ -1,18 +1,22 @@
 """The matrix from its cells to its document: each asked of the server, in turn, and judged."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from simverify import results as doc
 from simverify.battery.judgement import stamped
 from simverify.checks import MIN_ALPHA, ranges_iv
+from simverify.emitted.judging.notes import other_prompt
 from simverify.emitted.judging.rounding import tried_rounding
-from simverify.emitted.law import STAGES, Law
-from simverify.emitted.matrix.cells import GAMMAS, Cell, Pilot, cells_of
+from simverify.emitted.law import STAGES, Law, Mask
+from simverify.emitted.matrix.cells import GAMMAS, Cell, cells_of, mask_cell
 from simverify.emitted.matrix.comparison import Compared, Comparison
+from simverify.emitted.matrix.pilot import pilot_of
 from simverify.emitted.matrix.seeds import judge_seeds
 from simverify.emitted.matrix.ways import Seen
+from simverify.emitted.reading.chat import Prompt
 from simverify.emitted.reading.requests import Request, first_tokens
 from simverify.emitted.rescoring import BATCH, logits_before
 from simverify.emitted.serving.endpoint import ask
@@ -22,12 +26,6 @@ from simverify.errors import UsageError
 from simverify.models.real.transformer import TransformerPair
 
 _LEAST_BALL = 1e-6
-_PILOT = 12
-"""Prompts whose rows choose the values."""
-
-_BANNED = 8
-"""Words of the cell that bans some."""
-
 _SEEDS = 12
 """Prompts that are asked thrice for the seed."""
 
@@ -38,6 +36,7 @@ class MatrixSettings:
 
     ``tokens``: of each cell. ``gamma``: the engine's draft length; None tries some. ``cells``:
     names of those that are asked, all if empty. ``order``: in which the parameters are to act.
+    ``mask``: structured output that is asked for in a cell of its own, by ``mask_body``.
     """
 
     tokens: int = 2048
@@ -47,6 +46,8 @@ class MatrixSettings:
     seed: int = 0
     cells: tuple[str, ...] = ()
     order: tuple[str, ...] = STAGES
+    mask: Mask | None = None
+    mask_body: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         rules = (
@@ -61,7 +62,7 @@ class MatrixSettings:
 
 def audit_matrix(
     endpoint: Endpoint,
-    prompts: Sequence[str],
+    prompts: Sequence[Prompt],
     pair: TransformerPair,
     reproduce: str,
     settings: MatrixSettings | None = None,
@@ -88,6 +89,8 @@ def audit_matrix(
     settings, say, stamp = settings or MatrixSettings(), progress or (lambda _: None), stamped()
     gammas = GAMMAS if settings.gamma is None else (settings.gamma,)
     cells = list(cells_of(pilot_of(prompts, pair), settings.order, gammas, drafted))
+    if settings.mask is not None:
+        cells.append(mask_cell(settings.mask, settings.mask_body, settings.order, gammas, drafted))
     known = [cell.name for cell in cells] + ["seed"]
     if unknown := [name for name in settings.cells if name not in known]:
         raise UsageError(f"cells: {unknown[0]!r} is none of {', '.join(known)}")
@@ -134,7 +137,7 @@ def audit_matrix(
 @dataclass(frozen=True)
 class _Asker:
     endpoint: Endpoint
-    prompts: Sequence[str]
+    prompts: Sequence[Prompt]
     pair: TransformerPair
     keep: Path | None
     say: Callable[[str], None]
@@ -143,10 +146,12 @@ class _Asker:
     def answers(self, cell: Cell, tokens: int) -> tuple[Request, ...] | str:
         """Answers of a cell; what the server says where it does not take the parameter."""
         pair = replace(self.pair, sampling=cell.law)
-        return self.ask(cell.name, self.endpoint, self.prompts, pair, tokens, None)
+        body = {**self.endpoint.extra_body, **cell.body}
+        endpoint = replace(self.endpoint, extra_body=body)
+        return self.ask(cell.name, endpoint, self.prompts, pair, tokens, None)
 
     def ask(
-        self, name: str, endpoint: Endpoint, prompts: Sequence[str], pair: TransformerPair,
+        self, name: str, endpoint: Endpoint, prompts: Sequence[Prompt], pair: TransformerPair,
         tokens: int, samples: int | None,
     ) -> tuple[Request, ...] | str:  # fmt: skip
         file = None if self.keep is None else self.keep / f"{name.replace(' ', '-')}.jsonl"
@@ -169,6 +174,9 @@ def judged_cell(
     tried = tuple(dict.fromkeys(way.outcome for way in cell.ways))
     if any(request.from_text for request in kept):
         words = "text alone does not say which tokens were drawn: it takes token ids"
+        return _cell(cell, "inconclusive", words, tried, tried, tokens, None, None)
+    if differing := [request for request in kept if request.differs == "untold"]:
+        words = other_prompt(differing, len(kept))
         return _cell(cell, "inconclusive", words, tried, tried, tokens, None, None)
     comparison = Comparison(cell.ways, seed)
     for begin in range(0, len(kept), BATCH):
@@ -234,43 +242,6 @@ def _seed_cell(asker: _Asker, pair: TransformerPair, alpha: float) -> doc.Matrix
 
 def _refused_seed(cell: Cell, words: str) -> doc.MatrixCell:
     return _cell(cell, "refused", words[:200], (), ("honoured", "dropped", "other"), 0, None, None)
-
-
-def pilot_of(prompts: Sequence[str], pair: TransformerPair) -> Pilot:
-    """Rows on the later halves of the first prompts, and the likeliest words there."""
-    ids = [tuple(pair.encode(prompt)) for prompt in prompts[:_PILOT]]
-    requests = [Request(own[: max(len(own) // 2, 1)], own[max(len(own) // 2, 1) :]) for own in ids]
-    requests = [request for request in requests if request.tokens]
-    if not requests:
-        raise UsageError("prompts: all are of one token: expected some of two or more")
-    found = logits_before(pair, pair.target_model, requests)
-    seen = [Seen(r, rows, None) for r, rows in zip(requests, found, strict=True)]
-    mean = sum(own.p(Law()).sum(axis=0) for own in seen)
-    special = {*pair.eos, *getattr(pair.tokenizer, "all_special_ids", ())}
-    ranked = [int(t) for t in (-mean).argsort() if int(t) not in special]
-    return Pilot(
-        seen,
-        tuple(ranked[:50]),
-        tuple(sorted(pair.eos)),
-        tuple(dict.fromkeys(_words(ranked, pair))),
-    )
-
-
-def _words(ranked: Sequence[int], pair: TransformerPair) -> Iterator[tuple[int, ...]]:
-    """Yield the ids of the likeliest words that a server reads from their texts as one token."""
-    found = 0
-    from simverify.emitted.law.words import fields_of
-
-    for token in ranked[:200]:
-        text = pair.tokenizer.decode([token]).strip()
-        if not text or "\ufffd" in text:
-            continue
-        words = fields_of({"bad_words": [text]}, "matrix", pair)["bad_words"]
-        if (token,) in words:
-            yield from words
-            found += 1
-        if found == _BANNED:
-            return
 
 
 def _moved(kept: Sequence[Request], pair: TransformerPair) -> float:

@@ -35,6 +35,13 @@ def prompt_fields(prompt: Prompt) -> dict[str, Any]:
     return {"prompt": prompt} if isinstance(prompt, str) else prompt.fields
 
 
+def prompt_ids(prompt: Prompt, pair: TransformerPair) -> tuple[int, ...]:
+    """Return the ids that the target's tokenizer, and its chat template, make of a prompt."""
+    if isinstance(prompt, Chat):
+        return chat_ids(prompt, pair, "prompts")
+    return tuple(pair.encode(prompt))
+
+
 def read_asked(path: Path) -> tuple[Prompt, ...]:
     """Return the prompts of a file as :func:`read_prompts` does, conversations among them.
 

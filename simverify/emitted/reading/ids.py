@@ -73,9 +73,9 @@ def spells(ids: Any, text: str, pair: TransformerPair) -> bool:
         type(token) is int and 0 <= token < pair.vocab_size for token in ids
     ):
         return True
-    due = _bare(text)
+    due = bare(text)
     return not due or any(
-        _bare(
+        bare(
             pair.tokenizer.decode(ids, skip_special_tokens=skip, clean_up_tokenization_spaces=False)
         )
         == due
@@ -83,5 +83,6 @@ def spells(ids: Any, text: str, pair: TransformerPair) -> bool:
     )
 
 
-def _bare(text: str) -> str:
+def bare(text: str) -> str:
+    """Return a text without what servers differ in: blanks, and marks of cut characters."""
     return "".join(text.replace("\ufffd", "").split())

@@ -18,10 +18,10 @@ from simverify.errors import UsageError
 from simverify.models.real.prompts import unicode_iv
 from simverify.models.real.transformer import TransformerPair
 
-_STOPPED = ("stop", "tool_calls", "function_call")
+STOPPED = ("stop", "tool_calls", "function_call")
 """Reasons of a request that ended by itself, with a call of a tool or without."""
 
-_REASONS = (None, "length", *_STOPPED)
+_REASONS = (None, "length", *STOPPED)
 _STOPS = ("stop_reason", "matched_stop")
 """What stopped a request: vLLM's name for it and SGLang's; a string, or the token's id."""
 
@@ -222,7 +222,7 @@ def _left_out(
             f"{where} ended by {json.dumps(reason)[:40]}: expected stop or length, as otherwise "
             f"what it holds may depend on what was drawn"
         )
-    if reason not in _STOPPED or (tokens and tokens[-1] in pair.eos):
+    if reason not in STOPPED or (tokens and tokens[-1] in pair.eos):
         return ()
     stop = next((value[name] for name in _STOPS if value.get(name) is not None), None)
     if stop is None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from simverify.emitted.reading.chat import FIELDS
-from simverify.emitted.reading.ids import ids_of, spells
+from simverify.emitted.reading.ids import ids_of, spells, stated_ids
 from simverify.emitted.reading.logprobs import stated_logprobs
 from simverify.errors import UsageError
 from simverify.models.real.transformer import TransformerPair
@@ -13,11 +13,12 @@ _ENDS = ("finish_reason", "stop_reason", "matched_stop")
 _PROMPT = ("prompt", *FIELDS)
 
 
-def expanded(value: Any, where: str, pair: TransformerPair) -> Iterator[tuple[str, Any]]:
+def expanded(value: Any, where: str, pair: TransformerPair | None) -> Iterator[tuple[str, Any]]:
     """Yield a line as one object for each request that it answers; others as they are.
 
     A raw answer has ``choices``, at the top or under ``response`` (and its ``body``); ``request``
     beside it is what was asked. A prompt that is not there is taken from ``prompt_token_ids``.
+    ``pair`` None: nothing is scored, and choices are as :func:`unread_fields` has them.
 
     Raises
     ------
@@ -48,7 +49,11 @@ def expanded(value: Any, where: str, pair: TransformerPair) -> Iterator[tuple[st
             each = max(len(choices) // len(prompts), 1)
             shown["prompt"] = prompts[min(place // each, len(prompts) - 1)]
         single = len(choices) == 1 or not isinstance(prompts, list)
-        found = outer | shown | answer_fields(answer, choice, pair, alone=single)
+        found = outer | shown
+        found |= (
+            unread_fields(choice) if pair is None
+            else answer_fields(answer, choice, pair, alone=single)
+        )  # fmt: skip
         if not shown and "prompt_token_ids" not in found:
             raise UsageError(
                 f"{at} is an answer, and nothing says to what: put the request beside it, as "
@@ -91,6 +96,21 @@ def answer_fields(
         found["prompt_token_ids"] = prompt
     elif alone and type(count) is int:
         found["prompt_tokens"] = count
+    return found
+
+
+def unread_fields(choice: dict[str, Any]) -> dict[str, Any]:
+    """Return ids, texts of tokens, text, as far as a choice has them, and how it ended."""
+    ids, pieces = stated_ids(choice)
+    found = {name: choice[name] for name in _ENDS if choice.get(name) is not None}
+    if isinstance(ids, list):
+        found["tokens"] = ids
+    if pieces is not None:
+        found["pieces"] = pieces
+    message = choice.get("message")
+    text = choice.get("text", message.get("content") if isinstance(message, dict) else None)
+    if isinstance(text, str):
+        found["text"] = text
     return found
 
 

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 from simverify.emitted.law import Law, as_law
 from simverify.emitted.reading.chat import Prompt, prompt_fields
-from simverify.emitted.reading.ids import IDS, given_ids, stated_ids
-from simverify.emitted.reading.responses import answer_fields
+from simverify.emitted.reading.ids import IDS, given_ids
+from simverify.emitted.reading.responses import answer_fields, unread_fields
 from simverify.emitted.serving.transport import Failure, Refused, Transport
 from simverify.errors import UsageError
 from simverify.models.real.sampling import Sampling
@@ -133,9 +133,12 @@ class Server:
         if not (isinstance(choices, list) and choices and isinstance(choices[0], dict)):
             where = f"{self._endpoint.url}: answer {number}"
             raise Failure(f"{where} has no choices: expected those of OpenAI's completions")
-        read = _unread(choices[0], self._endpoint.max_tokens)
-        if self._pair is not None:
-            read = answer_fields(answer, choices[0], self._pair)
+        read = (
+            unread_fields(choices[0]) if self._pair is None
+            else answer_fields(answer, choices[0], self._pair)
+        )  # fmt: skip
+        if "pieces" in read:
+            read["pieces"] = read["pieces"][: self._endpoint.max_tokens]
         return self._cut(prompt_fields(prompt) | read) | {"asked": self.asked}
 
     def _answer(self, path: str, prompt: Prompt) -> Any:
@@ -210,19 +213,6 @@ class Server:
         named, owner = model.get("id"), model.get("owned_by")
         first = named if isinstance(named, str) else None
         return name or first, owner if isinstance(owner, str) else None
-
-
-def _unread(choice: dict[str, Any], most: int) -> dict[str, Any]:
-    """Return ids, ``most`` texts of tokens, text, as far as an answer has them, and its end."""
-    ids, pieces = stated_ids(choice)
-    found = {name: choice[name] for name in _ENDS if choice.get(name) is not None}
-    if isinstance(ids, list):
-        found["tokens"] = ids
-    if pieces is not None:
-        found["pieces"] = pieces[:most]
-    if isinstance(choice.get("text"), str):
-        found["text"] = choice["text"]
-    return found
 
 
 def asked_for(

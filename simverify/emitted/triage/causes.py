@@ -13,9 +13,10 @@ import numpy as np
 from scipy import stats
 
 from simverify.arrays import Ints
+from simverify.emitted.triage.choices import Text, choices, takes_positions
 from simverify.emitted.triage.contexts import contexts
 from simverify.emitted.triage.reading import Answer
-from simverify.emitted.triage.scoring import BATCH, Path, batches
+from simverify.emitted.triage.scoring import Path
 from simverify.models.real.transformer import TransformerPair
 from simverify.results import TriageCause, TriageClass
 
@@ -121,8 +122,9 @@ def _fits(
     spots: Sequence[Spot], pair: TransformerPair, radius: float, wanted: set[str] | None
 ) -> list[dict[str, Fit]]:
     """Return for each spot the explanations, of those ``wanted``, and whether they fit."""
-    jobs: list[tuple[int, str, TriageClass, tuple[int, ...]]] = []
+    jobs: list[tuple[int, str, TriageClass, Text]] = []
     found: list[dict[str, Fit]] = []
+    placed = takes_positions(pair)
     for i, spot in enumerate(spots):
         answer, path = spot.log.answers[spot.number], spot.log.paths[spot.number]
         drafts = None if spot.log.drafts is None else spot.log.drafts[spot.number].tolist()
@@ -132,16 +134,19 @@ def _fits(
             answer.request.prompt, spot.tokens, spot.at, int(path.top[spot.at]), drafts, pair
         )
         for context in made:
+            if context.positions is not None and not placed:
+                continue
             follows = spot.tokens[spot.at : spot.at + FOLLOWING]
             fits_in = len(context.tokens) + len(follows) <= pair.context
             if fits_in and (wanted is None or context.name in wanted):
-                jobs.append((i, context.name, context.kind, (*context.tokens, *follows)))
+                text = Text.of((*context.tokens, *follows), context.positions)
+                jobs.append((i, context.name, context.kind, text))
     texts = list(dict.fromkeys(text for *_, text in jobs))
-    choices = dict(zip(texts, _choices(texts, pair), strict=True))
+    given_after = choices(texts, pair)
     for i, name, kind, text in jobs:
         spot = spots[i]
         follows = spot.tokens[spot.at : spot.at + FOLLOWING]
-        given = choices[text][-len(follows) - 1 :]
+        given = given_after[text][-len(follows) - 1 :]
         off = spot.log.paths[spot.number].off(radius) - spot.at
         later = [int(j) for j in off if 0 < j < len(follows)]
         right = sum(int(given[j]) == follows[j] for j in later)
@@ -163,18 +168,6 @@ def _at_hand(spot: Spot) -> dict[str, Fit]:
     if spot.log.drafts is not None:
         drafted = int(spot.log.drafts[spot.number][spot.at])
         found[DRAFTED] = Fit("verifier", drafted == spot.token, 0, 0)
-    return found
-
-
-def _choices(texts: Sequence[tuple[int, ...]], pair: TransformerPair) -> list[Ints]:
-    """Return the target's choice after every token of each text."""
-    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-    found: list[Ints] = [np.zeros(0, np.int64)] * len(texts)
-    ordered = [texts[i] for i in order]
-    for together in batches(ordered, BATCH, pair.vocab_size):
-        model = pair.cached(pair.target_model, len(together))
-        for i, rows in zip(together, model.feed([ordered[j] for j in together]), strict=True):
-            found[order[i]] = rows.argmax(axis=1)
     return found
 
 

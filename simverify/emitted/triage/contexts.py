@@ -15,16 +15,26 @@ BACK = 8
 """How far from the end a token is tried as missing, doubled or replaced."""
 
 _ROWS = 3
+_SHIFTED = 4
+"""Last tokens at most whose positions are tried as shifted, beside those of the whole answer."""
+
+_SHIFTS = (-1, 1, 2, 3)
+"""By how many places: one too few, or as many too many as drafts may have been rejected."""
+
 _WINDOWS = tuple(1 << k for k in range(4, 20))
 
 
 @dataclass(frozen=True)
 class Context:
-    """What was read instead, ``tokens``, by the name of what went wrong."""
+    """What was read instead, ``tokens``, by the name of what went wrong.
+
+    ``positions``: where each token stands, from 0; None: one after the other.
+    """
 
     name: str
     kind: TriageClass
     tokens: tuple[int, ...]
+    positions: tuple[int, ...] | None = None
 
 
 def contexts(
@@ -38,7 +48,7 @@ def contexts(
     right = (*prompt, *tokens[:at])
     found: dict[str, Context] = {}
     for made in _all(tuple(prompt), tuple(tokens), at, choice, drafts, pair):
-        if made.tokens and made.tokens != right:
+        if made.tokens and (made.tokens != right or made.positions is not None):
             found.setdefault(made.name, made)
     return list(found.values())
 
@@ -78,6 +88,38 @@ def _all(
         if window < len(c):
             name = f"all but the last {window} tokens are forgotten"
             yield Context(name, "cache or rows", c[-window:])
+    yield from _shifted(prompt, out)
+
+
+def _shifted(prompt: tuple[int, ...], out: tuple[int, ...]) -> Iterator[Context]:
+    """Yield the right tokens at other positions, as an engine that counts rejected drafts has them.
+
+    To rotary embeddings a shift of all tokens alike is none; to learned ones it is.
+    """
+    c = (*prompt, *out)
+    yield Context("all positions are counted from 1", "cache or rows", c, _places(c, 0, 1))
+    if out:
+        again = (*range(len(prompt)), *range(len(out)))
+        yield Context("the answer's positions are counted from 0", "cache or rows", c, again)
+    places = {len(c) - k: _last(k) for k in range(1, min(_SHIFTED, len(c) - 1) + 1)}
+    if out:
+        places[len(prompt)] = "the answer's tokens stand"
+    for place, words in places.items():
+        for shift in _SHIFTS:
+            if place + shift < 0:
+                continue
+            side = "far on" if shift > 0 else "far back"
+            by = "a position" if abs(shift) == 1 else f"{shift} positions"
+            shifted = _places(c, place, shift)
+            yield Context(f"{words} {by} too {side}", "cache or rows", c, shifted)
+
+
+def _last(k: int) -> str:
+    return "the last token stands" if k == 1 else f"the last {k} tokens stand"
+
+
+def _places(c: Sequence[int], begin: int, shift: int) -> tuple[int, ...]:
+    return tuple(i + shift * (i >= begin) for i in range(len(c)))
 
 
 def _templates(

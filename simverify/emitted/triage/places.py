@@ -79,6 +79,9 @@ def _first_off(
     Where both are off at the same place with tokens of their own, it is the one further behind.
     """
     places = [own.off(radius) for own in paths]
+    if ended_alike(both):
+        last = len(both[0].request.tokens) - 1
+        places = [own[own < last] for own in places]
     first = [int(own[0]) if len(own) else None for own in places]
     at = min((place for place in first if place is not None), default=None)
     if at is None:
@@ -88,6 +91,16 @@ def _first_off(
     if first[0] == first[1]:
         return at, "a" if paths[0].gap[at] >= paths[1].gap[at] else "b"
     return at, "a" if first[0] == at else "b"
+
+
+def ended_alike(both: tuple[Answer, Answer]) -> bool:
+    """Whether both say that they stopped after the same tokens, and none shows what stopped it.
+
+    The end of sequence that was put back may be none of the target's, where both were asked to stop
+    at a string: that parts nobody.
+    """
+    a, b = (answer.request for answer in both)
+    return a.restored and b.restored and a.tokens == b.tokens
 
 
 def _prompts(a: Sequence[int], b: Sequence[int]) -> str:

@@ -6,11 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from simverify.emitted.law import CUTS
 from simverify.emitted.reading.requests import Request, read_objects, request_iv
+from simverify.emitted.reading.responses import expanded
 from simverify.errors import UsageError
 from simverify.models.real.transformer import TransformerPair
 
 Side = Literal["a", "b"]
+
+_OF_GREEDY = frozenset({"temperature", *CUTS})
+"""Stages that leave the largest logit where it is."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,8 @@ class Pairs:
 def read_answers(path: Path, pair: TransformerPair) -> tuple[Answer, ...]:
     """Read a log as :func:`read_requests` does, with ``id`` and ``calls`` of its lines.
 
+    Of an answer as it came each choice is one of its own.
+
     ``pair`` has temperature 0.
 
     Raises
@@ -60,8 +67,9 @@ def read_answers(path: Path, pair: TransformerPair) -> tuple[Answer, ...]:
         add up to its tokens.
     """
     found = [
-        _answer(value, where, number, pair)
+        _answer(own, at, number, pair)
         for number, (where, value) in enumerate(read_objects(path, "triage"), 1)
+        for at, own in expanded(value, where, pair)
     ]
     if not found:
         raise UsageError(f"triage: {path} holds no request: expected one JSON object a line")
@@ -74,6 +82,11 @@ def _answer(value: Any, where: str, number: int, pair: TransformerPair) -> Answe
         raise UsageError(
             f"{where} was asked at temperature {request.law.temperature:g}: triage is for greedy "
             f"answers, at 0; audit --outputs judges samples"
+        )
+    if request.law is not None and (more := request.law.acting - _OF_GREEDY):
+        raise UsageError(
+            f"{where} was asked with {sorted(more)[0]}: the target's choice is its largest logit "
+            f"here, with nothing added or banned: ask both without it"
         )
     name, stop = value.get("id"), value.get("stop_reason", value.get("matched_stop"))
     calls = value.get("calls")

@@ -12,7 +12,7 @@ from simverify import results as doc
 from simverify.arrays import Ints
 from simverify.battery.judgement import stamped
 from simverify.emitted.triage.causes import Explained, Log, Spot, explained
-from simverify.emitted.triage.places import Outcome, agreeing, outcome
+from simverify.emitted.triage.places import Outcome, agreeing, ended_alike, outcome
 from simverify.emitted.triage.reading import Answer, Pairs
 from simverify.emitted.triage.scoring import FACTOR, Path, scored
 from simverify.emitted.triage.telling import case_of, verdict_of
@@ -201,7 +201,7 @@ def _agreed(logs: Pairs, paths: Sequence[Sequence[Path]], radius: float) -> tupl
     agreed = off = 0
     for i, (a, b) in enumerate(logs.pairs):
         if a.request.prompt == b.request.prompt:
-            common = agreeing(a.request.tokens, b.request.tokens)
+            common = agreeing(a.request.tokens, b.request.tokens) - ended_alike((a, b))
             agreed += common
             off += int((paths[0][i].gap[:common] > radius).sum())
     return agreed, off

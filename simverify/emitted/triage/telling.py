@@ -76,7 +76,8 @@ def verdict_of(
     if agreed_off > _AGREED * max(agreed, 1):
         told = (
             f"both logs agree on {agreed:,} tokens, and the target chooses others at "
-            f"{agreed_off:,} of them: is --target the model of both, and the prompt what they read?"
+            f"{agreed_off:,} of them: is --target the model of both, the prompt what they read, "
+            f"and no penalty a default of theirs?"
         )
         return Ruling("INCONCLUSIVE", (), told, (*notes, *findings))
     if findings:

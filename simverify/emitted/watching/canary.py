@@ -1,7 +1,7 @@
 """What a watch keeps of emitted tokens: bets on their PITs, which last for its life."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,16 +10,14 @@ import numpy as np
 from simverify import stats
 from simverify.checks import MIN_ALPHA, MIN_DETECT, ranges_iv
 from simverify.emitted.judging.features import orders
-from simverify.emitted.rescoring import LOGIT_MARGIN, Scored
+from simverify.emitted.rescoring import Scored
+from simverify.emitted.watching.moved import LEAST_BALL, Moved, kind_of
 from simverify.simulators.kernels.philox import PIT
 
 BETS = stats.StepBets.grid(
     (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 7 / 8, 15 / 16), (0.015, 0.03, 0.06, 0.12, 0.25)
 )
 """Bets on the PITs of an order: that one lies below a cut with another chance."""
-
-LEAST_BALL = 1e-6
-"""A ball below which nobody's float32 logits stay."""
 
 POWER = 0.9
 
@@ -74,12 +72,12 @@ def order_names(proxy: bool) -> tuple[str, ...]:
 class Canary:
     """Evidence over a life; ``add`` each request with its rows, in order.
 
-    ``balls``: by the name of an order, how far the CDF of a row may be off in it, on average over
-    any stretch. ``alarm``: why, None for none.
+    ``moved``: what rounding may come to. ``alarm``: why, None for none.
     """
 
-    def __init__(self, settings: WatchSettings, proxy: bool, balls: Mapping[str, float]) -> None:
-        self.settings, self.proxy, self.balls = settings, proxy, dict(balls)
+    def __init__(self, settings: WatchSettings, proxy: bool, moved: Moved | None = None) -> None:
+        self.settings, self.proxy = settings, proxy
+        self.moved = Moved() if moved is None else moved
         self.lasting = stats.LastingBets.begin(len(BETS.cuts) * len(order_names(proxy)))
         self.requests = self.near = self.unsupported = 0
         self.alarm: str | None = None
@@ -90,11 +88,18 @@ class Canary:
         """Tokens so far."""
         return self.lasting.n
 
+    @property
+    def balls(self) -> dict[str, float]:
+        """By the name of an order, how far the CDF of a sampled row may be off, on average."""
+        return self.moved.balls(order_names(self.proxy))
+
     def add(self, scored: Scored) -> None:
         """Bet on the tokens of the next request, whose number is ``requests``."""
         tokens = np.array(scored.request.tokens)
-        first = self.tokens
-        margin = max(LOGIT_MARGIN, 2.0 * float(scored.shift.max()))
+        first, names = self.tokens, order_names(self.proxy)
+        balls = self.moved.balls(names, kind_of(scored))
+        self.moved.see(scored)
+        margin = self.moved.margin
         beyond = np.flatnonzero(scored.gap > margin)
         self.near += int(((scored.gap > 0.0) & (scored.gap <= margin)).sum())
         self.unsupported += len(beyond)
@@ -105,7 +110,7 @@ class Canary:
         for name, order in orders(scored.p_again, scored.q).items():
             low, high = stats.pit_bounds(scored.p, order, tokens)
             u = np.minimum(low + v * (high - low), 1.0)
-            price = np.log1p(self.balls[name] * BETS.spans)
+            price = np.log1p(balls[name] * BETS.spans)
             factors.append(BETS.log_factors(u) - price[:, None])
         means = self.lasting.add(np.concatenate(factors))
         self.requests += 1
@@ -144,15 +149,14 @@ class Canary:
             "log_wealth": wealth, "tokens": self.lasting.n, "highest": self.lasting.highest,
             "highest_at": self.lasting.highest_at, "requests": self.requests, "near": self.near,
             "unsupported": self.unsupported, "alarm": self.alarm, "alarm_at": self.alarm_at,
-            "balls": self.balls,
+            "moved": self.moved.as_dict(),
         }  # fmt: skip
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any], settings: WatchSettings, proxy: bool) -> "Canary":
         """Return what :meth:`as_dict` gave; raises ``KeyError`` or ``ValueError`` if it is none."""
         names = order_names(proxy)
-        balls = {name: float(value["balls"][name]) for name in names}
-        found = cls(settings, proxy, balls)
+        found = cls(settings, proxy, Moved.from_dict(value["moved"], names))
         wealth = np.array([-np.inf if x is None else float(x) for x in value["log_wealth"]])
         counts = {name: value[name] for name in ("tokens", "requests", "near", "unsupported")}
         if wealth.shape != found.lasting.log_wealth.shape or np.isnan(wealth).any():
@@ -167,14 +171,3 @@ class Canary:
         found.unsupported = counts["unsupported"]
         found.alarm, found.alarm_at = value["alarm"], value["alarm_at"]
         return found
-
-
-def measured_balls(
-    reach: Mapping[str, float], distances: Sequence[float], proxy: bool
-) -> dict[str, float]:
-    """Return the ball of each order: what rounding moved its CDF by, or the rows' own distance."""
-    mean = float(np.mean(distances)) if len(distances) else 0.0
-    return {
-        name: max(reach.get(f"PIT in {name} order", 0.0), mean, LEAST_BALL)
-        for name in order_names(proxy)
-    }

@@ -2,15 +2,17 @@
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from simverify import results as doc
 from simverify.battery.judgement import stamped
-from simverify.emitted.judging.rounding import tried_rounding
+from simverify.emitted.judging.notes import other_prompt
 from simverify.emitted.reading.requests import Request, request_iv
-from simverify.emitted.rescoring import distances, rescore
+from simverify.emitted.reading.responses import expanded
+from simverify.emitted.rescoring import rescore
 from simverify.emitted.watching.asking import mend_last_line
-from simverify.emitted.watching.canary import Canary, WatchSettings, measured_balls
+from simverify.emitted.watching.canary import Canary, WatchSettings, order_names
 from simverify.emitted.watching.metrics import Metric
 from simverify.emitted.watching.state import State
 from simverify.emitted.watching.tail import Tail
@@ -64,9 +66,7 @@ class Watch:
         requests, read = [], False
         for line in tail.lines(TOGETHER):
             read = True
-            request = self._request(line)
-            if request is not None:
-                requests.append(request)
+            requests += self._requests(line)
         if not read:
             return False
         self._seen = time.time()
@@ -75,21 +75,36 @@ class Watch:
         self._state.save()
         return True
 
-    def _request(self, line: bytes) -> Request | None:
-        """Return the request of a line, None for one that cannot be judged, which is said."""
+    def _requests(self, line: bytes) -> list[Request]:
+        """Return what a line holds, one request or the choices of an answer as it came.
+
+        What cannot be judged is said, and left out.
+        """
         if not line.strip():
-            return None
+            return []
         where = f"{self._watched.log}, line {self._state.place.lines:,}"
         try:
             value = json.loads(line)
             if isinstance(value, dict) and "unanswered" in value:
                 raise UsageError(f"{where} was not answered")
+            each = list(expanded(value, where, self._pair))
+        except UsageError as error:
+            self._unread(str(error))
+            return []
+        except (ValueError, RecursionError):
+            self._unread(f"{where} is no JSON")
+            return []
+        return [own for at, value in each if (own := self._request(value, at)) is not None]
+
+    def _request(self, value: Any, where: str) -> Request | None:
+        """Return the request of an object, None for one that cannot be judged, which is said."""
+        try:
             request = request_iv(value, where, self._pair)
         except UsageError as error:
             self._unread(str(error))
             return None
-        except (ValueError, RecursionError):
-            self._unread(f"{where} is no JSON")
+        if request.differs == "untold":
+            self._unread(f"{where}: {other_prompt([request], 1)}")
             return None
         if request.from_text:
             self._state.text_alone += 1
@@ -111,28 +126,25 @@ class Watch:
 
     def _judge(self, requests: Sequence[Request]) -> None:
         scored = list(rescore(requests, self._pair, self._proxy))
-        if self._state.canary is None:
-            self._state.canary = self._begun(requests, [
-                float(x) for one in scored for x in distances(one.p, one.p_again)
-            ])  # fmt: skip
         canary = self._state.canary
+        if canary is None:
+            canary = self._state.canary = Canary(self._settings, self._proxy)
+        before = max(canary.balls.values())
+        names = order_names(self._proxy)
+        if canary.moved.measure(scored, self._pair, names, self._proxy):
+            self._say_rounding(before, canary.balls)
         for one in scored:
             canary.add(one)
 
-    def _begun(self, requests: Sequence[Request], off: Sequence[float]) -> Canary:
-        """Begin a life: what rounding may come to is measured on its first lines, and then kept."""
-        reach = {}
-        if str(self._pair.target_model.dtype) != "torch.float32":
-            self._say("the first tokens in float32, for what the precision moves")
-            reach = tried_rounding(requests, self._pair, self._proxy).reach
-        balls = measured_balls(reach, off, self._proxy)
-        if max(balls.values()) > 1e-5:
+    def _say_rounding(self, before: float, balls: Mapping[str, float]) -> None:
+        """Say what rounding comes to where it is more than float32's, and more than was said."""
+        now = max(balls.values())
+        if now > max(1e-5, 1.25 * before):
             tokens = self._settings.delay(0, self._proxy, balls)
             self._say(
-                f"rounding moves the rows by {max(balls.values()):.2g}: a TV of "
-                f"{self._settings.detect:g} is told within {tokens:,.0f} tokens"
+                f"rounding moves the rows by {now:.2g}: a TV of {self._settings.detect:g} is told "
+                f"within {tokens:,.0f} tokens"
             )
-        return Canary(self._settings, self._proxy, balls)
 
     def _alarmed(self) -> bool:
         canary = self._state.canary

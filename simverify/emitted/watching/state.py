@@ -12,7 +12,7 @@ from simverify.emitted.watching.tail import Place
 from simverify.errors import UsageError
 from simverify.results.reading.document import write_whole
 
-_VERSION = 1
+_VERSION = 2
 
 
 class State:

@@ -6,7 +6,7 @@ from typing import Any
 
 from simverify import results as doc
 from simverify.emitted.watching.asking import Asker
-from simverify.emitted.watching.canary import POWER, Canary, WatchSettings, order_names
+from simverify.emitted.watching.canary import POWER, Canary, WatchSettings
 from simverify.emitted.watching.metrics import Metric
 from simverify.emitted.watching.state import State
 from simverify.models.real.transformer import TransformerPair
@@ -70,7 +70,7 @@ def document_of(
     meta: doc.Meta,
 ) -> doc.WatchRun:  # fmt: skip
     """Return what was seen in all of a life."""
-    canary = state.canary or Canary(settings, proxy, dict.fromkeys(order_names(proxy), 0.0))
+    canary = state.canary or Canary(settings, proxy)
     afters = sorted({0, canary.tokens, 1_000_000})
     delays = [settings.delay(n, proxy, canary.balls) for n in afters]
     enough = canary.tokens >= delays[0]

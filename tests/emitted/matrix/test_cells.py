@@ -13,7 +13,8 @@ from support.processed_engine import answers, everywhere, on_rows, sided  # noqa
 
 from simverify.emitted.law import STAGES, Law  # noqa: E402
 from simverify.emitted.matrix.cells import cells_of  # noqa: E402
-from simverify.emitted.matrix.run import judged_cell, pilot_of  # noqa: E402
+from simverify.emitted.matrix.pilot import pilot_of  # noqa: E402
+from simverify.emitted.matrix.run import judged_cell  # noqa: E402
 from simverify.models.real.transformer import load_pair  # noqa: E402
 
 ALPHA, GAMMA = 1e-9, 3

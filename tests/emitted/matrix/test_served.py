@@ -14,8 +14,9 @@ from support.processed_engine import answers, everywhere  # noqa: E402
 
 from simverify.cli import run as command_line  # noqa: E402
 from simverify.emitted import Endpoint  # noqa: E402
-from simverify.emitted.law import Law  # noqa: E402
+from simverify.emitted.law import Law, Mask  # noqa: E402
 from simverify.emitted.matrix import MatrixSettings, audit_matrix  # noqa: E402
+from simverify.emitted.reading.chat import Chat  # noqa: E402
 from simverify.errors import UsageError  # noqa: E402
 from simverify.models.real.transformer import load_pair  # noqa: E402
 
@@ -102,6 +103,69 @@ def test_what_cannot_be_asked_is_one_line(pair, capfd, tmp_path):
          "tokens is 1"),
         (["--endpoint", "http://localhost:1", "--target", "x", "--order", "y", "--prompts", "p"],
          "order is 'y'"),
+        (["--endpoint", "http://localhost:1", "--target", "tiny-llama", "--mask", "m.py:f"],
+         "--mask and --mask-body belong together"),
     ):  # fmt: skip
         assert command_line(["matrix", *words]) == 2
         assert told in capfd.readouterr().err
+
+
+TEMPLATE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}|{% endfor %}<assistant>"
+
+
+def half(_prompt, _tokens):
+    """Every token is one of the first 300."""
+    return range(300)
+
+
+class Chatting(Engine):
+    """Takes conversations and masks; ``honours`` the mask or not; counts ``more`` of a prompt."""
+
+    def __init__(self, pair, honours=True, more=0):
+        super().__init__(pair)
+        self.honours, self.more = honours, more
+
+    def __call__(self, body):
+        with self.lock:
+            text = "".join(f"<{m['role']}>{m['content']}|" for m in body["messages"])
+            ids = tuple(
+                self.pair.tokenizer(f"{text}<assistant>", add_special_tokens=False).input_ids
+            )
+            masked = self.honours and "guided" in body
+            law = Law(body["temperature"], body.get("top_k"),
+                      mask=Mask("half", half) if masked else None)  # fmt: skip
+            (found,) = answers(
+                self.pair, [ids], everywhere(law), length=body["max_tokens"], seed=next(self.count)
+            )
+        choice = {"message": {"content": ""}, "token_ids": list(found.tokens)}
+        choice["finish_reason"] = "length"
+        usage = {"prompt_tokens": len(ids) + self.more}
+        return Reply(json.dumps({"choices": [choice], "usage": usage}).encode())
+
+
+@pytest.mark.distribution
+@pytest.mark.parametrize(
+    ("engine", "outcome"),
+    [({}, "honoured"), ({"honours": False}, "dropped"), ({"more": 1}, "inconclusive")],
+    ids=["right", "wrong", "another template"],
+)
+def test_a_mask_is_a_cell_and_conversations_are_asked(engine, outcome, monkeypatch):
+    chatty = load_pair("tiny-llama", "tiny-llama")
+    monkeypatch.setattr(chatty.tokenizer, "chat_template", TEMPLATE)
+    talks = [
+        Chat(json.dumps({"messages": [{"role": "user", "content": text[:60]}]}))
+        for text in PROMPTS[:4]
+    ]
+    settings = MatrixSettings(
+        tokens=192, alpha=1e-8, cells=("mask",), mask=Mask("half", half),
+        mask_body={"guided": "half"},
+    )  # fmt: skip
+    with serving(Chatting(chatty, **engine)) as address:
+        run = audit_matrix(Endpoint(address, max_tokens=12), talks, chatty, "again", settings)
+    (cell,) = run.cells
+    assert (cell.name, cell.value) == ("mask", "half")
+    assert cell.outcome == outcome, cell.words
+    if engine.get("more"):
+        assert "another number of tokens on the server" in cell.words
+    if not engine.get("honours", True):
+        assert run.verdict == "FAIL"

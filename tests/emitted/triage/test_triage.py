@@ -59,6 +59,7 @@ AT_NIGHT = (
     "row after",
     "a window",
     "a rejected draft in the cache",
+    "positions one back",
 )
 
 
@@ -77,7 +78,9 @@ def test_a_planted_fault_is_told_by_its_class(name, plain, fine):
     worst = run.cases[0]
     assert (worst.fault, worst.gap > 100 * run.radius) == (True, True)
     if kind != "verifier":
-        assert next(cause for cause in run.causes if cause.taken).chance <= 1e-3
+        best = next(cause for cause in run.causes if cause.taken)
+        assert best.chance <= 1e-3
+        assert "positions" not in name or "position" in best.name
 
 
 def test_an_engine_in_bfloat16_is_numerics_and_undeclared_it_is_open(plain, fine, coarse):
@@ -182,8 +185,25 @@ def test_requests_meet_by_id_or_by_prompt(plain, fine):
     assert (len(both.pairs), both.alone_a) == (11, 1)
 
 
+def test_a_stop_string_of_both_parts_nobody(plain, fine):
+    whole = [own for own in plain if own["finish_reason"] == "length"]
+    cut = [own | {"tokens": own["tokens"][:9], "finish_reason": "stop"} for own in whole]
+    run = told(cut, cut, fine)
+    assert (run.verdict, counts(run)) == ("PASS", {"same": len(whole)})
+    # One that stops elsewhere does part them, and what is off before the end is off.
+    assert (
+        told(cut, [cut[0] | {"tokens": whole[0]["tokens"][:7]}, *cut[1:]], fine).verdict == "FAIL"
+    )
+    wrong = [own | {"tokens": [1, *own["tokens"][1:9]]} for own in cut]
+    assert told(cut, wrong, fine).verdict == "FAIL"
+    assert told(wrong, wrong, fine).verdict == "INCONCLUSIVE"
+
+
 def test_what_is_no_greedy_log_is_one_line(plain, fine):
     with pytest.raises(UsageError, match=r"temperature 0\.8: triage is for greedy"):
         read([plain[0] | {"temperature": 0.8}], fine)
+    with pytest.raises(UsageError, match="was asked with repetition: the target's choice"):
+        read([plain[0] | {"asked": {"temperature": 0, "repetition_penalty": 1.1}}], fine)
+    assert read([plain[0] | {"asked": {"temperature": 0, "top_p": 0.9, "top_k": 5}}], fine)
     with pytest.raises(UsageError, match="no request is in both logs"):
         told([line(fine, [5], [6]) | {"id": 1}], [line(fine, [5], [6]) | {"id": 2}], fine)

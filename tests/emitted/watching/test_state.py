@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from simverify.emitted.watching.canary import BETS, Canary, WatchSettings, order_names
+from simverify.emitted.watching.canary import BETS, Canary, WatchSettings
 from simverify.emitted.watching.state import State
 from simverify.errors import UsageError
 
@@ -22,7 +22,7 @@ def opened(folder, **changes):
 
 
 def grown(tokens):
-    canary = Canary(SETTINGS, False, dict.fromkeys(order_names(False), 1e-6))
+    canary = Canary(SETTINGS, False)
     u = np.random.default_rng(1).random(tokens)
     canary.lasting.add(np.concatenate([BETS.log_factors(u)] * 2))
     canary.requests = 3
@@ -59,13 +59,14 @@ def test_a_state_of_another_watch_is_refused(tmp_path):
         lambda v: "",
         lambda v: json.dumps(v)[:-30],
         lambda v: json.dumps([v]),
-        lambda v: json.dumps(v | {"version": 2}),
+        lambda v: json.dumps(v | {"version": 1}),
         lambda v: json.dumps(v | {"place": {"offset": -1}}),
         lambda v: json.dumps(v | {"place": v["place"] | {"offset": 1.5}}),
         lambda v: json.dumps(v | {"unread": None}),
         lambda v: json.dumps(v | {"canary": {}}),
         lambda v: json.dumps(v | {"canary": v["canary"] | {"log_wealth": [0.0]}}),
         lambda v: json.dumps(v | {"canary": v["canary"] | {"tokens": -5}}),
+        lambda v: json.dumps(v | {"canary": v["canary"] | {"moved": {"shift": 0.0}}}),
         lambda v: json.dumps(v | {"canary": v["canary"] | {"log_wealth": ["x"] * 124}}),
     ],
 )
