@@ -9,7 +9,6 @@ from types import ModuleType
 from typing import Any
 
 from simverify.auditing.coverage.watch import Watch, current
-from simverify.auditing.exact.aiming import aimed
 from simverify.auditing.exact.battery import (
     LARGEST,
     ExactTier,
@@ -29,7 +28,7 @@ from simverify.auditing.exact.judging.examiner import (
 )
 from simverify.auditing.exact.judging.repeated import confirm
 from simverify.auditing.exact.judging.rows import Part, failing_rows
-from simverify.auditing.exact.search import search, where_to_look
+from simverify.auditing.exact.search import aimed, search, where_to_look
 from simverify.auditing.subject import Contract, Subject
 from simverify.symbolic.enumeration.effort import effort_of
 from simverify.symbolic.guards.watchdog import doing
