@@ -85,8 +85,13 @@ def two_threads():
 def unsearched_module():
     """As ``unsearched``, for fixtures that keep an audit for all tests of their file."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("simverify.auditing.exact.tier.search", lambda *_, **__: None)
+        _search_nothing(patch)
         yield
+
+
+def _search_nothing(patch):
+    for found in ("search", "aimed"):
+        patch.setattr(f"simverify.auditing.exact.tier.{found}", lambda *_, **__: None)
 
 
 @pytest.fixture
@@ -97,4 +102,4 @@ def unsearched(monkeypatch):
     most of one that fails. Its own tests are in tests/auditing/exact/instances; whole audits are
     in tests/auditing/test_whole_runs.py and on every page of the documentation.
     """
-    monkeypatch.setattr("simverify.auditing.exact.tier.search", lambda *_, **__: None)
+    _search_nothing(monkeypatch)

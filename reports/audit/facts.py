@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from simverify.reports.audit import found as say
-from simverify.reports.audit.exactly import exact_words
 from simverify.reports.audit.found import (
     certified_on,
     looked_on,
@@ -11,7 +10,7 @@ from simverify.reports.audit.found import (
     scope,
     what_is_wrong,
 )
-from simverify.reports.audit.reached import reached_words
+from simverify.reports.audit.tried import exact_words, reached_words
 from simverify.reports.faults import suspicion
 from simverify.reports.view import Fact
 from simverify.results import AuditRun

@@ -5,7 +5,6 @@ import textwrap
 from collections.abc import Sequence
 
 from simverify.reports.audit.drafted import call_lines, is_drafter
-from simverify.reports.audit.exactly import exact_words
 from simverify.reports.audit.found import (
     after,
     before,
@@ -26,7 +25,7 @@ from simverify.reports.audit.found import (
     tokens,
     what_is_wrong,
 )
-from simverify.reports.audit.reached import reached_words
+from simverify.reports.audit.tried import exact_words, reached_words
 from simverify.reports.faults import suspicion
 from simverify.reports.terminal import WIDTH
 from simverify.reports.words import MOST_ITEMS, bounded, first

@@ -9,10 +9,10 @@ from simverify.reports.audit.counterexample import (
     counterexample_blocks,
     trial_blocks,
 )
-from simverify.reports.audit.exactly import ALLOWED, cut_short
 from simverify.reports.audit.facts import audit_facts, audit_ruling
 from simverify.reports.audit.failure import audit_lines
 from simverify.reports.audit.found import certified_on, promises
+from simverify.reports.audit.tried import ALLOWED, cut_short
 from simverify.reports.faults import fault_blocks
 from simverify.reports.view import (
     Block,

@@ -70,7 +70,7 @@ def audit(
     stamp, shared = stamped(), Shared()
     reach = reach_of(subject.rule) if settings.bridge is None else Reach()
     hints = Hints.among(reach.numbers, chosen, settings.gamma, settings.vocab_size)
-    watch = Watch(reach.codes, always=settings.strict_coverage)
+    watch = Watch(reach.codes, always=settings.strict_coverage, named=reach.named)
     kept = Kept(subject.rule, None) if reach.codes else None
     with contained() as noise, watching(watch):
         try:

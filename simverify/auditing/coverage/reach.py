@@ -9,7 +9,8 @@ adapter leads to the functions of an engine, and is not counted itself.
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -23,6 +24,8 @@ _MOST_ITEMS = 64
 
 _MOST_FUNCTIONS = 500
 
+_NUMBERS = (int, float, np.integer, np.floating)
+
 _SELF_CALLED = frozenset(
     {"__init__", "__new__", "__post_init__", "__call__", "step", "tree", "draft", "reset"}
 )
@@ -31,10 +34,14 @@ _SELF_CALLED = frozenset(
 
 @dataclass
 class Reach:
-    """``codes``: of every function, nested ones too. ``numbers``: all that they hold or read."""
+    """``codes``: of every function, nested ones too. ``numbers``: all that they hold or read.
+
+    ``named``: those that a name or an attribute is bound to, whoever has it.
+    """
 
     codes: list[CodeType] = field(default_factory=list)
     numbers: set[int | float] = field(default_factory=set)
+    named: dict[str, set[int | float]] = field(default_factory=lambda: defaultdict(set))
 
 
 def reach_of(rule: Callable[..., Any]) -> Reach:
@@ -62,19 +69,25 @@ class _Walk:
                 for name, value in list(vars(space).items()):
                     if name in self._names or (isinstance(space, type) and name in _SELF_CALLED):
                         self.see(value)
+                        self._bind([(name, value)])
 
     def see(self, value: Any) -> None:
         """Take in a value that a name is bound to."""
         if isinstance(value, bool | np.bool_):
             return
-        if isinstance(value, int | float | np.integer | np.floating):
-            self.found.numbers.add(value.item() if isinstance(value, np.generic) else value)
+        if isinstance(value, _NUMBERS):
+            self.found.numbers.add(_plain(value))
             return
         if id(value) in self._seen or len(self.found.codes) > _MOST_FUNCTIONS:
             return
         self._seen[id(value)] = value
         for part in self._parts(value):
             self.see(part)
+
+    def _bind(self, bound: Iterable[tuple[str, Any]]) -> None:
+        for name, value in bound:
+            if isinstance(value, _NUMBERS) and not isinstance(value, bool):
+                self.found.named[name].add(_plain(value))
 
     def _parts(self, value: Any) -> Iterator[Any]:
         if isinstance(value, functools.partial):
@@ -104,7 +117,9 @@ class _Walk:
                 yield from value.values() if isinstance(value, dict) else value
         elif self._is_own(_file_of(type(value))):
             yield type(value)
-            yield from getattr(value, "__dict__", {}).values()
+            held = getattr(value, "__dict__", {})
+            self._bind(held.items())
+            yield from held.values()
         elif callable(wrapped := getattr(value, "__wrapped__", None)):
             yield wrapped  # functools.lru_cache and its like
 
@@ -119,20 +134,18 @@ class _Walk:
             self._home = self._home or file
         if not self._is_own(file):
             return
-        for cell in function.__closure__ or ():
-            try:
-                yield cell.cell_contents
-            except ValueError:
-                continue  # a variable that has no value yet
-        yield from function.__defaults__ or ()
-        yield from (function.__kwdefaults__ or {}).values()
+        bound = _bound(function)
+        self._bind(bound)
+        yield from (value for _, value in bound)
         yield from self._code(function.__code__, function.__globals__)
 
     def _code(self, code: CodeType, names: dict[str, Any]) -> Iterator[Any]:
         if not is_adapters(code.co_filename):
             self.found.codes.append(code)
         self._names.update(code.co_names)
-        yield from (names[name] for name in code.co_names if name in names)
+        known = [(name, names[name]) for name in code.co_names if name in names]
+        self._bind(known)
+        yield from (value for _, value in known)
         for constant in code.co_consts:
             if isinstance(constant, CodeType):
                 yield from self._code(constant, names)
@@ -151,6 +164,26 @@ class _Walk:
             return False
         rest = os.path.abspath(file)[len(folder) :]
         return "site-packages" not in rest and f"lib{os.sep}python" not in rest
+
+
+def _bound(function: FunctionType) -> list[tuple[str, Any]]:
+    """Return the names of a function's closure, and its arguments that have defaults."""
+    code = function.__code__
+    found = []
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            found.append((name, cell.cell_contents))
+        except ValueError:
+            continue  # a variable that has no value yet
+    defaults = function.__defaults__ or ()
+    arguments = code.co_varnames[: code.co_argcount]
+    found += zip(arguments[len(arguments) - len(defaults) :], defaults, strict=True)
+    return [*found, *(function.__kwdefaults__ or {}).items()]
+
+
+def _plain(number: Any) -> int | float:
+    plain: int | float = number.item() if isinstance(number, np.generic) else number
+    return plain
 
 
 def _file_of(own: type) -> str | None:

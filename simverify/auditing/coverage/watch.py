@@ -8,7 +8,7 @@ and what an unwatched call alone reached counts as not reached.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import CodeType
@@ -33,11 +33,19 @@ STRIDE = 31
 class Watch:
     """What ran of some functions. ``always``: every call is watched.
 
+    ``named``: the numbers of the code by their names, which lead to what did not run.
     ``prefix``: the longest that a step was called on; ``row``: the most calls since it was built,
     while ``counts`` was true.
     """
 
-    def __init__(self, codes: list[CodeType], *, always: bool = False) -> None:
+    def __init__(
+        self,
+        codes: list[CodeType],
+        *,
+        always: bool = False,
+        named: Mapping[str, set[int | float]] | None = None,
+    ) -> None:
+        self.named = named or {}
         self.instructions = {code: Instructions.of(code) for code in codes}
         self.calls = self.watched = 0
         self._open = dict(self.instructions)
@@ -45,13 +53,26 @@ class Watch:
         self._always = always or self._sight.is_cheap
         self._closely = self._next = FIRST
         self._known = 0
+        self._instance: Any = None
+        self.led: list[Any] = []
         self.prefix = self.row = self._now = 0
         self.counts = True
 
-    def closely(self) -> None:
-        """Watch each of the next calls, as many as seem worth while."""
-        now = sum(seen.known for seen in self.instructions.values())
-        self._next = FIRST if now > self._known else max(self._next // 2, LEAST)
+    @property
+    def known(self) -> int:
+        """How much was seen so far."""
+        return sum(seen.known for seen in self.instructions.values())
+
+    def closely(self, instance: Any = None, least: int = LEAST) -> None:
+        """Watch each of the next calls, as many as seem worth while, and ``least`` of them.
+
+        They are those of ``instance``, which is noted in ``led`` if something new runs in them.
+        """
+        now = self.known
+        if now > self._known and self._instance is not None:
+            self.led.append(self._instance)
+        self._instance = instance
+        self._next = FIRST if now > self._known else max(self._next // 2, least)
         self._known = now
         self._closely = self._next
 
@@ -124,8 +145,8 @@ def watched(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
             _exit(1)
 
 
-def look_closely() -> None:
+def look_closely(instance: Any = None) -> None:
     """Say that an instance begins: its first calls are watched."""
     watch = _CURRENT.get()
     if watch is not None:
-        watch.closely()
+        watch.closely(instance)

@@ -165,7 +165,7 @@ class _Run:
         fits = examiner.max_paths >= fair
         examiner = replace(examiner, max_paths=min(examiner.max_paths, fair))
         doing(f"the exact tier on {model.name}")
-        look_closely()
+        look_closely(model)
         left_out = len(tier.skipped)
         judged = self._judged(examiner, model, fits=fits)
         if self.ended or len(tier.skipped) > left_out:
@@ -181,7 +181,7 @@ class _Run:
         if not judged.failed:
             tier.judged.append(judged)
             return False
-        if _is_beyond_a_limit(judged):
+        if is_beyond_a_limit(judged):
             tier.beyond.append(judged)
             return False
         confirmed = confirm(examiner, judged)
@@ -274,7 +274,7 @@ def note_failure(tier: ExactTier, confirmed: Confirmed) -> None:
     tier.unrepeated = confirmed.note
 
 
-def _is_beyond_a_limit(judged: Judged) -> bool:
+def is_beyond_a_limit(judged: Judged) -> bool:
     """Whether all that is wrong is that the code raised on a prefix as long as a number in it.
 
     Such a number may be the longest context that the code is made for, and raising beyond it is

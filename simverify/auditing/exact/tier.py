@@ -8,7 +8,14 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from simverify.auditing.exact.battery import LARGEST, ExactTier, note_failure, run_battery
+from simverify.auditing.coverage.watch import Watch, current
+from simverify.auditing.exact.battery import (
+    LARGEST,
+    ExactTier,
+    is_beyond_a_limit,
+    note_failure,
+    run_battery,
+)
 from simverify.auditing.exact.coins.coin_errors import NOT_BISECTED, TooManyCalls
 from simverify.auditing.exact.generations.calls import NOWHERE
 from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
@@ -21,7 +28,7 @@ from simverify.auditing.exact.judging.examiner import (
 )
 from simverify.auditing.exact.judging.repeated import confirm
 from simverify.auditing.exact.judging.rows import Part, failing_rows
-from simverify.auditing.exact.search import search, where_to_look
+from simverify.auditing.exact.search import aimed, search, where_to_look
 from simverify.auditing.subject import Contract, Subject
 from simverify.symbolic.enumeration.effort import effort_of
 from simverify.symbolic.guards.watchdog import doing
@@ -39,6 +46,10 @@ SEARCH_PATHS = 600
 SEARCH_BUDGET = 3_000
 """Effort of the whole search, after which instances that are new to it count as right; three
 times as much to shrink a failure."""
+
+AIMED = 0.2
+"""The part of it that is for what no instance of the battery has reached, and no more than this
+part of what the battery took."""
 
 
 def examine(
@@ -112,7 +123,8 @@ def _search(tier: ExactTier, examiner: Examiner, models: list[SmallModel], seed:
     doing("the search for a counterexample")
     if enumeration is not None:
         enumeration.release()
-    budget: float = SEARCH_BUDGET * (3 if failure else 1)
+    battery = effort_of(enumeration.source) if enumeration else tier.paths
+    budget: float = 3 * SEARCH_BUDGET if failure else AIMED * min(SEARCH_BUDGET, battery)
     spent, found_one = 0.0, failure is not None
     # Hypothesis asks for what it has found again; the answer must not depend on the budget.
     known: dict[SmallModel, bool] = {}
@@ -125,7 +137,8 @@ def _search(tier: ExactTier, examiner: Examiner, models: list[SmallModel], seed:
         paths = examiner.max_paths
         try:
             judged = examiner.judge(model)
-            known[model], paths = judged.failed, judged.comparison.paths
+            known[model] = judged.failed and not is_beyond_a_limit(judged)
+            paths = judged.comparison.paths
         except OutOfTime:
             # Nor would the others end in time; a search that went on would take an hour.
             known[model], spent = False, math.inf
@@ -139,11 +152,17 @@ def _search(tier: ExactTier, examiner: Examiner, models: list[SmallModel], seed:
             found_one, budget = True, spent + 3 * SEARCH_BUDGET
         return known[model]
 
+    start = failure.model if failure else None
+    if start is None and (watch := current()) is not None:
+        # The battery's instances for single numbers of the code are behind us.
+        start = _aimed(fails, watch, examiner, models, seed, lambda: spent < budget)
+    if not found_one:
+        budget = SEARCH_BUDGET
     beyond_vocab = 3 if examiner.contract == "verify" else 2
-    within = where_to_look(
-        models, failure.model if failure else None, examiner.subject.fits, beyond=beyond_vocab
-    )
+    within = where_to_look(models, start, examiner.subject.fits, beyond=beyond_vocab)
     found = search(fails, within, examples=SEARCH_EXAMPLES, seed=seed)
+    if found is None and failure is None:
+        found = start
     if found is None:
         return
     with suppress(CannotEnumerate, *NOT_BISECTED, OutOfTime, TooManyPaths):
@@ -153,6 +172,21 @@ def _search(tier: ExactTier, examiner: Examiner, models: list[SmallModel], seed:
             confirmed = confirm(examiner, judged)
             if confirmed.failure is not None or failure is None:
                 note_failure(tier, confirmed)
+
+
+def _aimed(
+    fails: Callable[[SmallModel], bool],
+    watch: Watch,
+    examiner: Examiner,
+    models: list[SmallModel],
+    seed: int,
+    affordable: Callable[[], bool],
+) -> SmallModel | None:
+    contract = examiner.contract
+    if contract != "verify" and contract != "step":
+        return None  # a tree has other numbers: its nodes, its siblings
+    eos = next((model.eos for model in models if model.core), None)
+    return aimed(fails, watch, contract, eos=eos, seed=seed, affordable=affordable)
 
 
 def uses_torch(rule: Callable[..., Any]) -> bool:

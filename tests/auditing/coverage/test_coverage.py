@@ -14,7 +14,7 @@ from simverify.auditing.coverage.watch import FIRST, STRIDE, Watch, watched, wat
 from simverify.auditing.run import audit
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
-from simverify.reports.audit.reached import reached_words
+from simverify.reports.audit.tried import reached_words
 from simverify.verifiers.token import verify as token
 
 pytestmark = pytest.mark.usefixtures("unsearched")

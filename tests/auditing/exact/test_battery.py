@@ -133,7 +133,7 @@ def test_any_other_failure_on_a_long_prefix_counts(failure):
 def test_who_waits_is_told_where_the_tier_is(monkeypatch):
     said = []
     monkeypatch.setattr(module, "doing", said.append)
-    monkeypatch.setattr(module, "look_closely", lambda: said.append("looks"))
+    monkeypatch.setattr(module, "look_closely", lambda _: said.append("looks"))
     run([A, B])
     assert said == ["the exact tier on A", "looks", "the exact tier on B", "looks"]
 

@@ -35,8 +35,8 @@ _LEAST_END = 6
 _MOST_WIDE = 24
 """V of rows that hold all ids where the code drafts itself: V^2 paths."""
 
-_UNIT = 10_000_000
-_NEAR = Fraction(1, 400)
+UNIT = 10_000_000
+NEAR = Fraction(1, 400)
 """How far from a number the instances on either side of it are, relative to it."""
 
 
@@ -155,7 +155,7 @@ def _of_prompt(k: int, eos: int | None) -> SmallModel:
 def of_part(x: float) -> Iterator[SmallModel]:
     """Yield single rows in which p/q, p or q stands on either side of ``x``."""
     near = Fraction(x).limit_denominator(1_000_000)
-    sides = [near * (1 - _NEAR), near * (1 + _NEAR)]
+    sides = [near * (1 - NEAR), near * (1 + NEAR)]
     if near < 1:
         sides = [near / 2, sides[0], min(sides[1], (near + 1) / 2), (near + 1) / 2]
     for n, side in enumerate(sides, 1):
@@ -173,7 +173,7 @@ def _row(first: Fraction, parts: int) -> Weights:
     """Return the weights of a row of three with so much on token 0, the rest one to ``parts``."""
     rest = 1 - first
     shares = (first, rest / (1 + parts), rest * parts / (1 + parts))
-    return tuple(max(1, round(share * _UNIT)) for share in shares)
+    return tuple(max(1, round(share * UNIT)) for share in shares)
 
 
 def _model(name: str, gamma: int, pairs: list[Pair]) -> SmallModel:
