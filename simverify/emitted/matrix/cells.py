@@ -90,7 +90,7 @@ def mask_cell(
     """Return the cell of structured output, which the server is asked for by ``body``."""
     law = Law(mask=mask, order=order)
     without = _without(law, "mask")
-    ways = _ways(law, without, _plain(law, without, "mask"), gammas, drafted)
+    ways = _ways(("mask",), law, without, _plain(law, without, "mask"), gammas, drafted)
     return Cell("mask", mask.name, law, ways, body)
 
 
@@ -102,15 +102,16 @@ def _cell(
     name: str, names: tuple[str, ...], law: Law, without: Law, plain: list[Way],
     gammas: Sequence[int], drafted: bool,
 ) -> Cell:  # fmt: skip
-    ways = _ways(law, without, plain, gammas, drafted)
+    ways = _ways(names, law, without, plain, gammas, drafted)
     shown = ", ".join(f"{own.replace('_', '-')} {_shown(getattr(law, own))}" for own in names)
     title = names[0] if name != "order" else " before ".join(_in_order(law, names))
     return Cell(title.replace("_", "-"), shown, law, ways)
 
 
 def _ways(
-    law: Law, without: Law, plain: list[Way], gammas: Sequence[int], drafted: bool
-) -> tuple[Way, ...]:
+    names: tuple[str, ...], law: Law, without: Law, plain: list[Way], gammas: Sequence[int],
+    drafted: bool,
+) -> tuple[Way, ...]:  # fmt: skip
     first = but_the_first("ignored after the first token", law, without)
     ways = [*plain, first, *_counting(law, names), *on_some_rows(law, without, gammas, drafted)]
     if drafted:
