@@ -36,7 +36,7 @@ def main() -> int:
     parser.add_argument("pages", nargs="*", metavar="PAGE")
     parser.add_argument("--from", dest="ready", default="", help="folders, comma-separated")
     given = parser.parse_args()
-    folders = [Path(folder).resolve() for folder in given.ready.split(",") if folder]
+    folders = [Path(folder).absolute() for folder in given.ready.split(",") if folder]
     texts = {page.stem: page.read_text(encoding="utf-8") for page in sorted(PAGES.glob("*.md"))}
     if unknown := set(given.pages).difference(texts):
         parser.error(f"no page {', '.join(sorted(unknown))}: choose from {', '.join(texts)}")
@@ -99,12 +99,13 @@ def checkout_of(place: str, folders: Sequence[Path]) -> Path | None:
 
 
 def run(command: str, folder: Path) -> str:
-    """Return what a command prints, with this interpreter's ``simverify``."""
+    """Return what a command prints, with this interpreter's ``python`` and ``simverify``."""
     tools = folder / "tools"
     tools.mkdir(exist_ok=True)
-    shim = tools / "simverify"
-    shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m simverify "$@"\n', encoding="utf-8")
-    shim.chmod(0o755)
+    for name, module in (("python", ""), ("simverify", "-m simverify")):
+        shim = tools / name
+        shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n', encoding="utf-8")
+        shim.chmod(0o755)
     known = os.environ | {"PATH": f"{tools}:{os.environ['PATH']}", "COLUMNS": "80"}
     done = subprocess.run(
         ["bash", "-c", command], cwd=folder, env=known, capture_output=True, text=True, check=False

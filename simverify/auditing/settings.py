@@ -114,7 +114,11 @@ class AuditSettings:
         )  # fmt: skip
         ranges_iv(rules)
         if self.company is not None:
-            kinds_of(self.company)
+            if kinds_of(self.company) != ("seeds",) and (self.gamma, self.vocab_size) == (1, 2):
+                raise UsageError(
+                    "--company with --gamma 1 --vocab 2: the smallest batch has --gamma 1 "
+                    "--vocab 3, or --gamma 2 --vocab 2"
+                )
             if self.batch is not None or self.eos is not None:
                 raise UsageError("--company makes its own batches: leave --batch and --eos out")
 

@@ -1,5 +1,7 @@
 """Requests that differ in one batch: each fault is caught in its company, and the twin passes."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -116,13 +118,6 @@ def test_what_cannot_be_followed_is_sampled_at_every_place():
     assert str(run.findings[0]).startswith("unmasked, request 1 of 4")
 
 
-def test_sizes_without_an_instance_are_inconclusive():
-    run = audit(Subject("code", in_company, "verify"),
-                settings=AuditSettings(gamma=1, vocab_size=2, company="padded"))  # fmt: skip
-    assert run.verdict == "INCONCLUSIVE"
-    assert run.inconclusive == "padded, request 1 of 4: no instance could be run"
-
-
 @pytest.mark.parametrize("kind", EXACT)
 def test_the_request_under_test_keeps_its_rows(kind):
     rng = np.random.default_rng(5)
@@ -180,6 +175,38 @@ def test_all_forms_of_an_answer_are_read():
         assert rows_of(answer, 2) == [[1, 2], [0]]
     with pytest.raises(ValueError, match="2 rows of tokens for 4"):
         rows_of(tokens, SIZE)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (None, "returned NoneType where rows of tokens are due: return a row for each request"),
+        ("ab", "returned str where rows of tokens"),
+        ({0: [1], 1: [2]}, "returned dict where rows of tokens"),
+        ([1, 2], "returned int where tokens of a request are due"),
+        (["a", "b"], "returned str where tokens of a request"),
+        (([[1, 2], [0, 1]], np.array([1])), "returned 1 numbers of tokens for 2 requests"),
+        (
+            ([[1, 2], [0, 1]], np.array([1, -1])),
+            "returned -1 for the number of tokens in a row of 2",
+        ),
+        (([[1, 2], [0, 1]], np.array([1, 3])), "returned 3 for the number of tokens in a row of 2"),
+        (([[1, 2], [0, 1]], np.array([1, 0.5])), "returned 0.5 for the number of tokens"),
+        (([[1, 2], [0, 1]], np.array(1)), "returned ndarray where numbers of tokens are due"),
+    ],
+)
+def test_what_is_no_answer_is_said_in_a_line(answer, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        rows_of(answer, 2)
+
+
+def test_sizes_that_hold_no_batch_are_refused():
+    for kinds in ("ragged", "all", "seeds,one-hot"):
+        with pytest.raises(UsageError, match="the smallest batch has --gamma 1 --vocab 3"):
+            AuditSettings(company=kinds, gamma=1, vocab_size=2)
+        for gamma, vocab in ((1, 3), (2, 2)):
+            AuditSettings(company=kinds, gamma=gamma, vocab_size=vocab)
+    AuditSettings(company="seeds", gamma=1, vocab_size=2)
 
 
 def test_kinds_are_named():

@@ -141,19 +141,28 @@ class _Maker:
 def rows_of(result: Any, size: int) -> list[list[int]]:
     """Return the tokens of each request, without padding.
 
-    Raises ``ValueError`` where there are not ``size`` rows.
+    Raises ``ValueError`` where they are not ``size`` rows, or counted in another way.
     """
     count = None
     if hasattr(result, "num_emitted"):
         result, count = result.tokens, result.num_emitted
     elif isinstance(result, tuple) and len(result) == 2 and hasattr(result[1], "tolist"):
         result, count = result
-    rows = [_plain(row) for row in _plain(result)]
+    rows = [_plain(row, "tokens of a request") for row in _plain(result, "rows of tokens")]
     if len(rows) != size:
         raise ValueError(f"returned {len(rows)} rows of tokens for {size} requests")
-    if count is not None:
-        return [row[: int(n)] for row, n in zip(rows, _plain(count), strict=True)]
-    return [_unpadded(row) for row in rows]
+    if count is None:
+        return [_unpadded(row) for row in rows]
+    counts = _plain(count, "numbers of tokens")
+    if len(counts) != size:
+        raise ValueError(f"returned {len(counts)} numbers of tokens for {size} requests")
+    return [_counted(row, number) for row, number in zip(rows, counts, strict=True)]
+
+
+def _counted(row: list[int], number: Any) -> list[int]:
+    if int(number) != number or not 0 <= number <= len(row):
+        raise ValueError(f"returned {number} for the number of tokens in a row of {len(row)}")
+    return row[: int(number)]
 
 
 def _unpadded(row: list[int]) -> list[int]:
@@ -163,5 +172,11 @@ def _unpadded(row: list[int]) -> list[int]:
     return row[:last]
 
 
-def _plain(values: Any) -> list[Any]:
-    return list(values.tolist() if hasattr(values, "tolist") else values)
+def _plain(values: Any, what: str) -> list[Any]:
+    found = values.tolist() if hasattr(values, "tolist") else values
+    if isinstance(found, str | bytes | dict) or not hasattr(found, "__iter__"):
+        raise ValueError(
+            f"returned {type(values).__name__} where {what} are due: return a row for each "
+            "request, padded with -1, or (tokens, number of tokens)"
+        )
+    return list(found)
