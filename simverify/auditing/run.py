@@ -28,7 +28,7 @@ from simverify.auditing.exact.tier import examine
 from simverify.auditing.probes.run import probes_of
 from simverify.auditing.replay.lines import located
 from simverify.auditing.sampled.tables import default_instances
-from simverify.auditing.sampled.tier import SampledAudit, sample_callable
+from simverify.auditing.sampled.tier import KEEPS_DRAWS, SampledAudit, sample_callable
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Contract, Subject, contract_iv
 from simverify.auditing.verdict import (
@@ -74,7 +74,7 @@ def audit(
     kept = Kept(subject.rule, None) if reach.codes else None
     with contained() as noise, watching(watch):
         try:
-            run = _audit(subject, chosen, settings, hints, reproduce, say)
+            run = _audit(subject, chosen, settings, hints, reproduce, say, kept)
             changed = shared.restore()
         except Exception:
             # What the code replaced is as likely to stop us as the code.
@@ -169,6 +169,7 @@ def _audit(
     hints: Hints,
     reproduce: str | None,
     say: Callable[[str], None],
+    kept: Kept | None,
 ) -> doc.AuditRun:
     if settings.company is not None:
         return audit_company(subject, settings, reproduce, say)
@@ -203,6 +204,8 @@ def _audit(
     if needs_sampling(findings, tier, settings.batch):
         say(f"sampled tier: {'whole batches' if is_whole(tier) else reason(tier)}")
         sampled = _sample(calling, settings, say)
+        if sampled.reason == KEEPS_DRAWS and kept is not None and kept.put_back():
+            sampled = _sample(calling, settings, say)
         findings += sampled.tier.findings
     verdict = verdict_of(findings, tier, sampled)
     failure = tier.failure

@@ -33,6 +33,9 @@ CERTIFICATE_DELTA = 1e-3
 MAX_SAMPLES = 2_000_000
 SECONDS = 60.0
 
+KEEPS_DRAWS = "the code keeps draws of the exact tier: build its tables in each call"
+"""Why a run ended whose code went on using what is no number."""
+
 
 @dataclass(frozen=True)
 class SampledAudit:
@@ -163,7 +166,7 @@ class _Run:
             reason = f"the time limit of {self.seconds:g} s passed"
             return self._result(runners, judged, looks, plan, reason)
         except KeptDraw:
-            reason = "the code keeps draws of the exact tier: build its tables in each call"
+            reason = KEEPS_DRAWS
             return self._result(runners, judged, looks, plan, reason)
         return self._result(runners, judged, looks, plan, None)
 

@@ -58,11 +58,17 @@ _BASES = (
 
 
 class Names:
-    """Some names of a module or class; read as what they are bound to now."""
+    """Some names of a module or class; read as what they are bound to now.
 
-    def __init__(self, space: Mapping[str, Any], names: Iterable[str]) -> None:
+    ``owner``: the class, whose names are written by it alone.
+    """
+
+    def __init__(
+        self, space: Mapping[str, Any], names: Iterable[str], owner: type | None = None
+    ) -> None:
         self.space = space
         self.names = sorted(names)
+        self.owner = owner
 
     def values(self) -> list[Any]:
         """Return the values, None for a name that is not bound."""

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from simverify.symbolic.state.images import Names, Reader, Unreadable
+from simverify.symbolic.state.put_back import put_back, slots_of
 from simverify.symbolic.whose import is_library, is_ours, is_users, is_users_file, unwrapped
 
 _CACHE = type(functools.lru_cache(len))
@@ -46,7 +47,7 @@ class Kept:
 
     def __init__(self, code: Any, rng: Any) -> None:
         self._roots = [rng, *_reached(code)]
-        self._known: list[tuple[Callable[[], Any], Any]] = []
+        self._known: list[tuple[Any, Callable[[], Any], Any]] = []
         self.reason = ""
         self._own = unwrapped(code)
         try:
@@ -64,7 +65,7 @@ class Kept:
             return Unlike()
         try:
             own = None if instance is None else self._reader().image(instance)
-            if all(_same(held, look()) for look, held in self._known):
+            if all(_same(held, look()) for _, look, held in self._known):
                 return own, None
             outside = self._reader().image(self._roots)
         except Unreadable:
@@ -79,7 +80,19 @@ class Kept:
 
     def _note(self, x: Any) -> None:
         if (look := _look(x)) is not None:
-            self._known.append((look, look()))
+            self._known.append((x, look, look()))
+
+    def put_back(self) -> bool:
+        """Let everything hold what it held at the start; false where that was not read whole.
+
+        For code that keeps draws of paths that are over, which nothing can be done with.
+        """
+        if self.reason:
+            return False
+        for x, look, held in self._known:
+            if not _same(held, look()):
+                put_back(x, held)
+        return True
 
 
 class Unlike:
@@ -112,15 +125,8 @@ def _look(x: Any) -> Callable[[], Any] | None:
         return lambda: list(x.args)
     if isinstance(x, _CACHE):  # by its type: an object may answer any name, or raise at one
         return lambda: x.cache_info()
-    slots = [
-        name
-        for base in kind.__mro__
-        for name, slot in vars(base).items()
-        if isinstance(slot, types.MemberDescriptorType)
-    ]
-    # What is in its attributes is held by their dictionary, which is an object of its own.
-    names = tuple([*slots, "__dict__"] if hasattr(x, "__dict__") else slots)
-    return partial(_held_by, x, names) if slots else None
+    names = slots_of(x)
+    return partial(_held_by, x, names) if names else None
 
 
 def _held_by(x: Any, names: tuple[str, ...]) -> list[Any]:
@@ -189,7 +195,7 @@ def _reached(code: Any) -> list[Any]:
         *([os.environ._data] if used & _ENVIRONMENT else ()),  # type: ignore[attr-defined]
         *(Names(vars(x), filter(partial(_is_hung, x), hung)) for x in libraries.values()),
         *(Names(space, used) for space in spaces.values()),
-        *(Names(vars(x), {*vars(x), *used} - _OF_ALL) for x in classes.values()),
+        *(Names(vars(x), {*vars(x), *used} - _OF_ALL, x) for x in classes.values()),
         *functions.values(),
     ]
 

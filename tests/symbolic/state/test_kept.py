@@ -77,6 +77,54 @@ def test_a_change_in_place_is_seen(name):
     assert kept.image() != before
 
 
+HOLD_DRAWS = (
+    "list", "nested", "dict", "order of a dict", "set", "deque", "objects", "namespace", "slots",
+    "attribute of a number", "attribute of a list",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOLD_DRAWS)
+def test_what_was_changed_in_place_is_put_back(name):
+    make, change = HOLDERS[name]
+    held = make()
+
+    def rule():
+        return held
+
+    kept = Kept(rule, None)
+    exec(change, {"x": held})
+    assert kept.image() != NOTHING_NEW
+    assert kept.put_back()
+    assert kept.image() == NOTHING_NEW
+
+
+def test_names_that_were_bound_to_others_are_put_back():
+    class Rule:
+        last = 0
+
+    last = 0
+
+    def rule():
+        nonlocal last
+        Rule.last = last = 1
+        return Rule
+
+    kept = Kept(rule, None)
+    rule()
+    assert kept.image() != NOTHING_NEW
+    assert kept.put_back()
+    assert (kept.image(), Rule.last, last) == (NOTHING_NEW, 0, 0)
+
+
+def test_what_cannot_be_read_is_not_put_back():
+    running = iter([0])
+
+    def rule():
+        return running
+
+    assert not Kept(rule, None).put_back()
+
+
 def hung(value):
     np.debt_of_a_test = value
 
