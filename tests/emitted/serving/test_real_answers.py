@@ -77,6 +77,27 @@ class TransformersServe:
         return Reply(json.dumps(answer).encode())
 
 
+class Vllm:
+    """vLLM 0.32.0: ids in three places, log probabilities of the row before temperature."""
+
+    def __init__(self, pair, ids):
+        self.pair, self.ids, self.bodies = pair, ids, []
+
+    def __call__(self, body):
+        self.bodies.append(body)
+        told = [f"token_id:{token}" for token in self.ids]
+        logprobs = {
+            "text_offset": [0, 11], "token_logprobs": [-2.047755002975464, -0.9007983207702637],
+            "tokens": told, "top_logprobs": [{token: -0.5} for token in told],
+        }  # fmt: skip
+        choice = {
+            "index": 0, "text": self.pair.tokenizer.decode(self.ids), "logprobs": logprobs,
+            "finish_reason": "length", "stop_reason": None, "token_ids": self.ids,
+            "prompt_logprobs": None, "prompt_token_ids": body["prompt"], "routed_experts": None,
+        }  # fmt: skip
+        return choice
+
+
 UNLISTED = {MlxLm: b"", TransformersServe: b"Internal Server Error"}
 """What their lists of models are on a machine without a cache of models."""
 
@@ -103,3 +124,15 @@ def test_one_that_draws_only_where_it_is_told_to_is_named(pair):
     found = asked(server, pair, extra_body=config)
     assert found.notes[0].startswith("the server does not say what it is")
     assert server.bodies[-1]["generation_config"] == config["generation_config"]
+
+
+def test_vllm_gives_all_at_once_and_is_told_to_change_nothing(pair):
+    server = Vllm(pair, [5, 6])
+    with serving(server, owner="vllm") as address:
+        found = ask(Endpoint(address, max_tokens=2), PROMPTS[:1], pair, 10_000, samples=2)
+    assert [request.tokens for request in found.requests] == [(5, 6)] * 2
+    assert found.requests[0].logprobs == (-2.047755002975464, -0.9007983207702637)
+    assert found.requests[0].differs is None
+    assert len(server.bodies) == 2
+    assert server.bodies[0]["top_k"] == -1
+    assert not any("does not say what it is" in note for note in found.notes)
