@@ -90,12 +90,11 @@ class Vllm:
             "text_offset": [0, 11], "token_logprobs": [-2.047755002975464, -0.9007983207702637],
             "tokens": told, "top_logprobs": [{token: -0.5} for token in told],
         }  # fmt: skip
-        choice = {
+        return {
             "index": 0, "text": self.pair.tokenizer.decode(self.ids), "logprobs": logprobs,
             "finish_reason": "length", "stop_reason": None, "token_ids": self.ids,
             "prompt_logprobs": None, "prompt_token_ids": body["prompt"], "routed_experts": None,
         }  # fmt: skip
-        return choice
 
 
 UNLISTED = {MlxLm: b"", TransformersServe: b"Internal Server Error"}
