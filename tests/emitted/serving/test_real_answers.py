@@ -10,6 +10,8 @@ pytest.importorskip("transformers")
 from support.emitted_tokens import PROMPTS, Reply, serving  # noqa: E402
 
 from simverify.emitted import Endpoint, ask  # noqa: E402
+from simverify.emitted.law import Law  # noqa: E402
+from simverify.emitted.serving.server import asked_for  # noqa: E402
 from simverify.models.real.transformer import load_pair  # noqa: E402
 
 
@@ -135,3 +137,11 @@ def test_vllm_gives_all_at_once_and_is_told_to_change_nothing(pair):
     assert len(server.bodies) == 2
     assert server.bodies[0]["top_k"] == -1
     assert not any("does not say what it is" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("name", ["repetition_penalty", "presence_penalty", "frequency_penalty"])
+def test_llama_cpp_is_asked_to_count_all_tokens_for_every_penalty(name):
+    law, endpoint = Law(**{name: 1.5}), Endpoint("http://localhost:1")
+    assert asked_for(law, endpoint, "llamacpp", None)["repeat_last_n"] == -1
+    assert "repeat_last_n" not in asked_for(Law(), endpoint, "llamacpp", None)
+    assert "repeat_last_n" not in asked_for(law, endpoint, None, None)
