@@ -12,7 +12,7 @@ from simverify.reports.view import Case, Cell, Command, Fact, Items, Report, Sec
 from simverify.reports.words import shell
 from simverify.results import MatrixCell, MatrixRun
 
-_WIDE = (40, 16, 7, 5)
+_WIDE = (42, 16, 7, 5)
 """Widths of the columns on a terminal."""
 
 

@@ -231,8 +231,11 @@ def asked_for(
     for name in _NAMED:
         if getattr(law, name) is not None:
             found[name] = getattr(law, name)
-    if law.repetition_penalty is not None and owner == "llamacpp":
-        found |= {"repeat_penalty": found.pop("repetition_penalty"), "repeat_last_n": -1}
+    penalised = [name for name in _PENALTIES if getattr(law, name) is not None]
+    if owner == "llamacpp" and penalised:
+        found["repeat_last_n"] = -1  # all three count so many, 64 where nothing is said
+        if "repetition_penalty" in penalised:
+            found["repeat_penalty"] = found.pop("repetition_penalty")
     if law.logit_bias:
         found["logit_bias"] = {str(token): value for token, value in law.logit_bias}
     if law.bad_words:
@@ -244,6 +247,5 @@ def asked_for(
     return found | dict(endpoint.extra_body)
 
 
-_NAMED = (
-    "top_k", "min_p", "typical_p", "repetition_penalty", "presence_penalty", "frequency_penalty",
-)  # fmt: skip
+_PENALTIES = ("repetition_penalty", "presence_penalty", "frequency_penalty")
+_NAMED = ("top_k", "min_p", "typical_p", *_PENALTIES)

@@ -10,6 +10,8 @@ pytest.importorskip("transformers")
 from support.emitted_tokens import PROMPTS, Reply, serving  # noqa: E402
 
 from simverify.emitted import Endpoint, ask  # noqa: E402
+from simverify.emitted.law import Law  # noqa: E402
+from simverify.emitted.serving.server import asked_for  # noqa: E402
 from simverify.models.real.transformer import load_pair  # noqa: E402
 
 
@@ -77,6 +79,26 @@ class TransformersServe:
         return Reply(json.dumps(answer).encode())
 
 
+class Vllm:
+    """vLLM 0.32.0: ids in three places, log probabilities of the row before temperature."""
+
+    def __init__(self, pair, ids):
+        self.pair, self.ids, self.bodies = pair, ids, []
+
+    def __call__(self, body):
+        self.bodies.append(body)
+        told = [f"token_id:{token}" for token in self.ids]
+        logprobs = {
+            "text_offset": [0, 11], "token_logprobs": [-2.047755002975464, -0.9007983207702637],
+            "tokens": told, "top_logprobs": [{token: -0.5} for token in told],
+        }  # fmt: skip
+        return {
+            "index": 0, "text": self.pair.tokenizer.decode(self.ids), "logprobs": logprobs,
+            "finish_reason": "length", "stop_reason": None, "token_ids": self.ids,
+            "prompt_logprobs": None, "prompt_token_ids": body["prompt"], "routed_experts": None,
+        }  # fmt: skip
+
+
 UNLISTED = {MlxLm: b"", TransformersServe: b"Internal Server Error"}
 """What their lists of models are on a machine without a cache of models."""
 
@@ -103,3 +125,23 @@ def test_one_that_draws_only_where_it_is_told_to_is_named(pair):
     found = asked(server, pair, extra_body=config)
     assert found.notes[0].startswith("the server does not say what it is")
     assert server.bodies[-1]["generation_config"] == config["generation_config"]
+
+
+def test_vllm_gives_all_at_once_and_is_told_to_change_nothing(pair):
+    server = Vllm(pair, [5, 6])
+    with serving(server, owner="vllm") as address:
+        found = ask(Endpoint(address, max_tokens=2), PROMPTS[:1], pair, 10_000, samples=2)
+    assert [request.tokens for request in found.requests] == [(5, 6)] * 2
+    assert found.requests[0].logprobs == (-2.047755002975464, -0.9007983207702637)
+    assert found.requests[0].differs is None
+    assert len(server.bodies) == 2
+    assert server.bodies[0]["top_k"] == -1
+    assert not any("does not say what it is" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("name", ["repetition_penalty", "presence_penalty", "frequency_penalty"])
+def test_llama_cpp_is_asked_to_count_all_tokens_for_every_penalty(name):
+    law, endpoint = Law(**{name: 1.5}), Endpoint("http://localhost:1")
+    assert asked_for(law, endpoint, "llamacpp", None)["repeat_last_n"] == -1
+    assert "repeat_last_n" not in asked_for(Law(), endpoint, "llamacpp", None)
+    assert "repeat_last_n" not in asked_for(law, endpoint, None, None)
