@@ -8,12 +8,10 @@ import numpy as np
 from simverify import stats
 from simverify.arrays import Floats
 from simverify.emitted.judging.evidence import OutputEvidence
-from simverify.emitted.judging.repeats import SAME_TOKENS
+from simverify.emitted.judging.repeats import SAME_TOKENS, log_evalue
 from simverify.stats.pits.correlation import MIN_PAIRS
 
 _LAGS = {"in a request": None, "neighbouring requests": 1, "requests two apart": 2}
-_STAKE = 1e-3
-"""What is bet on each request being a copy."""
 
 
 def pair_tests(found: OutputEvidence, alpha: float, ball: float) -> list[stats.TestResult]:
@@ -95,13 +93,10 @@ def _copies_test(
     of: str, compared: int, chances: Sequence[float], alpha: float
 ) -> stats.TestResult:
     """Bet on copies, of which each had the log chance that its rows give."""
-    log_evalue = (compared - len(chances)) * math.log1p(-_STAKE)
-    for log_chance in chances:
-        log_evalue += float(np.logaddexp(math.log1p(-_STAKE), math.log(_STAKE) - log_chance))
     return stats.TestResult(
         name=f"pairs, copies of {of}",
         statistic=float(len(chances)),
-        log_pvalue=min(0.0, -log_evalue),
+        log_pvalue=min(0.0, -log_evalue(compared, chances)),
         alpha=alpha,
         n=compared,
         df=None,

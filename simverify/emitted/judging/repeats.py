@@ -1,6 +1,7 @@
 """Answers to a prompt that was asked before: drawn anew, or the same once more from a cache."""
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
 
 SAME_TOKENS = 32
 """First tokens of a request that make a copy of it, if another has them all."""
+
+_STAKE = 1e-3
+"""What is bet on each request being a copy."""
 
 
 class Repeats:
@@ -51,3 +55,11 @@ class Repeats:
     def count(self) -> int:
         """Copies so far."""
         return len(self._copied)
+
+
+def log_evalue(compared: int, chances: Sequence[float]) -> float:
+    """Return what bets on copies come to; ``chances``: logs, of the copies among ``compared``."""
+    total = (compared - len(chances)) * math.log1p(-_STAKE)
+    for log_chance in chances:
+        total += float(np.logaddexp(math.log1p(-_STAKE), math.log(_STAKE) - log_chance))
+    return total
