@@ -1,9 +1,9 @@
 """The example reports: ``python docs/example_reports.py [FOLDER]`` makes them again.
 
 One comparison of the project's verifiers, one of rules for draft trees, one audit of a real
-function that passes, and one of a faulty block rule. Their ``meta`` is fixed, so that a run of the
-same code gives the same files; tests compare them with what the code makes. The table of engines is
-``docs/engine_table.py``'s.
+function that passes, one of a faulty block rule, and four of served engines. Their ``meta`` is
+fixed, so that a run of the same code gives the same files; tests compare them with what the code
+makes. The table of engines is ``docs/engine_table.py``'s.
 """
 
 import sys
@@ -12,6 +12,10 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from example_served import SERVED
 
 import simverify
 from simverify.auditing.process.supervised import supervised_audit
@@ -86,7 +90,7 @@ def fixed(run: Document) -> Document:
 def main() -> None:
     """Write every example to its own folder below the one named, or below ``FOLDER``."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
-    for name, make in EXAMPLES.items():
+    for name, make in (EXAMPLES | SERVED).items():
         write_reports(fixed(make()), folder / name)
         print(folder / name)
 

@@ -1,17 +1,14 @@
 """Two engines against each other as a report, and the same as text for a terminal."""
 
-import textwrap
 from collections.abc import Iterator
 
 from rich.console import Console
-from rich.text import Text
 
-from simverify.checks import clean
 from simverify.reports.audit.found import count
 from simverify.reports.compare.decoded import law_words
-from simverify.reports.terminal import STYLE, WIDTH
+from simverify.reports.served.parts import print_served, report_of
 from simverify.reports.view import Case, Cell, Command, Fact, Items, Report, Section, Table
-from simverify.reports.words import MOST_ITEMS, certified, first, shell, tests_table
+from simverify.reports.words import MOST_ITEMS, certified, first, tests_table
 from simverify.results import AgainstRun
 
 _UNITS = {"ids": "token", "token texts": "token", "text": "text piece"}
@@ -19,24 +16,14 @@ _UNITS = {"ids": "token", "token texts": "token", "text": "text piece"}
 
 def against_report(run: AgainstRun) -> Report:
     """Return the report of two engines against each other."""
-    return Report(
-        command="audit",
-        title=_title(run),
-        verdict=run.verdict,
-        ruling=_ruling(run),
-        facts=tuple(_facts(run)),
-        sections=tuple(_sections(run)),
-        cases=(_case(run),),
-        version=run.meta.version,
-        started=run.meta.started,
-        machine=run.meta.machine,
-        seed=run.seed,
-    )
+    return report_of(
+        run, "audit", _title(run), _ruling(run), _facts(run),
+        _sections(run), (_case(run),), run.seed,
+    )  # fmt: skip
 
 
 def print_against(run: AgainstRun, console: Console, *, verbose: bool = False) -> None:
     """Print the verdict, what it rests on, and the command; ``verbose``: every test too."""
-    console.print(Text(clean(f"{run.verdict} {_title(run)}"), style=STYLE[run.verdict]))
     lines = [_ruling(run)]
     lines += [f"{fact.name}: {fact.text}" for fact in _facts(run)]
     lines += [f"what failed: {finding}" for finding in run.findings]
@@ -45,11 +32,7 @@ def print_against(run: AgainstRun, console: Console, *, verbose: bool = False) -
     if verbose:
         lines += [f"test: {test.name}: {test.method}, {_pvalue(test.log_pvalue)}, rejected below "
                   f"{test.alpha:.2g}" for test in run.tests]  # fmt: skip
-    for line in lines:
-        for part in textwrap.wrap(clean(line, 2000), WIDTH, subsequent_indent="  "):
-            console.print(Text(part), soft_wrap=True)
-    if run.verdict != "PASS":
-        console.print(Text(f"to reproduce: {shell(run.reproduce)}"), soft_wrap=True)
+    print_served(run, _title(run), lines, console)
 
 
 def _pvalue(log_pvalue: float | None) -> str:

@@ -1,15 +1,13 @@
 """A matrix of parameters as a report, and the same as text for a terminal."""
 
-import textwrap
 from collections.abc import Iterator
 
 from rich.console import Console
 from rich.text import Text
 
-from simverify.checks import clean
-from simverify.reports.terminal import STYLE, WIDTH
+from simverify.reports.served.parts import print_command, print_verdict, report_of
+from simverify.reports.terminal import print_wrapped
 from simverify.reports.view import Case, Cell, Command, Fact, Items, Report, Section, Table
-from simverify.reports.words import shell
 from simverify.results import MatrixCell, MatrixRun
 
 _WIDE = (42, 16, 7, 5)
@@ -18,23 +16,17 @@ _WIDE = (42, 16, 7, 5)
 
 def print_matrix(run: MatrixRun, console: Console) -> None:
     """Print the verdict, a row for each cell, and what is not honoured in words."""
-    console.print(Text(clean(f"{run.verdict} {run.source}"), style=STYLE[run.verdict]))
-    _say(console, _ruling(run))
-    console.print()
+    print_verdict(run, run.source, console)
+    print_wrapped([_ruling(run), ""], console)
     console.print(Text(_row(("parameter", "outcome", "tokens", "finds"))), soft_wrap=True)
     for cell in run.cells:
         found = "" if cell.found is None else f"{cell.found:.2g}"
         tokens = f"{cell.tokens:,}" if cell.tokens else ""
         console.print(Text(_row((cell.name, cell.outcome, tokens, found))), soft_wrap=True)
-    console.print()
-    for cell in run.cells:
-        _say(console, f"{cell.name}: {cell.value}; {cell.outcome}: {cell.words}")
-    for fact in _facts(run):
-        _say(console, f"{fact.name}: {fact.text}")
-    for note in run.notes:
-        _say(console, f"note: {note}")
-    if run.verdict != "PASS":
-        console.print(Text(f"to reproduce: {shell(run.reproduce)}"), soft_wrap=True)
+    lines = [f"{cell.name}: {cell.value}; {cell.outcome}: {cell.words}" for cell in run.cells]
+    lines += [f"{fact.name}: {fact.text}" for fact in _facts(run)]
+    print_wrapped(["", *lines, *(f"note: {note}" for note in run.notes)], console)
+    print_command(run, console)
 
 
 def matrix_report(run: MatrixRun) -> Report:
@@ -57,24 +49,11 @@ def matrix_report(run: MatrixRun) -> Report:
     sections = [Section("Parameters", (table,))]
     if run.notes:
         sections.append(Section("Notes", (Items(run.notes),)))
-    return Report(
-        command="matrix",
-        title=run.source,
-        verdict=run.verdict,
-        ruling=_ruling(run),
-        facts=tuple(_facts(run)),
-        sections=(*sections, Section("To reproduce", (Command(run.reproduce),))),
-        cases=tuple(_case(cell) for cell in run.cells),
-        version=run.meta.version,
-        started=run.meta.started,
-        machine=run.meta.machine,
-        seed=run.seed,
-    )
-
-
-def _say(console: Console, words: str) -> None:
-    for part in textwrap.wrap(clean(words, 2000), WIDTH, subsequent_indent="  "):
-        console.print(Text(part), soft_wrap=True)
+    sections.append(Section("To reproduce", (Command(run.reproduce),)))
+    cases = [_case(cell) for cell in run.cells]
+    return report_of(
+        run, "matrix", run.source, _ruling(run), _facts(run), sections, cases, run.seed
+    )  # fmt: skip
 
 
 def _row(cells: tuple[str, ...]) -> str:

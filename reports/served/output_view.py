@@ -1,22 +1,18 @@
 """An audit of emitted tokens as a report, and the same as text for a terminal."""
 
-import textwrap
 from collections.abc import Iterator
 
 from rich.console import Console
-from rich.text import Text
 
-from simverify.checks import clean
 from simverify.reports.audit.found import count
 from simverify.reports.compare.decoded import law_words
 from simverify.reports.others.where import where_blocks, where_lines
-from simverify.reports.terminal import STYLE, WIDTH
+from simverify.reports.served.parts import print_served, report_of
 from simverify.reports.view import Block, Case, Cell, Command, Fact, Items, Report, Section, Table
 from simverify.reports.words import (
     MOST_ITEMS,
     certified,
     first,
-    shell,
     tests_table,
 )
 from simverify.results import OutputRun, Processing
@@ -24,34 +20,20 @@ from simverify.results import OutputRun, Processing
 
 def output_report(run: OutputRun) -> Report:
     """Return the report of an audit of emitted tokens."""
-    return Report(
-        command="audit",
-        title=run.source,
-        verdict=run.verdict,
-        ruling=_ruling(run),
-        facts=tuple(_facts(run)),
-        sections=tuple(_sections(run)),
-        cases=(_case(run),),
-        version=run.meta.version,
-        started=run.meta.started,
-        machine=run.meta.machine,
-        seed=run.seed,
-    )
+    return report_of(
+        run, "audit", run.source, _ruling(run), _facts(run),
+        _sections(run), (_case(run),), run.seed,
+    )  # fmt: skip
 
 
 def print_outputs(run: OutputRun, console: Console, *, verbose: bool = False) -> None:
     """Print the verdict, what it rests on, and the command; ``verbose``: every place of a FAIL."""
-    console.print(Text(clean(f"{run.verdict} {run.source}"), style=STYLE[run.verdict]))
     lines = [_ruling(run)]
     lines += [f"{fact.name}: {fact.text}" for fact in _facts(run)]
     lines += [f"what failed: {finding}" for finding in run.findings]
     lines += where_lines(run, verbose=verbose)
     lines += [f"note: {note}" for note in run.notes]
-    for line in lines:
-        for part in textwrap.wrap(clean(line, 2000), WIDTH, subsequent_indent="  "):
-            console.print(Text(part), soft_wrap=True)
-    if run.verdict != "PASS":
-        console.print(Text(f"to reproduce: {shell(run.reproduce)}"), soft_wrap=True)
+    print_served(run, run.source, lines, console)
 
 
 def _ruling(run: OutputRun) -> str:

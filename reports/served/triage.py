@@ -1,16 +1,15 @@
 """A triage as a report, and the same as text for a terminal."""
 
-import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from rich.console import Console
 from rich.text import Text
 
-from simverify.checks import clean
 from simverify.reports.audit.found import count
-from simverify.reports.terminal import STYLE, WIDTH
+from simverify.reports.served.parts import print_command, print_verdict, report_of
+from simverify.reports.terminal import print_wrapped
 from simverify.reports.view import Case, Cell, Command, Fact, Items, Prose, Report, Section, Table
-from simverify.reports.words import MOST_ITEMS, MOST_ROWS, figure, first, optional, shell
+from simverify.reports.words import MOST_ITEMS, MOST_ROWS, figure, first, optional
 from simverify.results import TriageCase, TriageRun
 
 SURE = {
@@ -30,8 +29,8 @@ _VERBOSE = 20
 
 def print_triage(run: TriageRun, console: Console, *, verbose: bool = False) -> None:
     """Print the verdict, the table, the worst case with both texts, and the command."""
-    console.print(Text(clean(f"{run.verdict} {run.a} against {run.b}"), style=STYLE[run.verdict]))
-    _wrapped([_ruling(run), ""], console)
+    print_verdict(run, f"{run.a} against {run.b}", console)
+    print_wrapped([_ruling(run), ""], console)
     for line in _table_lines(run):
         console.print(Text(line), soft_wrap=True)
     lines = ["", *(f"{fact.name}: {fact.text}" for fact in _facts(run))]
@@ -47,19 +46,8 @@ def print_triage(run: TriageRun, console: Console, *, verbose: bool = False) -> 
             f"{cause.by_chance:.2g} of them; {cause.chance:.1g}{' (taken)' * cause.taken}"
             for cause in run.causes[:_VERBOSE]
         ]
-    _wrapped(lines, console)
-    if run.verdict != "PASS":
-        console.print(Text(f"to reproduce: {shell(run.reproduce)}"), soft_wrap=True)
-
-
-def _wrapped(lines: Iterable[str], console: Console) -> None:
-    for line in lines:
-        indent = " " * (len(line) - len(line.lstrip()))
-        parts = textwrap.wrap(
-            clean(line, 2000), WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  "
-        )
-        for part in parts or [""]:
-            console.print(Text(part), soft_wrap=True)
+    print_wrapped(lines, console)
+    print_command(run, console)
 
 
 def triage_report(run: TriageRun) -> Report:
@@ -72,19 +60,10 @@ def triage_report(run: TriageRun) -> Report:
         "failed": Case(name, "failed", message),
         "inconclusive": Case(name, "inconclusive", message),
     }[outcome]
-    return Report(
-        command="triage",
-        title=f"{run.a} against {run.b}",
-        verdict=run.verdict,
-        ruling=_ruling(run),
-        facts=tuple(_facts(run)),
-        sections=tuple(_sections(run)),
-        cases=(case,),
-        version=run.meta.version,
-        started=run.meta.started,
-        machine=run.meta.machine,
-        seed=0,  # nothing is drawn
-    )
+    return report_of(
+        run, "triage", f"{run.a} against {run.b}", _ruling(run), _facts(run), _sections(run),
+        [case], seed=0,  # nothing is drawn
+    )  # fmt: skip
 
 
 def _ruling(run: TriageRun) -> str:
@@ -156,9 +135,8 @@ def _case_lines(case: TriageCase) -> Iterator[str]:
     at = "" if case.at is None else f", at token {case.at + 1:,}"
     yield f"  request {case.request:,} ({where}){at}: {case.kind}, {case.cause}"
     if case.gap is not None and case.side is not None:
-        whose = "both" if case.side == "both" else case.side.upper()
         yield (
-            f"  {whose} emit{'' if case.side == 'both' else 's'} the target's choice number "
+            f"  {_whose(case)} emit{'' if case.side == 'both' else 's'} the target's choice number "
             f"{(case.rank or 0) + 1:,}, {case.gap:.3g} logits behind the first"
         )
     if case.chance is not None:
@@ -169,6 +147,10 @@ def _case_lines(case: TriageCase) -> Iterator[str]:
     yield f"  A: {_quoted(case.text_a)} (token {_id(case.token_a)})"
     yield f"  B: {_quoted(case.text_b)} (token {_id(case.token_b)})"
     yield f"  the target chooses token {_id(case.choice)}"
+
+
+def _whose(case: TriageCase) -> str:
+    return "both" if case.side == "both" else (case.side or "").upper()
 
 
 def _id(token: int | None) -> str:
@@ -207,6 +189,7 @@ def _classes(run: TriageRun) -> Table:
             (Cell(one.kind), figure(one.requests), figure(one.side_a), figure(one.side_b),
              figure(one.both), Cell(SURE[one.kind]))
             for one in run.counts
+            if one.requests
         ),
         numbers=frozenset({1, 2, 3, 4}),
     )  # fmt: skip
@@ -219,10 +202,10 @@ def _cases(run: TriageRun) -> Table:
         ("request", "class", "off", "token", "logits behind", "cause", "before", "A", "B"),
         tuple(
             (
-                figure(case.request, 9), Cell(case.kind), Cell(case.side or ""),
+                figure(case.request, 9), Cell(case.kind), Cell(_whose(case)),
                 optional(None if case.at is None else case.at + 1, "", 9),
-                optional(case.gap, "", 3), Cell(case.cause), Cell(case.before), Cell(case.text_a),
-                Cell(case.text_b),
+                optional(case.gap, "", 3), Cell(case.cause),
+                Cell(_quoted(case.before)), Cell(_quoted(case.text_a)), Cell(_quoted(case.text_b)),
             )
             for case in shown
         ),

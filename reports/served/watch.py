@@ -1,31 +1,23 @@
 """A watch as a report, and the same as text for a terminal."""
 
 import math
-import textwrap
 from collections.abc import Iterator
 
 from rich.console import Console
-from rich.text import Text
 
-from simverify.checks import clean
 from simverify.reports.compare.decoded import law_words
-from simverify.reports.terminal import STYLE, WIDTH
+from simverify.reports.served.parts import print_served, report_of
 from simverify.reports.view import Case, Cell, Command, Fact, Items, Report, Section, Table
-from simverify.reports.words import MOST_ITEMS, figure, first, optional, shell
+from simverify.reports.words import MOST_ITEMS, first
 from simverify.results import WatchRun
 
 
 def print_watch(run: WatchRun, console: Console) -> None:
     """Print the verdict, what it rests on, and the command that goes on."""
-    console.print(Text(clean(f"{run.verdict} {run.source}"), style=STYLE[run.verdict]))
     lines = [_ruling(run), *(f"{fact.name}: {fact.text}" for fact in _facts(run))]
     lines += [f"note: {note}" for note in run.notes]
-    for line in lines:
-        for part in textwrap.wrap(clean(line, 2000), WIDTH, subsequent_indent="  "):
-            console.print(Text(part), soft_wrap=True)
-    if run.verdict != "PASS":
-        words = "a new life takes another --state" if run.alarm else "to go on"
-        console.print(Text(f"{words}: {shell(run.reproduce)}"), soft_wrap=True)
+    again = "a new life takes another --state" if run.alarm else "to go on"
+    print_served(run, run.source, lines, console, again)
 
 
 def watch_report(run: WatchRun) -> Report:
@@ -40,19 +32,10 @@ def watch_report(run: WatchRun) -> Report:
     if run.notes:
         sections.append(Section("Notes", (Items(*first(run.notes, MOST_ITEMS)),)))
     sections.append(Section("To go on", (Command(run.reproduce),)))
-    return Report(
-        command="watch",
-        title=run.source,
-        verdict=run.verdict,
-        ruling=_ruling(run),
-        facts=tuple(_facts(run)),
-        sections=tuple(sections),
-        cases=(cases[run.verdict],),
-        version=run.meta.version,
-        started=run.meta.started,
-        machine=run.meta.machine,
-        seed=run.seed,
-    )
+    return report_of(
+        run, "watch", run.source, _ruling(run), _facts(run),
+        sections, (cases[run.verdict],), run.seed,
+    )  # fmt: skip
 
 
 def _ruling(run: WatchRun) -> str:
@@ -99,11 +82,10 @@ def _delays(run: WatchRun) -> Table:
     return Table(
         f"Within how many tokens a TV of {run.detect:g} is told, with probability {run.power:g}",
         ("tokens before it", "tokens until the alarm"),
-        tuple(
-            (figure(delay.after, 9), optional(delay.tokens, "none will do", 6))
-            if delay.tokens is not None
-            else (figure(delay.after, 9), Cell("none will do"))
-            for delay in run.delays
-        ),
+        tuple((_tokens(delay.after), _tokens(delay.tokens)) for delay in run.delays),
         numbers=frozenset({0, 1}),
     )
+
+
+def _tokens(n: float | None) -> Cell:
+    return Cell("none will do") if n is None else Cell(f"{n:,.0f}", float(n))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, TextIO, cast
+from typing import TYPE_CHECKING, TextIO, TypeVar, cast
 
 from rich.console import Console
 from rich.text import Text
@@ -17,6 +17,8 @@ from simverify.reports.terminal import WIDTH, Trimmed
 
 if TYPE_CHECKING:
     from simverify.results import Document
+
+Made = TypeVar("Made", bound="Document")
 
 EXIT_CODES = {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3}
 
@@ -130,6 +132,26 @@ def deliver(run: "Document", json: str | None, report: Path | None = None) -> bo
             discard_output()
         return False
     return True
+
+
+def tell(
+    make: "Callable[[Callable[[str], None]], Made]", json: str | None, report: Path | None,
+    *, quiet: bool, verbose: bool = False, names: Iterable[str] = (),
+) -> "Made":  # fmt: skip
+    """Make a run with progress, deliver it, and print it where standard output is still free.
+
+    ``names``: what the document would say of what was named, which has to fit into a JSON file.
+    """
+    from simverify.reports.present import print_run
+
+    if json is not None or report is not None:
+        for name in names:
+            json_text_iv(name)
+    with progress(quiet) as say:
+        run = make(say)
+    if deliver(run, json, report):
+        print_run(run, output_console(), verbose=verbose)
+    return run
 
 
 def _record(run: "Document") -> None:

@@ -30,3 +30,24 @@ def test_two_engines_are_told_apart_only_where_they_differ(monkeypatch, capsys):
     said = capsys.readouterr().out
     assert "same: TV 0.000; of 1 runs 0 FAIL" in said
     assert "one token's rate, +0.1: TV 0.100; of 1 runs 1 FAIL" in said
+
+
+@pytest.mark.distribution
+def test_a_watch_tells_a_change_and_nothing_else():
+    script = load(BENCHMARKS / "canary.py")
+    settings = script.WatchSettings(alpha=ALPHA, detect=0.3)
+    assert script.life(0, settings, 0.0, 1000, 1000) is None
+    assert 500 < script.life(0, settings, 0.3, 500, 2000) < 2000
+
+
+@pytest.mark.distribution
+@pytest.mark.slow
+def test_a_cell_is_told_by_what_its_engine_does(monkeypatch, capsys):
+    pytest.importorskip("transformers")
+    script = load(BENCHMARKS / "matrix_cells.py")
+    monkeypatch.setattr(sys, "argv", ["matrix_cells.py", "--cells", "top-k", "--tokens", "256"])
+    script.main()
+    said = capsys.readouterr().out
+    assert "top-k, right: honoured" in said
+    assert "right: 1 honoured" in said
+    assert "wrong: 3" in said

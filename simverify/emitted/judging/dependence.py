@@ -7,17 +7,16 @@ import numpy as np
 
 from simverify import stats
 from simverify.arrays import Floats
-from simverify.emitted.judging.evidence import SAME_TOKENS, OutputEvidence
+from simverify.emitted.judging.evidence import OutputEvidence
+from simverify.emitted.judging.repeats import SAME_TOKENS, log_evalue
 from simverify.stats.pits.correlation import MIN_PAIRS
 
 _LAGS = {"in a request": None, "neighbouring requests": 1, "requests two apart": 2}
-_STAKE = 1e-3
-"""What is bet on each pair of neighbours being a copy."""
 
 
 def pair_tests(found: OutputEvidence, alpha: float, ball: float) -> list[stats.TestResult]:
     """Return the tests there are pairs for, at ``alpha`` in all."""
-    each = alpha / (4 * len(_LAGS) + 2)
+    each = alpha / (4 * len(_LAGS) + 3)
     tests = []
     for words, lag in _LAGS.items():
         for order in (0, 1):
@@ -44,7 +43,12 @@ def pair_tests(found: OutputEvidence, alpha: float, ball: float) -> list[stats.T
             )
         )
     if found.neighbours:
-        tests.append(_copies_test(found, each, ball))
+        chances = [float(np.log(np.minimum(own + ball, 1.0)).sum()) for own in found.copies]
+        tests.append(_copies_test("the request before", found.neighbours, chances, each))
+    if found.repeats.compared:
+        chances = list(found.repeats.copies(ball))
+        of = "an earlier answer to the prompt"
+        tests.append(_copies_test(of, found.repeats.compared, chances, each))
     return tests
 
 
@@ -85,20 +89,18 @@ def _streams(places: Sequence[Floats], lag: int | None) -> stats.BetSums | None:
     return None if pairs is None else stats.stream_sums(*pairs)
 
 
-def _copies_test(found: OutputEvidence, alpha: float, ball: float) -> stats.TestResult:
-    """Bet on copies: a request repeats the one before with the chance that its own rows give."""
-    log_evalue = (found.neighbours - len(found.copies)) * math.log1p(-_STAKE)
-    for chances in found.copies:
-        log_chance = float(np.log(np.minimum(chances + ball, 1.0)).sum())
-        log_evalue += float(np.logaddexp(math.log1p(-_STAKE), math.log(_STAKE) - log_chance))
+def _copies_test(
+    of: str, compared: int, chances: Sequence[float], alpha: float
+) -> stats.TestResult:
+    """Bet on copies, of which each had the log chance that its rows give."""
     return stats.TestResult(
-        name="pairs, copies of the request before",
-        statistic=float(len(found.copies)),
-        log_pvalue=min(0.0, -log_evalue),
+        name=f"pairs, copies of {of}",
+        statistic=float(len(chances)),
+        log_pvalue=min(0.0, -log_evalue(compared, chances)),
         alpha=alpha,
-        n=found.neighbours,
+        n=compared,
         df=None,
-        method=f"e-value of requests that repeat the first {SAME_TOKENS} tokens of the one before",
+        method=f"e-value of requests that repeat the first {SAME_TOKENS} tokens of {of}",
         min_detectable=math.inf,
         deviation="copies",
     )

@@ -7,13 +7,11 @@ from simverify import stats
 from simverify.arrays import Floats
 from simverify.emitted.judging.features import WIDTHS, member_tables, orders, score_tables
 from simverify.emitted.judging.looks import Snapshot, pit_bets
+from simverify.emitted.judging.repeats import SAME_TOKENS, Repeats
 from simverify.emitted.judging.reported import Reported
 from simverify.emitted.judging.worst import Worst
 from simverify.emitted.rescoring import LOGIT_MARGIN, Scored, distances
 from simverify.simulators.kernels.philox import PIT
-
-SAME_TOKENS = 32
-"""First tokens of a request that make a copy of it, if the next has them all."""
 
 _PIT_VARIANCE = 1.0 / 12.0
 
@@ -28,7 +26,8 @@ class OutputEvidence:
     under its row, and the variance there. ``spreads``: float64 (n,) a request, the standard
     deviation of a row's logits. ``rates``: bets on each token's rate; ``weights``: bets on
     rounded weights, over the first tokens; ``snapshots``: all bets after each request.
-    ``reported``: the engine's own log probabilities.
+    ``reported``: the engine's own log probabilities. ``repeats``: answers to prompts that were
+    asked before.
     ``same``: whether a token is that of the request before at the same place. ``copies``: for
     each pair of neighbours that begin alike the probabilities of those tokens, float64 (k,);
     ``neighbours`` of them were compared. ``near``, ``unsupported``: tokens that truncation cuts
@@ -49,6 +48,7 @@ class OutputEvidence:
         self.snapshots: list[Snapshot] = []
         self.tokens = Worst()
         self.reported = Reported()
+        self.repeats = Repeats()
         self.same: stats.IndicatorSums | None = None
         self.copies: list[Floats] = []
         self.neighbours = self.n = 0
@@ -65,6 +65,7 @@ class OutputEvidence:
         self._gaps.append(scored.gap[scored.gap > 0.0])
         self._shift = max(self._shift, float(scored.shift.max()))
         self.reported.add(scored)
+        self.repeats.add(scored.request, scored.p)
         off = distances(scored.p, scored.p_again)
         self.distance += float(off.sum())
         self.worst = max(self.worst, float(off.max()))

@@ -1,14 +1,18 @@
 """The matrix from its cells to its document: each asked of the server, in turn, and judged."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from simverify import results as doc
 from simverify.battery.judgement import stamped
 from simverify.checks import MIN_ALPHA, ranges_iv
 from simverify.emitted.judging.notes import other_prompt
+from simverify.emitted.judging.repeats import Repeats, log_evalue
 from simverify.emitted.judging.rounding import tried_rounding
 from simverify.emitted.law import STAGES, Law, Mask
 from simverify.emitted.matrix.cells import GAMMAS, Cell, cells_of, mask_cell
@@ -26,6 +30,9 @@ from simverify.errors import UsageError
 from simverify.models.real.transformer import TransformerPair
 
 _LEAST_BALL = 1e-6
+_COPIES = 0.1
+"""Share of a cell's rate that is for answers from a cache."""
+
 _SEEDS = 12
 """Prompts that are asked thrice for the seed."""
 
@@ -178,14 +185,22 @@ def judged_cell(
     if differing := [request for request in kept if request.differs == "untold"]:
         words = other_prompt(differing, len(kept))
         return _cell(cell, "inconclusive", words, tried, tried, tokens, None, None)
-    comparison = Comparison(cell.ways, seed)
+    comparison, repeats = Comparison(cell.ways, seed), Repeats()
     for begin in range(0, len(kept), BATCH):
         batch = kept[begin : begin + BATCH]
         rows = logits_before(pair, pair.target_model, batch)
         drafts = logits_before(pair, pair.draft_model, batch) if drafted else [None] * len(batch)
         for request, target, draft in zip(batch, rows, drafts, strict=True):
-            comparison.add(Seen(request, target, draft))
-    compared = comparison.judge(alpha, ball)
+            seen = Seen(request, target, draft)
+            comparison.add(seen)
+            # As likely as under whichever law makes it likeliest.
+            every = [way.rows(seen) for way in cell.ways if way.rows is not None]
+            repeats.add(request, np.max(every, axis=0))
+    evidence = log_evalue(repeats.compared, list(repeats.copies(ball)))
+    if evidence >= -math.log(_COPIES * alpha):
+        words = "answers are copies of earlier ones to the prompt: a cache, or one seed"
+        return _cell(cell, "other", words, ("other",), tried, tokens, None, evidence)
+    compared = comparison.judge((1.0 - _COPIES) * alpha, ball)
     outcome, words = _named(compared)
     left = tuple(dict.fromkeys(own for own, _ in compared.left))
     return _cell(cell, outcome, words, left, tried, tokens, compared.found, compared.evalue)

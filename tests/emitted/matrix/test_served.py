@@ -80,6 +80,20 @@ def test_a_matrix_of_a_server(pair, tmp_path, right):
     assert lines[0].startswith(run.verdict)
 
 
+@pytest.mark.distribution
+def test_a_cache_that_answers_is_told(pair):
+    engine, kept = Engine(pair), {}
+
+    def cached(body):
+        return kept.setdefault(json.dumps([body["prompt"], body["temperature"]]), engine(body))
+
+    settings = MatrixSettings(tokens=128, alpha=1e-8, cells=("temperature",))
+    with serving(cached) as address:
+        run = audit_matrix(Endpoint(address, max_tokens=16), PROMPTS[:2], pair, "", settings)
+    assert run.cells[0].outcome == "other"
+    assert "copies of earlier ones" in run.cells[0].words
+
+
 def test_text_alone_tells_nothing(pair):
     def reply(_body):
         return {"text": " a", "finish_reason": "length"}

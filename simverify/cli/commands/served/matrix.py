@@ -6,14 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from simverify.api.served.matrix import MatrixOptions
-from simverify.cli.common import (
-    EXIT_CODES,
-    check_output,
-    deliver,
-    json_text_iv,
-    output_console,
-    progress,
-)
+from simverify.cli.common import EXIT_CODES, check_output, tell
 
 DEFAULTS = MatrixOptions()
 
@@ -41,13 +34,10 @@ def matrix(
         No progress on standard error.
     """
     from simverify.api.served.matrix import run_matrix
-    from simverify.reports.present import print_run
 
     check_output(json, report)
-    if json is not None or report is not None:
-        json_text_iv(str(options.endpoint))
-    with progress(quiet) as say:
-        run = run_matrix(options, progress=say)
-    if deliver(run, json, report):
-        print_run(run, output_console())
+    run = tell(
+        lambda say: run_matrix(options, progress=say), json, report, quiet=quiet,
+        names=[str(options.endpoint)],
+    )  # fmt: skip
     return EXIT_CODES[run.verdict]

@@ -6,14 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from simverify.api.served.options import TriageOptions
-from simverify.cli.common import (
-    EXIT_CODES,
-    check_output,
-    deliver,
-    json_text_iv,
-    output_console,
-    progress,
-)
+from simverify.cli.common import EXIT_CODES, check_output, tell
 
 DEFAULTS = TriageOptions()
 
@@ -52,12 +45,8 @@ def triage(
 
     check_output(json, report)
     options_iv(a, b, options)
-    for name in (a, b):
-        json_text_iv(name if json is not None or report is not None else "")
-    with progress(quiet) as say:
-        run = run_triage(a, b, options, say)
-    if deliver(run, json, report):
-        from simverify.reports.present import print_run
-
-        print_run(run, output_console(), verbose=verbose)
+    run = tell(
+        lambda say: run_triage(a, b, options, say), json, report, quiet=quiet, verbose=verbose,
+        names=(a, b),
+    )  # fmt: skip
     return EXIT_CODES[run.verdict]

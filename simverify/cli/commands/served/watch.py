@@ -6,14 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from simverify.api.served.options import WatchOptions
-from simverify.cli.common import (
-    EXIT_CODES,
-    check_output,
-    deliver,
-    json_text_iv,
-    output_console,
-    progress,
-)
+from simverify.cli.common import EXIT_CODES, check_output, tell
 from simverify.cli.interrupt import also_terminated
 
 DEFAULTS = WatchOptions()
@@ -45,13 +38,9 @@ def watch(
 
     check_output(json, report)
     options_iv(options)
-    if json is not None or report is not None:
-        json_text_iv(str(options.endpoint or options.outputs))
-        json_text_iv(str(options.state))
-    with also_terminated(), progress(quiet) as say:
-        run = run_watch(options, say)
-    if deliver(run, json, report):
-        from simverify.reports.present import print_run
-
-        print_run(run, output_console())
+    names = [str(options.endpoint or options.outputs), str(options.state)]
+    with also_terminated():
+        run = tell(
+            lambda say: run_watch(options, say), json, report, quiet=quiet, names=names
+        )  # fmt: skip
     return EXIT_CODES[run.verdict]

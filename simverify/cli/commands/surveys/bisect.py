@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from simverify.api.surveys.options import BisectOptions
-from simverify.cli.common import check_output, deliver, json_text_iv, output_console, progress
+from simverify.cli.common import check_output, tell
 
 DEFAULTS = BisectOptions()
 
@@ -39,13 +39,9 @@ def bisect(
         No progress on standard error.
     """
     from simverify.api.surveys.bisect import run_bisect
-    from simverify.reports.present import print_run
 
     check_output(json, report)
-    if json is not None or report is not None:
-        json_text_iv(spec)
-    with progress(quiet) as say:
-        run = run_bisect(spec, options, progress=say)
-    if deliver(run, json, report):
-        print_run(run, output_console())
+    run = tell(
+        lambda say: run_bisect(spec, options, progress=say), json, report, quiet=quiet, names=[spec]
+    )
     return run.exit_code
