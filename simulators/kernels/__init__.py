@@ -13,6 +13,7 @@ from pathlib import Path
 from numba import config
 
 from simverify.folders import cache_folder
+from simverify.simulators.kernel_cache import BySources
 
 
 def source_hash() -> str:
@@ -33,14 +34,16 @@ def compiled_before() -> bool:
 @contextmanager
 def _own_cache() -> Iterator[None]:
     """Let the functions decorated inside cache into our folder, and no other package's."""
-    before = config.CACHE_DIR
+    before = config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES
     folder = cache_folder(f"kernels-{source_hash()}")
-    # Numba reads the setting when a function is decorated; an empty one means its default.
-    config.CACHE_DIR = str(folder) if folder is not None else before
+    # Numba reads the settings when a function is decorated; an empty one means its default.
+    if folder is not None:
+        config.CACHE_DIR = str(folder)
+        config.CACHE_LOCATOR_CLASSES = f"{BySources.__module__}.{BySources.__name__}"
     try:
         yield
     finally:
-        config.CACHE_DIR = before
+        config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES = before
 
 
 with _own_cache():

@@ -1,5 +1,6 @@
 """What README and docs say, done: every block of every page, every command and option it names."""
 
+import io
 import re
 import shlex
 import shutil
@@ -100,14 +101,19 @@ def test_commands_that_cannot_be_given_are_seen():
         assert not parses(wrong)
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=IDS)
-def test_every_option_it_names_exists(text, capsys):
-    helps = ""
+@pytest.fixture(scope="module")
+def helps():
+    """What ``--help`` of every command prints, asked for once."""
+    text = io.StringIO()
     for name in app:
         if not name.startswith("-"):
-            app.help_print([name], console=Console(width=200))
-            helps += capsys.readouterr().out
-    assert "--cost-ratio" in helps
+            app.help_print([name], console=Console(file=text, width=200))
+    assert "--cost-ratio" in text.getvalue()
+    return text.getvalue()
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=IDS)
+def test_every_option_it_names_exists(text, helps):
     named = set(re.findall(r"`(--[a-z-]+)", text))
     assert {option for option in named if not re.search(rf"{option}\b(?!-)", helps)} == set()
 

@@ -85,7 +85,9 @@ def test_a_fault_ends_the_run_long_before_its_end(pair, answers):
 def test_the_shares_of_all_tests_are_one_alpha():
     shares = shares_of(1e-6)
     assert sum(shares.values()) <= 1e-6
-    assert shares["looks"] == pytest.approx(1e-6 / 24)
+    bets = dict.fromkeys(("weights", "rates", "reported", "looks"), 1e-6 / 24)
+    parts = {"pits": 1e-6 / 2, "scores": 1e-6 / 6, "pairs": 1e-6 / 6}
+    assert shares == pytest.approx(parts | bets)
 
 
 @pytest.mark.distribution
