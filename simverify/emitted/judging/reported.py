@@ -40,8 +40,8 @@ _FAR = 0.5
 _ERROR = 1e-3
 
 _LEAST, _EXACT, _NEAR = 16, 3, 10.0
-"""Values of a request that say how far it is off; requests that must be exact to be no luck; and how
-many times what ours are off an exact one may be, which is far from what bfloat16 moves."""
+"""Values of a request that say how far it is off; requests that must be exact to be no luck; and
+how many times what ours are off an exact one may be, which is far from what bfloat16 moves."""
 
 
 @dataclass
