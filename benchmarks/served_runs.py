@@ -98,7 +98,7 @@ def main() -> int:
     parser.add_argument("--order")
     parser.add_argument("--tokens", type=int)
     parser.add_argument("--detect", type=float, default=0.04)
-    parser.add_argument("--runs", default="plain,cool,greedy,against,watch,matrix")
+    parser.add_argument("--runs", default="plain,cool,greedy,watch,matrix")
     parser.add_argument("--expect", choices=sorted(CODES.values()))
     parser.add_argument("--name", help="what the table calls the server")
     parser.add_argument("--out", type=Path, required=True)

@@ -1,5 +1,6 @@
 """The simulations of served engines run: right ones are left alone, wrong ones are found."""
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -51,3 +52,20 @@ def test_a_cell_is_told_by_what_its_engine_does(monkeypatch, capsys):
     assert "top-k, right: honoured" in said
     assert "right: 1 honoured" in said
     assert "wrong: 3" in said
+
+
+def test_what_a_running_server_is_asked_are_commands(tmp_path):
+    script = load(BENCHMARKS / "served_runs.py")
+    own = argparse.Namespace(
+        url="http://h:1", against=None, target="tiny-llama", draft=None, prompts=script.PROMPTS,
+        dtype="float32", extra_body='{"a": 1}', order="vllm", tokens=64, detect=0.3,
+    )  # fmt: skip
+    for run in script.ALL:
+        words = script.command_of(run, own, tmp_path)
+        assert words[0] in ("audit", "triage", "watch", "matrix")
+        assert "http://h:1" in words
+        assert words[words.index("--extra-body") + 1] == '{"a": 1}'
+    talks = (tmp_path / "talks.jsonl").read_text().splitlines()
+    assert len(talks) == 48
+    assert script.tokens_of({"cells": [{"tokens": 3}, {"tokens": 4}]}) == 7
+    assert script.tokens_of({"tokens": [3, 4]}) == 7

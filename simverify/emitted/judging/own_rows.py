@@ -58,12 +58,17 @@ class OwnRows:
             f"by its log probabilities the engine's rows are off from the target's by TV "
             f"{self.said.tv:.2g} on average, where {self.ball:.2g} is allowed for"
         )
+        if failed and (exact := self.said.exact(self.ball)):
+            return [
+                *found,
+                f"{far}: {exact} of {len(self.said.each)} requests are exact, so that its weights "
+                f"and its precision are right, and what is off is of single requests, such as a "
+                f"prefix taken from a cache",
+            ]
         if failed:
             return [*found, f"{far}: its weights or its logits are not the target's"]
-        precision, advice = (
-            "bfloat16",
-            ("; if the engine computes in bfloat16, judge it with --dtype bfloat16"),
-        )
+        precision = "bfloat16"
+        advice = "; if the engine computes in bfloat16, judge it with --dtype bfloat16"
         if self.own:
             precision, advice = "that precision", ""
         return [
@@ -92,15 +97,16 @@ def own_rows(
     """Weigh the reported values of a run, and say to ``found`` what their test allows for.
 
     They never widen the ball of any other test. Where rows are off by no more than twice what
-    bfloat16 moves a target that was declared in float32, that is rounding, and is told. ``fine``:
-    what the precision of a coarser target moves.
+    bfloat16 moves a target that was declared in float32, that is rounding, and is told; but not
+    where some requests are exact. ``fine``: what the precision of a coarser target moves.
     """
     said = found.reported.said()
     if said is None:
         return None
     beyond = said.test(alpha, ball).rejected
     coarse = None if fine is None else fine.tv
-    if beyond and said.fits and str(pair.target_model.dtype) == "torch.float32":
+    rounds = str(pair.target_model.dtype) == "torch.float32" and not said.exact(ball)
+    if beyond and said.fits and rounds:
         coarse = tried_rounding(kept, pair, len(found.orders) == 3).tv
     own = OwnRows(said, beyond, ball, coarse, fine is not None)
     found.reported.allowed = own.allowed

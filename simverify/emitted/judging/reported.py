@@ -43,6 +43,10 @@ tokens."""
 
 _ERROR = 1e-3
 
+_LEAST, _EXACT, _NEAR = 16, 3, 10.0
+"""Values of a request that say how far it is off; requests that must be exact to be no luck; and
+how many times what ours are off an exact one may be, which is far from what bfloat16 moves."""
+
 
 @dataclass
 class Reported:
@@ -83,7 +87,9 @@ class Reported:
         again = self._joined(self.again, right)[there]
         off = _off(ours[right], known)
         own = float(_off(ours[right], again).mean())
-        return Said(kind, right, errors[kind], off, own + unit)
+        ends = np.cumsum([int(np.isfinite(part).sum()) for part in self.values])[:-1]
+        each = [float(part.mean()) for part in np.split(off, ends) if len(part) >= _LEAST]
+        return Said(kind, right, errors[kind], off, own + unit, tuple(each))
 
     def _joined(self, parts: list[Mapping[str, Floats]], name: str) -> Floats:
         return np.concatenate([part[name] for part in parts])
@@ -95,6 +101,7 @@ class Said:
 
     ``error``: median distance from ours, in nats. ``off``: float64 (n,), each token's value of
     (1 - P / P')+. ``rounding``: mean of what computing ours again, and writing them down, moves.
+    ``each``: means over the requests of some length.
     """
 
     kind: str
@@ -102,6 +109,16 @@ class Said:
     error: float
     off: Floats
     rounding: float
+    each: tuple[float, ...] = ()
+
+    def exact(self, ball: float) -> int:
+        """Requests that are off by no more than ours are, where others are beyond ``ball``.
+
+        A coarser precision moves every request, so that it explains no run that has some of them.
+        """
+        limit = _NEAR * self.limit(ball)
+        count = sum(own <= limit for own in self.each)
+        return count if _EXACT <= count < len(self.each) else 0
 
     @property
     def fits(self) -> bool:

@@ -95,6 +95,22 @@ def test_reported_values_never_excuse_a_fault(pair, answers):
     assert true.ball == silent.ball
 
 
+def test_requests_that_are_off_beside_exact_ones_are_no_rounding(pair, answers):
+    """As of mlx-lm 0.32.2 with a draft, which took prefixes from its cache."""
+    off = answers[::4]
+
+    def some(value):
+        found = own(pair, value)
+        if value not in off:
+            return found
+        return [x + (0.03 if i % 2 else -0.03) for i, x in enumerate(found)]
+
+    run = judged(pair, reporting(pair, answers, some), N, detect=0.6)
+    assert run.verdict == "FAIL"
+    assert run.reported.tv < 0.009  # of the size of rounding
+    assert any("requests are exact, so that its weights" in note for note in run.notes)
+
+
 def test_an_engine_in_bfloat16_is_told_and_does_not_fail(pair, answers):
     def report(value):
         request = Request(tuple(value["prompt"]), tuple(value["tokens"]))

@@ -177,13 +177,17 @@ def test_the_text_alone_says_beforehand_what_it_can_tell(pair, tmp_path, capfd):
     assert said.index("text alone") < said.index("rescored")
 
 
-def test_a_named_model_needs_no_list_of_models(pair):
+def test_no_list_of_models_is_needed(pair):
     answer = {"token_ids": [5, 6], "finish_reason": "length"}
     with serving(lambda _: answer, models=b"<html>") as address:
-        named = Endpoint(address, "mine", max_tokens=2)
-        assert len(ask(named, PROMPTS[:1], pair, 10_000, samples=2).requests) == 2
-        with pytest.raises(UsageError, match="answers no JSON"):
-            ask(Endpoint(address), PROMPTS[:1], pair, 10)
+        for name in ("mine", None):
+            endpoint = Endpoint(address, name, max_tokens=2)
+            assert len(ask(endpoint, PROMPTS[:1], pair, 10_000, samples=2).requests) == 2
+    with (
+        serving(lambda _: b"<html>", models=b"<html>") as address,
+        pytest.raises(UsageError, match="completions answers no JSON"),
+    ):
+        ask(Endpoint(address), PROMPTS[:1], pair, 10)
 
 
 @pytest.mark.parametrize(
