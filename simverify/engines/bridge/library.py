@@ -16,7 +16,7 @@ from simverify.engines.bridge.protocol import ON_THE_LINE, Request
 from simverify.engines.bridge.repeats import Repeats
 from simverify.errors import SimverifyError, UsageError
 from simverify.symbolic.enumeration.endings import BadTokens
-from simverify.symbolic.guards.watchdog import calling
+from simverify.symbolic.guards.watchdog import Expired, calling, deadline
 
 SIGNATURE = (
     "int verify(const double *p, const double *q, const int *x, int gamma, int V, "
@@ -25,6 +25,9 @@ SIGNATURE = (
 
 CALL_SECONDS = 20.0
 """A call that takes longer hangs."""
+
+LOAD_SECONDS = 30.0
+"""So long may a library take to load: it may run code of its own then."""
 
 _BITS = 53
 _BEYOND = 64
@@ -104,7 +107,12 @@ def _symbol(library: str) -> Any:
     if not path.is_file():
         raise UsageError(f"--library {library!r}: no file {place}")
     try:
-        loaded = ctypes.CDLL(str(path.resolve()))
+        with deadline(LOAD_SECONDS):
+            loaded = ctypes.CDLL(str(path.resolve()))
+    except Expired:
+        raise SimverifyError(
+            f"--library {library!r} does not load: not done within {LOAD_SECONDS:g} s"
+        ) from None
     except OSError as error:
         raise SimverifyError(f"--library {library!r} does not load: {error}") from None
     try:

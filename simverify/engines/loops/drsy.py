@@ -21,11 +21,11 @@ ONE_TOKEN = {"max_new_tokens": 1, "top_p": 1.0, "temperature": 1.0}
 
 
 class Model(RowsModel):
-    """A model that remembers the last token that it was fed."""
+    """A model that remembers what it was fed last; the target is fed no token to begin with."""
 
     def __call__(self, input_ids: Any = None, *given: Any, **options: Any) -> Any:
         """Return what any :class:`RowsModel` does."""
-        self.last = int(input_ids.reshape(-1)[-1])
+        self.fed = input_ids
         return super().__call__(input_ids, *given, **options)
 
 
@@ -40,7 +40,7 @@ def load(path: Path) -> Callable[..., Any]:
 
     def loop(target: Model, draft: Model, ids: Any, gamma: int) -> Any:
         text = rule("", target, draft, IdsTokenizer(ids), gamma, ONE_TOKEN)
-        return [*text[ids.shape[1] + 1 :], draft.last]
+        return [*text[ids.shape[1] + 1 :], int(draft.fed[0, -1])]
 
     return as_step(loop, Model)
 

@@ -52,5 +52,5 @@ EXACT = Engine(
     parameters=("candidates", "target_logits", "draft_logits", "target_temperatures",
                 "draft_temperatures", "noise"),
 )  # fmt: skip
-AS_IS = {"name": "sglang-dspark-as-is", "tier": "sampled", "gamma": 2, "vocab": 4}
+AS_IS: dict[str, Any] = {"name": "sglang-dspark-as-is", "tier": "sampled", "gamma": 2, "vocab": 4}
 ENGINES = (EXACT, replace(EXACT, **AS_IS, loader=partial(load, seeded=True)))

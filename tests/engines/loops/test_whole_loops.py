@@ -258,6 +258,7 @@ def speculative_sampling(input_prompt, tgt_model, draft_model, tokenizer, k, gen
     prompt = tokenizer([input_prompt], return_tensors="pt").to(model.device)["input_ids"]
     out = draft_model(input_ids=prompt, use_cache=True)
     past, row = out.past_key_values, out.logits[:, -1].softmax(-1)
+    known = tgt_model(input_ids=prompt[:, :-1], use_cache=True).past_key_values
     tokens, q = [], []
     for _ in range(k):
         token = torch.multinomial(row, 1)
@@ -265,8 +266,8 @@ def speculative_sampling(input_prompt, tgt_model, draft_model, tokenizer, k, gen
         q.append(row[0])
         out = draft_model(input_ids=token, past_key_values=past, use_cache=True)
         past, row = out.past_key_values, out.logits[:, -1].softmax(-1)
-    ids = torch.cat([prompt, torch.tensor([tokens])], 1)
-    p = tgt_model(input_ids=ids).logits[0, prompt.shape[1] - 1:].softmax(-1)
+    ids = torch.cat([prompt[:, -1:], torch.tensor([tokens])], 1)
+    p = tgt_model(input_ids=ids, past_key_values=known).logits[0].softmax(-1)
     out = keep(tokens, p, torch.stack(q))
     draft_model(input_ids=torch.tensor([out[-1:]]), past_key_values=past)
     Color.print(time() - started, "GREEN")
