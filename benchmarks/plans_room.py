@@ -3,8 +3,7 @@
     python benchmarks/plans_room.py [--audits 200] [--detect 0.05]
 
 Audits of the token rule and the block rule in turn, with other seeds, by samples alone: the pilot
-sizes the run for a deviation, and the run itself then sways. INCONCLUSIVE is what is counted; a
-wrong rule beside them (negative control) must FAIL.
+sizes the run for a deviation, and the run itself then sways. INCONCLUSIVE is what is counted.
 """
 
 import argparse

@@ -237,7 +237,7 @@ class Integers(Base):
 
 
 _GRIDS = {machine.op for machine in (PYTHON, DOUBLE, SINGLE, PYTHON_SINGLE)}
-_FOUND: dict[tuple[Any, int, int], Any] = {}  # the last 64 that were looked for
+_FOUND: dict[tuple[Any, int, int], list[tuple[int, Any]] | None] = {}  # the last 64
 
 
 def _name_of(machine: Machine) -> tuple[Any, ...] | None:

@@ -248,7 +248,7 @@ class Operators(Comparisons):
         Tried on 0, which has as few digits after it: another number may not fit into memory.
         """
         op(type(self.machine.sample)(0), bits)
-        return isinstance(bits, int | np.integer) and 0 <= bits <= _MOST_BITS
+        return isinstance(bits, int | np.integer) and bool(0 <= bits <= _MOST_BITS)
 
     def __rshift__(self, bits: Any) -> Any:
         if not self._shifts(operator.rshift, bits):

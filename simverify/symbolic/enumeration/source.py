@@ -1,7 +1,7 @@
 """The randomness of one path: what was drawn, what was decided, what it weighed."""
 
 from collections.abc import Callable, Hashable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -160,7 +160,7 @@ class Source:
         ``kind`` and ``one_word``: see :meth:`.Sequences.next`. ``among``: between how many
         equally likely things it decides, where that is all that it decides.
         """
-        new = lambda: self._fresh(among)  # noqa: E731
+        new = partial(self._fresh, among)
         if stream is None or stream.key is None:
             return new()
         draw: Uniform | float = self.sequences.next(stream, kind, new, one_word=one_word)

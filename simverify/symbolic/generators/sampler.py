@@ -159,7 +159,7 @@ class Sampler:
         if rest or set(kw) - {"axis", "shuffle"} or kw.get("axis", 0) != 0:
             self.source.refuse("choice along an axis")
         count = 1 if size is None else math.prod(np.atleast_1d(size).tolist())
-        self.source.make_room(max(count, a if isinstance(a, int | np.integer) else 0))
+        self.source.make_room(max(count, int(a) if isinstance(a, int | np.integer) else 0))
         items = np.arange(a) if np.ndim(a) == 0 and not isinstance(a, Draw) else np.asarray(a)
         n = len(items)
         if n == 0:

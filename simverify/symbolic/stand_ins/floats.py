@@ -136,21 +136,21 @@ class Float64(np.float64, metaclass=_LikeFloat):
     """The same for ``np.float64``."""
 
     makes = np.float64
-    dtype = np.dtype(np.float64)
+    dtype: Any = np.dtype(np.float64)
 
 
 class Float32(np.float32, metaclass=_LikeFloat):
     """The same for ``np.float32``."""
 
     makes = np.float32
-    dtype = np.dtype(np.float32)
+    dtype: Any = np.dtype(np.float32)
 
 
 class Float16(np.float16, metaclass=_LikeFloat):
     """The same for ``np.float16``."""
 
     makes = np.float16
-    dtype = np.dtype(np.float16)
+    dtype: Any = np.dtype(np.float16)
 
 
 class _LikeInteger(_LikeFloat, type):

@@ -73,9 +73,9 @@ class Alike(type):
         for name in ("__name__", "__qualname__", "__module__", "__doc__"):
             setattr(cls, name, getattr(cls.makes, name))
 
-    __base__ = property(lambda cls: cls.makes.__base__)  # type: ignore[assignment]
-    __bases__ = property(lambda cls: cls.makes.__bases__)  # type: ignore[assignment]
-    __mro__ = property(lambda cls: (cls, *cls.makes.__mro__[1:]))  # type: ignore[assignment]
+    __base__ = property(lambda cls: cls.makes.__base__)
+    __bases__ = property(lambda cls: cls.makes.__bases__)
+    __mro__ = property(lambda cls: (cls, *cls.makes.__mro__[1:]))
 
     def __instancecheck__(cls, x: Any) -> bool:
         return isinstance(x, cls.makes)
