@@ -77,6 +77,12 @@ def _facts(run: OutputRun) -> Iterator[Fact]:
         f"{run.ended:,} end with an end-of-sequence token"
         + (f", {run.restored:,} of them put back by their finish_reason" if run.restored else ""),
     )
+    if run.longest_answer:
+        yield Fact(
+            "Reached",
+            f"prompts of up to {count(run.longest_prompt, 'token')}, answers of up to "
+            f"{run.longest_answer:,}: what begins later than that was not seen",
+        )
     law = law_words(run.temperature, run.top_k, run.top_p)
     if run.processing is not None:
         law = ", ".join((law, *processing_words(run.processing)))
@@ -95,11 +101,13 @@ def _facts(run: OutputRun) -> Iterator[Fact]:
     )
     if (own := run.reported) is not None:
         after = "" if own.needed is None else f"; {own.needed:,} were enough to tell it"
-        yield Fact(
-            "Reported",
-            f"log probabilities of {count(own.tokens, 'token')}, {own.kind}: the engine's rows are "
-            f"off by TV {own.tv:.2g} on average, {own.allowed:.2g} is allowed for{after}",
+        told = (
+            f"{own.kind}: by them the engine's rows are off by TV {own.tv:.2g} on average, "
+            f"{own.allowed:.2g} is allowed for{after}"
         )
+        if not own.fits:
+            told = f"nearest to {own.kind}, which tells nothing of the weights"
+        yield Fact("Reported", f"log probabilities of {count(own.tokens, 'token')}, {told}")
     if (text := run.text) is not None:
         yield Fact(
             "Text",

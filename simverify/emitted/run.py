@@ -161,6 +161,8 @@ def audit_outputs(
         meta=stamp(),
         processing=processing_of(law),
         other_prompts=len(differing),
+        longest_prompt=max(len(r.prompt) for r in kept),
+        longest_answer=max(len(r.tokens) for r in kept),
         reported=None if own is None else own.document(share),
     )
 

@@ -12,8 +12,6 @@ from simverify.emitted.reading.requests import Request
 _FLOOR = -100.0
 """In the place of the logarithm of nothing."""
 
-_NO_CUTS: dict[str, None] = dict.fromkeys(("top_k", "top_p", "min_p", "typical_p"))
-
 
 def predicted(
     logits: npt.NDArray[np.float32], drafts: npt.NDArray[np.float32] | None, request: Request,
@@ -30,13 +28,13 @@ def predicted(
         def of(own: Law) -> Floats:
             return np.asarray(np.log(own.after(logits, request.prompt, request.tokens)[at, tokens]))
 
-        whole = replace(law, **_NO_CUTS) if law.temperature > 0.0 else law
+        uncut = replace(law, top_k=None, top_p=None, min_p=None, typical_p=None)
         found = {
             "processed": of(law),
             "raw": raw,
             "by temperature alone": np.log(tempered.rows(logits)[at, tokens]),
-            "before temperature": of(replace(law, temperature=1.0, **_NO_CUTS)),
-            "before truncation": of(whole),
+            "before temperature": of(replace(uncut, temperature=1.0)),
+            "before truncation": of(uncut if law.temperature > 0.0 else law),
         }
         found = {name: np.maximum(own, _FLOOR) for name, own in found.items()}
         found["row before"] = np.append(np.nan, raw_rows[at[:-1], tokens[1:]])

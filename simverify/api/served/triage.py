@@ -14,6 +14,7 @@ from simverify.errors import OptionError
 from simverify.results import TriageRun
 
 if TYPE_CHECKING:
+    from simverify.emitted.reading.requests import Request
     from simverify.emitted.triage.reading import Answer
     from simverify.models.real.transformer import TransformerPair
 
@@ -143,7 +144,17 @@ def _answers(
     notes += [f"{side.upper()}: {note}" for note in found.notes]
     if keep is not None:
         return read_answers(keep, pair)
-    return tuple(Answer(request, line) for line, request in enumerate(found.requests, 1))
+    return tuple(
+        Answer(request, line, reason=_reason(request, pair))
+        for line, request in enumerate(found.requests, 1)
+    )
+
+
+def _reason(request: "Request", pair: "TransformerPair") -> str | None:
+    """Return how a server's answer ended; it was asked without stop strings."""
+    if request.unfinished:
+        return None
+    return "stop" if request.restored or request.tokens[-1] in pair.eos else "length"
 
 
 def _address(name: str) -> bool:

@@ -37,6 +37,7 @@ class OwnRows:
         return doc.Reported(
             tokens=len(self.said.off),
             kind=self.said.kind,
+            fits=self.said.fits,
             error=self.said.error,
             tv=self.said.tv,
             tv_upper=self.said.upper,

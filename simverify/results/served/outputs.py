@@ -84,7 +84,8 @@ class Reported(Struct, frozen=True):
     ``kind``: what they are of. ``error``: median distance from ours, in nats. ``tv``: by how much
     the engine's rows are off from ours on average, ``tv_upper`` at most, where they are of the
     target; ``allowed``: what the test allows for. ``needed``: tokens after which they told more
-    than that; null: never.
+    than that; null: never. ``fits``: whether they are of the target at all; where not, the
+    distances tell nothing.
     """
 
     tokens: int
@@ -94,6 +95,7 @@ class Reported(Struct, frozen=True):
     tv_upper: float
     allowed: float
     needed: int | None
+    fits: bool = True
 
 
 class Processing(Struct, frozen=True):
@@ -136,6 +138,8 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     ``detectable``: of the kind ``deviation`` names, found with power ``power``.
     ``reported``: what the engine's own log probabilities say; null where it gave none.
     ``other_prompts``: prompts of which the server says other tokens than are made of them here.
+    ``longest_prompt``, ``longest_answer``: tokens of the longest that was judged, 0 where a
+    document does not say.
     ``processing``: what else the first request was asked for; null where nothing was.
     ``certificate``: null unless the verdict is PASS. ``worst``: the tokens that were expected
     least; ``places``: where a mean is off; both empty unless the verdict is FAIL.
@@ -193,3 +197,5 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     processing: Processing | None = None
     reported: Reported | None = None
     other_prompts: int = 0
+    longest_prompt: int = 0
+    longest_answer: int = 0

@@ -136,3 +136,11 @@ def test_too_few_tokens_tell_no_shape(pair):
     found.deviations = {"score -log p": [np.ones((2, 3))]}
     found.spreads = [np.ones(3)]
     assert shape_test(["score -log p"], found, rounding) is None
+
+
+def test_a_precision_that_was_tried_widens_the_margin_of_a_cut():
+    """That a text is computed alike alone and among others says nothing of another machine."""
+    found = OutputEvidence(0, False)
+    assert found.margin == 0.1
+    found.allow(0.3)
+    assert found.margin == 0.6

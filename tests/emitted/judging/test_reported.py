@@ -60,7 +60,10 @@ def test_a_sound_engine_passes_and_its_values_are_of_the_target(pair, answers):
     assert run.verdict == "PASS"
     assert run.reported.kind in ("processed", "raw")  # which are one here
     assert run.reported.needed is None
+    assert run.reported.fits
     assert run.reported.tv < 1e-6
+    longest = max(len(value["tokens"]) for value in answers)
+    assert f"answers of up to {longest}: what begins later" in " ".join(str(run).split())
     coarse = reporting(pair, answers, lambda v: [round(x, 2) for x in own(pair, v)])
     assert judged(pair, coarse, N, detect=0.6).verdict == "PASS"
 
@@ -163,6 +166,8 @@ def test_values_of_another_kind_fail_no_engine(pair, answers, how):
     )
     assert run.verdict == "PASS"
     assert any("log probabilities fit nothing here" in note for note in run.notes)
+    assert not run.reported.fits
+    assert "tells nothing of the weights" in " ".join(str(run).split())
 
 
 @pytest.mark.parametrize("kind", ["before temperature", "before truncation"])
