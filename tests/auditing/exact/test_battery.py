@@ -160,3 +160,37 @@ def test_a_failure_is_repeated_by_who_found_it(monkeypatch):
     assert (examiner.max_paths, judged) == (FAIR, found)
     assert tier.judged == [tier.failure]
     assert tier.failure is not found
+
+
+def failed(deviates, violated, tolerance=1e-9):
+    held = SimpleNamespace(tolerance=tolerance)
+    return SimpleNamespace(deviates=deviates, violated=violated, held=held)
+
+
+def test_a_failure_is_told_with_one_of_another_sort_on_other_rows():
+    law, contract = failed(True, False), failed(False, True)
+    rows = SimpleNamespace(failures=[("p", failed(True, False)), ("q", contract), ("r", contract)])
+    assert ExactTier(rows=rows).failures == []
+    assert ExactTier(failure=law).failures == [law]
+    assert ExactTier(failure=law, rows=rows).failures == [law, contract]
+    assert ExactTier(failure=contract, rows=rows).failures == [contract, rows.failures[0][1]]
+
+
+def test_the_coarsest_precision_is_what_all_is_held_to():
+    assert ExactTier().held is None
+    coarse = failed(False, False, tolerance=1e-3)
+    assert (
+        ExactTier(judged=[failed(False, False), coarse, failed(False, False)]).held is coarse.held
+    )
+
+
+def test_an_integer_of_many_values_is_named_where_it_is_drawn():
+    model = replace(A, gamma=1)
+    source = SimpleNamespace(widest=(1000, "a.py:3"))
+    wide = module._too_many(SimpleNamespace(enumeration=SimpleNamespace(source=source)), model, 7)
+    assert wide.call.startswith("all paths on A: more than 7: a random integer of 1,000 values")
+    assert wide.where == "a.py:3"
+    none = module._too_many(SimpleNamespace(enumeration=None), model, 7_000)
+    assert none.call.startswith("all paths on A: more than 7,000, as where a loop draws")
+    assert "mass above 2e-07" in none.call
+    assert none.where == ""
