@@ -194,3 +194,9 @@ def test_an_integer_of_many_values_is_named_where_it_is_drawn():
     assert none.call.startswith("all paths on A: more than 7,000, as where a loop draws")
     assert "mass above 2e-07" in none.call
     assert none.where == ""
+
+
+def test_what_does_not_repeat_outside_a_battery_is_a_limit_too():
+    tier = ExactTier()
+    module.note_failure(tier, Confirmed(None, STOPPED))
+    assert (tier.not_enumerable, tier.failure, tier.judged) == (STOPPED, None, [])
