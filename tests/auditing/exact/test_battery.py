@@ -81,6 +81,10 @@ def test_what_is_too_large_alone_to_follow_is_left_out():
     tier, _ = run([LARGE, LARGER, A], {LARGE: first, LARGER: second})
     assert (names(tier.skipped), names(tier.judged)) == (["large", "larger"], ["A"])
     assert (tier.too_large, tier.not_enumerable) == (first, None)
+    # Nor is it one of those whose paths have no end, three of which end the tier.
+    several = [replace(LARGE, name=name) for name in "1234"]
+    tier, _ = run([*several, A], dict.fromkeys(several, first))
+    assert (tier.not_enumerable, names(tier.judged)) == (None, ["A"])
     found = TooLarge("a race of 4", "", (Finding("emits", "violation", "emitted token 9"),))
     for model, error in ((A, first), (LARGE, found), (LARGE, STOPPED)):
         tier, _ = run([model, B], {model: error})
