@@ -1,9 +1,13 @@
 """The first and the last number that a generator can draw: 0 accepts nothing that p never emits."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 from simverify.verifiers import get_verifier
+from simverify.verifiers.base import LARGEST, bounded
+from simverify.verifiers.greedy import GreedyBlock
 
 
 class Always(np.random.Generator):
@@ -52,3 +56,16 @@ def test_a_token_that_rounding_alone_rejects_is_replaced_by_one_of_the_targets(n
     p[0, 0] = last
     q = np.array([[1.0, 0.0]])
     assert get_verifier(name).rule(p, q, np.array([0]), Always(last)) == [0]
+
+
+@pytest.mark.parametrize("drafts", [[0, 1], [0, 0], [1, 0]])
+def test_nor_does_greedy_accept_one(drafts):
+    emitted = GreedyBlock().judge(0, P, Q, drafts, Always(0.0))
+    assert 0 not in emitted
+    assert len(emitted) == drafts.index(0) + 1
+
+
+def test_weights_are_cut_where_floats_would_overflow():
+    assert [bounded(x) for x in (0.5, LARGEST, 1e200, np.inf)] == [0.5, LARGEST, LARGEST, LARGEST]
+    exact = Fraction(10) ** 200
+    assert bounded(exact) == exact

@@ -14,7 +14,7 @@ from simverify.models.markov import markov
 from simverify.models.small import compact, toy
 from simverify.simulators.exact.calls import first_tokens, laws_by_paths
 from simverify.simulators.exact.rows import START, markov_rows
-from simverify.verifiers.greedy import GREEDY, GreedyBlock
+from simverify.verifiers.greedy import GREEDY, GreedyBlock, tree_step
 
 MODELS = [
     toy(),
@@ -143,3 +143,17 @@ def read_only(law):
         return values
 
     return row
+
+
+def test_what_leaves_a_node_is_its_own_affair():
+    rng = np.random.default_rng(3)
+    p, q = rng.dirichlet(np.ones(4), size=(2, 3))
+    m, b = rng.random((2, 3, 1))
+    f = np.minimum(m, b)
+    together = tree_step(m, b, f, p, q)
+    for n in range(3):
+        alone = tree_step(*(x[n : n + 1] for x in (m, b, f, p, q)))
+        for every, own in zip(together, alone, strict=True):
+            assert every[n : n + 1] == pytest.approx(own)
+        # Drafts that come this far are kept further, or leave here: none is lost.
+        assert np.sum(alone) == pytest.approx(f[n, 0])

@@ -81,6 +81,10 @@ def test_what_is_too_large_alone_to_follow_is_left_out():
     tier, _ = run([LARGE, LARGER, A], {LARGE: first, LARGER: second})
     assert (names(tier.skipped), names(tier.judged)) == (["large", "larger"], ["A"])
     assert (tier.too_large, tier.not_enumerable) == (first, None)
+    # Nor is it one of those whose paths have no end, three of which end the tier.
+    several = [replace(LARGE, name=name) for name in "1234"]
+    tier, _ = run([*several, A], dict.fromkeys(several, first))
+    assert (tier.not_enumerable, names(tier.judged)) == (None, ["A"])
     found = TooLarge("a race of 4", "", (Finding("emits", "violation", "emitted token 9"),))
     for model, error in ((A, first), (LARGE, found), (LARGE, STOPPED)):
         tier, _ = run([model, B], {model: error})
@@ -160,3 +164,43 @@ def test_a_failure_is_repeated_by_who_found_it(monkeypatch):
     assert (examiner.max_paths, judged) == (FAIR, found)
     assert tier.judged == [tier.failure]
     assert tier.failure is not found
+
+
+def failed(deviates, violated, tolerance=1e-9):
+    held = SimpleNamespace(tolerance=tolerance)
+    return SimpleNamespace(deviates=deviates, violated=violated, held=held)
+
+
+def test_a_failure_is_told_with_one_of_another_sort_on_other_rows():
+    law, contract = failed(True, False), failed(False, True)
+    rows = SimpleNamespace(failures=[("p", failed(True, False)), ("q", contract), ("r", contract)])
+    assert ExactTier(rows=rows).failures == []
+    assert ExactTier(failure=law).failures == [law]
+    assert ExactTier(failure=law, rows=rows).failures == [law, contract]
+    assert ExactTier(failure=contract, rows=rows).failures == [contract, rows.failures[0][1]]
+
+
+def test_the_coarsest_precision_is_what_all_is_held_to():
+    assert ExactTier().held is None
+    coarse = failed(False, False, tolerance=1e-3)
+    assert (
+        ExactTier(judged=[failed(False, False), coarse, failed(False, False)]).held is coarse.held
+    )
+
+
+def test_an_integer_of_many_values_is_named_where_it_is_drawn():
+    model = replace(A, gamma=1)
+    source = SimpleNamespace(widest=(1000, "a.py:3"))
+    wide = module._too_many(SimpleNamespace(enumeration=SimpleNamespace(source=source)), model, 7)
+    assert wide.call.startswith("all paths on A: more than 7: a random integer of 1,000 values")
+    assert wide.where == "a.py:3"
+    none = module._too_many(SimpleNamespace(enumeration=None), model, 7_000)
+    assert none.call.startswith("all paths on A: more than 7,000, as where a loop draws")
+    assert "mass above 2e-07" in none.call
+    assert none.where == ""
+
+
+def test_what_does_not_repeat_outside_a_battery_is_a_limit_too():
+    tier = ExactTier()
+    module.note_failure(tier, Confirmed(None, STOPPED))
+    assert (tier.not_enumerable, tier.failure, tier.judged) == (STOPPED, None, [])

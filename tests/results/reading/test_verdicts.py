@@ -1,17 +1,23 @@
 """Each field that contradicts a verdict is named, in tables, sweeps, audits and self-tests."""
 
 import pytest
-from msgspec.structs import replace
-from support.audit_runs import finding
+from msgspec.structs import fields, replace
+from support.audit_runs import STARVED, finding
 from support.pages.report_runs import example
 
+import simverify.results.reading.verdicts as module
 from simverify.results import (
+    AgainstRun,
+    MatrixRun,
+    OutputRun,
     SelfTestRun,
     SweepAudit,
     SweepCell,
     SweepRun,
     SweepVersions,
+    TriageRun,
     Tried,
+    WatchRun,
 )
 from simverify.results.reading.verdicts import verdict_complaints
 
@@ -167,6 +173,44 @@ def test_a_sweep_that_is_right():
 )
 def test_what_a_sweep_contradicts_is_named(changes, said):
     assert complaints(SWEEP, **changes) == said
+
+
+@pytest.mark.parametrize("part", ["lossless", "acceptance"])
+def test_a_test_that_rejects_stands_beside_its_finding(part):
+    row = COMPARISON.results[0]
+    test = replace(row.lossless.tests[0], rejected=True, log_pvalue=-900.0)
+    told = replace(getattr(row, part), tests=(test,), findings=("broke",), verdict="FAIL")
+    failed = replace(row, verdict="FAIL", **{part: told})
+    assert complaints(COMPARISON, results=(failed,), verdict="FAIL") == []
+    assert complaints(COMPARISON, results=(failed,)) == [
+        "verdict is PASS: expected FAIL, the worst of its results"
+    ]
+    silent = replace(failed, **{part: replace(told, findings=())})
+    assert complaints(COMPARISON, results=(silent,), verdict="FAIL") == [
+        f"results[0].{part}.tests[0].rejected is true: expected a finding in "
+        f"results[0].{part}.findings",
+        f"results[0].{part}.verdict is FAIL: expected PASS, by its findings",
+    ]
+
+
+def test_what_is_detectable_at_just_what_was_asked_for_is_a_pass():
+    row = COMPARISON.results[0]
+    edge = replace(row, lossless=replace(row.lossless, detectable=COMPARISON.detect))
+    assert complaints(COMPARISON, results=(edge,)) == []
+
+
+def test_a_sampled_audit_whose_test_rejects_has_it_among_its_findings():
+    test = replace(COMPARISON.results[0].lossless.tests[0], rejected=True, log_pvalue=-900.0)
+    sampled = replace(STARVED.sampled, tests=(test,), findings=(BROKE,))
+    run = {"sampled": sampled, "findings": (BROKE,), "verdict": "FAIL", "inconclusive": None}
+    assert complaints(STARVED, **run) == []
+
+
+@pytest.mark.parametrize("kind", [OutputRun, AgainstRun, TriageRun, WatchRun, MatrixRun])
+def test_what_was_served_has_rules_of_its_own(kind, monkeypatch):
+    monkeypatch.setattr(module, "served_verdicts", lambda run: [type(run).__name__])
+    run = kind(**{field.name: None for field in fields(kind) if field.required})
+    assert list(verdict_complaints(run)) == [kind.__name__]
 
 
 def test_an_empty_comparison_has_any_verdict():
