@@ -62,7 +62,7 @@ def browser(tmp_path_factory):
 
 
 def test_there_are_pages():
-    assert len(PAGES) == 5
+    assert len(PAGES) == 9
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
