@@ -8,7 +8,10 @@ import pytest
 
 import simverify
 
-HEAVY = {"numba", "torch", "triton", "scipy", "statsmodels", "simverify.simulators.kernels"}
+HEAVY = {
+    "numba", "torch", "triton", "scipy", "statsmodels", "dask", "distributed",
+    "simverify.simulators.kernels",
+}  # fmt: skip
 
 
 def imported(code):

@@ -18,6 +18,9 @@ from simverify.sweeping.tasks import Died, Done, Load, Lost, perform
 _CONNECT = 10
 """Seconds for a scheduler to answer."""
 
+_HYPHEN = "\N{NON-BREAKING HYPHEN}"
+"""In names of tasks: at a plain one Dask's dashboard cuts them, so that all models were one."""
+
 _GONE = "the connection to the Dask scheduler is lost"
 
 
@@ -173,7 +176,7 @@ class DaskWorkers:
         """Have tasks done; the dashboard shows them by their name."""
         promise: Done = Future()
         try:
-            key = (name, f"{self._run}-{next(self._numbers)}")
+            key = (name.replace("-", _HYPHEN), f"{self._run}-{next(self._numbers)}")
             future = self._client.submit(perform, load, key=key, pure=False)
         except Exception as error:
             promise.set_exception(Lost(f"{_GONE}: {type(error).__name__}"))

@@ -6,6 +6,7 @@ old one or the new one. Nothing is trusted that does not have its hash.
 
 import fcntl
 import hashlib
+import itertools
 import os
 import socket
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ import msgspec
 
 from simverify.errors import UsageError
 from simverify.results import SweepVersions
+from simverify.sweeping.records import unpack
 from simverify.sweeping.spec import Spec
 from simverify.sweeping.versions import difference
 
@@ -32,6 +34,9 @@ _RESULTS = (_CELLS, _AUDITS, DOCUMENT, META)
 """What a sweep leaves in its folder beside what it is of."""
 
 _TEMPORARY = ".new"
+
+_LOOKED_AT = 100
+"""Files of cells that are asked whose they are, where the note on it is damaged."""
 
 KEPT = "every finished shard is kept, and the same command goes on from there"
 
@@ -111,7 +116,8 @@ class Folder:
             raise UsageError(f"{path} cannot be read: {error.strerror}") from None
         except msgspec.DecodeError:
             raise UsageError(
-                f"{path} is damaged or of another version: name a new folder for --out"
+                f"{path} is damaged or of another version: the command that began the sweep "
+                "mends it; for another sweep name a new folder for --out"
             ) from None
         self._key = found.key
         return found
@@ -124,10 +130,36 @@ class Folder:
         return self._key
 
     def begin(self, asked: Begun) -> None:
-        """Note what the folder is of; raises ``UsageError`` if it is of something else."""
-        found = self.begun()
+        """Note what the folder is of; raises ``UsageError`` if it is of something else.
+
+        Whose its records are, their hashes say: where they are the asked sweep's, a damaged or
+        missing note is written anew.
+        """
+        try:
+            found = self.begun()
+        except UsageError:
+            if not self._has_records(asked.key):
+                raise
+            found = None
         if found == asked:
             return
+        if not self._has_records(asked.key):
+            self._refuse_results(found, asked)
+        # A sweep that never finished a shard leaves nothing to lose.
+        text = msgspec.json.format(msgspec.json.encode(asked), indent=2) + b"\n"
+        self.replace(self.path / SPEC, text)
+        self._key = asked.key
+
+    def _has_records(self, key: bytes) -> bool:
+        """Whether one of the first files has a record of the sweep with this key."""
+        files = (path for path in (self.path / _CELLS).glob("*/*") if path.is_file())
+        return any(
+            record is not None
+            for path in itertools.islice(files, _LOOKED_AT)
+            for record in unpack(path.read_bytes(), key)
+        )
+
+    def _refuse_results(self, found: Begun | None, asked: Begun) -> None:
         for name in _RESULTS:
             if not (self.path / name).exists():
                 continue
@@ -135,10 +167,6 @@ class Folder:
             if found is not None:
                 other = f"holds another sweep: {_difference(found, asked)}"
             raise UsageError(f"{self.path} {other}; name another folder for --out")
-        # A sweep that never finished a shard leaves nothing to lose.
-        text = msgspec.json.format(msgspec.json.encode(asked), indent=2) + b"\n"
-        self.replace(self.path / SPEC, text)
-        self._key = asked.key
 
     def cell_file(self, index: int) -> Path:
         """Return where the records of a cell are."""

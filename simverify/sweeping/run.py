@@ -7,7 +7,7 @@ so that neither the number of shards nor that of cells needs memory.
 
 import itertools
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import BrokenExecutor, CancelledError, Executor
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,6 +22,7 @@ from simverify.errors import SimverifyError
 from simverify.models import model_iv
 from simverify.simulators.kernels import compiled_before
 from simverify.surveying.settings import LIMIT
+from simverify.sweeping.cells import AuditCell, Cell
 from simverify.sweeping.document import document, write
 from simverify.sweeping.folder import KEPT, Begun, Folder
 from simverify.sweeping.pace import Pace
@@ -61,6 +62,8 @@ class _Sweep:
     folder: Folder
     progress: Progress
     say: Say
+    files: Mapping[str, str | None] = field(default_factory=dict)
+    """SHA-256 of each file that the sweep names."""
     results: dict[int, Result] = field(default_factory=dict)
     pace: Pace = field(default_factory=Pace)
     again: deque[_Job] = field(default_factory=deque)
@@ -97,14 +100,15 @@ class _Sweep:
             if state.counted:
                 yield self._judging(state)
             for part, shards in state.missing(partial(self.pace.shards, cell, self.spec.shard)):
-                yield _Job(state, CountTask(cell, part, shards, *self.spec.trials(*shards), own))
+                trials = self.spec.trials(*shards)
+                yield _Job(state, CountTask(cell, part, shards, *trials, own, self._file(cell)))
         for audit in self.spec.audit_cells():
             state_of_audit = AuditState(audit, self.folder)
             self._mend(state_of_audit)
             if state_of_audit.result is not None:
                 self.results[audit.index] = state_of_audit.result
             else:
-                yield _Job(state_of_audit, AuditTask(audit, LIMIT, own))
+                yield _Job(state_of_audit, AuditTask(audit, LIMIT, own, self._file(audit)))
 
     def _mend(self, state: State) -> None:
         if state.damaged:
@@ -119,9 +123,14 @@ class _Sweep:
         return _Job(
             state,
             JudgeTask(
-                state.cell, self.spec.blocks, alpha, self.spec.detect, state.packed(), versions()
+                state.cell, self.spec.blocks, alpha, self.spec.detect, state.packed(), versions(),
+                self._file(state.cell),
             ),
-        )
+        )  # fmt: skip
+
+    def _file(self, cell: Cell | AuditCell) -> str | None:
+        name = cell.spec.rpartition(":")[0] if isinstance(cell, AuditCell) else cell.model
+        return self.files.get(name)
 
     def _load(self, jobs: Iterator[_Job]) -> list[_Job]:
         """Return what a worker does next; a job whose worker died goes by itself."""
@@ -219,11 +228,12 @@ def run_sweep(
         model_iv(name)
     folder = Folder(out)
     with folder.locked():
-        folder.begin(Begun(spec, spec.files(), versions()))
+        files = spec.files()
+        folder.begin(Begun(spec, files, versions()))
         if not compiled_before():
             say("compiling kernels (only once, some 15 seconds)")
         shown = Progress(say, spec.number_of_shards, every)
-        sweep = _Sweep(spec, folder, shown, say)
+        sweep = _Sweep(spec, folder, shown, say, files)
         size = 0
         try:
             with workers_of(executor, workers) as chosen:

@@ -1,21 +1,19 @@
 """What a sweep is asked for: its lists, the cells they span, the shards of each."""
 
-import hashlib
 import itertools
 import math
 import re
 import shlex
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from simverify.checks import comparison_iv, ranges_iv
 from simverify.errors import UsageError
-from simverify.folders import find_source
 from simverify.models import DEFAULT_DISTANCE
 from simverify.sweeping.cells import AuditCell, Cell, drafting_of, parts_of
+from simverify.sweeping.versions import file_of_audit, file_of_model, sha256
 from simverify.verifiers import get_verifier
 
 DEFAULT_BLOCKS = 1_000_000
@@ -174,12 +172,8 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
         A module under audit names the file that it is, and has its own name.
         """
-        named = {name: Path(name) for name in self.models if name.endswith((".json", ".npz"))}
-        for spec in self.audits:
-            source = find_source(spec)
-            if source is not None:
-                named[spec.rpartition(":")[0]] = source
-        return {name: _sha256(path) for name, path in named.items()}
+        named = [*map(file_of_model, self.models), *map(file_of_audit, self.audits)]
+        return {name: sha256(path) for name, path in filter(None, named)}
 
     def command(self) -> str:
         """Return the command that asks for this sweep."""
@@ -201,10 +195,3 @@ def rules_on_all(spec: Spec) -> tuple[str, ...]:
     asked = [drafting_of(gamma, *of) for gamma, of in itertools.product(spec.gamma, spec.draftings)]
     found = [tree_rules(None, drafting, {}) for drafting in asked if drafting is not None]
     return tuple(name for name in found[0] if all(name in rules for rules in found))
-
-
-def _sha256(path: Path) -> str | None:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
-        return None

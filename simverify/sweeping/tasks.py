@@ -16,7 +16,7 @@ from simverify.errors import UsageError
 from simverify.results import SweepAudit, SweepCell, SweepVersions
 from simverify.sweeping.cells import AuditCell, Cell, PartName
 from simverify.sweeping.records import CountsRecord, ResultRecord, pack_counts, unpack_counts
-from simverify.sweeping.versions import difference, versions
+from simverify.sweeping.versions import difference, same_file_iv, versions
 
 if TYPE_CHECKING:
     from simverify.comparing.kernels.kernel import Kernel
@@ -35,7 +35,10 @@ class Died(Exception):
 
 
 class CountTask(msgspec.Struct, frozen=True):
-    """Shards [first, end) of a part of a cell, which are ``trials`` trials from ``trial`` on."""
+    """Shards [first, end) of a part of a cell, which are ``trials`` trials from ``trial`` on.
+
+    ``file``: SHA-256 of the file that the cell names, here and in the other tasks.
+    """
 
     cell: Cell
     part: PartName
@@ -43,6 +46,7 @@ class CountTask(msgspec.Struct, frozen=True):
     trial: int
     trials: int
     versions: SweepVersions
+    file: str | None = None
 
 
 class JudgeTask(msgspec.Struct, frozen=True):
@@ -54,6 +58,7 @@ class JudgeTask(msgspec.Struct, frozen=True):
     detect: float
     counts: dict[PartName, bytes]
     versions: SweepVersions
+    file: str | None = None
 
 
 class AuditTask(msgspec.Struct, frozen=True):
@@ -62,6 +67,7 @@ class AuditTask(msgspec.Struct, frozen=True):
     cell: AuditCell
     limit: float
     versions: SweepVersions
+    file: str | None = None
 
 
 Task = CountTask | JudgeTask | AuditTask
@@ -73,12 +79,13 @@ Done = Future[tuple[tuple[bytes, float], ...]]
 def perform(load: Load) -> tuple[tuple[bytes, float], ...]:
     """Do tasks, one after another; return the payload of each one's record, and its seconds.
 
-    Raises ``UsageError`` on a worker of other code, or for a model that it cannot read.
+    Raises ``UsageError`` on a worker of other code, or one that has another file by a name.
     """
     own = versions()
     for task in load:
         if own != task.versions:
             raise UsageError(f"a worker has other versions: {difference(own, task.versions)}")
+        same_file_iv(task.cell, task.file)
     found = []
     for task in load:
         clock = time.perf_counter()

@@ -1,13 +1,20 @@
-"""The versions that a sweep's numbers come from; with others it does not go on."""
+"""What a sweep's numbers come from: versions, and the files that cells name.
+
+With others it does not go on, and no worker has others.
+"""
 
 import hashlib
 import importlib
+import os
 import platform
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 
+from simverify.errors import UsageError
+from simverify.folders import find_source
 from simverify.results import SweepVersions
+from simverify.sweeping.cells import AuditCell, Cell
 
 _PACKAGES = ("simverify", "simverify.simulators", "simverify.stats")
 _APART = {"api", "cli", "plugin", "reports"}
@@ -49,3 +56,52 @@ def _code() -> str:
                 digest.update("/".join((package, *parts)).encode() + b"\0")
                 digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
+
+
+def file_of(cell: Cell | AuditCell) -> tuple[str, Path] | None:
+    """Return what a cell names its file by, and the file; None where it names none."""
+    return file_of_audit(cell.spec) if isinstance(cell, AuditCell) else file_of_model(cell.model)
+
+
+def file_of_model(name: str) -> tuple[str, Path] | None:
+    """Return the name of a model that is a file, and the file."""
+    return (name, Path(name)) if name.endswith((".json", ".npz")) else None
+
+
+def file_of_audit(spec: str) -> tuple[str, Path] | None:
+    """Return what a SPEC names its file or module by, and the file that it is."""
+    source = find_source(spec)
+    return None if source is None else (spec.rpartition(":")[0], source)
+
+
+def sha256(path: Path) -> str | None:
+    """Return the SHA-256 of a file; None where it cannot be read."""
+    try:
+        told = os.stat(path)
+        return _sha256(path.resolve(), told.st_mtime_ns, told.st_size, told.st_ino)
+    except OSError:
+        return None
+
+
+@lru_cache(maxsize=64)
+def _sha256(path: Path, *_told: int) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def same_file_iv(cell: Cell | AuditCell, expected: str | None) -> None:
+    """Raise ``UsageError`` unless the cell's file is the one with the SHA-256 ``expected``.
+
+    A worker on another machine has a file of its own by that name, and files change meanwhile.
+    """
+    if expected is None:
+        return
+    named = file_of(cell)
+    found = None if named is None else sha256(named[1])
+    if found == expected:
+        return
+    name = cell.spec if isinstance(cell, AuditCell) else cell.model
+    there = "none that can be read" if found is None else f"one with SHA-256 {found[:12]}"
+    raise UsageError(
+        f"{name}: the sweep began with a file with SHA-256 {expected[:12]}, and a worker has "
+        f"{there}: give every worker the same file, and let it be while they work"
+    )

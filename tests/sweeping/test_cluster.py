@@ -21,6 +21,7 @@ from simverify.sweeping.run import run_sweep
 from simverify.sweeping.state import CellState
 
 distributed = pytest.importorskip("distributed")
+key_split = pytest.importorskip("dask.utils").key_split
 SchedulerPlugin = distributed.SchedulerPlugin
 
 LOST = r"connection to the Dask scheduler is lost.*; every finished shard is kept"
@@ -116,13 +117,13 @@ def small_cluster():
 
 
 class Names(SchedulerPlugin):
-    """Keeps the names of all tasks, which a dashboard shows."""
+    """Keeps the names of all tasks as a dashboard shows them."""
 
     def __init__(self):
         self.seen = set()
 
     def transition(self, key, *_, **__):
-        self.seen.add(key[0])
+        self.seen.add(key_split(key).replace("\N{NON-BREAKING HYPHEN}", "-"))
 
 
 def test_a_small_cluster_ends_with_the_same_bytes(ends_as_expected, tmp_path, small_cluster):

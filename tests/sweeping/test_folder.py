@@ -157,16 +157,39 @@ def test_a_small_file_system(spec, ends_as_expected, small_disk):
     ends_as_expected(out)
 
 
-def test_results_without_a_spec_are_refused(tmp_path):
-    out = tmp_path / "sweep"
+@pytest.fixture
+def done(tmp_path):
+    """A small sweep, its folder and what it came to."""
     spec = Spec(models=("toy",), verifiers=("token",), gamma=(1,), blocks=10)
+    run_sweep(spec, tmp_path / "sweep", executor="threads")
+    return spec, tmp_path / "sweep", (tmp_path / "sweep" / "sweep.json").read_bytes()
+
+
+@pytest.mark.parametrize("damage", ["{}", "changed", None])
+def test_a_damaged_note_of_what_the_sweep_is_loses_nothing(done, damage):
+    spec, out, document = done
+    note = out / "spec.json"
+    before = note.read_text()
+    note.unlink()
+    if damage is not None:
+        note.write_text(before.replace('"blocks": 10', '"blocks": 11') if damage != "{}" else "{}")
+    cell = next((out / "cells").glob("*/*"))
+    counted = cell.read_bytes()
     run_sweep(spec, out, executor="threads")
+    assert (out / "sweep.json").read_bytes() == document
+    assert note.read_text() == before
+    assert cell.read_bytes() == counted  # nothing was done again
+
+
+def test_results_of_what_nobody_knows_are_refused(done):
+    spec, out, _ = done
+    other = msgspec.structs.replace(spec, blocks=11)
     (out / "spec.json").write_text("{}")
     with pytest.raises(UsageError, match=r"spec.json is damaged or of another version"):
-        run_sweep(spec, out, executor="threads")
+        run_sweep(other, out, executor="threads")
     (out / "spec.json").unlink()
     with pytest.raises(UsageError, match=r"has cells and no spec.json"):
-        run_sweep(spec, out, executor="threads")
+        run_sweep(other, out, executor="threads")
 
 
 def test_a_folder_that_cannot_be(tmp_path):
