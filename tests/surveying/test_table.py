@@ -185,11 +185,11 @@ def test_it_is_shown_saved_and_reported(answered, tmp_path, capsys):
     text = " ".join(check(html_report(again)).text.split())
     for row in again.rows:
         assert row.engine in text
-        assert (row.sha256 or "") in text
+        assert (row.sha256 or "")[:16] in text
     assert "lossy does not emit the target's distribution" in text
     outcomes = [case.outcome for case in report_of(again).cases]
     assert outcomes == ["passed", "failed", *["inconclusive"] * 3]
-    assert "| lossy | 1.2 |" in markdown_report(again)
+    assert re.search(r"\| lossy \| FAIL \| exact \|.*\| 1\.2 \|", markdown_report(again))
     assert str(tmp_path) not in (tmp_path / "all" / "run.json").read_text()
 
 
