@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 from simverify.errors import UsageError
@@ -168,6 +169,8 @@ class DaskWorkers:
         self._client = client
         threads = sum(client.nthreads().values())
         self.size = workers or max(threads, 1)
+        # Without bokeh there is a page that says so.
+        self.dashboard = str(client.dashboard_link) if find_spec("bokeh") else ""
         # No key of another run, or of one before on this scheduler, may be meant.
         self._run = f"{os.getpid()}-{id(self):x}"
         self._numbers = itertools.count()

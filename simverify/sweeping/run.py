@@ -238,6 +238,8 @@ def run_sweep(
         try:
             with workers_of(executor, workers) as chosen:
                 size = chosen.size
+                if chosen.dashboard:
+                    say(f"the tasks of this sweep are shown at {chosen.dashboard}")
                 sweep.run(chosen)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"interrupted; {KEPT}") from None

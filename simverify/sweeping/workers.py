@@ -26,9 +26,13 @@ _LIBRARIES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class Workers(Protocol):
-    """What does tasks; ``size``: how many at a time."""
+    """What does tasks; ``size``: how many at a time.
+
+    ``dashboard``: where a browser sees them at it; empty where nothing is shown.
+    """
 
     size: int
+    dashboard: str
 
     def submit(self, name: str, load: Load) -> Done:
         """Have tasks done; the future ends with their payloads, ``Died`` or ``Lost``."""
@@ -71,6 +75,8 @@ def workers_of(executor: str | Executor, workers: int | None) -> Iterator[Worker
 
 class Pool:
     """Workers of an executor of ``concurrent.futures``; ``make`` gives it, and another one."""
+
+    dashboard = ""
 
     def __init__(self, make: Callable[[], Executor], size: int) -> None:
         self.size = size

@@ -215,3 +215,16 @@ def test_workers_of_our_own_keep_the_memory_of_a_shard_for_the_next_one():
     (environment,) = told.values()
     assert "MALLOC_TRIM_THRESHOLD_" not in environment
     assert environment["OMP_NUM_THREADS"] == "1"  # what Dask sets besides is as it was
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_a_dashboard_is_named_where_there_is_one(monkeypatch, installed):
+    from simverify.sweeping.cluster import DaskWorkers
+
+    monkeypatch.setattr("simverify.sweeping.cluster.find_spec", lambda _name: installed or None)
+
+    class Client:
+        dashboard_link = "http://127.0.0.1:8787/status"
+        nthreads = dict
+
+    assert DaskWorkers(Client(), 1).dashboard == (Client.dashboard_link if installed else "")
