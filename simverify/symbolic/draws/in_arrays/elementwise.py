@@ -137,8 +137,10 @@ def _as_python(x: Any) -> Any:
 
 
 def _plain(x: Any) -> Any:
-    """Return a value without draws as numbers: the winners in it are read."""
+    """Return a value without draws as numbers, in lists too: the winners in it are read."""
     x = decided(x)
+    if type(x) in (list, tuple):
+        return type(x)(map(_plain, x))
     return settle(x) if isinstance(x, DrawArray) else x
 
 
