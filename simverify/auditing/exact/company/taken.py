@@ -47,8 +47,8 @@ def _rules_of_one_block() -> list[Any]:
     from simverify.faults import CONTROLS, FAULTS
     from simverify.verifiers import VERIFIERS
 
-    known = [*VERIFIERS.values(), *CONTROLS.values()]
-    return [x.rule for x in known] + [x.rule for x in FAULTS.values() if x.batch is None]
+    one_block: list[Any] = [fault for fault in FAULTS.values() if fault.batch is None]
+    return [x.rule for x in (*VERIFIERS.values(), *CONTROLS.values(), *one_block)]
 
 
 def _cannot_bind(rule: Any, count: int) -> str:
