@@ -50,7 +50,7 @@ def pair_of(options: AuditOptions) -> Pair | None:
         raise OptionError(
             f"{{contract}} is the verifier's, verify or tree: got {contract} with {{verifier}}"
         )
-    for name in ("batch", "eos"):
+    for name in ("batch", "company", "eos"):
         if getattr(options, name) is not None:
             raise OptionError(f"{{{name}}} is not for a pair: its blocks are drafted one by one")
     if contract != "tree":

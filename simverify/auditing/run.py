@@ -13,6 +13,7 @@ from simverify.auditing.coverage.watch import Watch, current, watching
 from simverify.auditing.exact.battery import ExactTier
 from simverify.auditing.exact.company.document import audit_company
 from simverify.auditing.exact.company.places import SIZE
+from simverify.auditing.exact.company.taken import takes_batch_iv
 from simverify.auditing.exact.documents import (
     breach,
     counterexample,
@@ -67,6 +68,7 @@ def audit(
     say = progress or (lambda _line: None)
     company = SIZE if settings.company else None
     chosen = contract_iv(subject, contract, settings.batch or company)
+    takes_batch_iv(subject, settings)
     stamp, shared = stamped(), Shared()
     reach = reach_of(subject.rule) if settings.bridge is None else Reach()
     hints = Hints.among(reach.numbers, chosen, settings.gamma, settings.vocab_size)

@@ -152,7 +152,9 @@ class AuditSettings:
         """Return the settings with the batch of a subject that is known to take one."""
         if self.company is None and subject.company is not None:
             return replace(self, company=subject.company)
-        return replace(self, batch=subject.batch) if self.batch is None else self
+        if self.batch is not None or self.company is not None:
+            return self
+        return replace(self, batch=subject.batch)
 
     def command(self, spec: str, contract: Contract) -> str:
         """Return the command that repeats the audit: every setting that is no default is on it."""

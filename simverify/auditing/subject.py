@@ -34,7 +34,8 @@ class Subject:
     ``coins`` of them a call, gamma + 1 if None. ``close`` ends what it keeps running.
     ``tolerance``: what its own arithmetic explains, where that is known. ``batch``: blocks per
     call of code that is known to take a batch axis. ``company``: kinds of requests that code is
-    judged among which takes a batch of them. ``note``: what the report says of how it is run.
+    judged among which takes a batch of them. ``one_block``: it is known to judge one block a call.
+    ``note``: what the report says of how it is run.
     ``scheme``: how the siblings are drafted that
     a rule for draft trees is known to judge, and ``fits`` which shapes it takes.
     """
@@ -48,6 +49,7 @@ class Subject:
     batch: int | None = None
     company: str | None = None
     scheme: str | None = None
+    one_block: bool = False
     note: str = ""
     fits: Callable[[TreeShape], bool] = lambda shape: True
     close: Callable[[], None] = lambda: None
@@ -186,7 +188,7 @@ def _loaded(spec: str, engine_path: str | None, modules: dict[str, Any]) -> Subj
 
 def _named(spec: str, engine_path: str | None) -> Subject:
     if spec in VERIFIERS and engine_path is None:
-        return Subject(spec, VERIFIERS[spec].rule, VERIFIERS[spec].contract)
+        return Subject(spec, VERIFIERS[spec].rule, VERIFIERS[spec].contract, one_block=True)
     if spec in TREE_VERIFIERS and engine_path is None:
         rule = TREE_VERIFIERS[spec]
         return Subject(spec, rule.rule, "tree", scheme=rule.schemes[0], fits=rule.fits)
@@ -204,15 +206,19 @@ def _named(spec: str, engine_path: str | None) -> Subject:
             engine.contract,
             engine.tolerance,
             engine.coin_bits if engine.tier == "coins" else None,
+            one_block=True,
             note=engine.note,
         )
     if spec in COMPANY:
         return Subject(spec, COMPANY[spec].rule, "verify", company=COMPANY[spec].kinds)
     if spec in CONTROLS:
-        return Subject(spec, CONTROLS[spec].rule, CONTROLS[spec].contract)
+        return Subject(spec, CONTROLS[spec].rule, CONTROLS[spec].contract, one_block=True)
     if spec.partition("(")[0] in {name.partition("(")[0] for name in FAULTS}:
         fault = get_fault(spec)
-        return Subject(spec, fault.rule, fault.contract, batch=fault.batch, scheme=fault.scheme)
+        return Subject(
+            spec, fault.rule, fault.contract, batch=fault.batch, scheme=fault.scheme,
+            one_block=fault.batch is None,
+        )  # fmt: skip
     if spec.endswith(".py"):
         raise UsageError(f"{spec}: name the function too, as {spec}:verify")
     known = [*VERIFIERS, *TREE_VERIFIERS, *ENGINES, *FAULTS, *CONTROLS, *COMPANY]

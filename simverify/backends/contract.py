@@ -38,6 +38,7 @@ def torch_rule(
         result = launch(name, *given, check=False)
         return result.tokens if len(shape) == 2 else result.tokens[0, : result.tau[0] + 1]
 
+    verify.takes_batches = True  # type: ignore[attr-defined]
     return verify
 
 
@@ -60,6 +61,7 @@ def fused_coins(name: str, *, device: str = "cuda", dtype: str = "float64") -> V
         result = fused.verify(name, *(x if batched else x[None] for x in given), check=False)
         return result.tokens if batched else result.tokens[0, : result.tau[0] + 1]
 
+    verify.takes_batches = True  # type: ignore[attr-defined]
     return verify
 
 

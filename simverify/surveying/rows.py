@@ -13,6 +13,9 @@ from simverify.results import AuditRun, EngineRow, LeastShare
 from simverify.surveying.audited import Audited
 from simverify.surveying.places import Place
 
+_SEEDED = "constant-seed: "
+"""What the finding of draws that repeat begins with: its line decides all of them."""
+
 
 def absent_row(engine: Engine, *, asked: bool, missing: Sequence[str] = ()) -> EngineRow:
     """Return the row of an engine that is nowhere; ``asked``: it was named, so it is missed.
@@ -116,12 +119,15 @@ def least_share(run: AuditRun) -> LeastShare | None:
 def lines_of(run: AuditRun, top: Path) -> tuple[str, ...]:
     """Return the lines that the audit names for the failure, by files below ``top``.
 
-    Those that decide what the law leaves the target by; else those that findings are about, as
-    where the code raised.
+    Those that seed a generator with a constant, by which draws are decided already; and those
+    that decide what the law leaves the target by. Else those that findings are about, as where
+    the code raised.
     """
-    named = run.localisation.lines if run.localisation else ()
-    named = named or tuple(dict.fromkeys(found.line for found in run.findings if found.line))
-    return tuple(without_folder(line, top) for line in named)
+    found = [one for one in run.findings if one.line]
+    seeded = [one.line for one in found if one.text.startswith(_SEEDED)]
+    decided = run.localisation.lines if run.localisation else ()
+    named = [*seeded, *decided] or [one.line for one in found]
+    return tuple(without_folder(line, top) for line in dict.fromkeys(filter(None, named)))
 
 
 def without_folder(text: str, top: Path, instead: str = "") -> str:

@@ -1,5 +1,6 @@
 import dataclasses
 import hashlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from simverify.engines import (
     ENGINES,
     blocks,
+    engine_names,
     get_engine,
     installed_engines,
     libraries,
@@ -17,6 +19,7 @@ from simverify.engines import (
     own,
     papers,
     servers,
+    unloaded_engine,
 )
 from simverify.errors import SimverifyError, UsageError
 
@@ -148,6 +151,16 @@ def test_checkouts_are_searched_and_what_does_not_load_is_exit_4(tmp_path):
     assert caught.value.exit_code == 4
     with pytest.raises(UsageError, match="name the checkout's top folder"):
         engine.load(tmp_path / "python" / "sglang")
+
+
+def test_pages_that_notes_name_are_there():
+    named = [page for name in engine_names() for page in re.findall(r"docs/\S+", note_of(name))]
+    assert "docs/findings/vllm-cpu.md" in named
+    assert all((Path(__file__).parents[2] / page).is_file() for page in named)
+
+
+def note_of(name):
+    return unloaded_engine(name).note
 
 
 def test_nothing_heavy_is_imported_to_list_engines():

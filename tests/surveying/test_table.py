@@ -137,6 +137,7 @@ def test_lines_that_an_audit_names_are_shown(answered, documents, installed):
     assert "It deviates first at output token 1" in str(run)
 
     class Localised:
+        findings = ()
         localisation = type("Of", (), {"lines": (f"{installed}/lossy.py:11",)})()
 
     place = find_place(unloaded_engine("lossy"), [])
@@ -154,6 +155,9 @@ def test_code_that_raises_is_named_by_the_line_that_raised(answered, documents, 
     assert lines_of(fails, place.top) == ("lossy.py:9", "x.py:2")
     decided = replace(fails, localisation=law.localisation)
     assert lines_of(decided, place.top) == lines_of(law, place.top) != ()
+    seed = Finding(kind="contract", text="constant-seed: 42 inside", line=f"{installed}/s.py:7")
+    seeded = replace(decided, findings=(*findings, seed))
+    assert lines_of(seeded, place.top) == ("s.py:7", *lines_of(law, place.top))
     row = audited_row(unloaded_engine("lossy"), place, Audited("judged", fails, "", 1, 1.0))
     assert row.lines == ("lossy.py:9", "x.py:2")
     assert (row.findings[0].line, row.findings[-1].line) == ("lossy.py:9", None)
@@ -189,7 +193,8 @@ def test_it_is_shown_saved_and_reported(answered, tmp_path, capsys):
     assert "lossy does not emit the target's distribution" in text
     outcomes = [case.outcome for case in report_of(again).cases]
     assert outcomes == ["passed", "failed", *["inconclusive"] * 3]
-    assert re.search(r"\| lossy \| FAIL \| exact \|.*\| 1\.2 \|", markdown_report(again))
+    assert "| lossy | FAIL |" in markdown_report(again)
+    assert "| decided at |" in markdown_report(again)
     assert str(tmp_path) not in (tmp_path / "all" / "run.json").read_text()
 
 

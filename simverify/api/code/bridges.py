@@ -13,7 +13,8 @@ from simverify.errors import OptionError, UsageError
 from simverify.results import Bridge
 
 _NOT_FOR_IT = (
-    "drafter", "verifier", "scheme", "tree", "batch", "eos", "engine_path", "strict_coverage",
+    "drafter", "verifier", "scheme", "tree", "batch", "company", "eos", "engine_path",
+    "strict_coverage",
 )  # fmt: skip
 
 
@@ -70,5 +71,6 @@ def _load(bridge: Bridge, seconds: float) -> Subject:
     else:
         raise UsageError("the run names neither a command nor a library")
     return Subject(
-        name_of(bridge), rule, "verify", rule.tolerance, rule.bits, bridge.coins, close=rule.close
-    )
+        name_of(bridge), rule, "verify", rule.tolerance, rule.bits, bridge.coins,
+        one_block=True, close=rule.close,
+    )  # fmt: skip

@@ -123,7 +123,8 @@ def _element(arrays: str, dtype: str) -> Any:
 def as_verify(function: Callable[..., Any], signature: Signature) -> Verify:
     """Return a ``verify`` callable that calls ``function`` on one block.
 
-    What it returns is only freed of its padding: a wrong result is the audit's to find.
+    What it returns is only freed of its padding: a wrong result is the audit's to find. The
+    callable says by ``takes_batches`` that it is not for ``--batch`` and ``--company``.
     """
 
     def verify(target_probs: Any, draft_probs: Any, draft_tokens: Any, rng: Any) -> Any:
@@ -132,6 +133,7 @@ def as_verify(function: Callable[..., Any], signature: Signature) -> Verify:
         return unpadded(result, batched=signature.batched)
 
     verify.__name__ = getattr(function, "__name__", "verify")
+    verify.takes_batches = False  # type: ignore[attr-defined]
     return verify
 
 

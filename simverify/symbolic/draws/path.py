@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Any, NoReturn, Protocol
 
-from simverify.symbolic.draws.several.sites import Sites
+from simverify.symbolic.draws.several.sites import Site, Sites
 from simverify.symbolic.errors import CannotEnumerate
 
 
@@ -24,7 +24,8 @@ class Decided(Enum):
 class DrawnPath(Protocol):
     """Where draws are decided. ``products`` are the decided ones, with bound and side.
 
-    ``sites``: where in the code results wait until they are read.
+    ``sites``: where in the code results wait until they are read. ``reading``: the place of the
+    one that is being read.
     ``signs_zeros``: whether the path forks on the sign of a draw times 0.
     ``widest``: the most values of an integer that was followed value by value, and where.
     """
@@ -35,6 +36,7 @@ class DrawnPath(Protocol):
     postponed: bool
     signs_zeros: bool
     sites: Sites
+    reading: Site
     refuses_many: bool
     refuses_arrays: bool
     widest: tuple[int, str]

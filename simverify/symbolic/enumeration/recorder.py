@@ -1,17 +1,16 @@
 """Keeps what the exact tier decides on each path: which draw, which branch, which line."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from simverify.symbolic.draws.path import Atom, Decided
-from simverify.symbolic.draws.several.sites import Site
+from simverify.symbolic.draws.several.sites import line_of
 from simverify.symbolic.enumeration.endings import Tokens
 from simverify.symbolic.enumeration.numbers import Undecided
 from simverify.symbolic.enumeration.paths import Path
 from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.generators.numpy.rng import SymbolicGenerator
-from simverify.symbolic.streams import Stream
 from simverify.symbolic.whose import users_line
 
 
@@ -22,8 +21,8 @@ class Branch:
     ``draw`` numbers the random number that it depends on, from 1 in the order drawn; None
     where it depends on several. ``taken`` is one of ``ways`` branches, of conditional weight
     ``weight``. ``left`` is the interval in which a uniform then lies. ``where`` is the code's
-    ``file:line``: where it decides, or where it made the draw that is decided when an engine's
-    adapter reads it. Empty if unknown.
+    ``file:line``: where it decides, or where it drew the outcome, or took the winner of a race,
+    that is decided when something reads it. Empty if unknown.
     """
 
     kind: Decided
@@ -56,23 +55,12 @@ class Recorder(Source):
         super().__init__(prune, seed_once=seed_once)
         self._followed = False
         self._leaves: dict[Path, Leaf] = {}
-        self._drawn_at: dict[int, str] = {}
 
     def begin(self, path: Path, plan: "list[float | int] | None" = None) -> None:
         """Start a path; the exact tier's check of it on numbers keeps the record."""
         super().begin(path, plan)
         if plan is None:
             self._branches: list[Branch] = []
-            self._drawn_at = {}
-
-    def pick_later(
-        self, weights: Sequence[float], stream: Stream, kind: Hashable, site: Site
-    ) -> Any:
-        """Return an outcome that may wait, and note where it was drawn."""
-        number = len(self.draws) + 1
-        outcome = super().pick_later(weights, stream, kind, site)
-        self._drawn_at[number] = users_line()
-        return outcome
 
     def fork(
         self,
@@ -88,7 +76,7 @@ class Recorder(Source):
         taken = super().fork(weights, decided, draw, ends)
         left = (ends[taken], ends[taken + 1]) if ends else None
         _, shares = self.path.choices[self.path.position - 1]
-        where = users_line() or self._drawn_at.get(number or 0, "")
+        where = line_of(self.reading) or users_line()
         self._branches.append(
             Branch(decided, number, taken, len(shares), float(shares[taken]), left, where)
         )

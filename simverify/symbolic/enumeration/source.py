@@ -55,7 +55,8 @@ class Source:
     mass of those branches. ``seed_once`` tells whether a constant seed may be set once (a
     step rule may seed itself when it is built). ``at_once``: winners of races and integers out of
     many are decided at once, and not when they are read or compared; ``postponed``: some were
-    not; ``sites``: where they wait. ``refuses_many``: ``int`` of a draw with many values is
+    not; ``sites``: where they wait; ``reading``: where the one that is being read was drawn.
+    ``refuses_many``: ``int`` of a draw with many values is
     refused, not forked; ``refuses_arrays``: so is an array that numpy itself makes of draws.
     ``beyond``: where the draws after the last of a plan come from; None: a plan has to be long
     enough.
@@ -80,6 +81,7 @@ class Source:
         self.on_begin: list[Callable[[], None]] = []
         self.at_once = self.postponed = self.signs_zeros = False
         self.sites = Sites()
+        self.reading: Site = ()
         self.refuses_many = self.refuses_arrays = True
         self.widest = 0, ""
         self.beyond: np.random.Generator | None = None

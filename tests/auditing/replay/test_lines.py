@@ -93,6 +93,43 @@ UNDECIDED = {
 }
 
 
+DRAWS = {
+    "an outcome": "torch.multinomial(p, 1)",
+    "Gumbel noise": "(p.log() - torch.empty_like(p).exponential_().log()).argmax(0)[None]",
+    "a race": "(p / torch.empty_like(p).exponential_()).argmax(0)[None]",
+    "an inverse law": "torch.searchsorted(p.cumsum(0), torch.rand(1, dtype=p.dtype))",
+}
+"""A token of the row ``p``, as a tensor that nothing has read."""
+
+READ_ELSEWHERE = """
+    def drawn(p):
+        return {draw}  # WRONG
+
+    def kept(token, row):
+        return token.tolist()
+
+    def scored(token, row):
+        return kept(token, row[token])
+
+    def verify(p, q, x, rng):
+        p, q, x = map(torch.tensor, (p, q, x))
+        for i, token in enumerate(x):
+            if torch.rand(1, dtype=p.dtype) >= p[i, token] / q[i, token]:
+                return [*x[:i].tolist(), *{reader}(drawn(p[i]), p[i])]
+        last = (p[-1] - 0).clamp(min=0)
+        return [*x.tolist(), *kept(torch.multinomial(last, 1), last)]
+    """
+
+
+@pytest.mark.parametrize("reader", ["kept", "scored"])
+@pytest.mark.parametrize("draw", DRAWS)
+def test_a_token_is_decided_where_it_is_drawn_whoever_reads_it(draw, reader, tmp_path):
+    text = READ_ELSEWHERE.replace("{draw}", DRAWS[draw]).replace("{reader}", reader)
+    subject, contract, wrong = _rule(tmp_path, text)
+    place = located(subject, contract, _judged(subject, contract, RICH), 1e-9)
+    assert (list(place.lines), place.alone) == (wrong, True)
+
+
 def _rule(folder, text):
     file = folder / "rule.py"
     file.write_text("import numpy as np\nimport torch\n" + textwrap.dedent(text))

@@ -23,6 +23,15 @@ Site = tuple[tuple["CodeType", int], ...]
 """Functions, and how far each is."""
 
 
+def line_of(site: Site) -> str:
+    """Return the ``file:line`` of the innermost function of a place; "" of none."""
+    if not site:
+        return ""
+    code, offset = site[0]
+    line = next((n for first, end, n in code.co_lines() if first <= offset < end), None)
+    return "" if line is None else f"{code.co_filename}:{line}"
+
+
 class Waiting(Protocol):
     """A result that may still be unread."""
 

@@ -31,7 +31,7 @@ def postponed(source: "DrawnPath", index: Callable[[], int], site: Site) -> Any:
     """Return what ``index`` will say, now or when it is read: as the ``site`` needs it."""
     if source.at_once or not source.sites.waits_at(site):
         return index()
-    found = Winner(source, index)
+    found = Winner(source, index, site)
     source.sites.add(site, found)
     return found
 
@@ -47,11 +47,12 @@ def _index(lane: "list[Any]", *, largest: bool) -> int:
 class Winner:
     """An index that passes for numpy's; whatever asks for its value decides it."""
 
-    __slots__ = ("_decide", "_epoch", "_index", "_source")
+    __slots__ = ("_decide", "_epoch", "_index", "_site", "_source")
 
-    def __init__(self, source: "DrawnPath", decide: Callable[[], int]) -> None:
+    def __init__(self, source: "DrawnPath", decide: Callable[[], int], site: Site) -> None:
         self._source = source
         self._decide = decide
+        self._site = site
         self._epoch = source.epoch
         self._index: int | None = None
         source.postponed = True
@@ -66,7 +67,12 @@ class Winner:
         if self._index is None:
             if self._epoch != self._source.epoch:
                 self._source.refuse("the winner of a race that an earlier call kept")
-            self._index = self._decide()
+            # Whoever reads it, it is decided where it was drawn.
+            before, self._source.reading = self._source.reading, self._site
+            try:
+                self._index = self._decide()
+            finally:
+                self._source.reading = before
         return np.intp(self._index)
 
     # Code may ask for its type before its value.
