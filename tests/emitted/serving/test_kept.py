@@ -1,5 +1,6 @@
 """Answers that are kept: gone on with, judged again, whole whatever ends the run."""
 
+import itertools
 import json
 import resource
 import shlex
@@ -173,20 +174,25 @@ def test_the_command_that_reproduces_judges_the_very_same_tokens(tmp_path, capfd
     assert anew["sha256"] != first["sha256"]
 
 
+def lines_of(file):
+    return len(file.read_text().splitlines()) if file.exists() else 0
+
+
 @pytest.mark.parametrize(
     ("number", "how"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "ended by SIGTERM")]
 )
 def test_who_is_ended_waits_for_no_answer_and_keeps_what_came(tmp_path, number, how):
     slow, answered, release = threading.Event(), Counting(), threading.Event()
+    asked = itertools.count()  # Requests come at once: how many were answered is read too early.
 
     def complete(body):
-        if len(answered.bodies) < 9:
+        if next(asked) < 9:
             return answered(body)
         slow.set()
         release.wait(40)
         return answered(body)
 
-    keep = tmp_path / "k.jsonl"
+    keep, beside = tmp_path / "k.jsonl", tmp_path / "k.jsonl.ahead"
     with (
         serving(complete) as address,
         subprocess.Popen(
@@ -196,7 +202,8 @@ def test_who_is_ended_waits_for_no_answer_and_keeps_what_came(tmp_path, number, 
     ):  # fmt: skip
         try:
             assert slow.wait(60)
-            while len(keep.read_text().splitlines()) < 9:  # what was answered is on its way there
+            # What was answered is on its way there, or waits beside for one that was asked before.
+            while sum(map(lines_of, (keep, beside))) < 9:
                 time.sleep(0.05)
             began = time.monotonic()
             process.send_signal(number)
@@ -211,7 +218,6 @@ def test_who_is_ended_waits_for_no_answer_and_keeps_what_came(tmp_path, number, 
         f"simverify: {how}; answers are kept in {keep}: the same command goes on from there\n"
     )
     lines = [json.loads(line) for line in keep.read_text().splitlines()]
-    beside = tmp_path / "k.jsonl.ahead"
     early = beside.read_text().splitlines() if beside.exists() else []
     assert lines
     assert len(lines) + len(early) <= 9  # the others were still under way

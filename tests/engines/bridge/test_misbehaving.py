@@ -145,7 +145,8 @@ def test_a_call_that_breaks_is_a_finding_with_what_was_asked(program, way):
     assert finding.kind == "contract"
     assert re.search(IN_A_CALL[way], finding.text), finding.text
     assert "\n" not in finding.text
-    assert run.bridge.line.startswith('{"call":0,"gamma":1,"vocab":')
+    if "asked the same again" in finding.text or way != "draws itself":
+        assert run.bridge.line.startswith('{"call":0,"gamma":1,"vocab":')
     assert run.counterexample is None
     if way == "segfaults on one input":
         assert '"draft_tokens":[1]' in run.bridge.line
