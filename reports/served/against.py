@@ -6,7 +6,7 @@ from rich.console import Console
 
 from simverify.reports.audit.found import count
 from simverify.reports.compare.decoded import law_words
-from simverify.reports.served.parts import print_served, report_of
+from simverify.reports.served.parts import print_served, served_report
 from simverify.reports.view import Case, Cell, Command, Fact, Items, Report, Section, Table
 from simverify.reports.words import MOST_ITEMS, certified, first, tests_table
 from simverify.results import AgainstRun
@@ -16,7 +16,7 @@ _UNITS = {"ids": "token", "token texts": "token", "text": "text piece"}
 
 def against_report(run: AgainstRun) -> Report:
     """Return the report of two engines against each other."""
-    return report_of(
+    return served_report(
         run, "audit", _title(run), _ruling(run), _facts(run),
         _sections(run), (_case(run),), run.seed,
     )  # fmt: skip

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
-from simverify.reports.served.parts import print_command, print_verdict, report_of
+from simverify.reports.served.parts import print_command, print_verdict, served_report
 from simverify.reports.terminal import print_wrapped
 from simverify.reports.view import Case, Cell, Command, Fact, Items, Report, Section, Table
 from simverify.results import MatrixCell, MatrixRun
@@ -51,7 +51,7 @@ def matrix_report(run: MatrixRun) -> Report:
         sections.append(Section("Notes", (Items(run.notes),)))
     sections.append(Section("To reproduce", (Command(run.reproduce),)))
     cases = [_case(cell) for cell in run.cells]
-    return report_of(
+    return served_report(
         run, "matrix", run.source, _ruling(run), _facts(run), sections, cases, run.seed
     )  # fmt: skip
 

@@ -7,7 +7,7 @@ from rich.console import Console
 from simverify.reports.audit.found import count
 from simverify.reports.compare.decoded import law_words
 from simverify.reports.others.where import where_blocks, where_lines
-from simverify.reports.served.parts import print_served, report_of
+from simverify.reports.served.parts import print_served, served_report
 from simverify.reports.view import Block, Case, Cell, Command, Fact, Items, Report, Section, Table
 from simverify.reports.words import (
     MOST_ITEMS,
@@ -20,7 +20,7 @@ from simverify.results import OutputRun, Processing
 
 def output_report(run: OutputRun) -> Report:
     """Return the report of an audit of emitted tokens."""
-    return report_of(
+    return served_report(
         run, "audit", run.source, _ruling(run), _facts(run),
         _sections(run), (_case(run),), run.seed,
     )  # fmt: skip

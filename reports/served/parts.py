@@ -14,7 +14,7 @@ from simverify.results import AgainstRun, MatrixRun, OutputRun, TriageRun, Watch
 Served = AgainstRun | MatrixRun | OutputRun | TriageRun | WatchRun
 
 
-def report_of(
+def served_report(
     run: Served, command: str, title: str, ruling: str, facts: Iterable[Fact],
     sections: Iterable[Section], cases: Iterable[Case], seed: int,
 ) -> Report:  # fmt: skip

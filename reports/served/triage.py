@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from simverify.reports.audit.found import count
-from simverify.reports.served.parts import print_command, print_verdict, report_of
+from simverify.reports.served.parts import print_command, print_verdict, served_report
 from simverify.reports.terminal import print_wrapped
 from simverify.reports.view import Case, Cell, Command, Fact, Items, Prose, Report, Section, Table
 from simverify.reports.words import MOST_ITEMS, MOST_ROWS, figure, first, optional
@@ -60,7 +60,7 @@ def triage_report(run: TriageRun) -> Report:
         "failed": Case(name, "failed", message),
         "inconclusive": Case(name, "inconclusive", message),
     }[outcome]
-    return report_of(
+    return served_report(
         run, "triage", f"{run.a} against {run.b}", _ruling(run), _facts(run), _sections(run),
         [case], seed=0,  # nothing is drawn
     )  # fmt: skip

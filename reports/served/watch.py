@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from rich.console import Console
 
 from simverify.reports.compare.decoded import law_words
-from simverify.reports.served.parts import print_served, report_of
+from simverify.reports.served.parts import print_served, served_report
 from simverify.reports.view import Case, Cell, Command, Fact, Items, Report, Section, Table
 from simverify.reports.words import MOST_ITEMS, first
 from simverify.results import WatchRun
@@ -32,7 +32,7 @@ def watch_report(run: WatchRun) -> Report:
     if run.notes:
         sections.append(Section("Notes", (Items(*first(run.notes, MOST_ITEMS)),)))
     sections.append(Section("To go on", (Command(run.reproduce),)))
-    return report_of(
+    return served_report(
         run, "watch", run.source, _ruling(run), _facts(run),
         sections, (cases[run.verdict],), run.seed,
     )  # fmt: skip

@@ -98,7 +98,9 @@ def findings_of(tier: ExactTier, probes: tuple[doc.Probe, ...]) -> list[doc.Find
     if tier.not_enumerable is not None:
         recorded += tier.not_enumerable.findings
     found += [
-        doc.Finding(kind="contract", text=f"{f.kind}: {f.message}", line=line_in(f.message))
+        doc.Finding(
+            kind="contract", text=f"{f.kind}: {f.message}", line=line_in(f.message), broke=f.kind
+        )
         for f in recorded
         if f.severity == "violation"
     ]

@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from msgspec import UNSET, UnsetType
+
 from simverify.results.common import (
     Certificate,
     Meta,
@@ -118,11 +120,13 @@ class Finding(Struct, frozen=True):
     everyone; lines that no call reached, under strict "coverage". "other" where the file was
     written before findings had kinds. ``text``: what failed, in words; ``str`` returns it.
     ``line``: the code's ``file:line`` that it is about, as where it raised; null where none is.
+    ``broke``: of a contract, what of it was broken, such as "constant-seed"; absent elsewhere.
     """
 
     kind: Literal["probe", "contract", "law", "tests", "process", "coverage", "other"]
     text: str
     line: str | None = None
+    broke: str | UnsetType = UNSET
 
     def __str__(self) -> str:
         return self.text

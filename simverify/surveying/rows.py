@@ -13,9 +13,6 @@ from simverify.results import AuditRun, EngineRow, LeastShare
 from simverify.surveying.audited import Audited
 from simverify.surveying.places import Place
 
-_SEEDED = "constant-seed: "
-"""What the finding of draws that repeat begins with: its line decides all of them."""
-
 
 def absent_row(engine: Engine, *, asked: bool, missing: Sequence[str] = ()) -> EngineRow:
     """Return the row of an engine that is nowhere; ``asked``: it was named, so it is missed.
@@ -124,7 +121,7 @@ def lines_of(run: AuditRun, top: Path) -> tuple[str, ...]:
     the code raised.
     """
     found = [one for one in run.findings if one.line]
-    seeded = [one.line for one in found if one.text.startswith(_SEEDED)]
+    seeded = [one.line for one in found if one.broke == "constant-seed"]
     decided = run.localisation.lines if run.localisation else ()
     named = [*seeded, *decided] or [one.line for one in found]
     return tuple(without_folder(line, top) for line in dict.fromkeys(filter(None, named)))

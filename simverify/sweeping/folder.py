@@ -156,7 +156,7 @@ class Folder:
         return any(
             record is not None
             for path in itertools.islice(files, _LOOKED_AT)
-            for record in unpack(path.read_bytes(), key)
+            for record in unpack(_bytes_of(path), key)
         )
 
     def _refuse_results(self, found: Begun | None, asked: Begun) -> None:
@@ -190,13 +190,7 @@ class Folder:
             self._listed = within, names
         if name not in self._listed[1]:
             return b""
-        path = self.cell_file(index)
-        try:
-            return path.read_bytes()
-        except FileNotFoundError:
-            return b""
-        except OSError as error:
-            raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+        return _bytes_of(self.cell_file(index))
 
     def append(self, index: int, data: bytes) -> None:
         """Add a record to a cell's file; on an error it is as it was before.
@@ -247,6 +241,16 @@ class Folder:
 
     def _unwritable(self, path: Path, error: OSError) -> UsageError:
         return UsageError(f"{path} cannot be written: {error.strerror}; {KEPT}")
+
+
+def _bytes_of(path: Path) -> bytes:
+    """Return the bytes of a file; none where it is gone."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def _write(descriptor: int, data: bytes) -> None:

@@ -11,8 +11,8 @@ LOAD_SECONDS = 0.5
 A_BYTE = 2e-7
 """Seconds of a load for each byte of a payload, where that is more.
 
-To make, send and read a payload takes about a hundredth of that: ten milliseconds where it is the
-five megabytes of counts of a large vocabulary.
+Counts of a large vocabulary are megabytes. To make, send and read them is to be a small part of the
+load, as ``benchmarks/sweeping.py`` measures.
 """
 
 FIRST_BLOCKS = 1 << 16

@@ -30,7 +30,7 @@ from simverify.sweeping.progress import Progress, Say
 from simverify.sweeping.spec import Spec
 from simverify.sweeping.state import AuditState, CellState, Result
 from simverify.sweeping.tasks import AuditTask, CountTask, Died, Done, JudgeTask, Lost, Task
-from simverify.sweeping.versions import versions
+from simverify.sweeping.versions import named_by, versions
 from simverify.sweeping.workers import Workers, workers_of
 
 AHEAD = 3
@@ -129,8 +129,7 @@ class _Sweep:
         )  # fmt: skip
 
     def _file(self, cell: Cell | AuditCell) -> str | None:
-        name = cell.spec.rpartition(":")[0] if isinstance(cell, AuditCell) else cell.model
-        return self.files.get(name)
+        return self.files.get(named_by(cell))
 
     def _load(self, jobs: Iterator[_Job]) -> list[_Job]:
         """Return what a worker does next; a job whose worker died goes by itself."""

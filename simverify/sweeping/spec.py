@@ -11,9 +11,10 @@ import msgspec
 
 from simverify.checks import comparison_iv, ranges_iv
 from simverify.errors import UsageError
+from simverify.folders import find_source
 from simverify.models import DEFAULT_DISTANCE
 from simverify.sweeping.cells import AuditCell, Cell, drafting_of, parts_of
-from simverify.sweeping.versions import file_of_audit, file_of_model, sha256
+from simverify.sweeping.versions import file_of_model, sha256
 from simverify.verifiers import get_verifier
 
 DEFAULT_BLOCKS = 1_000_000
@@ -172,8 +173,9 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
         A module under audit names the file that it is, and has its own name.
         """
-        named = [*map(file_of_model, self.models), *map(file_of_audit, self.audits)]
-        return {name: sha256(path) for name, path in filter(None, named)}
+        named = {name: file_of_model(name) for name in self.models}
+        named |= {spec.rpartition(":")[0]: find_source(spec) for spec in self.audits}
+        return {name: sha256(path) for name, path in named.items() if path is not None}
 
     def command(self) -> str:
         """Return the command that asks for this sweep."""

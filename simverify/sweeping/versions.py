@@ -58,20 +58,14 @@ def _code() -> str:
     return digest.hexdigest()
 
 
-def file_of(cell: Cell | AuditCell) -> tuple[str, Path] | None:
-    """Return what a cell names its file by, and the file; None where it names none."""
-    return file_of_audit(cell.spec) if isinstance(cell, AuditCell) else file_of_model(cell.model)
+def named_by(cell: Cell | AuditCell) -> str:
+    """Return what a cell names its model, or the file or module of its SPEC, by."""
+    return cell.spec.rpartition(":")[0] if isinstance(cell, AuditCell) else cell.model
 
 
-def file_of_model(name: str) -> tuple[str, Path] | None:
-    """Return the name of a model that is a file, and the file."""
-    return (name, Path(name)) if name.endswith((".json", ".npz")) else None
-
-
-def file_of_audit(spec: str) -> tuple[str, Path] | None:
-    """Return what a SPEC names its file or module by, and the file that it is."""
-    source = find_source(spec)
-    return None if source is None else (spec.rpartition(":")[0], source)
+def file_of_model(name: str) -> Path | None:
+    """Return the file that a model is; None for one that is none."""
+    return Path(name) if name.endswith((".json", ".npz")) else None
 
 
 def sha256(path: Path) -> str | None:
@@ -95,13 +89,12 @@ def same_file_iv(cell: Cell | AuditCell, expected: str | None) -> None:
     """
     if expected is None:
         return
-    named = file_of(cell)
-    found = None if named is None else sha256(named[1])
+    file = find_source(cell.spec) if isinstance(cell, AuditCell) else file_of_model(cell.model)
+    found = None if file is None else sha256(file)
     if found == expected:
         return
-    name = cell.spec if isinstance(cell, AuditCell) else cell.model
     there = "none that can be read" if found is None else f"one with SHA-256 {found[:12]}"
     raise UsageError(
-        f"{name}: the sweep began with a file with SHA-256 {expected[:12]}, and a worker has "
-        f"{there}: give every worker the same file, and let it be while they work"
+        f"{named_by(cell)}: the sweep began with a file with SHA-256 {expected[:12]}, and a worker "
+        f"has {there}: give every worker the same file, and let it be while they work"
     )

@@ -263,7 +263,7 @@ def test_findings_are_the_probes_first_and_warnings_are_none(right):
     strict = probe("warning, strict")
     assert findings_of(found["a violation"], (strict, probe("ok"))) == [
         Failure(kind="probe", text="probe inputs: seen"),
-        Failure(kind="contract", text="emits: emitted token 9"),
+        Failure(kind="contract", text="emits: emitted token 9", broke="emits"),
     ]
     assert findings_of(found["not enumerable, with a warning"], (probe("warning"),)) == []
     other = Finding("random", "violation", "calls time.time")
@@ -271,8 +271,8 @@ def test_findings_are_the_probes_first_and_warnings_are_none(right):
         found["a violation"].failure, not_enumerable=CannotEnumerate("a call", "", (other, other))
     )
     assert findings_of(stopped, ()) == [
-        Failure(kind="contract", text="emits: emitted token 9"),
-        Failure(kind="contract", text="random: calls time.time"),
+        Failure(kind="contract", text="emits: emitted token 9", broke="emits"),
+        Failure(kind="contract", text="random: calls time.time", broke="random"),
     ]
 
 

@@ -155,7 +155,7 @@ def test_code_that_raises_is_named_by_the_line_that_raised(answered, documents, 
     assert lines_of(fails, place.top) == ("lossy.py:9", "x.py:2")
     decided = replace(fails, localisation=law.localisation)
     assert lines_of(decided, place.top) == lines_of(law, place.top) != ()
-    seed = Finding(kind="contract", text="constant-seed: 42 inside", line=f"{installed}/s.py:7")
+    seed = Finding("contract", "constant-seed: 42 inside", f"{installed}/s.py:7", "constant-seed")
     seeded = replace(decided, findings=(*findings, seed))
     assert lines_of(seeded, place.top) == ("s.py:7", *lines_of(law, place.top))
     row = audited_row(unloaded_engine("lossy"), place, Audited("judged", fails, "", 1, 1.0))

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -190,6 +191,21 @@ def test_results_of_what_nobody_knows_are_refused(done):
     (out / "spec.json").unlink()
     with pytest.raises(UsageError, match=r"has cells and no spec.json"):
         run_sweep(other, out, executor="threads")
+
+
+def test_a_record_that_cannot_be_read_is_a_line(done, monkeypatch):
+    spec, out, _ = done
+    cell, read = next((out / "cells").glob("*/*")), Path.read_bytes
+
+    def refused(path):
+        if path == cell:
+            raise PermissionError(13, "Permission denied")
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    (out / "spec.json").write_text("{}")
+    with pytest.raises(UsageError, match=f"{cell.name} cannot be read: Permission denied"):
+        run_sweep(spec, out, executor="threads")
 
 
 def test_a_folder_that_cannot_be(tmp_path):

@@ -52,7 +52,7 @@ def test_an_audit_is_of_the_file_that_was_named(began, tmp_path):
     (cell,) = spec.audit_cells()
     file = spec.files()["own.py"]
     (tmp_path / "own.py").write_text("def verify(): ...")
-    with pytest.raises(UsageError, match=r"own\.py:verify: the sweep began with a file"):
+    with pytest.raises(UsageError, match=r"own\.py: the sweep began with a file"):
         perform((AuditTask(cell, 60.0, versions(), file),))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from simverify.api.real import RealModels, mask_named
+from simverify.api.served.options import extra_body_iv
 from simverify.api.ways import called_from_python
 from simverify.errors import OptionError
 from simverify.results import MatrixRun
@@ -200,7 +201,7 @@ def run_matrix(
         )
     if mask is None and options.mask is not None:
         mask = mask_named(options.mask)
-    extra = object_iv(options.extra_body or "{}", "extra-body", dict)
+    extra = extra_body_iv(options.extra_body)
     server = Endpoint(options.endpoint, options.served_model, options.max_tokens, extra)
     names = () if options.cells is None else tuple(options.cells.split(","))
     settings = MatrixSettings(

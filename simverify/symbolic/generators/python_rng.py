@@ -99,20 +99,20 @@ def _methods(source: Source) -> dict[str, Callable[..., Any]]:
     def draw(self: Any) -> Any:
         return source.uniform(streams.of(self))
 
-    def below(self: Any, n: int) -> Any:
-        # Python draws as many bits as n - 1 has, again and again.
-        must_be_a_float(n.bit_length())
-        u = source.uniform(streams.of(self), ("integer", n), one_word=False, among=n)
-        return integer_below(n, u)
-
-    def must_be_a_float(bits: int) -> None:
+    def refuse_beyond_a_float(bits: int) -> None:
         if bits > 1000:
             source.refuse(f"a random integer of {bits:,} bits")
+
+    def below(self: Any, n: int) -> Any:
+        # Python draws as many bits as n - 1 has, again and again.
+        refuse_beyond_a_float(n.bit_length())
+        u = source.uniform(streams.of(self), ("integer", n), one_word=False, among=n)
+        return integer_below(n, u)
 
     def getrandbits(self: Any, k: int) -> Any:
         if k < 0:
             raise ValueError("number of bits must be non-negative")
-        must_be_a_float(k)
+        refuse_beyond_a_float(k)
         n = 2**k
         u = source.uniform(streams.of(self), ("bits", k), one_word=False, among=n)
         return integer_below(n, u)
