@@ -30,7 +30,8 @@ def once(model: MarkovModel, what: Hashable, work: Callable[[], _Found]) -> _Fou
         if len(_found) >= KEPT:
             _found.pop(next(iter(_found)), None)
         _found[key] = found
-    return _found[key]
+    kept: _Found = _found[key]
+    return kept
 
 
 def _digest(model: MarkovModel) -> bytes:
