@@ -11,6 +11,7 @@ import msgspec
 from simverify.checks import clean
 from simverify.folders import find_source
 from simverify.results import AuditRun, CompareRun, Document, SweepRun
+from simverify.verifiers import VERIFIERS
 
 
 class Code(msgspec.Struct, frozen=True):
@@ -60,6 +61,9 @@ def _code(spec: str, engine_path: str | None) -> Iterator[Code]:
 
 
 def _engine(name: str, engine_path: str | None) -> Iterator[Code]:
+    if name in VERIFIERS:
+        return
+    # Half a second, which an audit of an engine has spent already.
     from simverify.engines import engine_names, unloaded_engine
     from simverify.surveying.places import find_place
 
