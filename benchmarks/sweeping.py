@@ -233,7 +233,7 @@ def main() -> None:
         for executor in ("threads",) if given.quick else ("threads", "processes", "dask"):
             overhead(model, executor, 100 if given.quick else 2000)
             whole(model, executor, *((2, 1000) if given.quick else (20, DEFAULT_SHARD)))
-    two_processes(10_000 if given.quick else 28_000_000, 1 if given.quick else 3)
+    two_processes(10_000 if given.quick else 32_000_000, 1 if given.quick else 3)
 
 
 if __name__ == "__main__":

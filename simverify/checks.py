@@ -2,11 +2,11 @@
 
 import difflib
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from simverify.errors import UsageError
+from simverify.errors import OptionError, UsageError
 
 LONGEST = 600
 """Characters of one text that is shown: what is longer stands in the run file."""
@@ -98,3 +98,14 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{path} is not TOML: {error}") from None
+
+
+def refuse(options: Mapping[str, object], why: str) -> None:
+    """Raise ``OptionError`` for the first of ``options`` that was given.
+
+    By parameter name; None, and False of a switch, is what was not. ``why``: the line, with
+    the option's name for ``{option}``, and every other option by its name.
+    """
+    for name, value in options.items():
+        if value is not None and value is not False:
+            raise OptionError(why.replace("{option}", f"{{{name}}}"))

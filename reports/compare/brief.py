@@ -3,12 +3,18 @@
 from collections.abc import Iterator, Sequence
 
 from simverify.reports.audit.found import count
-from simverify.reports.compare.decoded import bound_words
 from simverify.reports.compare.grouped.names import model_names, result_name
-from simverify.reports.compare.trees import best_line, most
+from simverify.reports.compare.trees import best_line
 from simverify.reports.compare.words import counted
 from simverify.reports.words import listed
-from simverify.results import ANY_DEVIATION, CompareResult, CompareRun, ModelInfo
+from simverify.results import (
+    ANY_DEVIATION,
+    Bounds,
+    CompareResult,
+    CompareRun,
+    Expected,
+    ModelInfo,
+)
 
 MOST_LINES = 2
 
@@ -35,7 +41,7 @@ def under(run: CompareRun, model: ModelInfo, rows: Sequence[CompareResult]) -> l
     if run.drafting is not None:
         return [line for line in (*lines, best_line(rows, model.bounds.coupling)) if line]
     where = bound_words(model.bounds)
-    kept = f"{most(model.bounds.coupling)} of {run.gamma} draft tokens in a first call"
+    kept = f"{_most(model.bounds.coupling)} of {run.gamma} draft tokens in a first call"
     lines.append(f"no rule can keep more than {kept}{where}")
     return [line for line in lines if line]
 
@@ -98,3 +104,20 @@ def _those(rows: Sequence[CompareResult], run: CompareRun) -> str:
         return f"all {len(rows)} results do"
     names = listed((result_name(run, row, 48) for row in rows), 5, 90)
     return f"{names} {'does' if len(rows) == 1 else 'do'}"
+
+
+def bound_words(bounds: Bounds) -> str:
+    """Return on which blocks the coupling bound was taken; empty for the model's own."""
+    if bounds.blocks_of is None:
+        return ""
+    if bounds.blocks_of == "trace":
+        return ", on the recorded blocks"
+    return f", on the blocks of {bounds.blocks_of}"
+
+
+def _most(coupling: Expected) -> str:
+    """Return what no rule can keep more of than, in figures."""
+    if coupling.method == "counting":
+        return f"{coupling.upper:.4g}"
+    middle = (coupling.lower + coupling.upper) / 2 if coupling.exact is None else coupling.exact
+    return f"{middle:.4g}"

@@ -10,8 +10,8 @@ from markupsafe import Markup
 
 from simverify import stats
 from simverify.checks import clean
+from simverify.reports.compare.brief import bound_words
 from simverify.reports.compare.by_gamma import Shorter, by_gamma, curve
-from simverify.reports.compare.decoded import bound_words
 from simverify.reports.compare.grouped.names import model_name
 from simverify.reports.formats.chart import STYLES, Axis, Series, line_chart
 from simverify.reports.view import Picture

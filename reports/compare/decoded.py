@@ -1,7 +1,7 @@
 """How tokens of real models came about, in words that the terminal and the reports share."""
 
 from simverify.reports.view import Cell, Table
-from simverify.results import Bounds, CompareRun, Decoding, Drafter
+from simverify.results import CompareRun, Decoding, Drafter
 
 
 def law_words(temperature: float, top_k: int | None, top_p: float | None) -> str:
@@ -50,15 +50,6 @@ def rests_on(found: Decoding) -> str:
         else "tokens that each verifier emitted on the recorded blocks"
     )
     return f"tests of the {emitted}, each token against its own target row"
-
-
-def bound_words(bounds: Bounds) -> str:
-    """Return on which blocks the coupling bound was taken; empty for the model's own."""
-    if bounds.blocks_of is None:
-        return ""
-    if bounds.blocks_of == "trace":
-        return ", on the recorded blocks"
-    return f", on the blocks of {bounds.blocks_of}"
 
 
 def optimum_words(run: CompareRun) -> str:

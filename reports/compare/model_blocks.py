@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
+from simverify.reports.compare.brief import bound_words
 from simverify.reports.compare.by_gamma import by_gamma
 from simverify.reports.compare.charts import charts
-from simverify.reports.compare.decoded import bound_words, decoded_table
+from simverify.reports.compare.decoded import decoded_table
 from simverify.reports.compare.grouped.names import way
 from simverify.reports.compare.speedups import speedup_table, speedup_words, timed
 from simverify.reports.compare.tree_chart import node_table, tree_pictures

@@ -1,5 +1,6 @@
 """A comparison as text for a terminal, 80 columns wide."""
 
+import re
 from collections.abc import Iterator
 
 from rich.console import Console
@@ -8,8 +9,8 @@ from rich.text import Text
 
 from simverify.checks import clean
 from simverify.models import DEFAULT_DISTANCE
-from simverify.reports.compare.brief import sentence, under
-from simverify.reports.compare.decoded import bound_words, decoded_line, optimum_words
+from simverify.reports.compare.brief import bound_words, sentence, under
+from simverify.reports.compare.decoded import decoded_line, optimum_words
 from simverify.reports.compare.grouped.printed import print_groups
 from simverify.reports.compare.speedups import speedup_words
 from simverify.reports.compare.terminal_basis import (
@@ -21,7 +22,7 @@ from simverify.reports.compare.terminal_basis import (
     promise,
     times,
 )
-from simverify.reports.compare.trees import folded, optimum_lines, share_words, tree_words
+from simverify.reports.compare.trees import optimum_lines, tree_words
 from simverify.reports.compare.words import verdict_line
 from simverify.reports.faults import suspicion
 from simverify.reports.terminal import STYLE, line
@@ -34,6 +35,15 @@ from simverify.results import (
     ModelInfo,
     Timing,
 )
+
+_LONGEST_NAME = 13
+"""Characters of a rule's name on a line of the terminal's table."""
+
+_LONGEST_WORD = 17
+"""Characters of a name without hyphens that fit beside all numbers."""
+
+_PIECES = re.compile(r"[^-_:.]{0,12}[-_:.]|[^-_:.]{1,13}")
+"""What of a name stays on one line."""
 
 
 def print_comparison(run: CompareRun, console: Console, *, verbose: bool = False) -> None:
@@ -54,7 +64,8 @@ def print_comparison(run: CompareRun, console: Console, *, verbose: bool = False
             if any(entry.exact is None for row in rows for entry in row.calls):
                 console.print(line("no exact number of tokens: shown, not judged", "dim"))
         console.print()
-    print_groups(run, console, verbose=verbose)
+    if run.layer_parallel:
+        print_groups(run, console, verbose=verbose)
     if verbose:
         console.print(line(promise(run)))
     words = verdict_line(run) if verbose else sentence(run)
@@ -145,12 +156,30 @@ def _model_table(
             *((METHODS[row.expected_accepted.method][0],) if verbose else ()),
             _interval(row.measured),
             _fixed(row.block_efficiency, 3),
-            share_words(row),
+            _share(row),
             _fixed(row.speedup.predicted, 2) + "x",
             # The sums of a trace were made while it was recorded.
             _speed(speed) if _kernel_ran(row, speed) else "-",
         )
     return table
+
+
+def folded(name: str) -> str:
+    """Return a rule's name on as many lines as it takes, folded behind its hyphens and the like."""
+    if len(name) <= (_LONGEST_NAME if "-" in name else _LONGEST_WORD):
+        return name
+    lines = [""]
+    for piece in _PIECES.findall(name):
+        if lines[-1] and len(lines[-1]) + len(piece) > _LONGEST_NAME:
+            lines.append("")
+        lines[-1] += piece
+    return "\n".join(lines)
+
+
+def _share(row: CompareResult) -> str:
+    """Return the share of the optimum that a rule reaches, or the least that it can be."""
+    sign = "\N{GREATER-THAN OR EQUAL TO}" if row.optimum.bound else ""
+    return f"{sign}{row.optimality:.1%}"
 
 
 def _speed(speed: float) -> str:

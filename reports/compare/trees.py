@@ -1,6 +1,5 @@
 """What a comparison on draft trees says beside that of a single draft, in words."""
 
-import re
 from collections.abc import Iterator, Sequence
 
 from simverify.reports.audit.found import count
@@ -9,15 +8,6 @@ from simverify.trees import TreeShape
 
 _NEAR = 5e-4
 """Difference that three decimals show."""
-
-_LONGEST_NAME = 13
-"""Characters of a rule's name on a line of the terminal's table."""
-
-_LONGEST_WORD = 17
-"""Characters of a name without hyphens that fit beside all numbers."""
-
-_PIECES = re.compile(r"[^-_:.]{0,12}[-_:.]|[^-_:.]{1,13}")
-"""What of a name stays on one line."""
 
 
 OPTIMUM = {
@@ -45,24 +35,6 @@ def tree_words(found: DraftTrees) -> str:
     return f"tree of {count(len(shape), 'node')}{how}, {found.scheme}"
 
 
-def folded(name: str) -> str:
-    """Return a rule's name on as many lines as it takes, folded behind its hyphens and the like."""
-    if len(name) <= (_LONGEST_NAME if "-" in name else _LONGEST_WORD):
-        return name
-    lines = [""]
-    for piece in _PIECES.findall(name):
-        if lines[-1] and len(lines[-1]) + len(piece) > _LONGEST_NAME:
-            lines.append("")
-        lines[-1] += piece
-    return "\n".join(lines)
-
-
-def share_words(row: CompareResult) -> str:
-    """Return the share of the optimum that a rule reaches, or the least that it can be."""
-    sign = "\N{GREATER-THAN OR EQUAL TO}" if row.optimum.bound else ""
-    return f"{sign}{row.optimality:.1%}"
-
-
 def gap_words(row: CompareResult) -> str:
     """Return how far a rule is from its optimum."""
     gap = row.optimum.expected_accepted * (1 - row.optimality)
@@ -88,14 +60,6 @@ def load_words(run: CompareRun) -> Iterator[str]:
             "(--batch-size, --free-rows), of target and draft alike; the target has a row after "
             "the prefix and one after each drafted token."
         )
-
-
-def most(coupling: Expected) -> str:
-    """Return what no rule can keep more of than, in figures."""
-    if coupling.method == "counting":
-        return f"{coupling.upper:.4g}"
-    middle = (coupling.lower + coupling.upper) / 2 if coupling.exact is None else coupling.exact
-    return f"{middle:.4g}"
 
 
 def best_line(rows: Sequence[CompareResult], coupling: Expected) -> str:

@@ -72,6 +72,7 @@ def tree_bounds(
     rule: Literal["block", "greedy"],
     *,
     bins: int | None = None,
+    threads: int = 2,
 ) -> CurveBounds:
     """Bound Pr(tau >= l), l = 1..gamma, of block or of greedy block's first call.
 
@@ -87,6 +88,9 @@ def tree_bounds(
         Bins per state, 32 or more; the width falls with their square. By default as many
         (256 to 8192) as a fixed amount of work allows, a second or so. Unused where the tree
         is small enough to enumerate.
+    threads : int
+        2 for the bounds below and above side by side, 1 for one after the other; more than 2
+        change nothing, and neither number changes a bound.
 
     Returns
     -------
@@ -96,9 +100,9 @@ def tree_bounds(
     Raises
     ------
     ValueError
-        gamma, rule or bins out of range.
+        gamma, rule, bins or threads out of range.
     """
-    _tree_bounds_iv(gamma, rule, bins)
+    _tree_bounds_iv(gamma, rule, bins, threads)
     capped = rule == "block"
     known = _enumerate(model, gamma, capped)
     levels = gamma - len(known.values)
@@ -114,7 +118,7 @@ def tree_bounds(
         bins = _affordable_bins(tokens.q.size, model.states, levels)
 
     # The kernels release the interpreter lock.
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(min(threads, 2)) as pool:
 
         def solve(tokens: Tokens, bins: int, reach: float) -> tuple[Floats, Floats]:
             grid = Grid(capped, model.states, bins, reach / (bins if capped else bins / 2))
@@ -237,10 +241,12 @@ def _widened(
     return CurveBounds(np.minimum(lower, upper), upper, bins)
 
 
-def _tree_bounds_iv(gamma: int, rule: str, bins: int | None) -> None:
+def _tree_bounds_iv(gamma: int, rule: str, bins: int | None, threads: int) -> None:
     if gamma < 1:
         raise ValueError(f"gamma is {gamma}: pass a draft length of 1 or more")
     if rule not in ("block", "greedy"):
         raise ValueError(f"rule is {rule!r}: pass 'block' or 'greedy' (token has linear_curve)")
     if bins is not None and bins < 32:
         raise ValueError(f"bins is {bins}: pass 32 or more, or None for as many as are affordable")
+    if threads < 1:
+        raise ValueError(f"threads is {threads}: pass 1 or more")

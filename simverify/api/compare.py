@@ -9,7 +9,8 @@ from typing import Any, Literal
 from simverify.api.compare_options import NO_GAMMA, CompareOptions
 from simverify.api.real import BUNDLED, RealModels
 from simverify.api.simulated import DEFAULT_MODELS, Rule, asked_trees, compare_simulated
-from simverify.api.ways import called_from_python, refuse
+from simverify.api.ways import called_from_python
+from simverify.checks import refuse
 from simverify.errors import OptionError, UsageError
 from simverify.models import REAL, Model
 from simverify.results import CompareRun

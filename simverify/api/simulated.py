@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from simverify.api.compare_options import CompareOptions
-from simverify.api.ways import refuse
+from simverify.checks import refuse
 from simverify.errors import OptionError
 from simverify.models import DEFAULT_DISTANCE, Model
 from simverify.results import CompareRun

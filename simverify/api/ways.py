@@ -1,12 +1,13 @@
 """The ways of an audit, and which options belong to each: the others are refused."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from typing import Literal
 
 from simverify.api.options import AuditOptions
 from simverify.api.real import LawOptions
+from simverify.checks import refuse
 from simverify.errors import OptionError, UsageError, quoted
 
 Way = Literal["small", "self-test", "trace", "live", "emitted"]
@@ -117,17 +118,6 @@ def _drafter_iv(way: Way, drafter: str | None) -> None:
         )
     if way == "small" and drafter in NAMES:
         raise OptionError(f"{{drafter}} {drafter} is for real models: name {{target}} too")
-
-
-def refuse(options: Mapping[str, object], why: str) -> None:
-    """Raise ``OptionError`` for the first of ``options`` that was given.
-
-    By parameter name; None, and False of a switch, is what was not. ``why``: the line, with
-    the option's name for ``{option}``, and every other option by its name.
-    """
-    for name, value in options.items():
-        if value is not None and value is not False:
-            raise OptionError(why.replace("{option}", f"{{{name}}}"))
 
 
 @contextmanager

@@ -1,9 +1,11 @@
 """What a comparison found, as parts of its document."""
 
+import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from simverify import results as doc
 from simverify import stats
@@ -19,7 +21,7 @@ from simverify.comparing.exact.curves import CONFIDENCE, AcceptanceCurve
 from simverify.comparing.exact.laws import passes
 from simverify.comparing.kernels.acceptance import Generations
 from simverify.comparing.kernels.check import SampledCheck
-from simverify.comparing.kernels.pits import pit_curves
+from simverify.comparing.kernels.pits import ORDERS
 from simverify.simulators.run import Counts
 
 if TYPE_CHECKING:
@@ -30,6 +32,9 @@ _ACCEPTANCE_WORDS: dict[doc.Verdict, str] = {
     "FAIL": "not the declared rule",
     "INCONCLUSIVE": "too few blocks to tell it from other rules",
 }
+
+STEPS = 64
+"""Steps of a curve from u = 0 to 1: finer than a picture of it shows."""
 
 UNKNOWN_LAW = "not judged, as the rule's own law is not known"
 
@@ -137,3 +142,30 @@ def measured(total: int, squares: int, n: int, *, low: int, high: int) -> doc.Me
 
 def _fraction(value: Any) -> str | None:
     return str(value) if isinstance(value, Fraction) else None
+
+
+def pit_curves(pits: npt.NDArray[Any]) -> tuple[doc.PitCurve, ...]:
+    """Return the curve of each order from ``pits`` (orders, positions, bins); none if empty.
+
+    The band is that of Dvoretzky, Kiefer, Wolfowitz and Massart for n values. It holds for
+    tokens of all positions together as n grows: each PIT is uniform given all before it.
+    """
+    curves = []
+    for order, histograms in zip(ORDERS, pits, strict=True):
+        counts = histograms.sum(axis=0)
+        n = int(counts.sum()) if counts.size else 0
+        if n == 0:
+            continue
+        below = np.concatenate([[0], np.cumsum(counts)])[:: counts.size // STEPS] / n
+        # A ten-millionth is less than a picture shows, and the document stays short.
+        differences = np.round(below - np.linspace(0, 1, STEPS + 1), 7)
+        curves.append(
+            doc.PitCurve(
+                order=order,
+                n=n,
+                differences=tuple(differences.tolist()),
+                band=math.sqrt(math.log(2 / (1 - CONFIDENCE)) / (2 * n)),
+                confidence=CONFIDENCE,
+            )
+        )
+    return tuple(curves)

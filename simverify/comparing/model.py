@@ -143,7 +143,9 @@ class ModelComparison:
         check = sampled_check(trial, trials, first, generations)
         if first is None:
             first, seconds = check.counts, check.seconds
-        exact = exact_check(verifier, self.model, settings.gamma)
+        exact = None
+        if enumerable(self.model, settings.gamma):
+            exact = exact_check(verifier, self.model, settings.gamma)
         lossless = lossless_document(check, exact, settings.detect)
         acceptance = acceptance_document(check.acceptance, settings.detect)
         optimum = best.expected

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 # Below this scipy's tails lose digits on the way to underflow.
 _SAFE = 1e-280
@@ -140,6 +140,8 @@ def log_kstwo_sf(d: float, n: int) -> float:
             return math.log(2.0) - 2.0 * squared
         return math.log(float(special.kolmogorov(math.sqrt(squared))))
     if squared <= 2.2:
+        from scipy import stats  # half a second that few processes need
+
         return math.log(float(stats.kstwo.sf(d, n)))
     return min(0.0, math.log(2.0) + _log_smirnov_sf(d, n))
 

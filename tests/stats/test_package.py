@@ -24,6 +24,16 @@ def test_import_loads_nothing_heavy():
     assert done.returncode == 0, done.stderr
 
 
+def test_a_comparison_does_without_the_laws_of_scipy():
+    """Their import takes half a second, of every command and of every worker of a sweep."""
+    code = (
+        "import sys, simverify.comparing.comparison, simverify.sweeping.tasks; "
+        "sys.exit('scipy.stats' in sys.modules or 'scipy.special' not in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_every_public_name_loads():
     assert dir(stats) == sorted(stats.__all__)
     for name in stats.__all__:

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from functools import partial
 
 from simverify.api.options import AuditOptions
-from simverify.api.ways import refuse
 from simverify.auditing.exact.coins.coins import MOST_COINS, MOST_KNOWN
 from simverify.auditing.subject import Subject
+from simverify.checks import refuse
 from simverify.engines.bridge import CommandVerify, LibraryVerify
 from simverify.engines.bridge.command import CALL_SECONDS
 from simverify.errors import OptionError, UsageError

@@ -8,11 +8,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from simverify.arrays import Floats
+from simverify.comparing.exact.remembered import once
 from simverify.models.base import MarkovModel, Model
 from simverify.models.ngram import NgramModel
 from simverify.simulators.exact.bounds import tree_bounds
@@ -165,7 +167,10 @@ def acceptance_curves(
     Raises ``TypeError`` for a model that is neither a Markov pair nor ``ngram``.
     """
     if isinstance(model, MarkovModel):
-        return {name: _markov(model, verifier, gamma) for name, verifier in verifiers.items()}
+        return {
+            name: once(model, (verifier, gamma), partial(_markov, model, verifier, gamma, threads))
+            for name, verifier in verifiers.items()
+        }
     if not isinstance(model, NgramModel):
         raise TypeError(f"no exact law for {type(model).__name__}")
     rounds = -(-FEWEST_STRATA // len(model.contexts))
@@ -178,7 +183,7 @@ def acceptance_curves(
     }
 
 
-def _markov(model: MarkovModel, verifier: Verifier, gamma: int) -> AcceptanceCurve:
+def _markov(model: MarkovModel, verifier: Verifier, gamma: int, threads: int) -> AcceptanceCurve:
     if enumerable(model, gamma):
         tree = grow(verifier, markov_rows(model), gamma)
         if model.rational:
@@ -204,7 +209,7 @@ def _markov(model: MarkovModel, verifier: Verifier, gamma: int) -> AcceptanceCur
             additions=model.states + model.vocab_size // model.states,
         )
     rule: Literal["block", "greedy"] = "block" if verifier.name == "block" else "greedy"
-    enclosure = tree_bounds(model, gamma, rule)
+    enclosure = tree_bounds(model, gamma, rule, threads=threads)
     lower, upper = enclosure.lower, enclosure.upper
     return AcceptanceCurve("dp", lower, upper, *enclosed_sum(lower, upper))
 

@@ -4,7 +4,6 @@ import itertools
 import math
 from typing import Any
 
-from simverify.comparing.exact.curves import enumerable
 from simverify.models.base import MarkovModel, Model
 from simverify.results import ExactCheck
 from simverify.simulators.exact.calls import (
@@ -42,13 +41,12 @@ _MOST_TREE_LEAVES = 40_000
 def exact_check(verifier: Verifier, model: Model, gamma: int) -> ExactCheck | None:
     """Compare the rule's own law with the target's, in fractions where the model has them.
 
-    Returns None where the law is too large to write out, or where float64 cannot hold it. A
+    The drafted blocks of the model are to be enumerable. Returns None where the law itself is too
+    large to write out, or where float64 cannot hold it. A
     rule with state is judged on the first tokens of a generation, as many as the work limit
     allows, over all the calls that they take; None if those are fewer than 3 (2 at gamma 1).
     Any other rule is judged on one call's tokens completed with the target's own.
     """
-    if not enumerable(model, gamma):
-        return None
     assert isinstance(model, MarkovModel)
     rows = markov_rows(model)
     paths = gamma <= MAX_PATH_GAMMA and model.vocab_size**gamma <= MAX_PATH_LEAVES

@@ -7,14 +7,12 @@ counts find is stated beside the promise, which rests on the PITs. So is what th
 tokens say with their whole rows (``streamed``): named faults, scores, a third order, pairs.
 """
 
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from simverify import stats
@@ -24,7 +22,6 @@ from simverify.battery.naming import Named
 from simverify.battery.shares import pit_shares
 from simverify.comparing.kernels.kernel import Trial
 from simverify.comparing.kernels.streamed import DESCENDING, Streamed
-from simverify.results import PitCurve
 from simverify.simulators.run import PIT_BINS, Counts
 from simverify.simulators.tables import COARSE_CELLS, coarser, merged, token_cells
 
@@ -136,36 +133,3 @@ def _transitions(
     if g2.df > 0:
         test = stats.g2_test(g2, alpha=alpha, name=f"transitions {words}")
         yield replace(test, deviation=f"mean one-token TV {words}")
-
-
-STEPS = 64
-"""Steps of a curve from u = 0 to 1: finer than a picture of it shows."""
-
-CONFIDENCE = 0.999
-
-
-def pit_curves(pits: npt.NDArray[Any]) -> tuple[PitCurve, ...]:
-    """Return the curve of each order from ``pits`` (orders, positions, bins); none if empty.
-
-    The band is that of Dvoretzky, Kiefer, Wolfowitz and Massart for n values. It holds for
-    tokens of all positions together as n grows: each PIT is uniform given all before it.
-    """
-    curves = []
-    for order, histograms in zip(ORDERS, pits, strict=True):
-        counts = histograms.sum(axis=0)
-        n = int(counts.sum()) if counts.size else 0
-        if n == 0:
-            continue
-        below = np.concatenate([[0], np.cumsum(counts)])[:: counts.size // STEPS] / n
-        # A ten-millionth is less than a picture shows, and the document stays short.
-        differences = np.round(below - np.linspace(0, 1, STEPS + 1), 7)
-        curves.append(
-            PitCurve(
-                order=order,
-                n=n,
-                differences=tuple(differences.tolist()),
-                band=math.sqrt(math.log(2 / (1 - CONFIDENCE)) / (2 * n)),
-                confidence=CONFIDENCE,
-            )
-        )
-    return tuple(curves)

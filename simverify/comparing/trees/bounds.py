@@ -98,7 +98,7 @@ def bounds_of(drafting: Drafting, model: MarkovModel, rows: StateRows) -> Bounds
 def _coupling_of_a_chain(model: MarkovModel, depth: int) -> AcceptanceCurve:
     # Greedy's first call attains it (Sun et al. 2025, theorem 3).
     rules = {"greedy": VERIFIERS["greedy"]}
-    return acceptance_curves(model, rules, depth, seed=0, threads=1)["greedy"]
+    return acceptance_curves(model, rules, depth, seed=0, threads=2)["greedy"]
 
 
 def _levels(drafting: Drafting, model: MarkovModel, rows: StateRows) -> AcceptanceCurve:

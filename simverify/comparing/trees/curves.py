@@ -93,7 +93,7 @@ def tree_curve(
 def block_curve(model: MarkovModel, gamma: int) -> AcceptanceCurve:
     """Return the curve of block verification on one draft of ``gamma`` tokens."""
     rules = {"block": VERIFIERS["block"]}
-    return acceptance_curves(model, rules, gamma, seed=0, threads=1)["block"]
+    return acceptance_curves(model, rules, gamma, seed=0, threads=2)["block"]
 
 
 def curve_of(levels: Sequence[Any], method: Method) -> AcceptanceCurve:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -16,6 +16,7 @@ from simverify.comparing.documents import (
 )
 from simverify.comparing.exact.curves import CONFIDENCE
 from simverify.comparing.exact.laws import passes
+from simverify.comparing.exact.remembered import once
 from simverify.comparing.kernels.acceptance import NOT_JUDGED
 from simverify.comparing.kernels.check import plan_trials, sampled_check
 from simverify.comparing.kernels.kernel import Counted
@@ -64,7 +65,11 @@ class TreeComparison:
     @cached_property
     def bounds(self) -> Bounds:
         """What no lossless rule exceeds on these trees."""
-        return bounds_of(self.drafting, self.model, self.rows)
+        return once(
+            self.model,
+            self.drafting,
+            partial(bounds_of, self.drafting, self.model, self.rows),
+        )
 
     @cached_property
     def chains(self) -> ModelComparison:

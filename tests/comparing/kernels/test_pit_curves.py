@@ -3,7 +3,7 @@ import pytest
 from scipy import stats
 from support.false_alarms import ALPHA
 
-from simverify.comparing.kernels.pits import STEPS, pit_curves
+from simverify.comparing.documents import STEPS, pit_curves
 
 BINS = 1 << 12
 

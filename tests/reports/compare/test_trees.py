@@ -9,8 +9,9 @@ from support.pages.printed import assert_fits, flat, shown
 import simverify
 from simverify.reports.compare.brief import under
 from simverify.reports.compare.reproduce import compare_command
+from simverify.reports.compare.terminal import folded
 from simverify.reports.compare.tree_chart import tree_pictures
-from simverify.reports.compare.trees import folded, tree_words
+from simverify.reports.compare.trees import tree_words
 from simverify.reports.formats.html import html_report
 from simverify.reports.formats.junit import junit_report
 from simverify.reports.formats.markdown import markdown_report

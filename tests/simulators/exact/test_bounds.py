@@ -241,6 +241,19 @@ def test_bad_input(gamma, rule, bins, message):
         tree_bounds(toy(), gamma, rule, bins=bins)
 
 
+def test_bad_threads():
+    with pytest.raises(ValueError, match="threads is 0: pass 1 or more"):
+        tree_bounds(toy(), 2, "block", threads=0)
+
+
+def test_the_number_of_threads_changes_no_bound():
+    model = markov(40)
+    alone, beside = (tree_bounds(model, 6, "greedy", threads=n) for n in (1, 5))
+    assert alone.bins > 0
+    np.testing.assert_array_equal(alone.lower, beside.lower)
+    np.testing.assert_array_equal(alone.upper, beside.upper)
+
+
 def test_a_large_vocabulary_is_bounded_on_a_grid_chosen_from_a_sample(monkeypatch):
     """Any grid gives true bounds; one from a third of the tokens is nearly as narrow."""
     model = markov(700)
