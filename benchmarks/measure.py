@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
+
+from simverify.record.machine import processor
 
 
 @dataclass(frozen=True)
@@ -65,19 +66,10 @@ def machine() -> dict[str, Any]:
     """Return what the figures depend on."""
     packages = ("numpy", "numba", "torch")
     return {
-        "processor": _processor(),
+        "processor": processor(),
         "cores": os.cpu_count(),
         "load": os.getloadavg(),
         "platform": platform.platform(),
         "python": platform.python_version(),
         **{name: version(name) for name in packages},
     }
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor()

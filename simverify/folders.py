@@ -1,11 +1,17 @@
-"""Folders that hold what simverify can make again, and folders of packages that are installed."""
+"""Folders that hold what simverify can make again, and folders of packages, its own among them."""
 
+import hashlib
+import importlib
 import importlib.util
 import os
 import tempfile
 from pathlib import Path
 
 import platformdirs
+
+_OWN = ("simverify", "simverify.simulators", "simverify.stats")
+_APART = {"api", "cli", "plugin", "reports"}
+"""What no number comes from."""
 
 
 def cache_folder(name: str) -> Path | None:
@@ -60,3 +66,19 @@ def find_source(spec: str) -> Path | None:
         return None
     path = package.joinpath(*rest) if package.is_dir() else package
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def own_sources_sha256() -> str:
+    """Return the SHA-256 of simverify's own sources, but for what no number comes from."""
+    digest = hashlib.sha256()
+    for package in _OWN:
+        found = importlib.import_module(package).__file__
+        assert found is not None
+        folder = Path(found).parent
+        for path in sorted(folder.rglob("*.py")):
+            parts = path.relative_to(folder).parts
+            # An installed package holds the other two within it, a checkout beside it.
+            if parts[0] not in _APART | {"simulators", "stats"} or package != "simverify":
+                digest.update("/".join((package, *parts)).encode() + b"\0")
+                digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()

@@ -7,13 +7,21 @@ from simverify.checks import clean
 
 _WORDS = {"PASS": "no worse", "FAIL": "worse", "INCONCLUSIVE": "too short to tell"}
 _SIGNS = {"worse": "WORSE", "better": "better", "too short": "too short", "same": "same"}
+_MOST_ITEMS = 40
+"""Lines of two sweeps on a terminal."""
 
 
 def check_lines(check: Check, name: str, *, verbose: bool = False) -> list[str]:
     """Return what the terminal shows, the verdict first; ``verbose``: all that was held to it."""
     lines = [f"{check.verdict} {name}: {_WORDS[check.verdict]}"]
     shown = check.items if verbose else tuple(_notable(check))
-    lines += [_line(item) for item in shown]
+    most = len(shown) if verbose or check.cells is None else _MOST_ITEMS
+    lines += [_line(item) for item in shown[:most]]
+    if shown[most:]:
+        lines.append(f"{len(shown) - most:,} more: --verbose")
+    if check.cells is not None:
+        moved = {item.subject for item in check.items if _moved(item)}
+        lines.append(f"{check.cells - len(moved):,} of {check.cells:,} cells and audits are equal")
     lines += _ruling(check)
     return lines + (list(check.notes) if verbose else [])
 
@@ -23,7 +31,8 @@ def check_markdown(check: Check, name: str) -> str:
     rows = [
         f"| {' | '.join(_cell(cell) for cell in _cells(item))} |"
         for item in check.items
-        if item.what.startswith("E[tau]") or item.outcome not in ("same", "shown")
+        if item.outcome not in ("same", "shown")
+        or (item.what.startswith("E[tau]") and (check.cells is None or item.old != item.new))
     ]
     head = ["| what | baseline | run | difference | |", "| --- | --- | --- | --- | --- |"]
     title = f"## {check.verdict}: baseline {_cell(name)}, {_WORDS[check.verdict]}"
@@ -31,9 +40,24 @@ def check_markdown(check: Check, name: str) -> str:
 
 
 def _notable(check: Check) -> Iterator[Item]:
+    """Yield what a reader looks for: of two sweeps, whose cells are many, what moved alone."""
+    if check.cells is not None:
+        # What was called something first: the rest may be long, and is cut short.
+        moved = [item for item in check.items if _moved(item)]
+        for of_what in (_called, lambda item: not (_called(item) or item.what.startswith("Pr("))):
+            yield from filter(of_what, moved)
+        return
     for item in check.items:
-        if item.outcome in ("worse", "better", "too short") or item.what.startswith("E[tau]"):
+        if _called(item) or item.outcome == "too short" or item.what.startswith("E[tau]"):
             yield item
+
+
+def _called(item: Item) -> bool:
+    return item.outcome in ("worse", "better")
+
+
+def _moved(item: Item) -> bool:
+    return _called(item) or item.old != item.new
 
 
 def _line(item: Item) -> str:

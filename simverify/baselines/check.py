@@ -3,13 +3,11 @@
 from simverify.baselines.audits import audit_items
 from simverify.baselines.comparisons import comparison_check
 from simverify.baselines.fits import fit_iv
-from simverify.baselines.items import Check
+from simverify.baselines.items import ALPHA, DETECT, Check
 from simverify.baselines.kept import comparable
+from simverify.baselines.sweeps import sweep_check
 from simverify.checks import MIN_ALPHA, MIN_DETECT, ranges_iv
-from simverify.results import AuditRun, CompareRun, Document
-
-ALPHA = 1e-6
-DETECT = 0.02
+from simverify.results import AuditRun, CompareRun, Document, SweepRun
 
 
 def check_baseline(
@@ -20,7 +18,8 @@ def check_baseline(
     Parameters
     ----------
     baseline, run
-        Two comparisons, or two audits of code, of one question: the same gamma, models and rules.
+        Two comparisons, two audits of code, or two sweeps, of one question: the same gamma, models
+        and rules. A sweep may have more cells than the baseline.
     alpha
         Probability that the tests call anything worse or better where nothing changed. The runs'
         verdicts are their own, each with its run's alpha.
@@ -45,6 +44,8 @@ def check_baseline(
     fit_iv(old, new)
     if isinstance(old, CompareRun) and isinstance(new, CompareRun):
         return comparison_check(old, new, alpha, detect)
+    if isinstance(old, SweepRun) and isinstance(new, SweepRun):
+        return sweep_check(old, new, alpha, detect).check
     assert isinstance(old, AuditRun)
     assert isinstance(new, AuditRun)
     sampled = sum(run.sampled.alpha for run in (old, new) if run.sampled is not None)

@@ -1,6 +1,6 @@
 """Two comparisons: rows that both have, with all tests of them sharing one false-alarm rate."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from simverify.baselines.estimates import (
@@ -23,6 +23,26 @@ _SPEED = "speed is judged within one run only: two runs met two loads of a machi
 
 
 @dataclass(frozen=True)
+class Pair:
+    """A row and what it was; ``subject``: what both are called."""
+
+    subject: str
+    old: CompareResult
+    new: CompareResult
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What became of rows; ``tests``, ``blocks`` and ``both`` as a check has them."""
+
+    items: tuple[Item, ...]
+    tests: int
+    blocks: int | None
+    both: bool
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class _Tested:
     """A test that waits for its share: the level of tau, or 0 for the mean."""
 
@@ -37,18 +57,49 @@ class _Tested:
 def comparison_check(old: CompareRun, new: CompareRun, alpha: float, detect: float) -> Check:
     """Return the check of two comparisons that fit each other."""
     before = {(row.verifier, row.model, row.one_draft): row for row in old.results}
-    items: list[Item] = []
-    tested: list[_Tested] = []
+    lanes = tuple(None if run.decoding is None else run.decoding.lanes for run in (old, new))
+    pairs: list[Pair] = []
     notes: list[str] = []
     for row in new.results:
         earlier = before.get((row.verifier, row.model, row.one_draft))
         subject = f"{row.verifier} on {row.model}" + (", one draft" if row.one_draft else "")
         if earlier is None:
             notes.append(f"{subject}: not in the baseline, and not judged")
-            continue
-        items += _stated(subject, earlier, row, old.detect)
+        else:
+            pairs.append(Pair(subject, earlier, row))
+    found = judged_rows(pairs, old.detect, alpha, detect, lanes)
+    speeds = list(_speeds(old, new))
+    notes += found.notes
+    if speeds:
+        notes.append(_SPEED)
+    if old.seed == new.seed:
+        notes.append("both runs have one seed, and shared draws: differences are no larger for it")
+    return Check(
+        (*found.items, *speeds), alpha, detect, found.tests, found.blocks, found.both, tuple(notes),
+        old.alpha + new.alpha,
+    )  # fmt: skip
+
+
+def judged_rows(
+    pairs: Iterable[Pair],
+    promised: float,
+    alpha: float,
+    detect: float,
+    lanes: tuple[int | None, ...] = (None, None),
+) -> Rows:
+    """Hold rows against those that they were; all tests share ``alpha``.
+
+    ``promised``: the deviation that the old run was asked to find. ``lanes``: of the old run and
+    the new one, of texts that real models decoded at a time; None where blocks were simulated.
+    """
+    items: list[Item] = []
+    tested: list[_Tested] = []
+    notes: list[str] = []
+    for pair in pairs:
+        subject, earlier, row = pair.subject, pair.old, pair.new
+        items += _stated(subject, earlier, row, promised)
         exact = _certain(earlier.expected_accepted) and _certain(row.expected_accepted)
-        tokens = _tokens(old, earlier), _tokens(new, row)
+        tokens = _tokens(lanes[0], earlier), _tokens(lanes[1], row)
         if tokens[0] is None or tokens[1] is None:
             note = "3 lanes or more tell how sure a mean over real texts is"
             was, now = (f"{one.measured.mean:.4f}" for one in (earlier, row))
@@ -59,15 +110,7 @@ def comparison_check(old: CompareRun, new: CompareRun, alpha: float, detect: flo
         if tokens[0].counts is None:
             notes.append(f"{subject}: blocks of real texts depend on each other: no test by level")
     judged, blocks, both = _judged(tested, alpha, detect)
-    speeds = list(_speeds(old, new))
-    if speeds:
-        notes.append(_SPEED)
-    if old.seed == new.seed:
-        notes.append("both runs have one seed, and shared draws: differences are no larger for it")
-    return Check(
-        (*items, *judged, *speeds), alpha, detect, len(tested), blocks, both, tuple(notes),
-        old.alpha + new.alpha,
-    )  # fmt: skip
+    return Rows((*items, *judged), len(tested), blocks, both, tuple(notes))
 
 
 def _stated(
@@ -98,9 +141,9 @@ def _middle(told: Expected) -> str:
     return f"{(told.lower + told.upper) / 2.0:.7f}"
 
 
-def _tokens(run: CompareRun, row: CompareResult) -> Tokens | None:
-    if run.decoding is not None:
-        return real_tokens(row, run.decoding.lanes)
+def _tokens(lanes: int | None, row: CompareResult) -> Tokens | None:
+    if lanes is not None:
+        return real_tokens(row, lanes)
     return simulated_tokens(row, f"{row.verifier} on {row.model}")
 
 

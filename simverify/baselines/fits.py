@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from simverify.errors import UsageError
-from simverify.results import AuditRun, CompareRun, ModelInfo
+from simverify.results import AuditRun, CompareRun, Document, ModelInfo, SweepRun
 
 ROUNDING = 1e-9
 """Relative: numbers of one law, computed twice, differ by no more."""
@@ -20,14 +20,14 @@ _DECODING = (
 )  # fmt: skip
 
 
-def fit_iv(old: CompareRun | AuditRun, new: CompareRun | AuditRun) -> None:
+def fit_iv(old: Document, new: Document) -> None:
     """Raise ``UsageError``, in one line that says what differs, if the runs do not compare."""
     told = next(_differences(old, new), None)
     if told is not None:
         raise UsageError(f"the runs do not compare: {told}")
 
 
-def _differences(old: CompareRun | AuditRun, new: CompareRun | AuditRun) -> Iterator[str]:
+def _differences(old: Document, new: Document) -> Iterator[str]:
     if isinstance(old, CompareRun) and isinstance(new, CompareRun):
         yield from _fields(old, new, _COMPARE, "")
         yield from _fields(old.decoding, new.decoding, _DECODING, "")
@@ -36,7 +36,7 @@ def _differences(old: CompareRun | AuditRun, new: CompareRun | AuditRun) -> Iter
             if model.name not in models:
                 yield f"the baseline has model {model.name}, the run has {', '.join(models)}"
             else:
-                yield from _models(model, models[model.name])
+                yield from model_differences(model, models[model.name])
         rows = [(row.verifier, row.model, row.one_draft) for row in new.results]
         for row in old.results:
             if (row.verifier, row.model, row.one_draft) not in rows:
@@ -44,12 +44,28 @@ def _differences(old: CompareRun | AuditRun, new: CompareRun | AuditRun) -> Iter
                 yield f"the baseline has {row.verifier} on {row.model}, the run has {there}"
     elif isinstance(old, AuditRun) and isinstance(new, AuditRun):
         yield from _fields(old, new, _AUDIT, "")
+    elif isinstance(old, SweepRun) and isinstance(new, SweepRun):
+        yield from _sweeps(old, new)
     else:
-        kinds = ["compare" if isinstance(run, CompareRun) else "audit" for run in (old, new)]
+        kinds = [str(type(run).__struct_config__.tag) for run in (old, new)]
         yield f"the baseline is of simverify {kinds[0]}, the run of simverify {kinds[1]}"
 
 
-def _models(old: ModelInfo, new: ModelInfo) -> Iterator[str]:
+def _sweeps(old: SweepRun, new: SweepRun) -> Iterator[str]:
+    cells = {cell.name: cell for cell in new.cells}
+    for cell in old.cells:
+        if cell.name not in cells:
+            yield f"the baseline has {cell.name}, and the run has not"
+        else:
+            yield from model_differences(cell.model, cells[cell.name].model)
+    names = {audit.name for audit in new.audits}
+    for audit in old.audits:
+        if audit.name not in names:
+            yield f"the baseline has the {audit.name}, and the run has not"
+
+
+def model_differences(old: ModelInfo, new: ModelInfo) -> Iterator[str]:
+    """Yield what tells two models of one name apart."""
     yield from _fields(old, new, _MODEL, f"model {old.name}: ")
     bounds = old.bounds.coupling.exact, new.bounds.coupling.exact
     sampled = old.bounds.blocks_of is not None or new.bounds.blocks_of is not None

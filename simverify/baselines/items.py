@@ -5,6 +5,10 @@ from typing import Literal
 
 from simverify.results import Verdict
 
+ALPHA = 1e-6
+DETECT = 0.02
+"""Of a check for which nobody asked for others."""
+
 Outcome = Literal["same", "worse", "better", "too short", "shown"]
 
 
@@ -37,7 +41,8 @@ class Check:
     or better; ``verdicts``: the same of the runs' own verdicts, by the alpha of each.
     ``detect``: relative drop of E[tau] that is found with power .9, or the verdict is
     INCONCLUSIVE. ``tests``: how many share ``alpha``. ``blocks``: what would do, of each run
-    ("both") or of the new one; null where the run is long enough.
+    ("both") or of the new one; null where the run is long enough. ``cells``: how many cells and
+    audits of sweeps were held against each other; null where no sweeps were.
     """
 
     items: tuple[Item, ...]
@@ -48,6 +53,7 @@ class Check:
     both: bool = False
     notes: tuple[str, ...] = ()
     verdicts: float = 0.0
+    cells: int | None = None
 
     @property
     def rate(self) -> float:

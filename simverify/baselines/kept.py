@@ -5,8 +5,11 @@ import re
 from pathlib import Path
 
 from simverify.errors import UsageError
-from simverify.results import AuditRun, CompareRun, Document
+from simverify.results import AuditRun, CompareRun, Document, SweepRun
 from simverify.results.reading.document import document_text, read_document, write_whole
+
+Comparable = CompareRun | AuditRun | SweepRun
+"""What can be a baseline."""
 
 FOLDER = Path(".simverify") / "baselines"
 """Where baselines are kept, in the working directory, unless a folder is named."""
@@ -42,7 +45,7 @@ def save(name: str, run: Document, folder: Path) -> Path:
     return path
 
 
-def read(name: str, folder: Path) -> CompareRun | AuditRun:
+def read(name: str, folder: Path) -> Comparable:
     """Read the baseline ``name``; ``UsageError`` if there is none, with those that there are."""
     path = place(name, folder)
     if not os.path.exists(path):
@@ -57,11 +60,11 @@ def read(name: str, folder: Path) -> CompareRun | AuditRun:
     return comparable(read_document(path), str(path))
 
 
-def comparable(run: Document, where: str) -> CompareRun | AuditRun:
+def comparable(run: Document, where: str) -> Comparable:
     """Return ``run`` if it can be a baseline, or be held against one."""
-    if isinstance(run, CompareRun | AuditRun):
+    if isinstance(run, Comparable):
         return run
     kind = type(run).__struct_config__.tag
     raise UsageError(
-        f"{where} is of simverify {kind}: baselines are of compare, or of audit of code"
+        f"{where} is of simverify {kind}: baselines are of compare, sweep, or audit of code"
     )

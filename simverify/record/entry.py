@@ -3,10 +3,13 @@
 import hashlib
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from simverify.checks import clean
-from simverify.folders import find_source
+from simverify.folders import own_sources_sha256
+from simverify.record.code import Code, codes_of
+from simverify.record.machine import machine
 from simverify.results import (
     AgainstRun,
     AuditRun,
@@ -28,7 +31,13 @@ class Entry:
     ``title``: what it was about. ``words``: its command line; empty for a file that was added.
     ``verdict``: null of a plan. ``started``: in UTC, as the document says; of a sweep when it was
     recorded. ``document_sha256``: of the document as its file holds it. ``code_sha256``: of the
-    file under audit; null where it is not one that could be found.
+    file under audit; null where it is not one that could be found. ``code``: each piece of code
+    that the run was about, which is none for simverify's own rules. ``sources_sha256``: of
+    simverify's own sources, as they were.
+
+    ``host`` and what stands below it is of the machine that the run was on: null of a file that
+    was added, and of what an older simverify recorded. ``memory``: in bytes. ``gpu``: those that
+    the run used. ``packages``: versions by name.
     """
 
     id: int
@@ -42,12 +51,23 @@ class Entry:
     machine: str
     python: str
     document_sha256: str
-    code_sha256: str | None
+    code_sha256: str | None = None
+    code: tuple[Code, ...] = ()
+    sources_sha256: str | None = None
+    host: str | None = None
+    system: str | None = None
+    processor: str | None = None
+    cores: int | None = None
+    memory: int | None = None
+    gpu: str | None = None
+    packages: dict[str, str] = field(default_factory=dict)
 
 
 def entry_of(run: Document, text: str, words: Sequence[str]) -> Entry:
     """Return the entry of a run whose document is ``text``; its id is still 0."""
     meta = _meta_here() if isinstance(run, SweepRun) else run.meta
+    # Of a file that was added, nobody knows what the code was at its time, nor the machine.
+    here = _of_here(run) if words else {}
     return Entry(
         id=0,
         started=meta.started,
@@ -60,9 +80,19 @@ def entry_of(run: Document, text: str, words: Sequence[str]) -> Entry:
         machine=meta.machine,
         python=meta.python,
         document_sha256=hashlib.sha256(text.encode()).hexdigest(),
-        # Of a file that was added, nobody knows what the code was at its time.
-        code_sha256=_code(_spec(run)) if words else None,
+        **here,
     )
+
+
+def _of_here(run: Document) -> dict[str, Any]:
+    """Return what is known of code and machine while a run is recorded where it was made."""
+    code = codes_of(run)
+    return {
+        "code": code,
+        "code_sha256": code[0].sha256 if len(code) == 1 else None,
+        "sources_sha256": own_sources_sha256(),
+        **asdict(machine()),
+    }
 
 
 def _meta_here() -> Meta:
@@ -90,24 +120,3 @@ def _title(run: Document) -> str:
         sizes = (("cell", len(run.cells)), ("audit", len(run.audits)))
         return ", ".join(f"{n} {word}{'s' * (n > 1)}" for word, n in sizes if n)
     return ""
-
-
-def _spec(run: Document) -> str:
-    """Return the code that the run was about, or "" if it was none, or more than one."""
-    if isinstance(run, AuditRun):
-        return run.spec
-    if isinstance(run, CompareRun):
-        named = {row.verifier for row in run.results if ":" in row.verifier}
-        return named.pop() if len(named) == 1 else ""
-    return ""
-
-
-def _code(spec: str) -> str | None:
-    """Return the hash of the file that ``spec`` names, as it is now; no code is loaded."""
-    path = find_source(spec)
-    if path is None:
-        return None
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except (OSError, ValueError):
-        return None

@@ -2,11 +2,9 @@
 
 import hashlib
 import os
-import sqlite3
 import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import fields
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_args
@@ -15,7 +13,9 @@ import msgspec
 
 from simverify.checks import pick
 from simverify.errors import UsageError
+from simverify.record.code import Code
 from simverify.record.entry import Entry, entry_of
+from simverify.record.schema import NAMES, make_table, opened, read_columns
 from simverify.results import Document, Verdict
 from simverify.results.reading.consistent import check_consistent
 from simverify.results.reading.decoding import decode
@@ -27,18 +27,19 @@ VARIABLE = "SIMVERIFY_RUNS"
 STORE = Path(".simverify") / "runs.db"
 """The store that is used where the variable is not set, if ``simverify runs init`` made one."""
 
-_VERSION = 1
-_APPLICATION = 0x51567231
-_WAIT = 60.0
-"""Seconds that a writer waits for others."""
-
 _MOST = 2**63 - 1
 """The largest of SQLite's integers."""
 
 _COMMANDS = tuple(str(kind.__struct_config__.tag) for kind in get_args(Document))
-_NAMES = tuple(field.name for field in fields(Entry) if field.name != "id")
-_COLUMNS = ", ".join(f"{name} TEXT" for name in _NAMES)
-_TABLE = f"CREATE TABLE runs (id INTEGER PRIMARY KEY AUTOINCREMENT, {_COLUMNS}, document BLOB)"
+
+_TEXTS = (
+    "title", "words", "version", "machine", "document_sha256", "code_sha256", "code",
+    "sources_sha256", "host", "system", "processor", "gpu", "packages",
+)  # fmt: skip
+"""What a search looks into."""
+
+_NUMBERS = ("seed", "cores", "memory")
+"""Kept as texts: SQLite's integers have a sign, and a seed has 64 bits."""
 
 
 def store_path() -> Path | None:
@@ -61,20 +62,14 @@ def init(path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{path.parent} cannot be made a folder: {error.strerror}") from None
-    with _opened(path, "rwc") as store:
-        store.execute("BEGIN IMMEDIATE")
-        # Two processes may both have found an empty file; the second finds the table.
-        if not store.execute("PRAGMA user_version").fetchone()[0]:
-            store.execute(_TABLE)
-            store.execute(f"PRAGMA application_id = {_APPLICATION}")
-            store.execute(f"PRAGMA user_version = {_VERSION}")
-        store.execute("COMMIT")
+    with opened(path, "rwc") as store:
+        make_table(store)
 
 
 def check_store(path: Path) -> None:
     """Raise ``UsageError`` before a long run if it could not be recorded; makes the store."""
     init(path)
-    with _opened(path, "rw") as store:
+    with opened(path, "rw") as store:
         store.execute("BEGIN IMMEDIATE")
         store.execute("ROLLBACK")
 
@@ -83,14 +78,12 @@ def add(path: Path, run: Document, words: Sequence[str] = ()) -> int:
     """Record a run; return its number. ``words``: the command line."""
     text = document_text(run)
     entry = entry_of(run, text, words)
-    # SQLite's integers have a sign, and a seed has 64 bits.
-    values = [str(v) if name == "seed" and v is not None else v for name, v in _pairs(entry)]
-    marks = ", ".join("?" * (len(_NAMES) + 1))
-    with _opened(path, "rw") as store:
+    marks = ", ".join("?" * (len(NAMES) + 1))
+    with opened(path, "rw") as store:
         store.execute("BEGIN IMMEDIATE")
         done = store.execute(
-            f"INSERT INTO runs ({', '.join(_NAMES)}, document) VALUES ({marks})",
-            [*values, zlib.compress(text.encode(), 6)],
+            f"INSERT INTO runs ({', '.join(NAMES)}, document) VALUES ({marks})",
+            [*_values(entry), zlib.compress(text.encode(), 6)],
         )
         store.execute("COMMIT")
         return int(done.lastrowid or 0)
@@ -112,7 +105,8 @@ def runs(
     store
         Its file; by default the one that SIMVERIFY_RUNS names, or .simverify/runs.db here.
     search
-        Text in the title, the command line, the version, the machine or a hash, in any case.
+        Text in the title, the command line, a version, a package as in "torch 2.13", the machine,
+        the host, the code or a hash, in any case.
     verdict, command
         As the document has them, in any case.
     since
@@ -131,10 +125,9 @@ def runs(
     rules: list[str] = ["1"]
     values: list[str | int] = []
     if search is not None:
-        texts = ("title", "words", "version", "machine", "document_sha256", "code_sha256")
-        found = " OR ".join(f"instr(casefold({name}), ?)" for name in texts)
+        found = " OR ".join(f"instr(casefold({{{name}}}), ?)" for name in _TEXTS)
         rules.append(f"({found})")
-        values += [_text_iv("search", search).casefold()] * len(texts)
+        values += [_text_iv("search", search).casefold()] * len(_TEXTS)
     if verdict is not None:
         rules.append("verdict = ?")
         values.append(pick(verdict.upper(), get_args(Verdict), "verdict"))
@@ -145,9 +138,13 @@ def runs(
         rules.append("started >= ?")
         values.append(_since(since))
     values.append(-1 if limit is None else min(limit, _MOST))
-    query = f"SELECT id, {', '.join(_NAMES)} FROM runs WHERE {' AND '.join(rules)}"
-    with _opened(path, "ro") as opened:
-        rows = opened.execute(f"{query} ORDER BY id DESC LIMIT ?", values).fetchall()
+    where = " AND ".join(rules)
+    with opened(path, "ro") as found_store:
+        columns = read_columns(found_store)
+        query = (
+            f"SELECT id, {', '.join(columns.values())} FROM runs WHERE {where.format(**columns)}"
+        )
+        rows = found_store.execute(f"{query} ORDER BY id DESC LIMIT ?", values).fetchall()
     return tuple(_entry(row, path) for row in rows)
 
 
@@ -156,8 +153,9 @@ def get(path: Path, number: int) -> tuple[Entry, Document]:
 
     Raises ``UsageError`` if there is none of this number, or its document does not have its hash.
     """
-    with _opened(path, "ro") as store:
-        query = f"SELECT id, {', '.join(_NAMES)}, document FROM runs WHERE id = ?"
+    with opened(path, "ro") as store:
+        columns = ", ".join(read_columns(store).values())
+        query = f"SELECT id, {columns}, document FROM runs WHERE id = ?"
         row = store.execute(query, [number]).fetchone() if abs(number) < 2**63 else None
     if row is None:
         raise UsageError(f"{path} has no run {number}: simverify runs lists them")
@@ -196,60 +194,29 @@ def _since(text: str) -> str:
     return told.isoformat() if any(told.timetuple()[3:6]) else told.date().isoformat()
 
 
-@contextmanager
-def _opened(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
-    """Open a store; what SQLite says of a broken one becomes one line."""
-    store = None
-    try:
-        if path.is_dir():
-            raise UsageError(f"the run store {path} is a folder: name a file")
-        if mode != "rwc" and not path.exists():
-            raise UsageError(f"there is no run store {path}: make one with simverify runs init")
-        address = f"{path.absolute().as_uri()}?mode={mode}"
-        store = sqlite3.connect(address, timeout=_WAIT, uri=True, isolation_level=None)
-        store.create_function("casefold", 1, _casefold, deterministic=True)
-        _check(store, path, mode == "rwc")
-        yield store
-    except (sqlite3.Error, OSError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise UsageError(f"the run store {path} cannot be used: {why}") from None
-    except UnicodeDecodeError as error:
-        raise UsageError(f"the run store {path} is damaged: {error}") from None
-    finally:
-        if store is not None:
-            store.close()
-
-
-def _check(store: sqlite3.Connection, path: Path, making: bool) -> None:
-    version = store.execute("PRAGMA user_version").fetchone()[0]
-    mark = store.execute("PRAGMA application_id").fetchone()[0]
-    if making and not (version or mark):
-        tables = store.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if not tables:
-            return
-    if mark != _APPLICATION:
-        raise UsageError(f"{path} is not a run store: name another file")
-    if version != _VERSION:
-        raise UsageError(
-            f"the run store {path} has version {version}, this simverify knows {_VERSION}: "
-            "use the simverify that made it"
-        )
-
-
-def _pairs(entry: Entry) -> list[tuple[str, object]]:
-    return [(name, getattr(entry, name)) for name in _NAMES]
-
-
-def _casefold(text: object) -> str:
-    return str(text or "").casefold()
+def _values(entry: Entry) -> list[str | None]:
+    """Return the columns of an entry; packages in lines, so that a search finds their versions."""
+    told = {name: getattr(entry, name) for name in NAMES}
+    told |= {name: None if told[name] is None else str(told[name]) for name in _NUMBERS}
+    told["code"] = msgspec.json.encode(entry.code).decode()
+    told["packages"] = "\n".join(f"{name} {found}" for name, found in entry.packages.items())
+    return list(told.values())
 
 
 def _entry(row: tuple[object, ...], path: Path) -> Entry:
-    told = dict(zip(("id", *_NAMES), row, strict=True))
+    told = dict(zip(("id", *NAMES), row, strict=True))
     try:
-        if told["seed"] is not None:
-            told["seed"] = int(str(told["seed"]))
-        return msgspec.convert(told, Entry)
+        for name in _NUMBERS:
+            if told[name] is not None:
+                told[name] = int(str(told[name]))
+        told["code"] = msgspec.json.decode(str(told["code"] or "[]"))
+        lines = str(told["packages"] or "").splitlines()
+        told["packages"] = dict(line.split(" ", 1) for line in lines)
+        entry = msgspec.convert(told, Entry)
     except ValueError as error:
         why = " ".join(str(error).split())
         raise UsageError(f"{path}: what is kept of run {row[0]} is damaged: {why}") from None
+    if entry.code_sha256 is not None and not entry.code:
+        # An older simverify knew the hash alone.
+        return replace(entry, code=(Code(entry.title, entry.code_sha256),))
+    return entry

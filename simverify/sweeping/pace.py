@@ -15,6 +15,9 @@ Counts of a large vocabulary are megabytes. To make, send and read them is to be
 load, as ``benchmarks/sweeping.py`` measures.
 """
 
+_LEAST = 1e-6
+"""Seconds that a task takes at least."""
+
 FIRST_BLOCKS = 1 << 16
 """Blocks of a load where that is not known yet."""
 
@@ -30,7 +33,8 @@ class Pace:
         """Take note of what a task took, and of the bytes that it came to."""
         if not isinstance(task, AuditTask):
             load = max(LOAD_SECONDS, A_BYTE * len(payload))
-            self._each[_kind(type(task), task.cell)] = seconds / load / _units(task)
+            # A worker's clock may stand still, or be set back: what takes no time has no pace.
+            self._each[_kind(type(task), task.cell)] = max(seconds, _LEAST) / load / _units(task)
 
     def shards(self, cell: Cell, shard: int) -> int:
         """Return how many shards of ``shard`` blocks of a cell are a load, one at least."""

@@ -29,7 +29,7 @@ from simverify.sweeping.pace import Pace
 from simverify.sweeping.progress import Progress, Say
 from simverify.sweeping.spec import Spec
 from simverify.sweeping.state import AuditState, CellState, Result
-from simverify.sweeping.tasks import AuditTask, CountTask, Died, Done, JudgeTask, Lost, Task
+from simverify.sweeping.tasks import AuditTask, CountTask, Died, Done, JudgeTask, Lost, Task, died
 from simverify.sweeping.versions import named_by, versions
 from simverify.sweeping.workers import Workers, workers_of
 
@@ -38,6 +38,9 @@ AHEAD = 3
 
 TRIES = 4
 """How often a task is handed out that its workers die of."""
+
+ALONE = 2
+"""Deaths after which a task is out with no other, so that none is blamed for another's."""
 
 _LISTEN = 1.0
 """Seconds without a word after which workers are asked whether they are there."""
@@ -74,7 +77,7 @@ class _Sweep:
         """Do everything that is missing."""
         jobs = self._jobs()
         while True:
-            while len(self.out) < AHEAD * workers.size:
+            while len(self.out) < AHEAD * workers.size and not self._waits():
                 load = self._load(jobs)
                 if not load:
                     break
@@ -87,6 +90,11 @@ class _Sweep:
                 workers.check()
                 continue
             self._take(workers, future)
+
+    def _waits(self) -> bool:
+        """Whether a task is out, or comes next, that has to be out with no other."""
+        jobs = [*itertools.chain(*self.out.values()), *itertools.islice(self.again, 1)]
+        return bool(self.out) and any(job.tries >= ALONE for job in jobs)
 
     def _jobs(self) -> Iterator[_Job]:
         """Yield what is missing, made when it is asked for."""
@@ -188,13 +196,20 @@ class _Sweep:
         for one in lost:
             one.tries += 1
             if one.tries >= TRIES:
-                raise Lost(
-                    f"workers died {TRIES} times at {one.task.cell.name}, of too little memory "
-                    "perhaps: take fewer --workers or a smaller --shard"
-                )
+                self._give_up(one)
         if broken:
             workers.renew()
-        self.again.extendleft(reversed(lost))
+        self.again.extendleft(one for one in reversed(lost) if one.tries < TRIES)
+
+    def _give_up(self, job: _Job) -> None:
+        """End what workers die of: an audit with a line, and anything else with the run."""
+        if isinstance(job.task, AuditTask):
+            self._keep(job, died(job.task, f"its worker died {TRIES} times, of it alone"))
+            return
+        raise Lost(
+            f"workers died {TRIES} times at {job.task.cell.name}, of too little memory "
+            "perhaps: take fewer --workers or a smaller --shard"
+        )
 
 
 def _name(load: list[_Job]) -> str:

@@ -14,6 +14,7 @@ import msgspec
 
 from simverify.errors import UsageError
 from simverify.results import SweepAudit, SweepCell, SweepVersions
+from simverify.results.surveys import State
 from simverify.sweeping.cells import AuditCell, Cell, PartName
 from simverify.sweeping.records import CountsRecord, ResultRecord, pack_counts, unpack_counts
 from simverify.sweeping.versions import difference, same_file_iv, versions
@@ -165,15 +166,16 @@ def _audit(task: AuditTask) -> ResultRecord:
     reason = audited.reason
     if audited.state == "out of time":
         reason = f"not done within {task.limit:g} s: lower audit_gamma, or audit it by itself"
-    result = SweepAudit(
-        spec=cell.spec, gamma=cell.gamma, seed=cell.seed, state=audited.state, verdict=None,
-        reason=reason, exit_code=audited.exit_code,
-    )  # fmt: skip
     run = audited.run
     if run is None:
-        return ResultRecord(cell.index, "audit", msgspec.json.encode(result))
-    result = msgspec.structs.replace(
-        result,
+        return _without_verdict(cell, audited.state, reason, audited.exit_code)
+    result = SweepAudit(
+        spec=cell.spec,
+        gamma=cell.gamma,
+        seed=cell.seed,
+        state=audited.state,
+        reason=reason,
+        exit_code=audited.exit_code,
         verdict=run.verdict,
         tier=run.tier,
         instances=len(run.instances),
@@ -184,6 +186,19 @@ def _audit(task: AuditTask) -> ResultRecord:
         reproduce=run.reproduce,
     )
     return ResultRecord(cell.index, "audit", msgspec.json.encode(result), msgspec.json.encode(run))
+
+
+def _without_verdict(cell: AuditCell, state: State, reason: str, code: int | None) -> ResultRecord:
+    result = SweepAudit(
+        spec=cell.spec, gamma=cell.gamma, seed=cell.seed, state=state, verdict=None, reason=reason,
+        exit_code=code,
+    )  # fmt: skip
+    return ResultRecord(cell.index, "audit", msgspec.json.encode(result))
+
+
+def died(task: AuditTask, reason: str) -> bytes:
+    """Return the payload of an audit that no worker came back from."""
+    return msgspec.msgpack.encode(_without_verdict(task.cell, "crashed", reason, None))
 
 
 def _absolute(spec: str) -> str:

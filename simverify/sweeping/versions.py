@@ -4,7 +4,6 @@ With others it does not go on, and no worker has others.
 """
 
 import hashlib
-import importlib
 import os
 import platform
 from functools import lru_cache
@@ -12,13 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 from simverify.errors import UsageError
-from simverify.folders import find_source
+from simverify.folders import find_source, own_sources_sha256
 from simverify.results import SweepVersions
 from simverify.sweeping.cells import AuditCell, Cell
-
-_PACKAGES = ("simverify", "simverify.simulators", "simverify.stats")
-_APART = {"api", "cli", "plugin", "reports"}
-"""What no number comes from."""
 
 
 @lru_cache(maxsize=1)
@@ -26,7 +21,7 @@ def versions() -> SweepVersions:
     """Return the versions in use here."""
     return SweepVersions(
         simverify=version("simverify"),
-        code=_code(),
+        code=own_sources_sha256(),
         python=".".join(platform.python_version_tuple()[:2]),
         numpy=version("numpy"),
         numba=version("numba"),
@@ -41,21 +36,6 @@ def difference(there: SweepVersions, here: SweepVersions) -> str:
         if one != other and name != "code":
             return f"{name} {one} there, {other} here"
     return "other code of simverify there"
-
-
-def _code() -> str:
-    digest = hashlib.sha256()
-    for package in _PACKAGES:
-        found = importlib.import_module(package).__file__
-        assert found is not None
-        folder = Path(found).parent
-        for path in sorted(folder.rglob("*.py")):
-            parts = path.relative_to(folder).parts
-            # An installed package holds the other two within it, a checkout beside it.
-            if parts[0] not in _APART | {"simulators", "stats"} or package != "simverify":
-                digest.update("/".join((package, *parts)).encode() + b"\0")
-                digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()
 
 
 def named_by(cell: Cell | AuditCell) -> str:

@@ -14,6 +14,7 @@ from simverify import sweep
 from simverify.errors import UsageError
 from simverify.record.differences import differences
 from simverify.record.store import add, check_store, get, init, runs
+from simverify.reports.others.baselines import check_lines
 
 
 @pytest.fixture
@@ -64,6 +65,7 @@ def test_the_hash_of_the_code_is_that_of_a_run_not_of_an_added_file(store, tmp_p
 WRITER = """
 import sys
 from pathlib import Path
+from simverify.reports.others.baselines import check_lines
 from simverify.record.store import add, check_store
 from simverify.results.reading.document import read_document
 run = read_document(Path(sys.argv[2]))
@@ -112,10 +114,10 @@ def test_other_databases_and_newer_stores_are_refused(store, tmp_path):
         init(other)
     database.close()
     with sqlite3.connect(store) as database:
-        database.execute("PRAGMA user_version = 2")
+        database.execute("PRAGMA user_version = 3")
     database.close()
     for use in (init, check_store, runs, lambda path: get(path, 1)):
-        with pytest.raises(UsageError, match="version 2, this simverify knows 1"):
+        with pytest.raises(UsageError, match="version 3, this simverify knows 2"):
             use(store)
 
 
@@ -232,7 +234,11 @@ def test_sweeps_are_told_apart_cell_by_cell(store, tmp_path):
     assert (first[0].title, second[0].title) == ("1 cell", "2 cells")
     assert first[0].machine
     lines, check = differences(first, second)
-    assert check is None
-    assert lines[-1] == "token on toy, gamma 2, seed 0: not there -> INCONCLUSIVE"
+    assert lines[-1] == "token on toy, gamma 2, seed 0: in the second run alone"
     assert not any("gamma 1" in line for line in lines)
+    assert {item.outcome for item in check.items} <= {"same", "too short"}
+    assert check.cells == 1
+    assert "1 of 1 cells and audits are equal" in check_lines(check, "it")
+    lines, _ = differences(second, first)
+    assert lines[-1] == "token on toy, gamma 2, seed 0: in the first run alone"
     assert "equal" in differences(first, again)[0][-1]

@@ -1,12 +1,17 @@
 """Audits in a sweep: each a shard, each with its own verdict."""
 
+from concurrent.futures import BrokenExecutor, Executor, Future
+from contextlib import nullcontext
+
 import pytest
 
 import simverify
 from simverify.surveying.audited import Audited, Processes
+from simverify.sweeping import run as running
 from simverify.sweeping.folder import Folder
 from simverify.sweeping.spec import Spec
 from simverify.sweeping.status import status
+from simverify.sweeping.workers import Pool
 
 LOSSY = (
     "def verify(target_probs, draft_probs, draft_tokens, rng):\n"
@@ -119,3 +124,57 @@ def test_a_module_that_changed_is_another_sweep(tmp_path, monkeypatch):
     files[0].write_text(LOSSY + "# edited\n")
     with pytest.raises(simverify.UsageError, match=r"some_rules has changed since it was begun"):
         simverify.sweep(**asked, out=tmp_path / "out")
+
+
+class Breaks(Executor):
+    """Ends so many loads together; whatever is out with a killer goes with the workers."""
+
+    def __init__(self, together):
+        self.together, self.out = together, []
+
+    def submit(self, function, load):
+        future = Future()
+        self.out.append((future, function, load))
+        add = future.add_done_callback
+
+        def waited(callback):
+            add(callback)
+            if len(self.out) == self.together:
+                self.end()
+
+        future.add_done_callback = waited
+        return future
+
+    def end(self):
+        broken = any("kills" in task.cell.name for _, _, load in self.out for task in load)
+        waiting, self.out = self.out, []
+        for future, function, load in waiting:
+            if broken:
+                future.set_exception(BrokenExecutor())
+            else:
+                future.set_result(function(load))
+
+
+def test_an_audit_that_its_workers_die_of_is_a_line(tmp_path, monkeypatch):
+    """It ended the sweep, and what was out with it was as likely to be blamed."""
+    for name in ("good", "kills", "other"):
+        (tmp_path / f"{name}.py").write_text("")
+    monkeypatch.setattr(
+        Processes, "audit", lambda *_: Audited("not loaded", None, "it is empty", 4, 0.1)
+    )
+    made = []
+
+    def make():
+        made.append(Breaks(3 if len(made) < running.ALONE else 1))
+        return made[-1]
+
+    monkeypatch.setattr(running, "workers_of", lambda *_: nullcontext(Pool(make, 1)))
+    said = []
+    run = simverify.sweep(
+        audits=[f"{tmp_path}/{name}.py:verify" for name in ("good", "other", "kills")],
+        out=tmp_path / "out", progress=said.append,
+    )  # fmt: skip
+    assert len(made) == running.TRIES + 1
+    assert len([line for line in said if "a worker died" in line]) == running.TRIES
+    assert [audit.state for audit in run.audits] == ["not loaded", "not loaded", "crashed"]
+    assert run.audits[2].reason == "its worker died 4 times, of it alone"

@@ -3,7 +3,6 @@
 import errno
 import os
 import resource
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from support.small_disks import mounted
 
 from simverify.errors import UsageError
 from simverify.sweeping.folder import Folder
@@ -133,15 +133,8 @@ def test_a_limit_on_files_is_a_line_too(spec, ends_as_expected, tmp_path):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of 64 kB, where this user may mount one."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = shutil.which("mount")
-    command = [mount or "mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)]
-    if mount is None or subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("no file system can be mounted here")
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
+    with mounted(tmp_path / "disk", "64k") as place:
+        yield place
 
 
 def test_a_small_file_system(spec, ends_as_expected, small_disk):

@@ -6,7 +6,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 
 from rich.table import Table
@@ -33,27 +33,38 @@ def doctor() -> int:
 
 
 def _machine() -> Iterator[tuple[str, str]]:
+    from simverify.record.machine import memory, memory_words, processor, system
     from simverify.simulators.run import default_threads
 
     yield "simverify", f"{version('simverify')} in {Path(__file__).parents[2]}"
     yield "python", f"{platform.python_version()} at {sys.executable}"
-    yield "system", platform.platform(terse=True)
+    yield "system", system()
+    yield "processor", processor()
     yield "cores", f"{default_threads()} usable of {os.cpu_count()}"
+    yield "memory", memory_words(memory())
     yield "encoding", f"output {sys.stdout.encoding}, locale {locale.getpreferredencoding(False)}"
 
 
 def _packages() -> Iterator[tuple[str, str]]:
+    from simverify.record.machine import installed_version
+
     for package in ("numpy", "scipy", "statsmodels", "numba", "hypothesis"):
-        yield package, _version(package) or "not installed: pip install --force-reinstall simverify"
-    yield "torch", _version("torch") or "not installed; to audit torch code: pip install torch"
+        yield (
+            package,
+            installed_version(package) or "not installed: pip install --force-reinstall simverify",
+        )
+    yield (
+        "torch",
+        installed_version("torch") or "not installed; to audit torch code: pip install torch",
+    )
     yield (
         "transformers",
-        _version("transformers")
+        installed_version("transformers")
         or "not installed; to audit its sampler: pip install torch transformers",
     )
     yield (
         "triton",
-        _version("triton") or "not installed; for kernels on a GPU: pip install triton",
+        installed_version("triton") or "not installed; for kernels on a GPU: pip install triton",
     )
     yield "GPU", _gpu()
 
@@ -79,19 +90,14 @@ def _gpu() -> str:
     try:
         import torch
 
-        if not torch.cuda.is_available():
+        from simverify.record.machine import gpu_names
+
+        names = gpu_names()
+        if not names:
             return "none that torch can use; none is needed"
-        names = (torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
         return f"{', '.join(names)} (CUDA {torch.version.cuda})"
     except Exception as error:  # a broken torch is what a doctor is asked about
         return f"torch does not load ({type(error).__name__}: {error}): reinstall it"
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None if importlib.util.find_spec(package) is None else "unknown version"
 
 
 def _philox_is_sound() -> bool:

@@ -41,7 +41,8 @@ def runs(
     store
         The store's file; by default SIMVERIFY_RUNS, or .simverify/runs.db here.
     search
-        List: those with this text in their title, command line, version, machine or hashes.
+        List: those with this text in their title, command line, code, hashes, host, processor,
+        system, or a version, as "torch 2.13".
     verdict
         List: PASS, FAIL or INCONCLUSIVE.
     command
@@ -105,16 +106,11 @@ def _add(where: Path, files: tuple[str, ...]) -> None:
 
 def _show(where: Path, number: int, verbose: bool) -> None:
     from simverify.record.store import get
+    from simverify.reports.others.recorded import entry_lines
     from simverify.reports.present import print_run
 
     entry, document = get(where, number)
-    told = (
-        ("run", str(entry.id)), ("command line", entry.words), ("started", entry.started),
-        ("version", entry.version), ("machine", f"{entry.machine}, Python {entry.python}"),
-        ("seed", "" if entry.seed is None else str(entry.seed)),
-        ("code", entry.code_sha256 or ""), ("document", entry.document_sha256),
-    )  # fmt: skip
-    print_lines([f"{name}: {value}" for name, value in told if value])
+    print_lines(entry_lines(entry))
     print()
     print_run(document, output_console(), verbose=verbose)
 
@@ -124,7 +120,10 @@ def _diff(where: Path, old: int, new: int, verbose: bool) -> None:
     from simverify.record.store import get
     from simverify.reports.others.baselines import check_lines
 
-    lines, check = differences(get(where, old), get(where, new))
+    first, second = get(where, old), get(where, new)
+    lines, check = differences(first, second, verbose=verbose)
     print_lines(lines)
+    if verbose:
+        print_lines([f"document of run {e.id}: {e.document_sha256}" for e, _ in (first, second)])
     if check is not None:
         print_lines(check_lines(check, f"run {new} against run {old}", verbose=verbose))

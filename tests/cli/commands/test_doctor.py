@@ -7,7 +7,7 @@ import platform
 
 import pytest
 
-from simverify.cli.commands import doctor
+from simverify.record import machine
 from simverify.simulators import kernels
 
 
@@ -20,6 +20,8 @@ def test_what_a_report_needs(command):
         "torch",
         "transformers",
         "GPU",
+        "processor",
+        "memory",
         f"usable of {os.cpu_count()}",
         "cache folder",
         "kernels",
@@ -42,7 +44,7 @@ def test_what_to_do_about_a_missing_package(command, monkeypatch, package, insta
             raise importlib.metadata.PackageNotFoundError(name)
         return version(name)
 
-    monkeypatch.setattr(doctor, "version", without)
+    monkeypatch.setattr(machine, "version", without)
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == package else find(name)
     )
