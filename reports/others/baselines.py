@@ -48,7 +48,8 @@ def _notable(check: Check) -> Iterator[Item]:
             yield from filter(of_what, moved)
         return
     for item in check.items:
-        if _called(item) or item.outcome == "too short" or item.what.startswith("E[tau]"):
+        told = _called(item) or item.outcome == "too short" or item.what.startswith("E[tau]")
+        if told or item.old == item.new == "FAIL":
             yield item
 
 

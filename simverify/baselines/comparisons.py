@@ -98,7 +98,11 @@ def judged_rows(
     for pair in pairs:
         subject, earlier, row = pair.subject, pair.old, pair.new
         items += _stated(subject, earlier, row, promised)
-        exact = _certain(earlier.expected_accepted) and _certain(row.expected_accepted)
+        # What is exact is the declared rule's: the kernel's own where it passed as that rule.
+        exact = all(
+            _certain(one.expected_accepted) and one.acceptance.verdict == "PASS"
+            for one in (earlier, row)
+        )
         tokens = _tokens(lanes[0], earlier), _tokens(lanes[1], row)
         if tokens[0] is None or tokens[1] is None:
             note = "3 lanes or more tell how sure a mean over real texts is"

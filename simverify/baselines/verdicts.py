@@ -19,8 +19,9 @@ def verdict_item(
     """Return what a change of verdict means.
 
     FAIL where there was none is worse, also where the baseline was INCONCLUSIVE: a fault was
-    found. INCONCLUSIVE where there was a PASS is a run that is too short; so is a PASS that
-    promises less than the baseline did. ``promised``: the deviation that the baseline was asked to
+    found. INCONCLUSIVE where there was a PASS is a run that is too short; so is one where neither
+    run could tell, since what came between them would not show; and so is a PASS that promises less
+    than the baseline did. ``promised``: the deviation that the baseline was asked to
     find; ``found``: the smallest that the run finds; null where one of them says none.
     """
     outcome: Outcome
@@ -29,8 +30,10 @@ def verdict_item(
         outcome = "too short"
         of = f"it finds deviations of {found:.3g}, the baseline of {promised:g}"
         note = f"{of}: give both one --detect"
+    elif old == new == "INCONCLUSIVE":
+        outcome, note = "too short", "neither run could tell"
     elif old == new:
-        outcome, note = "same", "failed before" if new == "FAIL" else ""
+        outcome, note = "same", "it failed before too" if new == "FAIL" else ""
     elif new == "FAIL":
         outcome, note = "worse", "a fault was found"
     elif new == "INCONCLUSIVE" and old == "PASS":

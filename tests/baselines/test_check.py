@@ -145,7 +145,7 @@ def test_all_alike_against_all_alike():
         ("PASS", "PASS", "PASS"), ("PASS", "FAIL", "FAIL"),
         ("PASS", "INCONCLUSIVE", "INCONCLUSIVE"),
         ("FAIL", "FAIL", "PASS"), ("FAIL", "PASS", "PASS"), ("INCONCLUSIVE", "FAIL", "FAIL"),
-        ("INCONCLUSIVE", "INCONCLUSIVE", "PASS"), ("INCONCLUSIVE", "PASS", "PASS"),
+        ("INCONCLUSIVE", "INCONCLUSIVE", "INCONCLUSIVE"), ("INCONCLUSIVE", "PASS", "PASS"),
         ("FAIL", "INCONCLUSIVE", "PASS"),
     ],
 )  # fmt: skip
@@ -153,6 +153,38 @@ def test_verdicts(old, new, verdict):
     counts = counted(BLOCKS, tail(), 1)
     check = check_baseline(run_of(counts, BLOCKS, verdict=old), run_of(counts, BLOCKS, verdict=new))
     assert check.verdict == verdict
+
+
+def judged_as_declared(run, verdict):
+    """The same run with E[tau] of the declared rule, which its own blocks passed as or did not."""
+    row = run.results[0]
+    exact = replace(row.expected_accepted, exact=2.0, lower=2.0, upper=2.0, confidence=None)
+    acceptance = replace(row.acceptance, verdict=verdict)
+    return replace(run, results=(replace(row, expected_accepted=exact, acceptance=acceptance),))
+
+
+@pytest.mark.parametrize(
+    ("acceptance", "share", "verdict"),
+    [
+        ("PASS", 1.0, "PASS"),
+        ("INCONCLUSIVE", 1.0, "INCONCLUSIVE"),
+        ("INCONCLUSIVE", 0.85, "INCONCLUSIVE"),
+    ],
+)
+def test_the_law_of_a_declared_rule_makes_no_short_run_long(acceptance, share, verdict):
+    old = judged_as_declared(drawn(500, seed=1), acceptance)
+    new = judged_as_declared(drawn(500, share=share, seed=2), acceptance)
+    check = check_baseline(old, new)
+    assert check.verdict == verdict
+    assert outcomes(check)["E[tau], exact"] == "same"
+
+
+def test_what_failed_in_both_runs_is_said():
+    counts = counted(BLOCKS, tail(), 1)
+    run = run_of(counts, BLOCKS, verdict="FAIL")
+    assert any("FAIL -> FAIL" in line for line in check_lines(check_baseline(run, run), "main"))
+    right = run_of(counts, BLOCKS)
+    assert not any("FAIL" in line for line in check_lines(check_baseline(right, right), "main"))
 
 
 def test_a_pass_that_promises_less_is_too_short():

@@ -53,7 +53,10 @@ def baseline(
         path = save(name, document, where)
         verdict = getattr(document, "verdict", "")
         print_lines([f"{'replaced' if replaced else 'saved'} {path}, {verdict}"])
-        if verdict != "PASS":
+        if verdict == "INCONCLUSIVE":
+            words = "a check says that a run is worse, or that it cannot tell"
+            print_lines([f"the baseline is INCONCLUSIVE: {words}"])
+        elif verdict != "PASS":
             print_lines([f"the baseline is {verdict}: a check says only what is worse than that"])
         return 0
 
