@@ -192,7 +192,7 @@ def _named(spec: str, engine_path: str | None) -> Subject:
     if spec in TREE_VERIFIERS and engine_path is None:
         rule = TREE_VERIFIERS[spec]
         return Subject(spec, rule.rule, "tree", scheme=rule.schemes[0], fits=rule.fits)
-    from simverify.engines import ENGINES, engine_names, get_engine
+    from simverify.engines import engine_names, get_engine
     from simverify.faults import COMPANY, CONTROLS, FAULTS, get_fault
 
     engines = engine_names()
@@ -219,11 +219,21 @@ def _named(spec: str, engine_path: str | None) -> Subject:
             spec, fault.rule, fault.contract, batch=fault.batch, scheme=fault.scheme,
             one_block=fault.batch is None,
         )  # fmt: skip
+    known_iv(spec)
+    raise AssertionError("unknown names raise")
+
+
+def known_iv(spec: str) -> None:
+    """Raise ``UsageError`` for a name of no rule, engine, fault or control, with the nearest."""
+    from simverify.engines import ENGINES, engine_names
+    from simverify.faults import COMPANY, CONTROLS, FAULTS
+
     if spec.endswith(".py"):
         raise UsageError(f"{spec}: name the function too, as {spec}:verify")
     known = [*VERIFIERS, *TREE_VERIFIERS, *ENGINES, *FAULTS, *CONTROLS, *COMPANY]
-    pick(spec, known, "verifier, engine or fault")
-    raise AssertionError("pick raises for unknown names")
+    fault = spec.partition("(")[0] in {name.partition("(")[0] for name in FAULTS}
+    if spec not in engine_names() and not fault:
+        pick(spec, known, "verifier, engine or fault")
 
 
 def _no_engine(spec: str) -> UsageError:

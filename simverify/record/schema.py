@@ -61,9 +61,13 @@ def opened(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
         yield store
     except (sqlite3.Error, OSError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        raise UsageError(f"the run store {path} cannot be used: {why}") from None
+        raise UsageError(
+            f"the run store {path} cannot be used: {why}; put a copy in its place, or name another"
+        ) from None
     except UnicodeDecodeError as error:
-        raise UsageError(f"the run store {path} is damaged: {error}") from None
+        raise UsageError(
+            f"the run store {path} is damaged: {error}; put a copy in its place, or name another"
+        ) from None
     finally:
         if store is not None:
             store.close()

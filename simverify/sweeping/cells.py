@@ -1,10 +1,12 @@
 """The cells of a sweep: a comparison of one rule on one model each, or an audit."""
 
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from simverify.errors import UsageError
 from simverify.verifiers import get_verifier
 
 if TYPE_CHECKING:
@@ -102,3 +104,19 @@ def parts_of(verifier: str, model: str, on_trees: bool) -> tuple[PartName, ...]:
     from simverify.simulators.trees.families import FAMILIES
 
     return ("run",) if verifier in FAMILIES and model != NGRAM else ()
+
+
+def there_iv(spec: str) -> None:
+    """Raise ``UsageError`` for a SPEC whose name nobody knows, or whose file is not there.
+
+    No code is loaded, so that its module and its attribute may still turn out to be none.
+    """
+    from simverify.auditing.subject import known_iv
+
+    place, colon, attribute = spec.rpartition(":")
+    if not colon:
+        known_iv(spec)
+    elif not place or not attribute:
+        raise UsageError(f"{spec!r}: expected module:attribute or path/file.py:attribute")
+    elif place.endswith(".py") and not Path(place).is_file():
+        raise UsageError(f"no file {place}")

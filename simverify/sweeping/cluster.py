@@ -77,6 +77,7 @@ def _connected(address: str | None, cluster: Any, workers: int | None) -> Iterat
 
     try:
         if address is not None:
+            _scheme_iv(address)
             _answers(address)
         client = distributed.Client(  # type: ignore[no-untyped-call]
             cluster or address,
@@ -100,6 +101,18 @@ def _connected(address: str | None, cluster: Any, workers: int | None) -> Iterat
     finally:
         with suppress(Exception):  # a scheduler that is gone cannot be told
             client.close(timeout=2)  # type: ignore[no-untyped-call]
+
+
+def _scheme_iv(address: str) -> None:
+    """Raise ``UsageError`` for an address of a kind that this Dask does not speak."""
+    from distributed.comm.registry import backends
+
+    scheme, found, _ = address.partition("://")
+    if found and scheme not in backends:
+        raise UsageError(
+            f"executor is 'dask:{address}': Dask has no {scheme}://, expected one of "
+            + ", ".join(f"{name}://" for name in backends)
+        )
 
 
 def _answers(address: str) -> None:

@@ -17,6 +17,10 @@ class Progress:
         self.found = self.done = 0
         """Shards of runs before this one, and of this one."""
 
+    def begin(self) -> None:
+        """Count the time from now on: workers are there, which on a cluster may take a minute."""
+        self._began = self._clock()
+
     def tick(self, doing: str) -> None:
         """Say how far it is, if it is time."""
         now = self._clock()

@@ -22,7 +22,7 @@ from simverify.errors import SimverifyError
 from simverify.models import model_iv
 from simverify.simulators.kernels import compiled_before
 from simverify.surveying.settings import LIMIT
-from simverify.sweeping.cells import AuditCell, Cell
+from simverify.sweeping.cells import AuditCell, Cell, there_iv
 from simverify.sweeping.document import document, write
 from simverify.sweeping.folder import KEPT, Begun, Folder
 from simverify.sweeping.pace import Pace
@@ -31,7 +31,7 @@ from simverify.sweeping.spec import Spec
 from simverify.sweeping.state import AuditState, CellState, Result
 from simverify.sweeping.tasks import AuditTask, CountTask, Died, Done, JudgeTask, Lost, Task, died
 from simverify.sweeping.versions import named_by, versions
-from simverify.sweeping.workers import Workers, workers_of
+from simverify.sweeping.workers import Workers, executor_iv, workers_of
 
 AHEAD = 3
 """Loads out for each worker: one that it does, and what it does next."""
@@ -233,13 +233,17 @@ def run_sweep(
 
     ``every``: seconds between lines of progress.
 
-    Raises ``UsageError`` if a model is none, or the folder is in use, or of another sweep, or
-    cannot be written; ``SimverifyError`` if the workers are gone. What was finished is kept.
+    Raises ``UsageError`` if a model, an audit's SPEC or the executor is none, before the folder is
+    made, or if it is in use, or of another sweep, or cannot be written; ``SimverifyError`` if the
+    workers are gone. What was finished is kept.
     """
     say = progress or (lambda _line: None)
     stamp = stamped()
     for name in spec.models:
         model_iv(name)
+    for name in spec.audits:
+        there_iv(name)
+    executor_iv(executor, workers)
     folder = Folder(out)
     with folder.locked():
         files = spec.files()
@@ -252,6 +256,7 @@ def run_sweep(
         try:
             with workers_of(executor, workers) as chosen:
                 size = chosen.size
+                shown.begin()
                 if chosen.dashboard:
                     say(f"the tasks of this sweep are shown at {chosen.dashboard}")
                 sweep.run(chosen)

@@ -62,8 +62,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise UsageError(f"{name} names {twice} twice: name each once")
         if not (self.models and self.verifiers) and not self.audits:
             raise UsageError("nothing to sweep: name models and verifiers, or audits")
-        if not self.models:
-            self._idle_iv()
+        self._idle_iv()
         if self.models and not self.gamma:
             raise UsageError("gamma is missing: name draft lengths, such as 4 or a list of them")
         for gamma in self.gamma or (1,):
@@ -89,11 +88,18 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise UsageError(f"{name} is an empty list: name one value at least")
 
     def _idle_iv(self) -> None:
-        """Refuse what would change nothing, since audits have none of it."""
-        for name in ("verifiers", "gamma", "temperature", "distance", "drafts", "scheme"):
+        """Refuse what would change nothing, since audits have none of it, or no model named."""
+        if self.models and not any(map(_has_knobs, self.models)):
+            names, whose = ("temperature", "distance"), "markov-V: name one, such as markov-64"
+        elif not self.models:
+            names = ("verifiers", "gamma", "temperature", "distance", "drafts", "scheme")
+            whose = "comparisons: name models too"
+        else:
+            return
+        for name in names:
             default = type(self).__struct_defaults__[self.__struct_fields__.index(name)]
             if getattr(self, name) != default:
-                raise UsageError(f"{name} is for comparisons: name models too, or leave it out")
+                raise UsageError(f"{name} is for {whose}, or leave it out")
 
     def _rules_iv(self) -> None:
         if not self.drafts and self.scheme != (DEFAULT_SCHEME,):
@@ -118,7 +124,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         index = itertools.count()
         for model in self.models:
             knobs: Any = [(None, None)]
-            if re.fullmatch(r"markov-\d+", model):
+            if _has_knobs(model):
                 knobs = itertools.product(self.temperature, self.distance)
             for (t, d), gamma, (drafts, scheme), seed, verifier in itertools.product(
                 knobs, self.gamma, self.draftings, self.seeds, self.verifiers
@@ -150,8 +156,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def _settings_of(self, model: str) -> int:
         """Return how many cells a verifier has on a model."""
-        markov = re.fullmatch(r"markov-\d+", model) is not None
-        knobs = len(self.temperature) * len(self.distance) if markov else 1
+        knobs = len(self.temperature) * len(self.distance) if _has_knobs(model) else 1
         return knobs * len(self.gamma) * len(self.draftings) * len(self.seeds)
 
     @property
@@ -186,6 +191,11 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 shown = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
                 words += [f"--{name.replace('_', '-')}", shown] if shown else []
         return shlex.join([*words, "--out", "FOLDER"])
+
+
+def _has_knobs(model: str) -> bool:
+    """Whether temperature and draft distance make another model of one by that name."""
+    return re.fullmatch(r"markov-\d+", model) is not None
 
 
 def rules_on_all(spec: Spec) -> tuple[str, ...]:

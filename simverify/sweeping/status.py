@@ -12,6 +12,8 @@ def status(out: Path) -> list[str]:
 
     Raises ``UsageError`` if it holds none.
     """
+    if out.is_file():
+        raise UsageError(f"{out} is a file: name the folder that --out named")
     folder = Folder(out)
     begun = folder.begun()
     if begun is None:

@@ -47,14 +47,29 @@ class Workers(Protocol):
         ...
 
 
+def executor_iv(executor: str | Executor, workers: int | None) -> None:
+    """Raise ``UsageError`` for a name that is no executor's, or a number of workers out of range.
+
+    Whether a cluster answers at an address shows when workers are asked for.
+    """
+    fits = workers is None or 1 <= workers <= MAX_WORKERS
+    ranges_iv([("workers", workers, fits, f"1 to {MAX_WORKERS}")])
+    if isinstance(executor, Executor) or executor in (*_MAKE, "dask"):
+        return
+    kind, colon, address = executor.partition(":")
+    if kind != "dask" or not colon:
+        raise UsageError(f"executor is {executor!r}: expected {EXECUTORS}")
+    if not address:
+        raise UsageError(f"executor is {executor!r}, without an address: expected {EXECUTORS}")
+
+
 @contextmanager
 def workers_of(executor: str | Executor, workers: int | None) -> Iterator[Workers]:
     """Yield the workers that a name stands for, or an executor that was handed in.
 
-    Raises ``UsageError`` for a name that is none, or without what it needs.
+    Raises ``UsageError`` as ``executor_iv`` does, or without what the workers need.
     """
-    fits = workers is None or 1 <= workers <= MAX_WORKERS
-    ranges_iv([("workers", workers, fits, f"1 to {MAX_WORKERS}")])
+    executor_iv(executor, workers)
     if isinstance(executor, Executor):
         yield Pool(lambda: executor, workers or _cores())
     elif executor in ("threads", "processes"):
@@ -63,14 +78,12 @@ def workers_of(executor: str | Executor, workers: int | None) -> Iterator[Worker
             yield pool
         finally:
             pool.close()
-    elif executor == "dask" or executor.startswith("dask:"):
+    else:
         from simverify.sweeping.cluster import dask_workers
 
         address = executor.removeprefix("dask").removeprefix(":")
         with dask_workers(address or None, workers) as cluster:
             yield cluster
-    else:
-        raise UsageError(f"executor is {executor!r}: expected {EXECUTORS}")
 
 
 class Pool:

@@ -20,13 +20,14 @@ LOSSY = (
 
 
 def asked(folder):
-    """What is audited: a lossy rule, a right one, and a file that is not there."""
+    """What is audited: a lossy rule, a right one, and a file without what is named."""
     specs = [f"{folder}/rule.py:verify", "token", f"{folder}/none.py:verify"]
     return {"audits": specs, "audit_gamma": 1, "executor": "threads", "out": folder / "out"}
 
 
 def swept_in(folder):
     (folder / "rule.py").write_text(LOSSY)
+    (folder / "none.py").write_text("")
     return simverify.sweep(**asked(folder))
 
 

@@ -146,13 +146,18 @@ def test_a_cluster_for_the_run_ends_with_the_same_bytes(expected, spec, tmp_path
     assert (out / "sweep.json").read_bytes() == expected
 
 
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nowhere", "pigeon://127.0.0.1:9"])
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nowhere"])
 def test_no_scheduler_is_a_line(spec, tmp_path, monkeypatch, capfd, address):
     monkeypatch.setattr("simverify.sweeping.cluster._CONNECT", 1)
     with pytest.raises(UsageError, match=f"no Dask scheduler answers at {address}"):
         run_sweep(spec, tmp_path / "sweep", executor=f"dask:{address}")
     gc.collect()  # what was half made would complain now
     assert capfd.readouterr().err == ""
+
+
+def test_an_address_of_no_kind_that_dask_speaks_is_a_line(spec, tmp_path):
+    with pytest.raises(UsageError, match=r"Dask has no pigeon://, expected one of .*tcp://"):
+        run_sweep(spec, tmp_path / "sweep", executor="dask:pigeon://127.0.0.1:9")
 
 
 def test_a_scheduler_that_wants_certificates_is_a_line(spec, tmp_path):
@@ -200,11 +205,18 @@ def test_without_dask_the_extra_is_named(spec, tmp_path, monkeypatch):
         run_sweep(spec, tmp_path / "sweep", executor="dask")
 
 
-def test_an_executor_that_is_none(spec, tmp_path):
-    with pytest.raises(UsageError, match="executor is 'slurm': expected threads, processes, dask"):
-        run_sweep(spec, tmp_path / "sweep", executor="slurm")
-    with pytest.raises(UsageError, match="workers is 0: expected 1 to 1024"):
-        run_sweep(spec, tmp_path / "sweep", workers=0)
+@pytest.mark.parametrize(
+    ("executor", "workers", "why"),
+    [
+        ("slurm", None, "executor is 'slurm': expected threads, processes, dask"),
+        ("processes", 0, "workers is 0: expected 1 to 1024"),
+        ("dask:", None, "executor is 'dask:', without an address: expected threads, processes"),
+    ],
+)
+def test_an_executor_that_is_none_makes_no_folder(spec, tmp_path, executor, workers, why):
+    with pytest.raises(UsageError, match=re.escape(why)):
+        run_sweep(spec, tmp_path / "sweep", executor=executor, workers=workers)
+    assert not (tmp_path / "sweep").exists()
 
 
 def test_workers_of_our_own_keep_the_memory_of_a_shard_for_the_next_one():

@@ -15,15 +15,16 @@ import pytest
 from support.small_disks import mounted
 
 from simverify.errors import UsageError
-from simverify.sweeping.folder import Folder
+from simverify.sweeping.folder import Begun, Folder
 from simverify.sweeping.run import run_sweep
 from simverify.sweeping.spec import Spec
+from simverify.sweeping.versions import versions
 
 PROGRAM = textwrap.dedent(
     """
     import os, signal, sys
     from pathlib import Path
-    from simverify.sweeping.folder import Folder
+    from simverify.sweeping.folder import Begun, Folder
     folder = Folder(Path(sys.argv[1]))
     """
 )
@@ -210,8 +211,10 @@ def test_a_folder_that_cannot_be(tmp_path):
 
 def test_a_sweep_that_finished_nothing_makes_room_for_another(tmp_path):
     out, asked = tmp_path / "sweep", Spec(models=("toy",), verifiers=("token",), gamma=(1,))
-    with pytest.raises(UsageError, match="executor is 'slurm'"):
-        run_sweep(asked, out, executor="slurm")
+    folder = Folder(out)
+    with folder.locked():
+        folder.begin(Begun(asked, {}, versions()))
+    assert folder.begun().spec == asked
     other = msgspec.structs.replace(asked, blocks=10)
     assert run_sweep(other, out, executor="threads").cells
     with pytest.raises(UsageError, match="holds another sweep: its blocks is 10, here 1000000"):

@@ -21,6 +21,17 @@ def test_a_line_now_and_then():
     ]
 
 
+def test_the_time_until_workers_are_there_is_no_time_of_a_shard():
+    now, said = [0.0], []
+    progress = Progress(said.append, 100, every=10, clock=lambda: now[0])
+    now[0] = 60.0
+    progress.begin()
+    now[0] = 65.0
+    progress.done = 20
+    progress.tick("block on toy")
+    assert said == ["20 of 100 shards, 4 a second, 20 s left: block on toy"]
+
+
 def test_nothing_is_foretold_before_anything_is_done():
     assert Progress(print, 10, every=0).line("a cell", 0.0) == "0 of 10 shards: a cell"
 

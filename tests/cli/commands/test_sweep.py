@@ -107,3 +107,30 @@ def test_ctrl_c_keeps_what_is_finished(command, sweep, monkeypatch):
         "simverify: interrupted; every finished shard is kept, and the same command goes on from "
         "there\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--audits", "nofile.py:verify"), "no file nofile.py"),
+        (("--audits", "tokem"), "unknown verifier, engine or fault 'tokem': did you mean 'token'?"),
+        (("--audits", "rule.py"), "rule.py: name the function too, as rule.py:verify"),
+        (("--audits", ":verify"), "':verify': expected module:attribute or path/file.py:attribute"),
+        (("--models", "toy", "--temperature", "2"), "temperature is for markov-V: name one"),
+        (("--audits", "token", "--gamma", "2", "--models", ""), "models is '': expected names"),
+    ],
+)
+def test_what_cannot_be_swept_is_said_before_a_folder_is_made(command, tmp_path, words, why):
+    assert command("sweep", "--out", "out", *words) == 2
+    assert why in command.err
+    assert len(command.err.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_status_takes_nothing_else(command, sweep, tmp_path):
+    assert sweep("--quiet") == 3
+    for words in (("grid.toml",), ("--out", "out"), ("--gamma", "2"), ("--workers", "2")):
+        assert command("sweep", "--status", "out", *words) == 2
+        assert "--status only says what is done: leave all else out" in command.err
+    assert command("sweep", "--status", "grid.toml") == 2
+    assert "grid.toml is a file: name the folder that --out named" in command.err

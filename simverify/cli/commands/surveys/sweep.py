@@ -56,6 +56,9 @@ def sweep(
         No progress on standard error.
     """
     if status is not None:
+        asked_too = spec is not None or options != DEFAULTS
+        if asked_too or any(one is not None for one in (out, workers, report)):
+            raise OptionError("{status} only says what is done: leave all else out")
         from simverify.sweeping.status import status as done
 
         for line in done(status):
