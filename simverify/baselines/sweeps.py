@@ -1,7 +1,7 @@
 """Two sweeps, cell by cell: all tests of all cells share one false-alarm rate."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simverify.baselines.comparisons import Pair, judged_rows
 from simverify.baselines.fits import model_differences
@@ -63,21 +63,24 @@ def _names(run: SweepRun) -> Iterator[str]:
 
 def _audit_items(old: SweepAudit, new: SweepAudit) -> Iterator[Item]:
     """Yield the verdict of an audit, and how far the law it found is from the target's."""
-    was, now = (one.verdict or "INCONCLUSIVE" for one in (old, new))
-    item = verdict_item(new.name, "lossless", was, now)
+    item = verdict_item(
+        new.name, "lossless", old.verdict or "INCONCLUSIVE", new.verdict or "INCONCLUSIVE"
+    )
     if old.state != new.state:
         # Two audits without a verdict may have ended in two ways.
-        item = Item(new.name, "lossless", *(one.verdict or one.state for one in (old, new)),
-                    item.outcome, note=new.reason or item.note)  # fmt: skip
+        item = replace(
+            item, old=old.verdict or old.state, new=new.verdict or new.state,
+            note=new.reason or item.note,
+        )  # fmt: skip
     yield item
     a, b = old.max_abs_deviation, new.max_abs_deviation
     if a is None and b is None:
         return
     slack = max(old.tolerance or 0.0, new.tolerance or 0.0)
     # What is within the tolerance is rounding, and moves with the machine.
-    said = [_deviation(value, slack) for value in (a, b)]
-    outcome: Outcome = "same" if said[0] == said[1] else "shown"
-    yield Item(new.name, "largest deviation", *said, outcome)
+    was, now = _deviation(a, slack), _deviation(b, slack)
+    outcome: Outcome = "same" if was == now else "shown"
+    yield Item(new.name, "largest deviation", was, now, outcome)
 
 
 def _deviation(value: float | None, slack: float) -> str:

@@ -6,6 +6,7 @@ import itertools
 import logging
 import os
 import signal
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
@@ -18,6 +19,9 @@ from simverify.sweeping.tasks import Died, Done, Load, Lost, perform
 
 _CONNECT = 10
 """Seconds for a scheduler to answer."""
+
+_BACK = 60
+"""Seconds for a worker that died to be replaced."""
 
 _HYPHEN = "\N{NON-BREAKING HYPHEN}"
 """In names of tasks: at a plain one Dask's dashboard cuts them, so that all models were one."""
@@ -97,7 +101,7 @@ def _connected(address: str | None, cluster: Any, workers: int | None) -> Iterat
             "distributed.comm.tls"
         ) from None
     try:
-        yield DaskWorkers(client, workers)
+        yield DaskWorkers(client, workers, own=address is None)
     finally:
         with suppress(Exception):  # a scheduler that is gone cannot be told
             client.close(timeout=2)  # type: ignore[no-untyped-call]
@@ -178,8 +182,10 @@ async def _end(nannies: list[Any]) -> None:
 class DaskWorkers:
     """A client of a scheduler, which sends a task that lost its worker to another one itself."""
 
-    def __init__(self, client: Any, workers: int | None) -> None:
+    def __init__(self, client: Any, workers: int | None, *, own: bool) -> None:
         self._client = client
+        self._own = own
+        self._seen = time.monotonic()
         threads = sum(client.nthreads().values())
         self.size = workers or max(threads, 1)
         # Without bokeh there is a page that says so.
@@ -204,6 +210,19 @@ class DaskWorkers:
         """Raise ``Lost`` if the scheduler does not answer any more."""
         if self._client.status != "running":
             raise Lost(_GONE)
+        # A cluster by its address may get workers any time, one of our own has them or is broken:
+        # a scheduler whose clock is set takes its workers for dead.
+        now = time.monotonic()
+        if not self._own or self._has_workers():
+            self._seen = now
+        elif now - self._seen > _BACK:
+            raise Lost(f"the Dask cluster of this run had no worker for {_BACK} s")
+
+    def _has_workers(self) -> bool:
+        try:
+            return bool(self._client.nthreads())
+        except Exception:  # the scheduler is going: the client's status says so next time
+            return True
 
     def renew(self) -> None:
         """Nothing: the cluster has other workers, or gets them."""

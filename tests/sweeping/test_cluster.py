@@ -19,6 +19,7 @@ from simverify.sweeping import run as running
 from simverify.sweeping.folder import Folder
 from simverify.sweeping.run import run_sweep
 from simverify.sweeping.state import CellState
+from simverify.sweeping.tasks import Lost
 
 distributed = pytest.importorskip("distributed")
 key_split = pytest.importorskip("dask.utils").key_split
@@ -239,4 +240,34 @@ def test_a_dashboard_is_named_where_there_is_one(monkeypatch, installed):
         dashboard_link = "http://127.0.0.1:8787/status"
         nthreads = dict
 
-    assert DaskWorkers(Client(), 1).dashboard == (Client.dashboard_link if installed else "")
+    assert DaskWorkers(Client(), 1, own=True).dashboard == (
+        Client.dashboard_link if installed else ""
+    )
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_cluster_of_our_own_without_workers_is_a_line(monkeypatch, own):
+    """One that is there already may be waiting for some."""
+    from simverify.sweeping.cluster import DaskWorkers
+
+    now, there = [0.0], {"a": 1}
+    monkeypatch.setattr("simverify.sweeping.cluster.time.monotonic", lambda: now[0])
+
+    class Client:
+        dashboard_link, status = "", "running"
+
+        def nthreads(self):
+            return dict(there)
+
+    workers = DaskWorkers(Client(), 1, own=own)
+    for now[0] in (100.0, 200.0):
+        workers.check()
+    there.clear()
+    now[0] = 250.0
+    workers.check()
+    now[0] = 261.0
+    if own:
+        with pytest.raises(Lost, match="had no worker for 60 s"):
+            workers.check()
+    else:
+        workers.check()

@@ -9,13 +9,13 @@ import resource
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 from types import SimpleNamespace
 
 import msgspec
 import pytest
 from support import ready_audits
+from support.killed_sweeps import KILLED
 from support.small_disks import mounted
 
 import simverify
@@ -33,12 +33,18 @@ distributed = pytest.importorskip("distributed")
 
 @pytest.fixture(scope="module")
 def cluster():
-    """A scheduler here, and two workers, each a process with a nanny that starts another one."""
+    """A scheduler here, and two workers, each a process with a nanny that starts another one.
+
+    Nannies leave variables of their workers in this process, where other tests would find them.
+    """
+    before = dict(os.environ)
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None,
         silence_logs=logging.CRITICAL,
     ) as found:  # fmt: skip
         yield found
+    for name in os.environ.keys() - before.keys():
+        del os.environ[name]
 
 
 @pytest.fixture
@@ -116,29 +122,6 @@ def test_a_disk_that_is_full(spec, ends_as_expected, dask, tmp_path):
         filler.unlink()
         subprocess.run(["mount", "-o", "remount,size=1m", str(disk)], check=True)
         ends_as_expected(out, dask)
-
-
-KILLED = textwrap.dedent(
-    """
-    import os, signal, sys
-    from pathlib import Path
-    import msgspec
-    from simverify.sweeping import pace
-    from simverify.sweeping.run import run_sweep
-    from simverify.sweeping.spec import Spec
-    pace.LOAD_SECONDS, pace.A_BYTE, pace.FIRST_BLOCKS = 1e-9, 0.0, 1
-    name, number, spec, out, executor = sys.argv[1:]
-    rename, met = Path.rename, []
-    def dies(path, target):
-        met.extend([True] * (name in str(target)))
-        if len(met) == int(number):
-            os.kill(os.getpid(), signal.SIGKILL)
-        return rename(path, target)
-    Path.rename = dies
-    if __name__ == "__main__":
-        run_sweep(msgspec.json.decode(spec, type=Spec), Path(out), executor=executor, workers=2)
-    """
-)
 
 
 @pytest.mark.parametrize(
