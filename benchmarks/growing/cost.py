@@ -23,8 +23,8 @@ def measured(command: Sequence[str]) -> dict[str, float]:
     """Run a command; its processor seconds, wall seconds and peaks of memory.
 
     ``mebibytes`` are those of all its processes at one time, a page that several share counted once
-    (PSS); ``largest_mebibytes`` are of the largest one. Where there is no ``/proc``, all are taken
-    for as much as the largest.
+    (PSS); ``largest_mebibytes`` are of the largest one. Where there is no ``/proc`` to read, both
+    are of the largest.
     """
     begin = time.perf_counter()
     with subprocess.Popen(
@@ -33,17 +33,18 @@ def measured(command: Sequence[str]) -> dict[str, float]:
         assert process.stderr is not None
         with _Watched(process.pid) as watched:
             said = process.stderr.read()
-            # Of the process and of those that it waited for; the peak is that of the largest one.
+            # Of the process and of those that it waited for.
             _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode not in (0, 3):
         raise SystemExit(f"{' '.join(command)}: exit code {process.returncode}: {said}")
-    largest = used.ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+    # This peak is at least that of the process that starts the command, so that it comes last.
+    peak = used.ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
     return {
         "cpu_seconds": used.ru_utime + used.ru_stime,
         "seconds": time.perf_counter() - begin,
-        "mebibytes": max(watched.mebibytes, largest),
-        "largest_mebibytes": largest,
+        "mebibytes": watched.together or peak,
+        "largest_mebibytes": watched.largest or peak,
     }
 
 
@@ -51,7 +52,7 @@ class _Watched:
     """Looks at the memory of a process and all below it, again and again."""
 
     def __init__(self, pid: int) -> None:
-        self.mebibytes = 0.0
+        self.together = self.largest = 0.0
         self._pid, self._over = pid, threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -65,7 +66,12 @@ class _Watched:
 
     def _watch(self) -> None:
         while not self._over.wait(EVERY):
-            self.mebibytes = max(self.mebibytes, sum(map(_memory, _tree(self._pid))))
+            found = _tree(self._pid)
+            self.together = max(
+                self.together, sum(_mebibytes(pid, "smaps_rollup", "Pss") for pid in found)
+            )
+            peaks = (_mebibytes(pid, "status", "VmHWM") for pid in found)
+            self.largest = max(self.largest, *peaks)
 
 
 def _tree(root: int) -> list[int]:
@@ -84,10 +90,10 @@ def _tree(root: int) -> list[int]:
     return found
 
 
-def _memory(pid: int) -> float:
-    """Mebibytes of one process, its part of what it shares."""
+def _mebibytes(pid: int, file: str, name: str) -> float:
+    """One of the sizes that the system keeps of a process; 0 if it has ended."""
     try:
-        lines = (PROCESSES / str(pid) / "smaps_rollup").read_text().splitlines()
+        lines = (PROCESSES / str(pid) / file).read_text().splitlines()
     except OSError:
-        return 0.0  # it has ended
-    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+        return 0.0
+    return sum(int(line.split()[1]) for line in lines if line.startswith(f"{name}:")) / 1024
