@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-EVERY = 0.05
+EVERY = 0.1
 """Seconds between looks at the memory; what is there for less may be missed."""
 
 PROCESSES = Path("/proc")
