@@ -1,12 +1,14 @@
 """What a sweep costs beside its counting: planning, each shard, and what a second process gains.
 
-    python benchmarks/sweeping.py [--quick]
+    python benchmarks/sweeping.py [--quick] [--part plan|shards|processes]
 
 Each figure is of one run of this command. What a shard costs beside its blocks is the wall clock
 of a sweep on one worker less what its worker spent in the kernel and in judging, of one sweep less
 that of another with fewer shards, over the shards that it has more: of short shards the same blocks
-in a tenth as many, of whole ones half the blocks. Planning makes every task of a million shards and
-does none.
+in a tenth as many, of whole ones half the blocks. Beside it stands the processor time of the
+coordinator, the process that hands shards out and keeps what comes back, Dask's scheduler included;
+of threads, which share a process with it, that of its own thread. Planning makes every task of a
+million shards and does none.
 """
 
 import argparse
@@ -16,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
@@ -105,30 +107,40 @@ def whole(model: str, executor: str, shards: int, shard: int) -> None:
     tell(f"overhead a whole shard, {model}, {executor}", more(executor, few, many))
 
 
-def more(executor: str, few: Spec, many: Spec) -> list[float]:
-    """Seconds beside the counting of the shards that ``many`` has more, each, by turns."""
+def more(executor: str, few: Spec, many: Spec) -> list[tuple[float, float]]:
+    """Seconds of the shards that ``many`` has more, each, by turns; see :func:`beside`."""
     shards = many.number_of_shards - few.number_of_shards
+    clock = time.thread_time if executor == "threads" else time.process_time
     with timed(), workers_of(executor, 1) as workers:
-        beside(workers, many)
-        return [(beside(workers, many) - beside(workers, few)) / shards for _ in range(TURNS)]
+        beside(workers, many, clock)
+        turns = [[beside(workers, spec, clock) for spec in (many, few)] for _ in range(TURNS)]
+    return [((a - c) / shards, (b - d) / shards) for (a, b), (c, d) in turns]
 
 
-def tell(what: str, seconds: list[float]) -> None:
-    each = sorted(1000 * one for one in seconds)
+def tell(what: str, turns: list[tuple[float, float]]) -> None:
+    wall, own = (sorted(1000 * one for one in each) for each in zip(*turns, strict=True))
     print(
-        f"{what}: {each[len(each) // 2]:.2f} ms, {each[0]:.2f} to {each[-1]:.2f} in {TURNS} turns",
+        f"{what}: {_middle(wall)} ms; the coordinator's processor: {_middle(own)} ms; "
+        f"in {TURNS} turns",
         flush=True,
     )
 
 
-def beside(workers: Workers, spec: Spec) -> float:
-    """Seconds of a whole sweep in which its one worker neither counted nor judged."""
+def _middle(ordered: list[float]) -> str:
+    return f"{ordered[len(ordered) // 2]:.3f} ({ordered[0]:.3f} to {ordered[-1]:.3f})"
+
+
+def beside(workers: Workers, spec: Spec, clock: Callable[[], float]) -> tuple[float, float]:
+    """Seconds of a whole sweep in which its one worker neither counted nor judged.
+
+    And the seconds of the coordinator by ``clock``, which knows its processor time.
+    """
     pace = Busy()
     with tempfile.TemporaryDirectory() as folder:
         progress = Progress(print, spec.number_of_shards, every=1e9)
-        began = time.perf_counter()
+        began, own = time.perf_counter(), clock()
         _Sweep(spec, Folder(Path(folder)), progress, print, pace=pace).run(workers)
-        return time.perf_counter() - began - pace.seconds
+        return time.perf_counter() - began - pace.seconds, clock() - own
 
 
 class Busy(Pace):
@@ -195,11 +207,11 @@ def bare_wall(shards: int, workers: int) -> float:
     return time.perf_counter() - began
 
 
-def two_processes(blocks: int, turns: int) -> None:
+def two_processes(blocks: int, turns: int, seeds: int) -> None:
     """Print how much sooner two processes end than one, and beside it what the machine allows."""
     spec = Spec(
-        models=("markov-64",), verifiers=("token", "block"), gamma=(8,), seeds=tuple(range(6)),
-        blocks=blocks,
+        models=("markov-64",), verifiers=("token", "block"), gamma=(8,),
+        seeds=tuple(range(seeds)), blocks=blocks,
     )  # fmt: skip
     shards = spec.number_of_shards
     for _ in range(turns):
@@ -218,6 +230,7 @@ def two_processes(blocks: int, turns: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="seconds: shows that it runs")
+    parser.add_argument("--part", choices=("plan", "shards", "processes"), help="of all three")
     parser.add_argument("--plan", choices=SHAPES, help=argparse.SUPPRESS)
     parser.add_argument("--scale", type=int, default=1, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -226,14 +239,17 @@ def main() -> None:
         plan(given.plan, scale)
         return
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors", flush=True)
-    for shape in SHAPES:  # each in a process of its own, whose memory is its own
-        words = [sys.executable, __file__, "--plan", shape, "--scale", str(scale)]
-        subprocess.run(words, check=True)
-    for model in ("toy",) if given.quick else OVERHEAD:
-        for executor in ("threads",) if given.quick else ("threads", "processes", "dask"):
-            overhead(model, executor, 100 if given.quick else 2000)
-            whole(model, executor, *((2, 1000) if given.quick else (20, DEFAULT_SHARD)))
-    two_processes(10_000 if given.quick else 32_000_000, 1 if given.quick else 3)
+    if given.part in (None, "plan"):
+        for shape in SHAPES:  # each in a process of its own, whose memory is its own
+            words = [sys.executable, __file__, "--plan", shape, "--scale", str(scale)]
+            subprocess.run(words, check=True)
+    if given.part in (None, "shards"):
+        for model in ("toy",) if given.quick else OVERHEAD:
+            for executor in ("threads",) if given.quick else ("threads", "processes", "dask"):
+                overhead(model, executor, 100 if given.quick else 2000)
+                whole(model, executor, *((2, 1000) if given.quick else (20, DEFAULT_SHARD)))
+    if given.part in (None, "processes"):
+        two_processes(*((10_000, 1, 1) if given.quick else (32_000_000, 3, 6)))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """A trace gives back what was recorded, to the last bit; a damaged one says where, in one line."""
 
 import shutil
+import weakref
 
 import msgspec
 import numpy as np
@@ -15,7 +16,7 @@ from support.traces import PROMPTS, record, reseal, rewrite, spelled_pair
 from simverify.errors import UsageError
 from simverify.models.real import trace_writer
 from simverify.models.real.sampling import Sampling
-from simverify.models.real.trace import MANIFEST, open_trace
+from simverify.models.real.trace import MANIFEST, Trace, open_trace
 from simverify.models.real.trace_begun import BEGUN
 from simverify.models.real.trace_writer import block_bytes
 from simverify.simulators.decoding.job import make_job
@@ -55,6 +56,21 @@ def test_what_is_read_is_what_was_decoded(tmp_path, monkeypatch, sampling):
         assert (block.lane, block.drafts, block.emitted) == (read.lane, read.drafts, read.emitted)
         np.testing.assert_array_equal(block.p, read.p)
         np.testing.assert_array_equal(block.q, read.q)
+
+
+def test_one_shard_is_in_memory_at_a_time(whole, monkeypatch):
+    read, shards = Trace._arrays, []
+
+    def arrays(trace, shard):
+        assert not any(array() is not None for before in shards for array in before)
+        found = read(trace, shard)
+        shards.append([weakref.ref(array) for array in found.values()])
+        return found
+
+    monkeypatch.setattr(Trace, "_arrays", arrays)
+    for _ in open_trace(whole).blocks():
+        assert any(array() is not None for array in shards[-1])
+    assert len(shards) > 1
 
 
 def test_the_manifest_says_how_it_was_made(whole):

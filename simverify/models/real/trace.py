@@ -114,6 +114,7 @@ class Trace:
             arrays = self._arrays(shard)
             _shard_iv(self.folder / shard.file, arrays, self.manifest, shard.blocks)
             yield from self._rows(self.folder / shard.file, arrays)
+            del arrays  # the next shard is read once this one is gone
 
     def statistics(self) -> Arrays:
         """Return the arrays of a trace of kind ``statistics``. Raises as :meth:`blocks`."""
