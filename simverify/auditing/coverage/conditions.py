@@ -56,7 +56,7 @@ _UNDOES: dict[type[ast.operator], Callable[[Number, Number], Iterable[Number]]] 
     ast.RShift: lambda due, by: (due * 2**by, (due + 1) * 2**by - 1),
     # The rest of the number may be anything: bits that are asked for stand in it as they are.
     ast.BitAnd: lambda due, by: (due, by) if due else (),
-    ast.BitXor: lambda due, by: (due ^ by,),
+    ast.BitXor: lambda due, by: (int(due) ^ int(by),),
     ast.Pow: lambda due, by: (abs(due) ** (1 / by),),
 }
 """What stands on the left of ``by`` where the two come to ``due``."""

@@ -67,7 +67,7 @@ def long_by_bits(prefix, target, draft, gamma, rng):
     if rng.random() * q[x] < p[x]:
         return [x]
     rest = np.maximum(p - q, 0)
-    if (len(prefix) >> 2) // 5 and int(rng.integers(10)) == 0:
+    if (len(prefix) >> 2) // 5 and rng.random() < 0.1:
         rest = p
     return [int(rng.choice(len(p), p=rest / rest.sum()))]
 

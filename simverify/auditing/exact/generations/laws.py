@@ -9,7 +9,6 @@ from simverify.auditing.exact.generations.compose import ROUNDING, NotComposable
 from simverify.auditing.exact.generations.steps import StepEnumeration, law_of_tokens
 from simverify.symbolic import ExactLaw
 from simverify.symbolic.enumeration.endings import Tokens
-from simverify.symbolic.enumeration.paths import TooManyPaths
 from simverify.symbolic.guards.watchdog import Stopwatch
 
 _CHECKED_LENGTH = 4
@@ -89,32 +88,20 @@ def _check_plainly(
     max_paths: int,
     seconds: float | None,
 ) -> None:
-    """Make a few calls one after the other on every path: the law must be the composed one.
-
-    Their paths multiply. Where they are too many, fewer tokens are compared: a law that is known
-    is not given up for want of a longer check.
-    """
-    shortest = min(generation.length, _CHECKED_LENGTH)
-    for length in range(_CHECKED_LENGTH, shortest - 1, -1):
-        longer = replace(generation, length=length)
-        try:
-            composed = compose(enumeration, rule, longer, max_paths=max_paths, seconds=seconds)
-            plain = _plain(enumeration, rule, longer, max_paths=max_paths, seconds=seconds)
-        except TooManyPaths:
-            if length == shortest:
-                raise
-            continue
-        enumeration.checked += plain.paths
-        one, other = _cut(composed, length), _cut(plain, length)
-        if any(abs(one.get(x, 0.0) - other.get(x, 0.0)) > ROUNDING for x in one | other):
-            raise NotComposable("composed, the calls have another law than one after the other")
-        return
+    """Make a few calls one after the other on every path: the law must be the composed one."""
+    longer = replace(generation, length=_CHECKED_LENGTH)
+    composed = compose(enumeration, rule, longer, max_paths=max_paths, seconds=seconds)
+    plain = _plain(enumeration, rule, longer, max_paths=max_paths, seconds=seconds)
+    enumeration.checked += plain.paths
+    one, other = _cut(composed), _cut(plain)
+    if any(abs(one.get(x, 0.0) - other.get(x, 0.0)) > ROUNDING for x in one | other):
+        raise NotComposable("composed, the calls have another law than one after the other")
 
 
-def _cut(law: Composed | ExactLaw, length: int) -> dict[Tokens, float]:
+def _cut(law: Composed | ExactLaw) -> dict[Tokens, float]:
     """Return the law of the first tokens."""
     cut: dict[Tokens, float] = {}
     for tokens, mass in (*law.probabilities.items(), *law.open.items()):
-        first = tokens[:length]
+        first = tokens[:_CHECKED_LENGTH]
         cut[first] = cut.get(first, 0.0) + mass
     return cut
