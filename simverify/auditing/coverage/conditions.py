@@ -38,6 +38,10 @@ _DOES: dict[type[ast.operator], Callable[[Number, Number], Number]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
     ast.LShift: lambda a, b: a * 2**b,
+    ast.RShift: lambda a, b: a // 2**b,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
     ast.Pow: lambda a, b: a**b if abs(a) <= 10 and abs(b) <= 9 else math.inf,
 }
 
@@ -48,6 +52,11 @@ _UNDOES: dict[type[ast.operator], Callable[[Number, Number], Iterable[Number]]] 
     ast.Div: lambda due, by: (due * by,),
     ast.FloorDiv: lambda due, by: (due * by, due * by + by - 1),
     ast.Mod: lambda due, by: (due, due + by, due + 2 * by),
+    ast.LShift: lambda due, by: (due / 2**by,),
+    ast.RShift: lambda due, by: (due * 2**by, (due + 1) * 2**by - 1),
+    # The rest of the number may be anything: bits that are asked for stand in it as they are.
+    ast.BitAnd: lambda due, by: (due, by) if due else (),
+    ast.BitXor: lambda due, by: (int(due) ^ int(by),),
     ast.Pow: lambda due, by: (abs(due) ** (1 / by),),
 }
 """What stands on the left of ``by`` where the two come to ``due``."""
@@ -193,6 +202,8 @@ class _Values:
                 sides = [node.left, *node.comparators]
                 for one, other in pairwise(sides):
                     found |= self._solved(one, self._of(other)) | self._solved(other, self._of(one))
+        for node in _asked_for_truth(test):
+            found |= self._solved(node, {0, 1})
         return found
 
     def _of(self, node: ast.expr, deep: int = 3) -> set[Number]:
@@ -231,6 +242,19 @@ class _Values:
             return due
         values = {x for a, b in product(due, known) for x in _tried(undoes, a, b)}
         return self._solved(unknown, set(sorted(values)[:_MOST_VALUES]))
+
+
+def _asked_for_truth(test: Test) -> Iterator[ast.BinOp]:
+    """Yield the arithmetic that a test asks whether it is 0, as ``x // 20`` is below 20."""
+    if isinstance(test, ast.BoolOp):
+        for part in test.values:
+            yield from _asked_for_truth(part)
+    elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        yield from _asked_for_truth(test.operand)
+    elif isinstance(test, ast.Call) and getattr(test.func, "id", "") == "bool" and test.args:
+        yield from _asked_for_truth(test.args[0])
+    elif isinstance(test, ast.BinOp):
+        yield test
 
 
 def _tried(

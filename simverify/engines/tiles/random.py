@@ -17,10 +17,10 @@ from simverify.engines.tiles.refusals import refuse
 from simverify.engines.tiles.rests import Rest
 from simverify.engines.tiles.types import Dtype, float32, int32, int64, uint32, uint64
 from simverify.symbolic.addressed import draw_at, followed
-from simverify.symbolic.draws.forms import IDENTITY, Form
 from simverify.symbolic.draws.in_arrays.arrays import draw_array, is_symbolic
-from simverify.symbolic.draws.machine import Machine
 from simverify.symbolic.draws.scalars import Draw, on_grid
+from simverify.symbolic.draws.values.forms import IDENTITY, Form
+from simverify.symbolic.draws.values.machine import Machine
 
 _ROUND_A, _ROUND_B = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _KEY_A, _KEY_B = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from simverify.symbolic.draws.operators import Operators
+from simverify.symbolic.draws.whole.bits import Bits
 from simverify.symbolic.errors import ArrayOfDraws, FloatOfDraw
 
 _OF_THE_TYPE = {
@@ -37,7 +37,7 @@ def boxed(data: Any) -> "np.ndarray[Any, Any]":
         _BOXING.pop()
 
 
-class Attributes(Operators):
+class Attributes(Bits):
     """Answers or refusals to everything that a number can be asked for."""
 
     __slots__ = ()

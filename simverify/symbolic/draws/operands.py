@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simverify.symbolic.draws.machine import BFloat16
+from simverify.symbolic.draws.values.machine import BFloat16
 
 if TYPE_CHECKING:
-    from simverify.symbolic.draws.forms import Form
+    from simverify.symbolic.draws.values.forms import Form
 
 
 @lru_cache(maxsize=256)

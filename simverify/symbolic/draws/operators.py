@@ -9,17 +9,11 @@ import numpy as np
 
 from simverify.symbolic.draws.base import by_array
 from simverify.symbolic.draws.comparisons import Comparisons
-from simverify.symbolic.draws.lines import is_whole
-from simverify.symbolic.draws.mixed import Mixed, remainder, with_bits
-
-MANY = 2**31
-"""Integers below a range this large are read as a continuous uniform (error 1 / range)."""
+from simverify.symbolic.draws.whole.lines import is_whole
+from simverify.symbolic.draws.whole.mixed import Mixed, remainder
 
 NEGLIGIBLE = 2e-7
 """Clipping a draw on less than this probability is no step for the races it enters."""
-
-_MOST_BITS = 1000
-"""A shift by so many is still a factor that a float holds."""
 
 Op = Callable[..., Any]
 
@@ -35,13 +29,13 @@ class Operators(Comparisons):
             value = self.machine.sample
             if type(value) is int and any(isinstance(x, np.integer) for x in args):
                 # What the other's type cannot hold raises.
-                return self.on_values(_reversed(op) if reverse else op, *args, name="a product")
+                return self.on_values(swapped(op) if reverse else op, *args, name="a product")
             if math.isinf(scale) or (self.source.signs_zeros and not self.holds_integers()):
                 # The same for all values of one sign.
                 value = type(value)(-1 if self.is_below(0) else 0 if self.is_at(0) else 1)
             return op(*args, value) if reverse else op(value, *args)
         result = self.map(lambda: self.form.affine(scale, shift), op, *args, reverse=reverse)
-        return self._wrapped(result, _reversed(op) if reverse else op, *args)
+        return self._wrapped(result, swapped(op) if reverse else op, *args)
 
     def _wrapped(self, result: Any, op: Op, *args: Any) -> Any:
         """Return the result of ``op``, forked by how often it wraps around."""
@@ -126,7 +120,7 @@ class Operators(Comparisons):
             if x == 0 or not math.isfinite(x):
                 return self.refuse(f"{x} divided by a draw") if x else self._under_zero(other)
             if self.holds_integers():
-                return self.on_values(_reversed(operator.truediv), other, name="a division")
+                return self.on_values(swapped(operator.truediv), other, name="a division")
             return self.map(
                 lambda: self.form.power(-1.0).affine(x, 0.0), operator.truediv, other, reverse=True
             )
@@ -156,7 +150,7 @@ class Operators(Comparisons):
                     lambda: self.form.affine(logarithm, 0.0).exp(), operator.pow, other,
                     reverse=True,
                 )  # fmt: skip
-            return self.on_values(_reversed(operator.pow), other, name="a power")
+            return self.on_values(swapped(operator.pow), other, name="a power")
         return by_array(np.power, other, self)
 
     def __floordiv__(self, other: Any) -> Any:
@@ -182,7 +176,7 @@ class Operators(Comparisons):
                 lambda: self.form.power(-1.0).affine(x, 0.0).floor(), operator.floordiv, other,
                 reverse=True,
             )  # fmt: skip
-        return self.on_values(_reversed(operator.floordiv), other, name="a floor division")
+        return self.on_values(swapped(operator.floordiv), other, name="a floor division")
 
     def __mod__(self, other: Any) -> Any:
         x = self.number(other)
@@ -222,14 +216,14 @@ class Operators(Comparisons):
         return is_whole(kind()) and (issubclass(here, np.integer) or here is type(other) is int)
 
     def __rmod__(self, other: Any) -> Any:
-        return self.on_values(_reversed(operator.mod), other, name="a remainder")
+        return self.on_values(swapped(operator.mod), other, name="a remainder")
 
     def __divmod__(self, other: Any) -> Any:
         rest = self % other
         return self // other, rest
 
     def __rdivmod__(self, other: Any) -> Any:
-        return self.on_values(_reversed(divmod), other, name="a remainder")
+        return self.on_values(swapped(divmod), other, name="a remainder")
 
     def __neg__(self) -> Any:
         return self.affine(-1.0, 0.0, operator.neg)
@@ -242,58 +236,11 @@ class Operators(Comparisons):
             return self.affine(-1.0, 0.0, operator.abs)
         return self.map(lambda: self.form, operator.abs)
 
-    def _shifts(self, op: Op, bits: Any) -> bool:
-        """Whether a shift is by a number of bits that can be followed; raises what its type does.
 
-        Tried on 0, which has as few digits after it: another number may not fit into memory.
-        """
-        op(type(self.machine.sample)(0), bits)
-        return isinstance(bits, int | np.integer) and bool(0 <= bits <= _MOST_BITS)
+def swapped(op: Op) -> Op:
+    """Return the operation with its two arguments in the other order."""
 
-    def __rshift__(self, bits: Any) -> Any:
-        if not self._shifts(operator.rshift, bits):
-            return self.on_values(operator.rshift, bits, name="a shift")
-        form = self.form
-        if form.kind == "u" and form.a / 2.0 ** int(bits) >= MANY:
-            return self.map(lambda: form.affine(2.0 ** -int(bits), 0.0), operator.rshift, bits)
-        return self.floor_of(2.0 ** -int(bits), operator.rshift, bits)
-
-    def __lshift__(self, bits: Any) -> Any:
-        if not self._shifts(operator.lshift, bits):
-            return self.on_values(operator.lshift, bits, name="a shift")
-        return self.affine(2.0 ** int(bits), 0.0, operator.lshift, bits)
-
-    def __rlshift__(self, other: Any, op: Op = operator.lshift) -> Any:
-        op(other, type(self.machine.sample)(0))
-        return op(other, self.settle()) if self.settles() else self.refuse("a shift by a draw")
-
-    def __rrshift__(self, other: Any) -> Any:
-        return self.__rlshift__(other, operator.rshift)
-
-    def __invert__(self) -> Any:
-        operator.invert(type(self.machine.sample)(1))
-        return self.on_values(operator.invert, name="~")
-
-
-def _bitwise(name: str, op: Op) -> None:
-    def forward(self: Operators, other: Any) -> Any:
-        found = with_bits(self, name, other, op)
-        return self.on_values(op, other, name=name) if found is None else found
-
-    def backward(self: Operators, other: Any) -> Any:
-        found = with_bits(self, name, other, op)
-        return self.on_values(_reversed(op), other, name=name) if found is None else found
-
-    setattr(Operators, f"__{op.__name__.strip('_')}__", forward)
-    setattr(Operators, f"__r{op.__name__.strip('_')}__", backward)
-
-
-for _sign, _op in (("&", operator.and_), ("|", operator.or_), ("^", operator.xor)):
-    _bitwise(_sign, _op)
-
-
-def _reversed(op: Op) -> Op:
-    def swapped(x: Any, y: Any) -> Any:
+    def with_swapped(x: Any, y: Any) -> Any:
         return op(y, x)
 
-    return swapped
+    return with_swapped

@@ -2,8 +2,9 @@
 
 Comparing a draw with a number forks the path and narrows the uniform's interval; the
 narrowed uniform stays the same draw, so code that uses it twice gets what it deserves.
-A draw is put together from :mod:`.base` (form and machine), :mod:`.integers`, :mod:`.comparisons`
-(also of two draws), :mod:`.operators` and :mod:`.attributes`.
+A draw is put together from :mod:`.base` (form and machine), :mod:`.operated` (after an operation),
+``whole/integers``, :mod:`.comparisons` (also of two draws), :mod:`.operators`, ``whole/bits`` and
+:mod:`.attributes`.
 """
 
 import math
@@ -15,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simverify.symbolic.draws.attributes import Attributes
-from simverify.symbolic.draws.forms import IDENTITY, Form
-from simverify.symbolic.draws.machine import DOUBLE_POINTS, PYTHON, SINGLE_POINTS, Machine
 from simverify.symbolic.draws.path import Decided
+from simverify.symbolic.draws.values.forms import IDENTITY, Form
+from simverify.symbolic.draws.values.machine import DOUBLE_POINTS, PYTHON, SINGLE_POINTS, Machine
 
 if TYPE_CHECKING:
     from simverify.symbolic.draws.path import DrawnPath

@@ -6,17 +6,17 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from simverify.symbolic.draws.machine import (
-    DOUBLE_POINTS,
-    DOUBLES_MOVE,
-    SINGLE_POINTS,
-    SINGLES_MOVE,
-)
 from simverify.symbolic.draws.path import Atom, Decided
 from simverify.symbolic.draws.scalars import Uniform, exponential_of
 from simverify.symbolic.draws.several.chains import Chain
 from simverify.symbolic.draws.several.sites import Site, Sites
 from simverify.symbolic.draws.several.winners import postponed
+from simverify.symbolic.draws.values.machine import (
+    DOUBLE_POINTS,
+    DOUBLES_MOVE,
+    SINGLE_POINTS,
+    SINGLES_MOVE,
+)
 from simverify.symbolic.enumeration.numbers import MIDDLE, Undecided, numbers_along
 from simverify.symbolic.enumeration.paths import Path
 from simverify.symbolic.errors import (

@@ -7,18 +7,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from simverify.symbolic.draws.forms import IDENTITY
 from simverify.symbolic.draws.in_arrays.arrays import DrawArray, draw_array
 from simverify.symbolic.draws.in_arrays.ufuncs import log_of
-from simverify.symbolic.draws.integers import FEW_CELLS
-from simverify.symbolic.draws.machine import (
+from simverify.symbolic.draws.scalars import Draw, Uniform, on_grid
+from simverify.symbolic.draws.values.forms import IDENTITY
+from simverify.symbolic.draws.values.machine import (
     DOUBLE_POINTS,
     PYTHON_SINGLE,
     SINGLE_POINTS,
     integers_from,
 )
-from simverify.symbolic.draws.operators import MANY
-from simverify.symbolic.draws.scalars import Draw, Uniform, on_grid
+from simverify.symbolic.draws.whole.bits import MANY
+from simverify.symbolic.draws.whole.integers import FEW_CELLS
 from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.errors import FloatOfDraw
 from simverify.symbolic.generators.weights import checked_cdf, one_off_the_other

@@ -18,9 +18,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from simverify.symbolic.draws.in_arrays.arrays import holds_objects
-from simverify.symbolic.draws.mixed import Mixed
 from simverify.symbolic.draws.scalars import Draw, Uniform
 from simverify.symbolic.draws.several.winners import decided
+from simverify.symbolic.draws.whole.mixed import Mixed
 from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.streams import FRESH, Seed, State
 

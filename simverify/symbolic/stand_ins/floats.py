@@ -17,8 +17,8 @@ import numpy as np
 
 from simverify.symbolic.draws.in_arrays.arrays import DrawArray, is_symbolic
 from simverify.symbolic.draws.in_arrays.ufuncs import OF_ONE
-from simverify.symbolic.draws.mixed import Mixed
 from simverify.symbolic.draws.scalars import Draw
+from simverify.symbolic.draws.whole.mixed import Mixed
 from simverify.symbolic.stand_ins.names import Alike
 
 _trunc, _real_fsum = math.trunc, math.fsum

@@ -9,9 +9,9 @@ from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
 
-from simverify.symbolic.draws.mixed import Mixed
 from simverify.symbolic.draws.scalars import Draw
 from simverify.symbolic.draws.several.winners import Winner
+from simverify.symbolic.draws.whole.mixed import Mixed
 from simverify.symbolic.whose import namespaces
 
 

@@ -1,8 +1,11 @@
 """What no instance of the battery reached is aimed at, by the numbers in the tests before it."""
 
+import ast
+
 import numpy as np
 import pytest
 
+from simverify.auditing.coverage import conditions
 from simverify.auditing.coverage.conditions import aims
 from simverify.auditing.coverage.reach import reach_of
 from simverify.auditing.coverage.watch import Watch, watching
@@ -57,6 +60,18 @@ def long_and_rare(prefix, target, draft, gamma, rng):
     return [int(rng.choice(len(row), p=row))]
 
 
+def long_by_bits(prefix, target, draft, gamma, rng):
+    """From 20 tokens on, which stands nowhere, a tenth of the rejections draw from the target."""
+    p, q = target(prefix), draft(prefix)
+    x = int(rng.choice(len(q), p=q))
+    if rng.random() * q[x] < p[x]:
+        return [x]
+    rest = np.maximum(p - q, 0)
+    if (len(prefix) >> 2) // 5 and rng.random() < 0.1:
+        rest = p
+    return [int(rng.choice(len(p), p=rest / rest.sum()))]
+
+
 def one_block():
     model = instances_for("verify", 1, 2, 0)[0]
     rows = np.array([model.target(()), model.target((0,))])
@@ -81,6 +96,7 @@ def tried(rule, contract="verify", *, steered=True):
         (narrow, "verify"),
         (nested, "verify"),
         (long_and_rare, "step"),
+        (long_by_bits, "step"),
     ],
     ids=lambda x: getattr(x, "__qualname__", x),
 )
@@ -94,6 +110,19 @@ def test_a_fault_behind_several_numbers_is_found(rule, contract, monkeypatch):
     tier, _ = tried(rule, contract)
     assert tier.failure is not None
     assert tier.failure.model.name.startswith("aimed")
+
+
+BITS = {
+    "x >> 3 == 5": {40, 47}, "x << 2 > 100": {25}, "x & 32": {32}, "x ^ 5 == 60": {57},
+    "not x // 20": {20, 39}, "bool(x // 20 and y)": {20, 39}, "x >> 4 or y": {16, 31},
+    "x == 7 << 3": {56}, "x == 96 >> 1": {48}, "x == 12 | 35": {47},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("test", BITS)
+def test_bits_and_truth_are_solved(test):
+    (statement,) = ast.parse(test).body
+    assert conditions._Values({}, None).led_to(statement.value) >= BITS[test]
 
 
 def test_what_leads_to_an_outcome():

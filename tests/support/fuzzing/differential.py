@@ -16,8 +16,8 @@ import numpy as np
 from scipy import stats
 
 from simverify.symbolic import CannotEnumerate, Enumeration
-from simverify.symbolic.draws.operators import MANY
 from simverify.symbolic.draws.scalars import Uniform
+from simverify.symbolic.draws.whole.bits import MANY
 from simverify.symbolic.enumeration.endings import Tokens, attempt
 from simverify.symbolic.enumeration.paths import Path, TooManyPaths, explore
 from simverify.symbolic.errors import OnSymbolsAlone, OutOfTime, Untracked

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from simverify.symbolic.draws.forms import IDENTITY
-from simverify.symbolic.draws.integers import _name_of, changes
-from simverify.symbolic.draws.machine import (
+from simverify.symbolic.draws.operands import near
+from simverify.symbolic.draws.values.forms import IDENTITY
+from simverify.symbolic.draws.values.machine import (
     CLOSE,
     DOUBLE,
     DOUBLE_POINTS,
@@ -15,7 +15,7 @@ from simverify.symbolic.draws.machine import (
     boundary,
     integers_from,
 )
-from simverify.symbolic.draws.operands import near
+from simverify.symbolic.draws.whole.runs import _name_of, changes
 
 FORMS = {
     "rising": IDENTITY.affine(17.0, -3.5),

@@ -8,7 +8,7 @@ from support.fuzzing import differential
 from support.fuzzing.differential import Finding, run_twice
 
 from simverify.symbolic.draws.in_arrays import functions
-from simverify.symbolic.draws.operators import Operators
+from simverify.symbolic.draws.whole.bits import Bits
 from simverify.symbolic.enumeration import endings
 
 SAME = (
@@ -64,7 +64,7 @@ def test_a_shift_that_is_tried_on_another_number_is_told(monkeypatch):
         op(1, bits)
         return False
 
-    monkeypatch.setattr(Operators, "_shifts", tried_on_one)
+    monkeypatch.setattr(Bits, "_shifts", tried_on_one)
     assert isinstance(run_twice(f"def program(rng):\n    {SAME[0]}\n", seed=31), Finding)
 
 

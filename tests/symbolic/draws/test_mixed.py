@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from simverify.symbolic import CannotEnumerate, Enumeration
-from simverify.symbolic.draws.mixed import Mixed
+from simverify.symbolic.draws.whole.mixed import Mixed
 
 N = 5003
 """More values than are run one by one, and few enough to look at all of them here."""

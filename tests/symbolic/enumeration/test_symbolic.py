@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from simverify.symbolic import Enumeration
-from simverify.symbolic.draws.forms import IDENTITY, Form
+from simverify.symbolic.draws.values.forms import IDENTITY, Form
 
 EXPONENTIAL = Form("ea", 1.0, 0.0)
 CHAINS = {

@@ -9,11 +9,11 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from simverify.symbolic.draws.forms import Form
-from simverify.symbolic.draws.integers import Integers
-from simverify.symbolic.draws.lines import Two, is_whole, line_of
-from simverify.symbolic.draws.machine import RACES, Machine, boundary
 from simverify.symbolic.draws.several.races import enter, first_is_less
+from simverify.symbolic.draws.values.forms import Form
+from simverify.symbolic.draws.values.machine import RACES, Machine, boundary
+from simverify.symbolic.draws.whole.integers import Integers
+from simverify.symbolic.draws.whole.lines import Two, is_whole, line_of
 
 Op = Callable[..., Any]
 

@@ -13,9 +13,9 @@ inequalities between them, and the rest is computed from those (:mod:`.noise`).
 import math
 from typing import TYPE_CHECKING, Any, cast
 
-from simverify.symbolic.draws.machine import RACES
 from simverify.symbolic.draws.path import Decided
 from simverify.symbolic.draws.several.noise import After, Noise, TooManyPieces
+from simverify.symbolic.draws.values.machine import RACES
 from simverify.symbolic.errors import TooLarge
 
 if TYPE_CHECKING:

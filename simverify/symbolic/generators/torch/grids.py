@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from simverify.symbolic.draws.machine import (
+from simverify.symbolic.draws.values.machine import (
     DOUBLE,
     DOUBLE_POINTS,
     SINGLE,

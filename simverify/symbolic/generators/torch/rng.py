@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
-from simverify.symbolic.draws.forms import IDENTITY
 from simverify.symbolic.draws.in_arrays.arrays import draw_array
 from simverify.symbolic.draws.scalars import Uniform, on_grid
 from simverify.symbolic.draws.several.sites import this_site
+from simverify.symbolic.draws.values.forms import IDENTITY
 from simverify.symbolic.enumeration.effort import FOLLOWED_CALLS
 from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.generators.sampler import integer_below

@@ -19,9 +19,9 @@ from simverify.symbolic.draws.in_arrays.arrays import (
     of_objects,
     settle,
 )
-from simverify.symbolic.draws.machine import BFloat16, to_bfloat16
 from simverify.symbolic.draws.scalars import Draw
 from simverify.symbolic.draws.several.winners import Winner, decided
+from simverify.symbolic.draws.values.machine import BFloat16, to_bfloat16
 from simverify.symbolic.enumeration.source import Source
 
 Elements = np.ndarray[Any, Any]

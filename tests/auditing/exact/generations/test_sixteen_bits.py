@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from simverify.auditing.exact.generations.enumerate import enumerate_verify
-from simverify.symbolic.draws.machine import to_bfloat16
+from simverify.symbolic.draws.values.machine import to_bfloat16
 
 torch = pytest.importorskip("torch")
 

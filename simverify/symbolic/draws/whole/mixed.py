@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from simverify.symbolic.draws.lines import Line, line_of
+from simverify.symbolic.draws.whole.lines import Line, line_of
 
 if TYPE_CHECKING:
     from simverify.symbolic.draws.base import Base

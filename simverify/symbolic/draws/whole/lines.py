@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from simverify.symbolic.draws.machine import NOTHING, OVERFLOWS, Machine
+from simverify.symbolic.draws.values.ends import OVERFLOWS
+from simverify.symbolic.draws.values.machine import NOTHING, Machine
 
 if TYPE_CHECKING:
     from simverify.symbolic.draws.path import Atom

@@ -13,16 +13,26 @@ kind       value               arises from
 ``g``      op(inner)           anything else that is monotone, with steps too
 =========  ==================  =========================================
 
-The first five are what races (:mod:`.races`) and products (:mod:`.chains`) are made of. A form
-is a function of real numbers: what rounding makes of it is in :mod:`.machine`.
+The first five are what races and products (in ``draws/several``) are made of. A form is a
+function of real numbers: what rounding makes of it is in :mod:`.machine`.
 """
 
 import math
 from typing import Any
 
-INF = math.inf
+from simverify.symbolic.draws.values.elementary import (
+    INF,
+    apply,
+    exp,
+    invert,
+    log,
+    power,
+    power_inverse,
+    sample_point,
+)
+
 # The real ones: while code is followed, math has others, which take draws and thrice the time.
-_isfinite, _exp_of, _log_of, _floor = math.isfinite, math.exp, math.log, math.floor
+_isfinite, _log_of = math.isfinite, math.log
 TINY_OFFSET = 2e-7
 """``log(u + eps)`` with eps up to this (float32's and a little) is read as ``log(u)``.
 
@@ -74,38 +84,38 @@ class Form:
         if self.kind == "u":
             return self.a * u + self.b
         if self.inner is not None:
-            return _apply(self.op, self.a, self.b, self.inner.value(u))
+            return apply(self.op, self.a, self.b, self.inner.value(u))
         v = 1 - u if self.flip else u
         if self.kind == "up":
-            return self.a * _power(v, self.b)
+            return self.a * power(v, self.b)
         e = INF if v <= 0 else -_log_of(v)
         if self.kind == "ea":
             return self.a * e + self.b
         if self.kind == "ep":
-            return self.a * _power(e, self.b)
-        return self.a * _log(e) + self.b
+            return self.a * power(e, self.b)
+        return self.a * log(e) + self.b
 
     def threshold(self, c: float) -> tuple[float, bool]:
         """Return ``(t, increasing)``: value(u) < c iff u < t (increasing) or u > t."""
         if self.kind == "u":
             return (c - self.b) / self.a, self.a > 0
         if self.inner is not None:
-            bound, increasing = _invert(self.op, self.a, self.b, c)
+            bound, increasing = invert(self.op, self.a, self.b, c)
             t, inner_increasing = self.inner.threshold(bound)
             return t, increasing == inner_increasing
         if self.kind == "up":
-            v = _power_inverse(c / self.a, self.b)
+            v = power_inverse(c / self.a, self.b)
             increasing = (self.a > 0) == (self.b > 0)
             return (1 - v, not increasing) if self.flip else (v, increasing)
         if self.kind == "ea":
             e, increasing = (c - self.b) / self.a, self.a > 0
         elif self.kind == "ep":
-            e = _power_inverse(c / self.a, self.b)
+            e = power_inverse(c / self.a, self.b)
             increasing = (self.a > 0) == (self.b > 0)
         else:
-            e, increasing = _exp((c - self.b) / self.a), self.a > 0
+            e, increasing = exp((c - self.b) / self.a), self.a > 0
         # E falls as u rises, unless it is the exponential of 1 - u.
-        return (-math.expm1(-e), increasing) if self.flip else (_exp(-e), not increasing)
+        return (-math.expm1(-e), increasing) if self.flip else (exp(-e), not increasing)
 
     def affine(self, scale: float, shift: float) -> "Form":
         """``scale * value + shift``."""
@@ -132,9 +142,9 @@ class Form:
     def exp(self) -> "Form":
         """Exponential."""
         if self.kind == "ea":
-            return self._like("up", _exp(self.b), -self.a).plain()
+            return self._like("up", exp(self.b), -self.a).plain()
         if self.kind == "le":
-            return self._like("ep", _exp(self.b), self.a).plain()
+            return self._like("ep", exp(self.b), self.a).plain()
         return self._wrap("exp", 0, 0)
 
     def power(self, k: float) -> "Form":
@@ -198,7 +208,7 @@ class Form:
         """
         if self.inner is not None:
             family, rate, sense = self.inner.race()
-            rising = _invert(self.op, self.a, self.b, _sample_point(self.op))[1]
+            rising = invert(self.op, self.a, self.b, sample_point(self.op))[1]
             return ("g", self.op, self.a, self.b, family), rate, sense if rising else -sense
         sign = 1 if self.a > 0 else -1
         if self.kind == "u":
@@ -209,7 +219,7 @@ class Form:
         if self.kind == "ea" and self.b != 0:
             return ("ea", self.b, sign), 1 / abs(self.a), sign
         if self.kind == "le":
-            return ("le", self.a), _exp(-self.b / self.a), sign
+            return ("le", self.a), exp(-self.b / self.a), sign
         k = self.b if self.kind == "ep" else 1.0
         up = 1 if k > 0 else -1
         return ("ep", k, sign), abs(self.a) ** (-1 / k), sign * up
@@ -249,51 +259,3 @@ class Form:
 
 
 IDENTITY = Form("u", 1.0, 0.0)
-
-
-def _exp(x: float) -> float:
-    return INF if x > 709 else _exp_of(x)
-
-
-def _log(x: float) -> float:
-    return -INF if x <= 0 else _log_of(x)
-
-
-def _power(x: float, k: float) -> float:
-    if x <= 0:
-        return 0.0 if k > 0 else INF
-    try:
-        return float(x**k)
-    except OverflowError:
-        return INF
-
-
-def _power_inverse(y: float, k: float) -> float:
-    """Solve x**k = y for x >= 0; y at or below 0 is never reached."""
-    if y != y:
-        return y
-    return _power(y, 1 / k)
-
-
-def _apply(op: str, a: float, b: float, x: float) -> float:
-    if op == "affine":
-        return a * x + b
-    if op == "floor":
-        return _floor(x) if _isfinite(x) else x
-    if op == "exp":
-        return _exp(x)
-    return _log(x) if op == "log" else _power(x, a)
-
-
-def _invert(op: str, a: float, b: float, c: float) -> tuple[float, bool]:
-    if op == "affine":
-        return (c - b) / a, a > 0
-    if op == "exp":
-        return _log(c), True
-    if op in ("log", "floor"):
-        return (_exp(c) if op == "log" else math.ceil(c)), True
-    return _power_inverse(c, a), a > 0
-
-
-def _sample_point(op: str) -> float:
-    return 0.5 if op != "affine" else 0.0
