@@ -9,7 +9,7 @@ from simverify.emitted.law import Law, as_law
 from simverify.emitted.reading.chat import Prompt, prompt_fields
 from simverify.emitted.reading.ids import IDS, given_ids
 from simverify.emitted.reading.responses import answer_fields, unread_fields
-from simverify.emitted.serving.transport import Failure, Refused, Transport
+from simverify.emitted.serving.transport import SECONDS, Failure, Refused, Transport
 from simverify.errors import UsageError
 from simverify.models.real.sampling import Sampling
 from simverify.models.real.transformer import TransformerPair
@@ -36,6 +36,9 @@ _CHAT_EXTRAS: tuple[dict[str, Any], ...] = (
     {},
 )
 """The same of conversations, whose prompt the server makes."""
+
+_LONGEST = 86_400.0
+"""Seconds that anybody waits for one answer."""
 
 _ENDS = ("finish_reason", "stop_reason", "matched_stop")
 
@@ -64,13 +67,14 @@ class Endpoint:
     """A server: ``url`` up to or without ``/v1/completions``; ``model`` None asks for its first.
 
     ``max_tokens``: limit of one completion. ``extra_body``: fields that every request has beside
-    those that ask for the declared law.
+    those that ask for the declared law. ``timeout``: seconds that one answer may take.
     """
 
     url: str
     model: str | None = None
     max_tokens: int = MAX_TOKENS
     extra_body: Mapping[str, Any] = field(default_factory=dict)
+    timeout: float = SECONDS
 
     def __post_init__(self) -> None:
         try:
@@ -88,6 +92,10 @@ class Endpoint:
             )
         if self.max_tokens < 1:
             raise UsageError(f"max tokens is {self.max_tokens}: expected 1 or more")
+        if not 0.0 < self.timeout <= _LONGEST:
+            raise UsageError(
+                f"timeout is {self.timeout:g}: expected seconds, above 0, {_LONGEST:g} at most"
+            )
 
     def at(self, path: str) -> str:
         """Return the address of ``path``, such as completions."""
