@@ -8,8 +8,8 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from simverify.emitted.judging.evidence import OutputEvidence  # noqa: E402
-from simverify.emitted.judging.judge import Ball, judge_evidence  # noqa: E402
+from simverify.emitted.judging.evidence import OutputEvidence
+from simverify.emitted.judging.judge import Ball, judge_evidence
 
 V, LENGTH, N, BONUS = 64, 64, 8_000, 5
 
