@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from simverify.emitted.law import Law, as_law
+from simverify.emitted.law.words import EVERY
 from simverify.emitted.reading.chat import Prompt, prompt_fields
 from simverify.emitted.reading.ids import IDS, given_ids
 from simverify.emitted.reading.responses import answer_fields, unread_fields
@@ -142,7 +143,7 @@ class Server:
             where = f"{self._endpoint.url}: answer {number}"
             raise Failure(f"{where} has no choices: expected those of OpenAI's completions")
         read = (
-            unread_fields(choices[0]) if self._pair is None
+            unread_fields(answer, choices[0]) if self._pair is None
             else answer_fields(answer, choices[0], self._pair)
         )  # fmt: skip
         if "pieces" in read:
@@ -240,8 +241,11 @@ def asked_for(
         if getattr(law, name) is not None:
             found[name] = getattr(law, name)
     penalised = [name for name in _PENALTIES if getattr(law, name) is not None]
+    if owner == "llamacpp":
+        # Beside its log probabilities it leaves out tokens that end in the middle of a character.
+        found |= {"return_tokens": True, "verbose": True}
     if owner == "llamacpp" and penalised:
-        found["repeat_last_n"] = -1  # all three count so many, 64 where nothing is said
+        found["repeat_last_n"] = EVERY  # all three count so many, 64 where nothing is said
         if "repetition_penalty" in penalised:
             found["repeat_penalty"] = found.pop("repetition_penalty")
     if law.logit_bias:
