@@ -113,6 +113,8 @@ def _facts(run: OutputRun) -> Iterator[Fact]:
     )
     if (own := run.reported) is not None:
         after = "" if own.needed is None else f"; {own.needed:,} were enough to tell it"
+        if run.stopped and run.failed_from is None:
+            after += ": the server was asked no more"
         told = (
             f"{own.kind}: by them the engine's rows are off by TV {own.tv:.2g} on average, "
             f"{own.allowed:.2g} is allowed for{after}"
