@@ -90,16 +90,16 @@ def test_reported_values_end_the_run_after_some_requests(pair):
     """Wrong weights show in the first requests; exact values, or those of bfloat16, end nothing."""
     settings = OutputSettings(tokens=N, alpha=ALPHA, detect=0.3)
     with rounded(pair.target_model, ROUNDINGS["4 bits (Q4_0)"]):
-        wrong = reporting(pair, emitted(pair, VERIFIERS["token"], 600, lanes=10, length=60))
+        wrong = reporting(pair, emitted(pair, VERIFIERS["token"], 240, lanes=6, length=40))
     run, told = watched(pair, wrong, settings, 1)
     assert (run.verdict, run.stopped, run.failed_from) == ("FAIL", True, None)
     assert run.requests in (1, 2, 4, 8)
     assert "reports itself, say FAIL: stopped" in " ".join(told)
     assert "to tell it: the server was asked no more" in " ".join(str(run).split())
-    right = reporting(pair, emitted(pair, VERIFIERS["token"], 300, lanes=5, length=60))
+    right = reporting(pair, emitted(pair, VERIFIERS["token"], 80, lanes=2, length=40))
     assert not watched(pair, right, settings, 1)[0].stopped
     coarse = load_pair("tiny-llama", "tiny-llama", dtype="bfloat16")
-    fuzzy = reporting(coarse, emitted(coarse, VERIFIERS["token"], 300, lanes=5, length=60))
+    fuzzy = reporting(coarse, emitted(coarse, VERIFIERS["token"], 80, lanes=2, length=40))
     assert not watched(pair, fuzzy, settings, 1)[0].stopped
 
 

@@ -104,10 +104,15 @@ def audit_matrix(
     seeded = not settings.cells or "seed" in settings.cells
     each = settings.alpha / (len(chosen) + seeded)
     asker = Asker(endpoint, prompts, pair, keep, say)
+    if seeded:
+        chosen.append(_SEED)
     ball = _LEAST_BALL
     judged: dict[str, doc.MatrixCell] = {}
     for i, cell in enumerate(asker.in_turn(chosen), 1):
-        say(f"cell {i} of {len(chosen) + seeded}: {cell.name}, {cell.value}")
+        say(f"cell {i} of {len(chosen)}: {cell.name}, {cell.value}")
+        if cell is _SEED:
+            judged[cell.name] = _seed_cell(asker, pair, each)
+            continue
         answers = asker.answers(cell, settings.tokens)
         if isinstance(answers, Unanswered):
             judged[cell.name] = _unanswered(cell, answers)
@@ -118,9 +123,6 @@ def audit_matrix(
             cell, kept, pair, drafted, each, ball, settings.seed, planned=settings.tokens
         )
     found = [judged[cell.name] for cell in chosen]
-    if seeded:
-        say("seed: the same prompts thrice")
-        found.append(_seed_cell(asker, pair, each))
     text = sum(cell.words.startswith("text alone") for cell in found)
     return doc.MatrixRun(
         schema_version=doc.SCHEMA_VERSION,
@@ -211,10 +213,13 @@ def _unanswered(
     return _cell(cell, outcome, why.words[:200], (), tried, 0, None, None)
 
 
+_SEED = Cell("seed", "1, 1 and 2", Law(), ())
+"""The same prompts thrice, by two seeds."""
+
+
 def _seed_cell(asker: Asker, pair: TransformerPair, alpha: float) -> doc.MatrixCell:
     prompts = asker.prompts[:_SEEDS]
     found: list[tuple[Request, ...]] = []
-    cell = Cell("seed", "1, 1 and 2", Law(), ())
     tried: tuple[doc.CellOutcome, ...] = ("honoured", "dropped", "other")
     for turn, seed in enumerate((1, 1, 2)):
         body = {**asker.endpoint.extra_body, "seed": seed}
@@ -222,14 +227,14 @@ def _seed_cell(asker: Asker, pair: TransformerPair, alpha: float) -> doc.MatrixC
         plain = replace(pair, sampling=Law())
         answers = asker.ask(f"seed-{turn}", endpoint, prompts, plain, 1 << 30, 1)
         if isinstance(answers, Unanswered):
-            return _unanswered(cell, answers, tried)
+            return _unanswered(_SEED, answers, tried)
         found.append(answers)
     tokens = sum(len(r.tokens) for own in found for r in own)
     if any(request.from_text for own in found for request in own):
-        return _cell(cell, "inconclusive", "text alone", tried, tried, tokens, None, None)
+        return _cell(_SEED, "inconclusive", "text alone", tried, tried, tokens, None, None)
     first, again, other = found
     judged = judge_seeds(first, again, other, pair, alpha)
-    return _cell(cell, judged.outcome, judged.words, (judged.outcome,), tried, tokens, None, None)
+    return _cell(_SEED, judged.outcome, judged.words, (judged.outcome,), tried, tokens, None, None)
 
 
 def _moved(kept: Sequence[Request], pair: TransformerPair) -> float:
