@@ -50,7 +50,7 @@ class Asker:
 
     def in_turn(self, cells: Sequence[Cell]) -> list[Cell]:
         """Return the cells as they are asked: last those in which the server broke off before."""
-        return sorted(cells, key=lambda cell: (mark := self._mark(cell.name)) and mark.exists())
+        return sorted(cells, key=self._broke_before)
 
     def answers(self, cell: Cell, tokens: int) -> tuple[Request, ...] | Unanswered:
         """Answers of a cell; why there are none."""
@@ -120,6 +120,10 @@ class Asker:
                 self.say(f"the server is gone since the cell {self._broke}: waiting for it")
                 told = True
             time.sleep(_PAUSE)
+
+    def _broke_before(self, cell: Cell) -> bool:
+        mark = self._mark(cell.name)
+        return mark is not None and mark.exists()
 
     def _file(self, name: str) -> Path | None:
         return None if self.keep is None else self.keep / f"{name.replace(' ', '-')}.jsonl"
