@@ -9,6 +9,7 @@ from simverify.reports.served.parts import print_command, print_verdict, served_
 from simverify.reports.terminal import print_wrapped
 from simverify.reports.view import Case, Cell, Command, Fact, Items, Report, Section, Table
 from simverify.results import MatrixCell, MatrixRun
+from simverify.results.served.matrix import OPEN, SOUND
 
 _WIDE = (42, 16, 7, 5)
 """Widths of the columns on a terminal."""
@@ -65,12 +66,18 @@ def _row(cells: tuple[str, ...]) -> str:
 
 
 def _ruling(run: MatrixRun) -> str:
-    sound = ("honoured", "refused", "inconclusive")
-    wrong = [c.name for c in run.cells if c.outcome not in sound]
+    wrong = [c.name for c in run.cells if c.outcome not in (*SOUND, *OPEN)]
     open_ = [c.name for c in run.cells if c.outcome == "inconclusive"]
+    lost = [c.name for c in run.cells if c.outcome == "no answer"]
     honoured = sum(c.outcome == "honoured" for c in run.cells)
     if wrong:
-        return f"The server does not do what it is asked for with: {', '.join(wrong)}."
+        more = f" It gave no answer to: {', '.join(lost)}." if lost else ""
+        return f"The server does not do what it is asked for with: {', '.join(wrong)}.{more}"
+    if lost:
+        return (
+            f"The server broke off, and gave no answer to: {', '.join(lost)}. Start it again and "
+            f"repeat the command with --keep: what is kept is not asked again."
+        )
     if open_:
         return f"Not decided: {', '.join(open_)}. More --tokens, or other prompts, may tell."
     if not honoured:
@@ -101,5 +108,5 @@ def _case(cell: MatrixCell) -> Case:
         return Case(f"matrix {cell.name}", "passed")
     if cell.outcome == "refused":
         return Case(f"matrix {cell.name}", "skipped", outcome)
-    kind = "inconclusive" if cell.outcome == "inconclusive" else "failed"
+    kind = "inconclusive" if cell.outcome in OPEN else "failed"
     return Case(f"matrix {cell.name}", kind, outcome)  # type: ignore[arg-type]

@@ -48,14 +48,26 @@ def _ruling(run: OutputRun) -> str:
 
 
 def _passed(run: OutputRun) -> str:
-    """What a PASS rests on, in its own sentence: no number without the assumption that it needs."""
-    order = "q/p, q the proxy's" if run.proxy is not None else "descending P"
+    """What a PASS rests on, in its own sentence: no number without the assumption that it needs.
+
+    In descending P a wrong temperature or truncation is monotone by what it is; a fault of the
+    acceptance is so in q/p alone, and rows of another context in no order that is known here.
+    """
     bound = 1.0 if run.certificate is None else run.certificate.bound
-    words = (
-        f"No deviation from the target was found. One whose P'/P is monotone in {order}, in the "
-        f"same direction in every context, has a mean TV of {bound:.2g} at most; of any other no "
-        f"size is excluded."
-    )
+    if run.proxy is None:
+        words = (
+            f"No deviation from the target was found. A wrong temperature, top-k or top-p has a "
+            f"mean TV of {bound:.2g} at most: its P'/P is monotone in descending P, in the same "
+            f"direction in every context. Of faults of the acceptance, and of rows that are "
+            f"another context's, no size is excluded: such P'/P need not be monotone, and nothing "
+            f"here can tell."
+        )
+    else:
+        words = (
+            f"No deviation from the target was found. One whose P'/P is monotone in q/p, q the "
+            f"proxy's, in the same direction in every context, has a mean TV of {bound:.2g} at "
+            f"most; of any other no size is excluded, and nothing here can tell which it is."
+        )
     if run.ball <= run.ball_measured:
         return words
     claim = (
@@ -101,6 +113,8 @@ def _facts(run: OutputRun) -> Iterator[Fact]:
     )
     if (own := run.reported) is not None:
         after = "" if own.needed is None else f"; {own.needed:,} were enough to tell it"
+        if run.stopped and run.failed_from is None:
+            after += ": the server was asked no more"
         told = (
             f"{own.kind}: by them the engine's rows are off by TV {own.tv:.2g} on average, "
             f"{own.allowed:.2g} is allowed for{after}"

@@ -92,6 +92,8 @@ class _OwnAuditOptions(OfRealModels):
         Endpoint: requests under way at a time, 8 if not given; as one is answered the next is sent.
     max_tokens_total
         Endpoint: tokens that the server may emit in all; the run is INCONCLUSIVE if they end first.
+    timeout
+        Endpoint: seconds that one answer may take, 300 if not given; a longer one ends the run.
     target
         SPEC decodes on real models: the target, a folder or a name that Transformers loads, or
         tiny-llama, which ships. Emitted tokens: the model whose law they should follow.
@@ -166,6 +168,7 @@ class _OwnAuditOptions(OfRealModels):
     repeats: int | None = None
     concurrency: int | None = None
     max_tokens_total: int | None = None
+    timeout: float | None = None
     target: str | None = None
     draft: str | None = None
     prompts: Path | None = None

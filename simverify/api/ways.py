@@ -24,7 +24,7 @@ _MODELS = (
 )  # fmt: skip
 _EMITTED = (
     "samples", "max_tokens", "served_model", "keep", "ball", "against", "against_model", "repeats",
-    "concurrency", "max_tokens_total", *(field.name for field in fields(LawOptions)),
+    "concurrency", "max_tokens_total", "timeout", *(field.name for field in fields(LawOptions)),
 )  # fmt: skip
 _BRIDGES = ("command", "library", "coins")
 _OWN = (

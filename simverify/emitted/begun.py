@@ -7,6 +7,7 @@ from simverify.emitted.judging.allowed import allowance
 from simverify.emitted.judging.evidence import OutputEvidence
 from simverify.emitted.judging.judge import shares_of
 from simverify.emitted.judging.looks import log_evalue
+from simverify.emitted.judging.own_rows import own_rows
 from simverify.emitted.judging.rounding import TOKENS, Rounding, tried_rounding
 from simverify.emitted.judging.weights import WEIGHT_TOKENS, weight_bets
 from simverify.emitted.reading.requests import Request, first_tokens
@@ -16,6 +17,9 @@ from simverify.models.real.transformer import TransformerPair
 
 _SPARE = 1.25
 """By how much the ball may still grow, until a run that was stopped is judged."""
+
+_FIRST = (1, 2, 4, 8)
+"""Requests after which reported log probabilities are looked at, before any batch is full."""
 
 _SAID = 1.5
 """A look is told when there are so many times the tokens of the one that was told before."""
@@ -64,6 +68,13 @@ class Begun:
         """
         if self.stopped or requests[-1].from_text:
             return self.stopped
+        if len(requests) in _FIRST and self._by_values(requests):
+            self.stopped = True
+            self._say(
+                f"look: log probabilities of {sum(len(own.tokens) for own in requests):,} tokens, "
+                f"which the engine reports itself, say FAIL: stopped"
+            )
+            return True
         coming = first_tokens(requests[self.done :], self._planned - self.found.n)
         ready = whole_batches(coming, self._pair.vocab_size)
         if not ready:
@@ -88,3 +99,23 @@ class Begun:
                 + (": stopped" if self.stopped else "")
             )
         return self.stopped
+
+    def _by_values(self, requests: Sequence[Request]) -> bool:
+        """Whether what the engine says of its first tokens is enough to end the run.
+
+        Scored for itself, as these requests may be less than a batch of the whole run. Of a target
+        in float32 alone: what another precision moves takes more tokens to tell.
+        """
+        pair, settings = self._pair, self._settings
+        fine = str(pair.target_model.dtype) == "torch.float32"
+        if not fine or all(request.logprobs is None for request in requests):
+            return False
+        found = OutputEvidence(settings.seed, self._proxy)
+        for scored in rescore(requests, pair, self._proxy):
+            found.add(scored)
+        share = shares_of(settings.alpha)["reported"]
+        ball = min(_SPARE * allowance(found, None, None, settings.ball).ball.tv, 0.999)
+        own = own_rows(found, requests, pair, ball, share, None)
+        if own is None or not (own.beyond and own.said.fits):
+            return False
+        return own.said.test(share, min(_SPARE * max(ball, own.allowed), 0.999)).rejected

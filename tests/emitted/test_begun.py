@@ -16,6 +16,9 @@ from simverify.cli import run as command_line  # noqa: E402
 from simverify.emitted import Begun, OutputSettings, audit_outputs, request_iv  # noqa: E402
 from simverify.emitted.judging.judge import shares_of  # noqa: E402
 from simverify.emitted.judging.looks import NAME, crossing, pit_bets  # noqa: E402
+from simverify.emitted.reading.requests import Request  # noqa: E402
+from simverify.emitted.rescoring import logits_before  # noqa: E402
+from simverify.models.real.roundings import ROUNDINGS, rounded  # noqa: E402
 from simverify.models.real.transformer import load_pair  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
@@ -80,6 +83,34 @@ def test_a_fault_ends_the_run_long_before_its_end(pair, answers):
     assert (again.verdict, again.failed_from) == ("FAIL", run.failed_from)
     assert again.tests == run.tests
     assert any(test.name == NAME and test.rejected for test in run.tests)
+
+
+@pytest.mark.distribution
+def test_reported_values_end_the_run_after_some_requests(pair):
+    """Wrong weights show in the first requests; exact values, or those of bfloat16, end nothing."""
+    settings = OutputSettings(tokens=N, alpha=ALPHA, detect=0.3)
+    with rounded(pair.target_model, ROUNDINGS["4 bits (Q4_0)"]):
+        wrong = reporting(pair, emitted(pair, VERIFIERS["token"], 240, lanes=6, length=40))
+    run, told = watched(pair, wrong, settings, 1)
+    assert (run.verdict, run.stopped, run.failed_from) == ("FAIL", True, None)
+    assert run.requests in (1, 2, 4, 8)
+    assert "reports itself, say FAIL: stopped" in " ".join(told)
+    assert "to tell it: the server was asked no more" in " ".join(str(run).split())
+    right = reporting(pair, emitted(pair, VERIFIERS["token"], 80, lanes=2, length=40))
+    assert not watched(pair, right, settings, 1)[0].stopped
+    coarse = load_pair("tiny-llama", "tiny-llama", dtype="bfloat16")
+    fuzzy = reporting(coarse, emitted(coarse, VERIFIERS["token"], 80, lanes=2, length=40))
+    assert not watched(pair, fuzzy, settings, 1)[0].stopped
+
+
+def reporting(pair, objects):
+    """The answers, each with the log probabilities of its tokens."""
+    for value in objects:
+        request = Request(tuple(value["prompt"]), tuple(value["tokens"]))
+        (logits,) = logits_before(pair, pair.target_model, [request])
+        rows = torch.tensor(logits).double().log_softmax(-1)
+        value["logprobs"] = [float(row[t]) for row, t in zip(rows, value["tokens"], strict=True)]
+    return objects
 
 
 def test_the_shares_of_all_tests_are_one_alpha():

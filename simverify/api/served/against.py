@@ -1,11 +1,16 @@
 """``simverify.audit_against``: two servers, or two files of answers, against each other."""
 
+import json
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from simverify.api.options import AuditOptions
+from simverify.api.real import LawOptions
+from simverify.api.served.options import extra_body_iv, server_iv
 from simverify.api.ways import called_from_python
 from simverify.errors import OptionError
 from simverify.results import AgainstRun, AskedFor
@@ -14,11 +19,11 @@ Say = Callable[[str], None]
 
 _OF_SERVERS = (
     "prompts", "repeats", "max_tokens", "served_model", "against_model", "keep", "concurrency",
-    "temperature", "top_k", "top_p",
+    "timeout", "extra_body", "temperature", "top_k", "top_p",
 )  # fmt: skip
 _OF_TARGETS = (
     "target", "draft", "samples", "tokens", "max_tokens_total", "ball", "device", "dtype",
-    "threads",
+    "threads", *(field.name for field in fields(LawOptions) if field.name != "extra_body"),
 )  # fmt: skip
 
 
@@ -33,6 +38,8 @@ def audit_against(
     against_model: str | None = None,
     keep: str | PathLike[str] | None = None,
     concurrency: int | None = None,
+    timeout: float | None = None,
+    extra_body: Mapping[str, Any] | None = None,
     temperature: float | None = None,
     top_k: int | None = None,
     top_p: float | None = None,
@@ -55,8 +62,10 @@ def audit_against(
         Servers: tokens of one answer; the model's name at the first and at the second.
     keep
         Servers: a file that keeps the first's answers; the second's lie beside it.
-    concurrency
-        Servers: requests under way at a time.
+    concurrency, timeout
+        Servers: requests under way at a time; seconds that one answer may take.
+    extra_body
+        Servers: further fields of every request.
     temperature, top_k, top_p
         Servers: of the law that both are asked for.
     alpha, detect
@@ -79,7 +88,9 @@ def audit_against(
         against=str(second), prompts=None if prompts is None else Path(prompts), repeats=repeats,
         max_tokens=max_tokens, served_model=served_model, against_model=against_model,
         keep=None if keep is None else Path(keep), concurrency=concurrency,
-        temperature=temperature, top_k=top_k, top_p=top_p, alpha=alpha, detect=detect, seed=seed,
+        timeout=timeout, temperature=temperature, top_k=top_k, top_p=top_p, alpha=alpha,
+        detect=detect, seed=seed,
+        extra_body=None if extra_body is None else json.dumps(extra_body),
     )  # fmt: skip
     with called_from_python():
         options_iv(options)
@@ -115,7 +126,6 @@ def compare(options: AuditOptions, say: Say) -> AgainstRun:
 
 
 def _of_servers(options: AuditOptions, settings: object, say: Say) -> AgainstRun:
-    from simverify.emitted import Endpoint
     from simverify.emitted.against import (
         AgainstSettings,
         Sources,
@@ -133,9 +143,10 @@ def _of_servers(options: AuditOptions, settings: object, say: Say) -> AgainstRun
     assert options.prompts is not None
     law = options.real().sampling()
     limit = MAX_TOKENS if options.max_tokens is None else options.max_tokens
+    extra = extra_body_iv(options.extra_body)
     endpoints = (
-        Endpoint(options.endpoint, options.served_model, limit),
-        Endpoint(options.against, options.against_model, limit),
+        server_iv(options.endpoint, options.served_model, limit, extra, options.timeout),
+        server_iv(options.against, options.against_model, limit, extra, options.timeout),
     )
     # Once each: what is asked twice as often would be two prompts of one name.
     prompts = tuple(dict.fromkeys(read_asked(options.prompts)))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from simverify.api.real import RealModels, mask_named
-from simverify.api.served.options import extra_body_iv
+from simverify.api.served.options import extra_body_iv, server_iv
 from simverify.api.ways import called_from_python
 from simverify.errors import OptionError
 from simverify.results import MatrixRun
@@ -47,6 +47,8 @@ class MatrixOptions:
         A folder for the answers of each cell; one that an earlier run began is gone on with.
     extra_body
         Fields of every request beside the cell's own, JSON.
+    timeout
+        Seconds that one answer may take, 300 if not given.
     order
         In which the parameters are to act: transformers (the default), vllm, sglang, llamacpp,
         mlx-lm, or some of them, such as top-p,temperature.
@@ -82,6 +84,7 @@ class MatrixOptions:
     served_model: str | None = None
     keep: Path | None = None
     extra_body: str | None = None
+    timeout: float | None = None
     order: str | None = None
     mask: str | None = None
     mask_body: str | None = None
@@ -106,6 +109,7 @@ def matrix(
     served_model: str | None = None,
     keep: str | PathLike[str] | None = None,
     extra_body: Mapping[str, Any] | None = None,
+    timeout: float | None = None,
     order: str | None = None,
     mask: str | Callable[..., Any] | None = None,
     mask_body: Mapping[str, Any] | None = None,
@@ -126,8 +130,9 @@ def matrix(
         A server that speaks /v1/completions.
     target, draft
         The model that it serves; one near its draft, for parameters on one side alone.
-    prompts, max_tokens, served_model, extra_body
-        What is sent: prompts, the limit of a completion, the model's name, further fields.
+    prompts, max_tokens, served_model, extra_body, timeout
+        What is sent: prompts, the limit of a completion, the model's name, further fields; seconds
+        that one answer may take.
     cells
         Those that are asked, comma-separated; all if None.
     tokens
@@ -165,7 +170,7 @@ def matrix(
         mask=getattr(mask, "__qualname__", None) if callable(mask) else mask,
         mask_body=None if mask_body is None else json.dumps(mask_body),
         gamma=gamma, ball=ball, alpha=alpha, device=device, dtype=dtype, threads=threads,
-        seed=seed,
+        seed=seed, timeout=timeout,
     )  # fmt: skip
     own = None
     if callable(mask):
@@ -183,7 +188,6 @@ def run_matrix(
 
     ``mask``: in the place of the function that is named.
     """
-    from simverify.emitted import Endpoint
     from simverify.emitted.law import STAGES
     from simverify.emitted.law.words import object_iv, order_iv
     from simverify.emitted.matrix import MatrixSettings, audit_matrix
@@ -202,7 +206,9 @@ def run_matrix(
     if mask is None and options.mask is not None:
         mask = mask_named(options.mask)
     extra = extra_body_iv(options.extra_body)
-    server = Endpoint(options.endpoint, options.served_model, options.max_tokens, extra)
+    server = server_iv(
+        options.endpoint, options.served_model, options.max_tokens, extra, options.timeout
+    )
     names = () if options.cells is None else tuple(options.cells.split(","))
     settings = MatrixSettings(
         tokens=options.tokens, alpha=options.alpha, ball=options.ball, gamma=options.gamma,

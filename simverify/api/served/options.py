@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from simverify.emitted import Endpoint
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +33,8 @@ class TargetOptions:
         Of a server: name of the model there; by default the first that it lists.
     extra_body
         Of a server: fields of every request beside these, JSON.
+    timeout
+        Of a server: seconds that one answer may take, 300 if not given.
     """
 
     target: str | None = None
@@ -41,6 +46,7 @@ class TargetOptions:
     max_tokens: int | None = None
     served_model: str | None = None
     extra_body: str | None = None
+    timeout: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,3 +118,13 @@ def extra_body_iv(text: str | None) -> dict[str, Any]:
 
     found: dict[str, Any] = object_iv(text or "{}", "extra-body", dict)
     return found
+
+
+def server_iv(
+    address: str, model: str | None, limit: int, extra: dict[str, Any], timeout: float | None
+) -> "Endpoint":
+    """Return a server as options name it; ``UsageError`` for an address that is none."""
+    from simverify.emitted import Endpoint
+
+    seconds = Endpoint.timeout if timeout is None else timeout
+    return Endpoint(address, model, limit, extra, seconds)

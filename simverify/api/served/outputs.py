@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from simverify.api.options import AuditOptions
 from simverify.api.real import RealModels
+from simverify.api.served.options import server_iv
 from simverify.api.ways import called_from_python
 from simverify.errors import OptionError, UsageError
 from simverify.results import OutputRun
@@ -35,6 +36,7 @@ def audit_outputs(
     keep: str | PathLike[str] | None = None,
     concurrency: int | None = None,
     max_tokens_total: int | None = None,
+    timeout: float | None = None,
     ball: float | None = None,
     temperature: float | None = None,
     top_k: int | None = None,
@@ -74,8 +76,9 @@ def audit_outputs(
     prompts, samples, max_tokens, served_model, keep
         Endpoint: prompts to send, completions of each at most, tokens of one completion, the
         model's name there, a file that keeps every answer.
-    concurrency, max_tokens_total
-        Endpoint: requests under way at a time; tokens that the server may emit in all.
+    concurrency, max_tokens_total, timeout
+        Endpoint: requests under way at a time; tokens that the server may emit in all; seconds
+        that one answer may take.
     tokens
         Emitted tokens that are judged, fixed beforehand; by default what the power needs.
     ball
@@ -119,7 +122,7 @@ def audit_outputs(
         draft=draft, prompts=None if prompts is None else Path(prompts), samples=samples,
         tokens=tokens, max_tokens=max_tokens, served_model=served_model,
         keep=None if keep is None else Path(keep), concurrency=concurrency,
-        max_tokens_total=max_tokens_total, ball=ball, temperature=temperature,
+        max_tokens_total=max_tokens_total, timeout=timeout, ball=ball, temperature=temperature,
         top_k=top_k, top_p=top_p, device=device, dtype=dtype, threads=threads, alpha=alpha,
         detect=detect, seed=seed, min_p=min_p, typical_p=typical_p,
         repetition_penalty=repetition_penalty, presence_penalty=presence_penalty,
@@ -170,7 +173,7 @@ def judge(options: AuditOptions, say: Say, mask: "Mask | None" = None) -> Output
     if options.endpoint is not None:
         limit = Endpoint.max_tokens if options.max_tokens is None else options.max_tokens
         extra = json.loads(options.extra_body or "{}")
-        server = Endpoint(options.endpoint, options.served_model, limit, extra)
+        server = server_iv(options.endpoint, options.served_model, limit, extra, options.timeout)
         assert options.prompts is not None
         prompts = read_asked(options.prompts)
     say(plan)
@@ -223,7 +226,7 @@ def options_iv(options: AuditOptions) -> None:
             raise OptionError(f"{{{name}}} is for {{against}}: name another engine too")
     for name in (
         "prompts", "samples", "max_tokens", "served_model", "keep", "concurrency",
-        "max_tokens_total", "extra_body",
+        "max_tokens_total", "timeout", "extra_body",
     ):  # fmt: skip
         if options.outputs is not None and getattr(options, name) is not None:
             why = "is for {endpoint}: a file of outputs holds its prompts"
@@ -262,7 +265,7 @@ def _command(options: AuditOptions, planned: int, detect: float) -> str:
         options = replace(
             options, outputs=options.keep, tokens=planned, endpoint=None, prompts=None,
             samples=None, max_tokens=None, served_model=None, keep=None, concurrency=None,
-            max_tokens_total=None, extra_body=None,
+            max_tokens_total=None, timeout=None, extra_body=None,
         )  # fmt: skip
     given = _given(options)
     given.pop("--threads", None)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from simverify.api.real import RealModels
-from simverify.api.served.options import TriageOptions, extra_body_iv
+from simverify.api.served.options import TriageOptions, extra_body_iv, server_iv
 from simverify.api.ways import called_from_python
 from simverify.errors import OptionError
 from simverify.results import TriageRun
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from simverify.models.real.transformer import TransformerPair
 
 Say = Callable[[str], None]
+
+_OF_SERVERS = ("prompts", "max_tokens", "served_model", "extra_body", "timeout", "keep")
 
 
 def triage(
@@ -34,6 +36,7 @@ def triage(
     max_tokens: int | None = None,
     served_model: str | None = None,
     extra_body: Mapping[str, Any] | None = None,
+    timeout: float | None = None,
     keep: str | PathLike[str] | None = None,
     progress: Say | None = None,
 ) -> TriageRun:
@@ -50,9 +53,9 @@ def triage(
         The engine's draft, or a model near it: more faults can be told.
     device, dtype, threads
         Where and in what the target computes. ``dtype``: the coarser precision of the two engines.
-    prompts, max_tokens, served_model, extra_body, keep
+    prompts, max_tokens, served_model, extra_body, timeout, keep
         Of servers: prompts, tokens of one completion, the model's name, fields of every request
-        beside these, folder for their answers.
+        beside these, seconds that one answer may take, folder for their answers.
     progress
         Receives a line when something begins that may take a while.
 
@@ -72,7 +75,7 @@ def triage(
         target=target, draft=draft, device=device, dtype=dtype, threads=threads,
         prompts=None if prompts is None else Path(prompts), max_tokens=max_tokens,
         served_model=served_model, keep=None if keep is None else Path(keep),
-        extra_body=None if extra_body is None else json.dumps(extra_body),
+        extra_body=None if extra_body is None else json.dumps(extra_body), timeout=timeout,
     )  # fmt: skip
     with called_from_python():
         options_iv(str(a), str(b), options)
@@ -87,7 +90,7 @@ def options_iv(a: str, b: str, options: TriageOptions) -> None:
     if asked and options.prompts is None:
         raise OptionError("{prompts} is missing: a server is asked to answer them")
     extra_body_iv(options.extra_body)
-    for name in ("prompts", "max_tokens", "served_model", "extra_body", "keep"):
+    for name in _OF_SERVERS:
         if not asked and getattr(options, name) is not None:
             raise OptionError(f"{{{name}}} is for servers: both logs are files")
 
@@ -139,7 +142,7 @@ def _answers(
         check_writable(keep)
     limit = Endpoint.max_tokens if options.max_tokens is None else options.max_tokens
     extra = extra_body_iv(options.extra_body)
-    server = Endpoint(name, options.served_model, limit, extra)
+    server = server_iv(name, options.served_model, limit, extra, options.timeout)
     found = ask(server, prompts, pair, limit * len(prompts), 1, keep=keep, progress=say)
     notes += [f"{side.upper()}: {note}" for note in found.notes]
     if keep is not None:
@@ -170,7 +173,7 @@ def _command(a: str, b: str, options: TriageOptions) -> str:
     ]
     words = ["simverify", "triage", *names]
     for name, value in vars(options).items():
-        asking = name in ("prompts", "max_tokens", "served_model", "extra_body", "keep")
+        asking = name in _OF_SERVERS
         if value is not None and name != "threads" and not (asking and kept):
             words += [f"--{name.replace('_', '-')}", str(value)]
     return shlex.join(words)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from simverify.api.real import RealModels
-from simverify.api.served.options import WatchOptions, extra_body_iv
+from simverify.api.served.options import WatchOptions, extra_body_iv, server_iv
 from simverify.api.ways import called_from_python
 from simverify.errors import OptionError, UsageError
 from simverify.results import WatchRun
@@ -31,6 +31,7 @@ def watch(
     max_tokens: int | None = None,
     served_model: str | None = None,
     extra_body: Mapping[str, Any] | None = None,
+    timeout: float | None = None,
     draft: str | None = None,
     temperature: float | None = None,
     top_k: int | None = None,
@@ -56,9 +57,9 @@ def watch(
         The model whose law the tokens should follow; a proxy for the engine's draft.
     state
         Folder that keeps what was seen; a later call goes on from it.
-    endpoint, prompts, max_tokens, served_model, extra_body
+    endpoint, prompts, max_tokens, served_model, extra_body, timeout
         Instead of ``outputs``: a server, what it is asked, tokens of one completion, its model,
-        fields of every request beside these.
+        fields of every request beside these, seconds that one answer may take.
     temperature, top_k, top_p
         Of the law that the engine is asked for.
     device, dtype, threads
@@ -89,7 +90,7 @@ def watch(
         target=target, draft=draft, prompts=None if prompts is None else Path(prompts),
         max_tokens=max_tokens, served_model=served_model, temperature=temperature, top_k=top_k,
         top_p=top_p, device=device, dtype=dtype, threads=threads, every=every, once=once,
-        metrics=metrics, alpha=alpha, detect=detect, seed=seed,
+        metrics=metrics, alpha=alpha, detect=detect, seed=seed, timeout=timeout,
         extra_body=None if extra_body is None else json.dumps(extra_body),
     )  # fmt: skip
     with called_from_python():
@@ -108,7 +109,7 @@ def options_iv(options: WatchOptions) -> None:
     if options.endpoint is not None and options.prompts is None:
         raise OptionError("{prompts} is missing: an endpoint is asked to answer them")
     extra_body_iv(options.extra_body)
-    for name in ("prompts", "max_tokens", "served_model", "extra_body"):
+    for name in ("prompts", "max_tokens", "served_model", "extra_body", "timeout"):
         if options.outputs is not None and getattr(options, name) is not None:
             raise OptionError(f"{{{name}}} is for {{endpoint}}: a log holds its prompts")
     if options.every is not None and not (0 < options.every < math.inf):
@@ -172,7 +173,7 @@ def _asker(options: WatchOptions, pair: "TransformerPair", folder: Path, say: Sa
     assert options.prompts is not None
     limit = Endpoint.max_tokens if options.max_tokens is None else options.max_tokens
     extra = extra_body_iv(options.extra_body)
-    server = Endpoint(options.endpoint, options.served_model, limit, extra)
+    server = server_iv(options.endpoint, options.served_model, limit, extra, options.timeout)
     return Asker(server, read_prompts(options.prompts), pair, folder / "answers.jsonl", say)
 
 

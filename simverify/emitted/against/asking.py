@@ -58,7 +58,7 @@ def ask_both(
     """
     width = together_iv(concurrency)
     say = Pace(progress or (lambda _: None))
-    transports = [Transport(key_of_environment(), say) for _ in endpoints]
+    transports = [Transport(key_of_environment(), say, own.timeout) for own in endpoints]
     try:
         servers = [
             Server(endpoint, law, transport)

@@ -179,7 +179,8 @@ def _certificate(
         bound,
         bound=min(1.0, bound.bound * planned / found.n + ball),
         method=f"N/n 2 (K + sqrt(ln(2/delta) / 2N)) + ball, N = {planned}, n = {found.n}",
-        assumption=f"P'/P is monotone in {order}, in the same direction in every context, and "
-        f"the engine's own P lies within TV {ball:.2g} of the rescored rows on average{ball_from}; "
+        assumption=f"P'/P is monotone in {order}, in the same direction in every context, which "
+        f"one token a context cannot show, and the engine's own P lies within TV {ball:.2g} of the "
+        f"rescored rows on average{ball_from}; "
         "N fixed beforehand, requests in an order fixed before they were answered, none left out",
     )

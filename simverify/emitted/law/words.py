@@ -22,6 +22,10 @@ NAMES = (*NUMBERS, *WHOLE, "logit_bias", "bad_words")
 
 _WINDOW = "repeat_last_n"
 
+EVERY = 1 << 17
+"""Last tokens that llama.cpp is told to count: more than anybody asks for. -1, which stood for all
+of them once, its newer servers refuse."""
+
 
 def said_in(request: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return the parameters that a request names, by their names here.
@@ -38,13 +42,17 @@ def said_in(request: Mapping[str, Any], where: str) -> dict[str, Any]:
             continue
         if own in found and found[own] != value:
             raise UsageError(f"{where} says {own} twice, as {name} too: expected one of them")
-        if name == "repeat_penalty" and value != 1 and request.get(_WINDOW) != -1:
+        if name == "repeat_penalty" and value != 1 and not _counts_all(request.get(_WINDOW)):
             raise UsageError(
                 f"{where} was asked with {name} {json.dumps(value)[:40]}, which counts the last 64 "
-                f"tokens alone: ask with {_WINDOW} -1, which counts all of them"
+                f"tokens alone: ask with {_WINDOW} {EVERY}, which counts all of them"
             )
         found[own] = value
     return found
+
+
+def _counts_all(window: object) -> bool:
+    return type(window) is int and (window == -1 or window >= EVERY)
 
 
 def fields_of(said: Mapping[str, Any], where: str, pair: TransformerPair) -> dict[str, Any]:

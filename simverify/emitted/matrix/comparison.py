@@ -85,8 +85,13 @@ class Comparison:
         if asked is not None and dropped is not None:
             self._moment(asked, dropped)
 
-    def judge(self, alpha: float, ball: float) -> Compared:
-        """Return what is left at level ``alpha``, where rows may be off by ``ball`` on average."""
+    def judge(self, alpha: float, ball: float, planned: int = 0) -> Compared:
+        """Return what is left at level ``alpha``, where rows may be off by ``ball`` on average.
+
+        Tokens below those ``planned`` are filled up with fresh uniforms in the PITs: how many came
+        may depend on what they were, and all together are uniform then whatever it was.
+        """
+        fill = self._rng.random((2, max(planned - self.n, 0)))
         price = self.n * np.log1p(ball * np.array(SHARES) * RATIO_CAP)
         weights = self._weights()
         left = []
@@ -99,7 +104,7 @@ class Comparison:
                 evalues[i] = special.logsumexp(mixed, b=weights[i])
             rejected = evalues[i] >= math.log(2.0 / alpha)
             if not rejected and way.rows is not None:
-                rejected = self._unlike(i, alpha / 2.0, ball)
+                rejected = self._unlike(i, fill, alpha / 2.0, ball)
                 unlike = unlike or (i == 0 and rejected)
             if not rejected:
                 left.append((self._chance[i], way))
@@ -120,9 +125,9 @@ class Comparison:
                 found[i, j] = 1.0 / (len(kinds) * same)
         return found
 
-    def _unlike(self, way: int, alpha: float, ball: float) -> bool:
+    def _unlike(self, way: int, fill: Floats, alpha: float, ball: float) -> bool:
         """Whether tokens are not those of a law, by its PITs in two orders."""
-        pits = np.concatenate(self._pits[way], axis=1)
+        pits = np.concatenate([*self._pits[way], fill], axis=1)
         for row in pits:
             bins = np.minimum((row * stats.PIT_BINS).astype(np.int64), stats.PIT_BINS - 1)
             histogram = np.bincount(bins, minlength=stats.PIT_BINS)

@@ -15,6 +15,7 @@ from simverify.emitted.judging.notes import other_prompt
 from simverify.emitted.judging.repeats import Repeats, log_evalue
 from simverify.emitted.judging.rounding import tried_rounding
 from simverify.emitted.law import STAGES, Law, Mask
+from simverify.emitted.matrix.asking import Asker, Unanswered
 from simverify.emitted.matrix.cells import GAMMAS, Cell, cells_of, mask_cell
 from simverify.emitted.matrix.comparison import Compared, Comparison
 from simverify.emitted.matrix.pilot import pilot_of
@@ -23,9 +24,7 @@ from simverify.emitted.matrix.ways import Seen
 from simverify.emitted.reading.chat import Prompt
 from simverify.emitted.reading.requests import Request, first_tokens
 from simverify.emitted.rescoring import BATCH, logits_before
-from simverify.emitted.serving.endpoint import ask
 from simverify.emitted.serving.server import Endpoint
-from simverify.emitted.serving.transport import Refused
 from simverify.errors import UsageError
 from simverify.models.real.transformer import TransformerPair
 
@@ -104,21 +103,26 @@ def audit_matrix(
     chosen = [cell for cell in cells if not settings.cells or cell.name in settings.cells]
     seeded = not settings.cells or "seed" in settings.cells
     each = settings.alpha / (len(chosen) + seeded)
-    asker = _Asker(endpoint, prompts, pair, keep, say)
+    asker = Asker(endpoint, prompts, pair, keep, say)
+    if seeded:
+        chosen.append(_SEED)
     ball = _LEAST_BALL
-    found = []
-    for i, cell in enumerate(chosen, 1):
-        say(f"cell {i} of {len(chosen) + seeded}: {cell.name}, {cell.value}")
+    judged: dict[str, doc.MatrixCell] = {}
+    for i, cell in enumerate(asker.in_turn(chosen), 1):
+        say(f"cell {i} of {len(chosen)}: {cell.name}, {cell.value}")
+        if cell is _SEED:
+            judged[cell.name] = _seed_cell(asker, pair, each)
+            continue
         answers = asker.answers(cell, settings.tokens)
-        if isinstance(answers, str):
-            found.append(_refused(cell, answers))
+        if isinstance(answers, Unanswered):
+            judged[cell.name] = _unanswered(cell, answers)
             continue
         kept = first_tokens(answers, settings.tokens)
         ball = max(ball, settings.ball or _moved(kept, pair))
-        found.append(judged_cell(cell, kept, pair, drafted, each, ball, settings.seed))
-    if seeded:
-        say("seed: the same prompts thrice")
-        found.append(_seed_cell(asker, pair, each))
+        judged[cell.name] = judged_cell(
+            cell, kept, pair, drafted, each, ball, settings.seed, planned=settings.tokens
+        )
+    found = [judged[cell.name] for cell in chosen]
     text = sum(cell.words.startswith("text alone") for cell in found)
     return doc.MatrixRun(
         schema_version=doc.SCHEMA_VERSION,
@@ -141,42 +145,14 @@ def audit_matrix(
     )
 
 
-@dataclass(frozen=True)
-class _Asker:
-    endpoint: Endpoint
-    prompts: Sequence[Prompt]
-    pair: TransformerPair
-    keep: Path | None
-    say: Callable[[str], None]
-    notes: dict[str, None] = field(default_factory=dict)
-
-    def answers(self, cell: Cell, tokens: int) -> tuple[Request, ...] | str:
-        """Answers of a cell; what the server says where it does not take the parameter."""
-        pair = replace(self.pair, sampling=cell.law)
-        body = {**self.endpoint.extra_body, **cell.body}
-        endpoint = replace(self.endpoint, extra_body=body)
-        return self.ask(cell.name, endpoint, self.prompts, pair, tokens, None)
-
-    def ask(
-        self, name: str, endpoint: Endpoint, prompts: Sequence[Prompt], pair: TransformerPair,
-        tokens: int, samples: int | None,
-    ) -> tuple[Request, ...] | str:  # fmt: skip
-        file = None if self.keep is None else self.keep / f"{name.replace(' ', '-')}.jsonl"
-        try:
-            found = ask(endpoint, prompts, pair, tokens, samples, keep=file, progress=self.say)
-        except UsageError as error:
-            if isinstance(error.__cause__, Refused) and error.__cause__.code in (400, 422, 501):
-                return str(error)
-            raise
-        self.notes.update(dict.fromkeys(found.notes))
-        return found.requests
-
-
 def judged_cell(
     cell: Cell, kept: Sequence[Request], pair: TransformerPair, drafted: bool, alpha: float,
-    ball: float, seed: int,
+    ball: float, seed: int, *, planned: int | None = None,
 ) -> doc.MatrixCell:  # fmt: skip
-    """Judge the answers to a cell at level ``alpha``, ``kept`` in the order of their requests."""
+    """Judge the answers to a cell at level ``alpha``, ``kept`` in the order of their requests.
+
+    ``planned``: tokens that were to come; None: those that did.
+    """
     tokens = sum(len(request.tokens) for request in kept)
     tried = tuple(dict.fromkeys(way.outcome for way in cell.ways))
     if any(request.from_text for request in kept):
@@ -200,7 +176,7 @@ def judged_cell(
     if evidence >= -math.log(_COPIES * alpha):
         words = "answers are copies of earlier ones to the prompt: a cache, or one seed"
         return _cell(cell, "other", words, ("other",), tried, tokens, None, evidence)
-    compared = comparison.judge((1.0 - _COPIES) * alpha, ball)
+    compared = comparison.judge((1.0 - _COPIES) * alpha, ball, planned or tokens)
     outcome, words = _named(compared)
     left = tuple(dict.fromkeys(own for own, _ in compared.left))
     return _cell(cell, outcome, words, left, tried, tokens, compared.found, compared.evalue)
@@ -229,34 +205,36 @@ def _cell(
     )  # fmt: skip
 
 
-def _refused(cell: Cell, words: str) -> doc.MatrixCell:
-    tried = tuple(dict.fromkeys(way.outcome for way in cell.ways))
-    return _cell(cell, "refused", words[:200], (), tried, 0, None, None)
+def _unanswered(
+    cell: Cell, why: Unanswered, tried: tuple[doc.CellOutcome, ...] = ()
+) -> doc.MatrixCell:
+    tried = tried or tuple(dict.fromkeys(way.outcome for way in cell.ways))
+    outcome: doc.CellOutcome = "refused" if why.refused else "no answer"
+    return _cell(cell, outcome, why.words[:200], (), tried, 0, None, None)
 
 
-def _seed_cell(asker: _Asker, pair: TransformerPair, alpha: float) -> doc.MatrixCell:
+_SEED = Cell("seed", "1, 1 and 2", Law(), ())
+"""The same prompts thrice, by two seeds."""
+
+
+def _seed_cell(asker: Asker, pair: TransformerPair, alpha: float) -> doc.MatrixCell:
     prompts = asker.prompts[:_SEEDS]
     found: list[tuple[Request, ...]] = []
-    cell = Cell("seed", "1, 1 and 2", Law(), ())
+    tried: tuple[doc.CellOutcome, ...] = ("honoured", "dropped", "other")
     for turn, seed in enumerate((1, 1, 2)):
         body = {**asker.endpoint.extra_body, "seed": seed}
         endpoint = replace(asker.endpoint, extra_body=body)
         plain = replace(pair, sampling=Law())
         answers = asker.ask(f"seed-{turn}", endpoint, prompts, plain, 1 << 30, 1)
-        if isinstance(answers, str):
-            return _refused_seed(cell, answers)
+        if isinstance(answers, Unanswered):
+            return _unanswered(_SEED, answers, tried)
         found.append(answers)
     tokens = sum(len(r.tokens) for own in found for r in own)
-    tried = ("honoured", "dropped", "other")
     if any(request.from_text for own in found for request in own):
-        return _cell(cell, "inconclusive", "text alone", tried, tried, tokens, None, None)
+        return _cell(_SEED, "inconclusive", "text alone", tried, tried, tokens, None, None)
     first, again, other = found
     judged = judge_seeds(first, again, other, pair, alpha)
-    return _cell(cell, judged.outcome, judged.words, (judged.outcome,), tried, tokens, None, None)
-
-
-def _refused_seed(cell: Cell, words: str) -> doc.MatrixCell:
-    return _cell(cell, "refused", words[:200], (), ("honoured", "dropped", "other"), 0, None, None)
+    return _cell(_SEED, judged.outcome, judged.words, (judged.outcome,), tried, tokens, None, None)
 
 
 def _moved(kept: Sequence[Request], pair: TransformerPair) -> float:

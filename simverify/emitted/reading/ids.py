@@ -17,14 +17,17 @@ def given_ids(answer: Any) -> int:
     choice = choices[0] if isinstance(choices, list) and choices else None
     if not isinstance(choice, dict):
         return TEXT_ALONE
-    ids, pieces = stated_ids(choice)
+    ids, pieces = stated_ids(choice, answer)
     return IDS if ids is not None else TEXT_ALONE if pieces is None else BY_THEIR_TEXTS
 
 
-def stated_ids(choice: dict[str, Any]) -> tuple[Any, list[str] | None]:
+def stated_ids(choice: dict[str, Any], answer: dict[str, Any]) -> tuple[Any, list[str] | None]:
     """Return a choice's token ids as they stand there, and the texts of its tokens instead."""
     if choice.get("token_ids") is not None:
         return choice["token_ids"], None
+    verbose = answer.get("__verbose")
+    if isinstance(verbose, dict) and verbose.get("tokens") and len(answer["choices"]) == 1:
+        return verbose["tokens"], None  # llama.cpp: all of them, as beside log probabilities not
     logprobs = choice.get("logprobs")
     if not isinstance(logprobs, dict):
         return None, None
@@ -43,9 +46,9 @@ def stated_ids(choice: dict[str, Any]) -> tuple[Any, list[str] | None]:
     return None, pieces
 
 
-def ids_of(choice: dict[str, Any], pair: TransformerPair) -> Any:
+def ids_of(choice: dict[str, Any], answer: dict[str, Any], pair: TransformerPair) -> Any:
     """Return token ids of a choice, however it gives them; None where it does not."""
-    ids, pieces = stated_ids(choice)
+    ids, pieces = stated_ids(choice, answer)
     if ids is not None or pieces is None:
         return ids
     known = _pieces(pair.tokenizer, pair.vocab_size)

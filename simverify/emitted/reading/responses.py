@@ -51,7 +51,7 @@ def expanded(value: Any, where: str, pair: TransformerPair | None) -> Iterator[t
         single = len(choices) == 1 or not isinstance(prompts, list)
         found = outer | shown
         found |= (
-            unread_fields(choice) if pair is None
+            unread_fields(answer, choice) if pair is None
             else answer_fields(answer, choice, pair, alone=single)
         )  # fmt: skip
         if not shown and "prompt_token_ids" not in found:
@@ -73,7 +73,7 @@ def answer_fields(
     message = choice.get("message")
     message = message if isinstance(message, dict) else {}
     text = choice.get("text", message.get("content"))
-    ids = ids_of(choice, pair)
+    ids = ids_of(choice, answer, pair)
     found = {name: choice[name] for name in _ENDS if choice.get(name) is not None}
     calls = any(message.get(name) for name in ("tool_calls", "reasoning_content", "reasoning"))
     if isinstance(ids, list) and (calls or not isinstance(text, str) or spells(ids, text, pair)):
@@ -99,9 +99,9 @@ def answer_fields(
     return found
 
 
-def unread_fields(choice: dict[str, Any]) -> dict[str, Any]:
+def unread_fields(answer: dict[str, Any], choice: dict[str, Any]) -> dict[str, Any]:
     """Return ids, texts of tokens, text, as far as a choice has them, and how it ended."""
-    ids, pieces = stated_ids(choice)
+    ids, pieces = stated_ids(choice, answer)
     found = {name: choice[name] for name in _ENDS if choice.get(name) is not None}
     if isinstance(ids, list):
         found["tokens"] = ids

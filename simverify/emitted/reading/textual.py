@@ -31,7 +31,8 @@ def text_words(drawn: int, changed: int, settings: OutputSettings, proxy: bool) 
     found = detectable(n, n, settings.alpha, ball, proxy)
     words = (
         f"text alone: of {drawn:,} tokens that the target wrote {changed:,} come back from their "
-        f"text as others, so that {n:,} tokens find a TV of {found:.2g}"
+        f"text as others, so that {n:,} tokens find a TV of {found:.2g}; of texts nothing ends the "
+        f"run before them"
     )
     if found <= settings.detect:
         return words

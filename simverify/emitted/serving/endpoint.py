@@ -71,7 +71,7 @@ def ask(
             f"of one completion"
         )
     say = Pace(progress or (lambda _: None))
-    transport = Transport(key_of_environment(), say)
+    transport = Transport(key_of_environment(), say, endpoint.timeout)
     try:
         server = Server(endpoint, pair, transport)
     except Failure as failure:

@@ -6,10 +6,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from simverify.emitted.law import Law, as_law
+from simverify.emitted.law.words import EVERY
 from simverify.emitted.reading.chat import Prompt, prompt_fields
 from simverify.emitted.reading.ids import IDS, given_ids
 from simverify.emitted.reading.responses import answer_fields, unread_fields
-from simverify.emitted.serving.transport import Failure, Refused, Transport
+from simverify.emitted.serving.transport import SECONDS, Failure, Refused, Transport
 from simverify.errors import UsageError
 from simverify.models.real.sampling import Sampling
 from simverify.models.real.transformer import TransformerPair
@@ -36,6 +37,9 @@ _CHAT_EXTRAS: tuple[dict[str, Any], ...] = (
     {},
 )
 """The same of conversations, whose prompt the server makes."""
+
+_LONGEST = 86_400.0
+"""Seconds that anybody waits for one answer."""
 
 _ENDS = ("finish_reason", "stop_reason", "matched_stop")
 
@@ -64,13 +68,14 @@ class Endpoint:
     """A server: ``url`` up to or without ``/v1/completions``; ``model`` None asks for its first.
 
     ``max_tokens``: limit of one completion. ``extra_body``: fields that every request has beside
-    those that ask for the declared law.
+    those that ask for the declared law. ``timeout``: seconds that one answer may take.
     """
 
     url: str
     model: str | None = None
     max_tokens: int = MAX_TOKENS
     extra_body: Mapping[str, Any] = field(default_factory=dict)
+    timeout: float = SECONDS
 
     def __post_init__(self) -> None:
         try:
@@ -88,6 +93,10 @@ class Endpoint:
             )
         if self.max_tokens < 1:
             raise UsageError(f"max tokens is {self.max_tokens}: expected 1 or more")
+        if not 0.0 < self.timeout <= _LONGEST:
+            raise UsageError(
+                f"timeout is {self.timeout:g}: expected seconds, above 0, {_LONGEST:g} at most"
+            )
 
     def at(self, path: str) -> str:
         """Return the address of ``path``, such as completions."""
@@ -134,7 +143,7 @@ class Server:
             where = f"{self._endpoint.url}: answer {number}"
             raise Failure(f"{where} has no choices: expected those of OpenAI's completions")
         read = (
-            unread_fields(choices[0]) if self._pair is None
+            unread_fields(answer, choices[0]) if self._pair is None
             else answer_fields(answer, choices[0], self._pair)
         )  # fmt: skip
         if "pieces" in read:
@@ -232,8 +241,11 @@ def asked_for(
         if getattr(law, name) is not None:
             found[name] = getattr(law, name)
     penalised = [name for name in _PENALTIES if getattr(law, name) is not None]
+    if owner == "llamacpp":
+        # Beside its log probabilities it leaves out tokens that end in the middle of a character.
+        found |= {"return_tokens": True, "verbose": True}
     if owner == "llamacpp" and penalised:
-        found["repeat_last_n"] = -1  # all three count so many, 64 where nothing is said
+        found["repeat_last_n"] = EVERY  # all three count so many, 64 where nothing is said
         if "repetition_penalty" in penalised:
             found["repeat_penalty"] = found.pop("repetition_penalty")
     if law.logit_bias:

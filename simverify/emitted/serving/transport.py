@@ -20,7 +20,9 @@ WAITS = (1.0, 2.0, 4.0, 8.0, 16.0)
 _KEYS = ("SIMVERIFY_API_KEY", "OPENAI_API_KEY")
 _BUSY = (429, 503)
 _PATIENCE = 120.0
-_SECONDS = 300.0
+
+SECONDS = 300.0
+"""How long an answer may take where nobody says."""
 
 
 class Failure(Exception):
@@ -64,11 +66,13 @@ class Transport:
     """Calls, tried again where that cannot favour one answer over another.
 
     A server that is busy, or a connection that breaks, says nothing of what would have been
-    drawn. An answer that takes too long may be a long one, so that is not tried again.
+    drawn. An answer that takes more than ``seconds`` may be a long one, so that is not tried again.
     """
 
-    def __init__(self, key: Key | None, say: Callable[[str], None]) -> None:
-        self._key, self._say = key, say
+    def __init__(
+        self, key: Key | None, say: Callable[[str], None], seconds: float = SECONDS
+    ) -> None:
+        self._key, self._say, self._seconds = key, say, seconds
         self._reached, self._left = False, Event()
         self._told: dict[float, float] = {}
         self._telling = Lock()
@@ -117,7 +121,7 @@ class Transport:
             headers["Authorization"] = f"Bearer {self._key.value}"
         request = urllib.request.Request(address, data, headers)
         try:
-            with self._opener.open(request, timeout=_SECONDS) as answer:
+            with self._opener.open(request, timeout=self._seconds) as answer:
                 self._reached = True
                 content = answer.read()
         except urllib.error.HTTPError as error:
@@ -128,8 +132,8 @@ class Transport:
             raise _Dropped(f"{address} cannot be reached: {error.reason}") from None
         except TimeoutError:
             raise Failure(
-                f"{address} gave no answer in {_SECONDS:g} s; to ask it again would favour short "
-                f"answers: begin anew with a smaller --max-tokens"
+                f"{address} gave no answer in {self._seconds:g} s; to ask it again would favour "
+                f"short answers: begin anew with a longer --timeout or a smaller --max-tokens"
             ) from None
         except (OSError, HTTPException) as error:
             raise _Dropped(f"{address} breaks off: {error or type(error).__name__}") from None

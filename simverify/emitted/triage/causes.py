@@ -14,7 +14,7 @@ from scipy import stats
 
 from simverify.arrays import Ints
 from simverify.emitted.triage.choices import Text, choices, takes_positions
-from simverify.emitted.triage.contexts import contexts
+from simverify.emitted.triage.contexts import contexts, shared_beginning
 from simverify.emitted.triage.reading import Answer
 from simverify.emitted.triage.scoring import Path
 from simverify.models.real.transformer import TransformerPair
@@ -42,6 +42,11 @@ class Log:
     answers: Sequence[Answer]
     paths: Sequence[Path]
     drafts: Sequence[Ints] | None
+
+    def shared(self, number: int) -> int:
+        """Return how much of a prompt one of the answers before has, in the order of the log."""
+        texts = ((*own.request.prompt, *own.request.tokens) for own in self.answers[:number])
+        return shared_beginning(self.answers[number].request.prompt, texts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,8 +136,9 @@ def _fits(
         own = _at_hand(spot)
         found.append({name: fit for name, fit in own.items() if wanted is None or name in wanted})
         made = contexts(
-            answer.request.prompt, spot.tokens, spot.at, int(path.top[spot.at]), drafts, pair
-        )
+            answer.request.prompt, spot.tokens, spot.at, int(path.top[spot.at]), drafts, pair,
+            spot.log.shared(spot.number),
+        )  # fmt: skip
         for context in made:
             if context.positions is not None and not placed:
                 continue

@@ -5,7 +5,7 @@ the target's choice after it is the emitted token is a fit; how often that happe
 so what a fit is worth, is for ``causes``.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from simverify.models.real.transformer import TransformerPair
@@ -39,15 +39,17 @@ class Context:
 
 def contexts(
     prompt: Sequence[int], tokens: Sequence[int], at: int, choice: int,
-    drafts: Sequence[int] | None, pair: TransformerPair,
+    drafts: Sequence[int] | None, pair: TransformerPair, shared: int = 0,
 ) -> list[Context]:  # fmt: skip
     """Return the contexts that are tried for the token at ``at``; two names may have the same.
 
     ``choice``: the target's there. ``drafts``: the draft's choice at each place, None for none.
+    ``shared``: first tokens of the prompt that may have come from another request's cache.
     """
     right = (*prompt, *tokens[:at])
     found: dict[str, Context] = {}
-    for made in _all(tuple(prompt), tuple(tokens), at, choice, drafts, pair):
+    texts = tuple(prompt), tuple(tokens)
+    for made in (*_all(*texts, at, choice, drafts, pair), *_cached(*texts, at, shared)):
         if made.tokens and (made.tokens != right or made.positions is not None):
             found.setdefault(made.name, made)
     return list(found.values())
@@ -89,6 +91,32 @@ def _all(
             name = f"all but the last {window} tokens are forgotten"
             yield Context(name, "cache or rows", c[-window:])
     yield from _shifted(prompt, out)
+
+
+def shared_beginning(prompt: Sequence[int], earlier: Iterable[Sequence[int]]) -> int:
+    """Return how many first tokens of a prompt an earlier text, prompt and answer, begins with.
+
+    All but the last at most: that one is read again, as something must be.
+    """
+    longest = 0
+    for text in earlier:
+        same = 0
+        while same < min(len(prompt) - 1, len(text)) and prompt[same] == text[same]:
+            same += 1
+        longest = max(longest, same)
+    return longest
+
+
+def _cached(
+    prompt: tuple[int, ...], tokens: tuple[int, ...], at: int, shared: int
+) -> Iterator[Context]:
+    """Yield what is read where the beginning is from a cache that is a token short, or long."""
+    if not 0 < shared < len(prompt):
+        return
+    c = (*prompt, *tokens[:at])
+    yield _missing("the last token of a beginning that an earlier request has", c, shared - 1)
+    yield _missing("the first token after a beginning that an earlier request has", c, shared)
+    yield _doubled("the last token of a beginning that an earlier request has", c, shared - 1)
 
 
 def _shifted(prompt: tuple[int, ...], out: tuple[int, ...]) -> Iterator[Context]:

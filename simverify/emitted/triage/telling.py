@@ -133,6 +133,13 @@ def _notes(
             f"verifier: what is left where none of {why.tried} explanations by caches, rows and "
             f"prompts fits beyond chance; that is no proof of where the fault lies"
         )
+        whole = [own for own in why.causes if not own.taken and own.fits == own.places > 1]
+        if whole:
+            best = min(whole, key=lambda own: own.by_chance**own.places)
+            found.append(
+                f"{best.name}: would explain all {best.places} off tokens that were tried, but "
+                f"tokens as near do so by chance at {best.by_chance:.0%}: more requests would tell"
+            )
     if any(cause.taken for cause in why.causes):
         found.append(
             f"a cause is a guess: it is taken where it would fit so often by chance with "

@@ -39,7 +39,7 @@ class Asker:
         self._server: Server | None = None
         # What is tried again in a minute or two, the transport says itself: here nobody would read
         # it, since a server that stays away is told of below.
-        self._transport = Transport(key_of_environment(), lambda _: None)
+        self._transport = Transport(key_of_environment(), lambda _: None, self.endpoint.timeout)
         self._down, self._wait = 0.0, 1.0
 
     def once(self, number: int) -> bool:

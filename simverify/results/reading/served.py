@@ -12,6 +12,7 @@ from simverify.results import (
     matrix_verdict,
 )
 from simverify.results.reading.due import due_verdict, told_tests
+from simverify.results.served.matrix import OPEN
 
 Served = OutputRun | AgainstRun | MatrixRun | TriageRun | WatchRun
 
@@ -99,6 +100,6 @@ def _watch(run: WatchRun) -> Iterator[str]:
 def _matrix(run: MatrixRun) -> Iterator[str]:
     yield from due_verdict("verdict", run.verdict, matrix_verdict(run.cells), "by its cells")
     for i, cell in enumerate(run.cells):
-        decided = cell.outcome not in ("refused", "inconclusive", "other", "not honoured")
+        decided = cell.outcome not in ("refused", *OPEN, "other", "not honoured")
         if decided and cell.left != (cell.outcome,):
             yield f"cells[{i}].outcome is {cell.outcome!r} and left is {list(cell.left)}"

@@ -7,18 +7,22 @@ from simverify.results.run import Judged
 
 CellOutcome = Literal[
     "honoured", "dropped", "one side", "first row only", "last row only", "wrong order", "other",
-    "not honoured", "refused", "inconclusive",
+    "not honoured", "refused", "no answer", "inconclusive",
 ]  # fmt: skip
 """What became of a parameter.
 
 "dropped": as if it had not been asked for. "one side": in a part of the verification alone.
 "first row only", "last row only": on that row of a drafted block alone. "other": none of these.
 "not honoured": more than one of these is left.
-"refused": the server says that it does not take it. "inconclusive": more than one is left.
+"refused": the server says that it does not take it. "no answer": it broke off. "inconclusive": more
+than one is left.
 """
 
 SOUND = ("honoured", "refused")
 """Outcomes of a server that does what it says."""
+
+OPEN = ("inconclusive", "no answer")
+"""Outcomes that leave a parameter undecided."""
 
 
 class MatrixCell(Struct, frozen=True):
@@ -73,6 +77,6 @@ class MatrixRun(Judged, frozen=True, tag_field="command", tag="matrix"):
 def matrix_verdict(cells: tuple[MatrixCell, ...]) -> Verdict:
     """FAIL where a cell is neither sound nor open; PASS where all are sound, one honoured."""
     outcomes = {cell.outcome for cell in cells}
-    if outcomes - {*SOUND, "inconclusive"}:
+    if outcomes - {*SOUND, *OPEN}:
         return "FAIL"
-    return "PASS" if "honoured" in outcomes and "inconclusive" not in outcomes else "INCONCLUSIVE"
+    return "PASS" if "honoured" in outcomes and not outcomes.intersection(OPEN) else "INCONCLUSIVE"

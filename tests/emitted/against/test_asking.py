@@ -185,6 +185,8 @@ def test_no_model_is_loaded(tmp_path):
         (["--endpoint", "http://a", "--against", "http://b"], "--prompts is missing"),
         (["--endpoint", "http://a", "--against", "http://a", "--prompts", "p"], "one address"),
         (["--outputs", "a", "--against", "b", "--target", "t"], "--against takes no --target"),
+        (["--endpoint", "http://a", "--against", "http://b", "--min-p", ".1"], "no --min-p"),
+        (["--outputs", "a", "--against", "b", "--timeout", "5"], "--timeout is for --endpoint"),
         (["--outputs", "a", "--against", "b", "--repeats", "5"], "--repeats is for --endpoint"),
         (["--endpoint", "http://a", "--against", "http://b", "--prompts", "p", "--temperature",
           "0"], "--temperature is 0: asked again an engine would copy itself"),

@@ -41,6 +41,7 @@ def pair():
         ({"min_p": 0.1, "typical_p": 0.5, "frequency_penalty": 1},
          Law(1.0, 7, min_p=0.1, typical_p=0.5, frequency_penalty=1.0)),
         ({"asked": {"repeat_penalty": 1.2, "repeat_last_n": -1}}, Law(repetition_penalty=1.2)),
+        ({"asked": {"repeat_penalty": 1.2, "repeat_last_n": 131072}}, Law(repetition_penalty=1.2)),
         ({"asked": {"logit_bias": {"5": -2, "6": 0}, "min_tokens": 3}},
          Law(logit_bias=((5, -2.0),), min_tokens=3, ends=(0,))),
         ({"bad_words": [[5, 6]], "asked": {}}, Law(bad_words=((5, 6),))),
@@ -62,7 +63,7 @@ def test_the_law_of_a_line(pair, says, law):
         ({"logit_bias": 3}, "logit_bias 3: expected"),
         ({"bad_words": "x"}, 'bad_words "x": expected a list'),
         ({"bad_words": [[]]}, "the bad word"),
-        ({"repeat_penalty": 1.2}, "counts the last 64 tokens alone: ask with repeat_last_n -1"),
+        ({"repeat_penalty": 1.2}, "counts the last 64 tokens alone: ask with repeat_last_n 131072"),
         ({"min_tokens": 3, "min_new_tokens": 4}, "says min_tokens twice"),
     ],
 )

@@ -252,6 +252,7 @@ def test_the_command_line_asks_and_exits_by_the_verdict(pair, tmp_path, capfd):
         (["--endpoint", "http://a", "--target", "t"], "--prompts is missing"),
         (["--outputs", "o", "--endpoint", "http://a"], "two sources"),
         (["--outputs", "o", "--target", "t", "--samples", "2"], "--samples is for --endpoint"),
+        (["--outputs", "o", "--target", "t", "--timeout", "9"], "--timeout is for --endpoint"),
         (["--outputs", "o", "--target", "t", "--self-test"], "--self-test is not for"),
         (["--outputs", "o", "--target", "t", "--trace", "d"], "--trace is not for"),
         (["token", "--outputs", "o", "--target", "t"], "SPEC is not for"),

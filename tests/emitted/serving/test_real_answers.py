@@ -139,9 +139,47 @@ def test_vllm_gives_all_at_once_and_is_told_to_change_nothing(pair):
     assert not any("does not say what it is" in note for note in found.notes)
 
 
+class LlamaCpp:
+    """llama.cpp: a token that ends inside a character is missing beside the others."""
+
+    def __init__(self, pair, ids, whole=True):
+        self.pair, self.ids, self.whole, self.bodies = pair, ids, whole, []
+
+    def __call__(self, body):
+        self.bodies.append(body)
+        if not 0 <= body.get("repeat_last_n", 64) <= 2_147_483_647:
+            words = "Field 'repeat_last_n': Value must be between 0 <= value <= 2147483647"
+            return error({"error": {"code": 400, "message": words}}, 400)
+        pieces = [self.pair.tokenizer.decode(self.ids[: i + 1]) for i in range(len(self.ids))]
+        content = [
+            {"id": token, "token": piece, "logprob": -1.5}
+            for token, piece in zip(self.ids, pieces, strict=True)
+            if not piece.endswith("\ufffd")
+        ]
+        choice = {"text": pieces[-1], "index": 0, "logprobs": {"content": content},
+                  "finish_reason": "length"}  # fmt: skip
+        answer = {"choices": [choice], "object": "text_completion", "usage": {"prompt_tokens": 3}}
+        if self.whole and body.get("verbose") and body.get("return_tokens"):
+            answer["__verbose"] = {"tokens": self.ids, "content": pieces[-1]}
+        return Reply(json.dumps(answer).encode())
+
+
+def test_llama_cpp_gives_all_tokens_where_it_is_told_to(pair):
+    ids = [5, *pair.encode("\u201d"), 6]
+    assert len(ids) > 3  # of one character
+    for whole in (True, False):
+        server = LlamaCpp(pair, ids, whole)
+        with serving(server, owner="llamacpp") as address:
+            found = ask(Endpoint(address, max_tokens=9), PROMPTS[:1], pair, 10_000, samples=2)
+        request = found.requests[0]
+        assert request.from_text is not whole
+        assert (request.tokens == tuple(ids)) or not whole
+        assert any("do not spell the text" in note for note in found.notes) is not whole
+
+
 @pytest.mark.parametrize("name", ["repetition_penalty", "presence_penalty", "frequency_penalty"])
 def test_llama_cpp_is_asked_to_count_all_tokens_for_every_penalty(name):
     law, endpoint = Law(**{name: 1.5}), Endpoint("http://localhost:1")
-    assert asked_for(law, endpoint, "llamacpp", None)["repeat_last_n"] == -1
+    assert asked_for(law, endpoint, "llamacpp", None)["repeat_last_n"] == 131_072
     assert "repeat_last_n" not in asked_for(Law(), endpoint, "llamacpp", None)
     assert "repeat_last_n" not in asked_for(law, endpoint, None, None)

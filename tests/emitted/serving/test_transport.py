@@ -104,8 +104,7 @@ def test_progress_comes_every_so_often(pair, monkeypatch):
     assert len(said) < 60  # of 500 answers
 
 
-def test_an_answer_that_takes_too_long_is_not_asked_for_again(pair, alone, monkeypatch):
-    monkeypatch.setattr(transport, "_SECONDS", 0.1)
+def test_an_answer_that_takes_too_long_is_not_asked_for_again(pair, alone):
     calls = itertools.count()
 
     def complete(body):
@@ -113,9 +112,19 @@ def test_an_answer_that_takes_too_long_is_not_asked_for_again(pair, alone, monke
         time.sleep(0.3)
         return GOOD
 
-    with pytest.raises(UsageError, match=r"no answer in 0\.1 s; .* would favour short answers"):
-        asked(pair, complete)
-    assert next(calls) == 1
+    says = r"no answer in 0\.1 s; .* would favour short answers: begin anew with a longer --timeout"
+    with serving(complete) as address:
+        hasty, patient = (Endpoint(address, None, 3, timeout=own) for own in (0.1, 5.0))
+        with pytest.raises(UsageError, match=says):
+            ask(hasty, PROMPTS[:1], pair, 3)
+        assert next(calls) == 1
+        assert ask(patient, PROMPTS[:1], pair, 3).requests
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan"), float("inf"), 1e9])
+def test_what_is_no_time_to_wait(seconds):
+    with pytest.raises(UsageError, match=r"timeout is .*: expected seconds, above 0"):
+        Endpoint("http://a:1", timeout=seconds)
 
 
 def test_a_failure_waits_for_no_later_answer():

@@ -6,9 +6,10 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from support.greedy_engines import FAULTS, decoded, line, loaded  # noqa: E402
+from support.greedy_engines import FAULTS, PROMPTS, decoded, line, loaded  # noqa: E402
 
 from simverify.emitted.triage import Source, paired, triage  # noqa: E402
+from simverify.emitted.triage.contexts import contexts, shared_beginning  # noqa: E402
 from simverify.emitted.triage.reading import _answer  # noqa: E402
 from simverify.errors import UsageError  # noqa: E402
 from simverify.reports.formats.html import html_report  # noqa: E402
@@ -81,6 +82,41 @@ def test_a_planted_fault_is_told_by_its_class(name, plain, fine):
         best = next(cause for cause in run.causes if cause.taken)
         assert best.chance <= 1e-3
         assert "positions" not in name or "position" in best.name
+
+
+@pytest.mark.slow
+def test_a_cache_that_is_a_token_short_is_told_where_prompts_begin_alike(fine):
+    """The last of the tokens that a prompt shares with an earlier one is lost."""
+    own = [fine.encode(text)[-16:] for text in PROMPTS]
+    prompts = [(*own[0][:8], *text) for text in own for _ in range(2)]
+
+    def read(lanes, i, _pair):
+        short = shared_beginning(lanes[i].prompt, (lane.prompt for lane in lanes[:i]))
+        return lanes[i].text if not i else (*lanes[i].text[: short - 1], *lanes[i].text[short:])
+
+    plain = decoded(fine, prompts=prompts)
+    run = told(plain, decoded(fine, prompts=prompts, read=read), fine)
+    assert run.verdict == "FAIL"
+    assert max((n, k) for k, n in counts(run).items() if k != "same")[1] == "cache or rows"
+    best = next(cause for cause in run.causes if cause.taken)
+    assert "the last token of a beginning that an earlier request has is missing" in best.name
+
+
+def test_how_much_of_a_prompt_an_earlier_text_has():
+    assert shared_beginning((1, 2, 3), [(1, 2, 4), (2,)]) == 2
+    assert shared_beginning((1, 2, 3), [(1, 2, 3, 4)]) == 2  # the last is read again
+    assert shared_beginning((1, 2, 3), []) == shared_beginning((1,), [(1,)]) == 0
+
+
+def test_a_beginning_of_another_request_is_tried_a_token_short_and_long(fine):
+    made = {own.name: own.tokens for own in contexts((5, 6, 7, 8), (9,), 1, 3, None, fine, 2)}
+    last = "the last token of a beginning that an earlier request has"
+    assert made[f"{last} is missing"] == (5, 7, 8, 9)
+    assert made[f"{last} is doubled"] == (5, 6, 6, 7, 8, 9)
+    after = "the first token after a beginning that an earlier request has is missing"
+    assert made[after] == (5, 6, 8, 9)
+    alone = {own.name for own in contexts((5, 6, 7, 8), (9,), 1, 3, None, fine)}
+    assert not any("an earlier request" in name for name in alone)
 
 
 def test_an_engine_in_bfloat16_is_numerics_and_undeclared_it_is_open(plain, fine, coarse):
