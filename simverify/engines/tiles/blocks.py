@@ -15,7 +15,7 @@ import numpy as np
 
 from simverify.engines.tiles.refusals import refuse
 from simverify.engines.tiles.rests import Line, Rest, combined
-from simverify.engines.tiles.types import Dtype, beside, dtype_of, int1, int32, promoted
+from simverify.engines.tiles.types import Dtype, beside, dtype_of, float32, int1, int32, promoted
 
 NUMBERS = (int, float, np.generic)
 
@@ -150,6 +150,8 @@ def constant(value: Any, dtype: Dtype | None = None) -> Block:
         return Block(dtype.kind(value), dtype)
     if type(value) is int and 0 <= value < _FEW:
         return _small(value, int32.numpy_name)
+    if type(value) is float:
+        return _float(value, math.copysign(1.0, value), float32.numpy_name)
     kind = dtype_of(value)
     return Block(kind.kind(value), kind)
 
@@ -160,6 +162,12 @@ _FEW = 65536
 @functools.lru_cache(maxsize=4096)
 def _small(value: int, name: str) -> Block:
     return Block(int32.kind(value), int32)
+
+
+@functools.lru_cache(maxsize=4096)
+def _float(value: float, sign: float, name: str) -> Block:
+    kind = dtype_of(value)
+    return Block(kind.kind(value), kind)
 
 
 def block_of(value: Any) -> Block:

@@ -22,6 +22,8 @@ COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 _NEUTRAL = {"add": 0, "sub": 0, "mul": 1}
 """With which number an operation changes nothing."""
 
+_NONE = np.zeros(0, np.bool_)
+
 _SWAPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 
 
@@ -131,15 +133,15 @@ def _compared(name: str, line: Block, number: Block, function: Any, x: Block, y:
     place = line.rest.cut(name, value, len(line.data), line.count)
     if place is None:
         return elementwise(function, int1, x, y)
-    line_is_first = line is x
-    x, y = (extended(z, place) if z is line else z for z in (x, y))
-    head = np.zeros(0, np.bool_)
-    if place:
-        head = function(x.first(place), y.first(place))
+    # A line that rises: below the place it is smaller, and from it on it is not.
+    answer = name in ("ge", "gt", "ne")
+    if len(line.data) or name in ("eq", "ne"):
+        x, y = (extended(z, place) if z is line else z for z in (x, y))
+        head = function(x.first(place), y.first(place)) if place else _NONE
+    else:
+        head = np.full(place, not answer)
     if place == line.count:
         return Block(head, int1)
-    last = line.rest.between(line.count - 1, line.count)
-    answer = (function(last, value) if line_is_first else function(value, last))[0]
     return Block(head, int1, Constant(np.bool_(answer)), line.count)
 
 
