@@ -13,7 +13,6 @@ from simverify.engines.tiles.refusals import refuse
 from simverify.engines.tiles.rests import Constant, Line, is_number
 from simverify.engines.tiles.types import DTYPES, Dtype, float32, int1, int32
 
-
 FEW = 32
 """So many lanes are written out: what the others are of longer rows would take longer to say."""
 
