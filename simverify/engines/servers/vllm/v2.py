@@ -14,7 +14,7 @@ from typing import Any
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
 from simverify.engines.base import BLOCK, Engine
 from simverify.engines.loading.stubs import torch
-from simverify.engines.servers.vllm.v1 import FUNCTION, VLLM
+from simverify.engines.servers.vllm.v1 import COMPANY, FUNCTION, VLLM
 from simverify.engines.tiles import MATH, addressed, followed_as, load_tiles
 
 DRAWING = ("tl_rand32", "gumbel_block_argmax")
@@ -34,18 +34,20 @@ def load(path: Path, *, block: bool) -> Verify:
     given |= {"tldevice": MATH, "philox_gumbel_block_argmax": None}
     rule = load_tiles(path, [FUNCTION], **given).rejection_sample
 
-    def sample(draft_tokens: Any, target: Any, draft: Any, draft_len: Any) -> Any:
-        batch, count = draft_tokens.shape[0], draft_tokens.shape[1] + 1
-        requests, slots = torch.arange(batch), torch.arange(count).repeat(batch)
-        tokens = torch.nn.functional.pad(draft_tokens, (1, 0)).flatten()
-        ends, whose = torch.arange(batch + 1) * count, requests.repeat_interleave(count)
+    def sample(tokens: Any, target: Any, draft: Any, draft_len: Any, batch: Any) -> Any:
+        inside = torch.arange(batch.gamma + 1) <= draft_len[:, None]
+        whose, slots = inside.nonzero(as_tuple=True)
+        pad, drawn = torch.nn.functional.pad, torch.randint(2**62, (batch.size,))
+        seeds = drawn if batch.seeds is None else torch.tensor(batch.seeds)
+        warm, requests = torch.tensor(~batch.greedy).float(), torch.arange(batch.size)
+        ends, given = pad((draft_len + 1).cumsum(0), (1, 0)), pad(tokens, (1, 0))[inside]
         return rule(
-            target.flatten(0, 1), draft, tokens, ends, slots + 10, requests, whose, slots,
-            torch.ones(batch), torch.randint(2**62, (batch,)), count - 1,
-            use_block_verification=block,
+            target[inside], draft, given, ends, slots + 10, requests, whose, slots, warm, seeds,
+            batch.gamma, use_block_verification=block,
         )  # fmt: skip
 
-    return as_verify(sample, Signature(arrays="torch", dtype="float32", logits=True))
+    signature = Signature(arrays="torch", dtype="float32", logits=True, requests=True)
+    return as_verify(sample, signature, COMPANY + ",placeholder")
 
 
 TOKEN = Engine(
