@@ -83,6 +83,10 @@ class Drafted:
         self.tokens = torch.tensor(rng.integers(vocab, size=(batch, gamma)))
         self.target = _rows(rng, vocab, batch, gamma + 1)
         self.draft = _rows(rng, vocab, batch, gamma)
+        # Ids that a drafter may have drafted: of others p / q is 0 / 0, and of a NaN and a number the
+        # interpreter's tl.minimum gives the NaN, where a GPU, and tiles, give the number.
+        likely = self.draft.flatten(0, 1).numpy().cumsum(-1) > rng.random((batch * gamma, 1))
+        self.drawn = torch.tensor(likely.argmax(-1).reshape(batch, gamma))
         self.greedy = torch.tensor(rng.random(batch) < 0.3)
         self.seeds = torch.tensor(rng.integers(2**62, size=batch))
         self.coins = torch.tensor(rng.random((batch, gamma + 1)), dtype=torch.float32)
@@ -194,7 +198,7 @@ def vllm_v2(load: Load, path: Path) -> Kernels:
 
     def calls(given: Drafted) -> None:
         size, counts = len(given.lengths), torch.tensor([n + 1 for n in given.lengths])
-        tokens = given.flat(torch.nn.functional.pad(given.tokens, (1, 0)), 1)
+        tokens = given.flat(torch.nn.functional.pad(given.drawn, (1, 0)), 1)
         slots = torch.cat([torch.arange(n) for n in counts])
         whose = torch.arange(size).repeat_interleave(counts)
         ends = torch.nn.functional.pad(counts.cumsum(0), (1, 0))
