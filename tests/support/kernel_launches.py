@@ -83,8 +83,8 @@ class Drafted:
         self.tokens = torch.tensor(rng.integers(vocab, size=(batch, gamma)))
         self.target = _rows(rng, vocab, batch, gamma + 1)
         self.draft = _rows(rng, vocab, batch, gamma)
-        # Ids that a drafter may have drafted: of others p / q is 0 / 0, and of a NaN and a number the
-        # interpreter's tl.minimum gives the NaN, where a GPU, and tiles, give the number.
+        # Ids that a drafter may have drafted: of others p / q may be 0 / 0, and of a NaN and a
+        # number the interpreter's tl.minimum gives the NaN; a GPU, and tiles, give the number.
         likely = self.draft.flatten(0, 1).numpy().cumsum(-1) > rng.random((batch * gamma, 1))
         self.drawn = torch.tensor(likely.argmax(-1).reshape(batch, gamma))
         self.greedy = torch.tensor(rng.random(batch) < 0.3)

@@ -16,7 +16,7 @@ from simverify.engines.tiles.blocks import (
 )
 from simverify.engines.tiles.refusals import refuse
 from simverify.engines.tiles.rests import Constant, Line
-from simverify.engines.tiles.types import FLOAT, Dtype, float32, int1
+from simverify.engines.tiles.types import FLOAT, WHOLE, Dtype, float32, int1
 
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 _NEUTRAL = {"add": 0, "sub": 0, "mul": 1}
@@ -147,7 +147,15 @@ def _compared(name: str, line: Block, number: Block, function: Any, x: Block, y:
 
 def _toward_zero(x: Any, y: Any) -> Any:
     # Triton divides integers as C does. By zero the result is undefined; here it is numpy's.
+    if type(x) in WHOLE and x >= 0 and y > 0:
+        return x // y
     return (x - np.fmod(x, y)) // y
+
+
+def _remainder(x: Any, y: Any) -> Any:
+    if type(x) in WHOLE and x >= 0 and y > 0:
+        return x % y
+    return np.fmod(x, y)
 
 
 def _truediv(a: Any, b: Any) -> Any:
@@ -166,7 +174,7 @@ def _floordiv(a: Any, b: Any) -> Any:
 
 def _mod(a: Any, b: Any) -> Any:
     x, y, kind = operands(a, b, divides=True)
-    return elementwise(np.fmod, kind, x, y)
+    return elementwise(_remainder, kind, x, y)
 
 
 def _bits(name: str, function: Callable[..., Any]) -> tuple[Any, Any]:

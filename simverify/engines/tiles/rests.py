@@ -142,6 +142,6 @@ def combined(function: Callable[..., Any], rests: Sequence[Any]) -> Rest:
         return Constant(function(*values))
 
     def made(first: int, end: int) -> Any:
-        return function(*(x.between(first, end) if isinstance(x, Rest) else x for x in rests))
+        return function(*[x.between(first, end) if isinstance(x, Rest) else x for x in rests])
 
     return Rest(made)

@@ -1,4 +1,4 @@
-"""Whole verifiers on tiles beside Triton's interpreter: each kernel that they launch, bit by bit."""
+"""Whole verifiers on tiles beside the interpreter: each kernel that they launch, bit by bit."""
 
 import pytest
 
