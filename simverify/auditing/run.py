@@ -13,7 +13,7 @@ from simverify.auditing.coverage.watch import Watch, current, watching
 from simverify.auditing.exact.battery import ExactTier
 from simverify.auditing.exact.company.document import audit_company
 from simverify.auditing.exact.company.places import SIZE
-from simverify.auditing.exact.company.taken import takes_batch_iv
+from simverify.auditing.exact.company.taken import in_company, takes_batch_iv
 from simverify.auditing.exact.documents import (
     breach,
     counterexample,
@@ -66,6 +66,7 @@ def audit(
     """
     settings = (settings or AuditSettings()).for_subject(subject)
     say = progress or (lambda _line: None)
+    subject, settings = in_company(subject, settings)
     company = SIZE if settings.company else None
     chosen = contract_iv(subject, contract, settings.batch or company)
     takes_batch_iv(subject, settings)

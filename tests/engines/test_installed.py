@@ -144,6 +144,20 @@ def test_a_large_engine_has_the_verdict_that_it_deserves(large, name):
     check(name, large, DESERVED_OF_LARGE[name])
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="these engines are built for Linux")
+@pytest.mark.parametrize("name", ["vllm-v1", "vllm-v2", "aphrodite", "sglang"])
+def test_kernels_give_what_the_interpreter_gives_to_the_last_bit(large, name):
+    from support.kernel_launches import ENGINES, both, differences, drafted, launches
+
+    pytest.importorskip("triton")
+    file, make = ENGINES[name]
+    tiles, real = both(make, large / file)
+    found = [x for batch in drafted(seeds=2) for x in launches(tiles, batch)]
+    assert len(found) >= 8
+    assert [x.kernel for x in found if differences(x, tiles, real)] == []
+
+
 def test_without_an_index_it_is_skipped_and_a_missing_release_fails(tmp_path):
     """Nothing listens on that port; pip says so when it tries once more."""
     nowhere = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_RETRIES": "1"}

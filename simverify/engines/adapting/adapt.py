@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from simverify.engines.adapting.batch import PAD, Batch, Emitted
+from simverify.engines.adapting.requests import Requests
 from simverify.errors import UsageError
 
 Verify = Callable[[Any, Any, Any, Any], Any]
@@ -53,6 +54,10 @@ class Signature:
         Pass logarithms of the probabilities: -inf where a row is zero.
     batched
         Whether it has a batch axis.
+    requests
+        Pass the batch itself too, before ``source``: a
+        :class:`~simverify.engines.adapting.requests.Requests`, which says who is greedy, and the
+        seeds.
 
     Raises ``UsageError`` on values that do not go together.
     """
@@ -63,6 +68,7 @@ class Signature:
     device: str = "cpu"
     logits: bool = False
     batched: bool = True
+    requests: bool = False
 
     def __post_init__(self) -> None:
         _signature_iv(self)
@@ -74,6 +80,7 @@ class Signature:
             self.rows(batch.target_probs),
             None if batch.draft_probs is None else self.rows(batch.draft_probs),
             self.array(batch.draft_len, "int64"),
+            *([batch] if self.requests else []),
         ]
         source = self.source(rng, (batch.size, batch.gamma + 1))
         if not self.batched:
@@ -120,20 +127,29 @@ def _element(arrays: str, dtype: str) -> Any:
     return getattr(torch, dtype)
 
 
-def as_verify(function: Callable[..., Any], signature: Signature) -> Verify:
+def as_verify(function: Callable[..., Any], signature: Signature, company: str = "") -> Verify:
     """Return a ``verify`` callable that calls ``function`` on one block.
 
     What it returns is only freed of its padding: a wrong result is the audit's to find. The
-    callable says by ``takes_batches`` that it is not for ``--batch`` and ``--company``.
+    callable says by ``takes_batches`` that it is not for ``--batch``.
+
+    ``company``: the kinds of requests, "ragged,greedy", that ``function`` takes side by side. With
+    some, ``--company`` judges its ``in_company(batch, rng)``, which hands it whole batches.
     """
 
     def verify(target_probs: Any, draft_probs: Any, draft_tokens: Any, rng: Any) -> Any:
-        batch = Batch.of_block(target_probs, draft_probs, draft_tokens)
+        batch = Requests.of_block(target_probs, draft_probs, draft_tokens)
         result = function(*signature.arguments(batch, rng))
         return unpadded(result, batched=signature.batched)
 
     verify.__name__ = getattr(function, "__name__", "verify")
     verify.takes_batches = False  # type: ignore[attr-defined]
+    if company:
+
+        def in_company(batch: Requests, rng: Any) -> Any:
+            return function(*signature.arguments(batch, rng))
+
+        vars(verify).update(in_company=in_company, company=company)
     return verify
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
+from simverify.engines.adapting.flat import bonus_of
 from simverify.engines.base import BLOCK, Engine
 from simverify.engines.loading.pieces import load_pieces
 from simverify.engines.loading.stubs import torch
@@ -20,12 +21,14 @@ def load(path: Path) -> Verify:
     rule = load_pieces(path, [CLASS], RejectionSamplingImpl=object, PLACEHOLDER_TOKEN_ID=-1)
     impl = getattr(rule, CLASS)()
 
-    def sample(draft_tokens: Any, target: Any, draft: Any, draft_len: Any) -> Any:
-        bonus = torch.multinomial(target[:, -1].softmax(-1), 1)[:, 0]
-        rows = {"is_greedy": None, "draft_probs": draft.exp()}
-        return impl.forward(target[:, :-1], draft_tokens, bonus, **rows)[0]
+    def sample(tokens: Any, target: Any, draft: Any, draft_len: Any, batch: Any) -> Any:
+        bonus = bonus_of(target[:, -1].softmax(-1), batch)[:, 0]
+        greedy = torch.tensor(batch.greedy) if batch.greedy.any() else None
+        rows = {"is_greedy": greedy, "draft_probs": None if draft is None else draft.exp()}
+        return impl.forward(target[:, :-1], tokens, bonus, **rows)[0]
 
-    return as_verify(sample, Signature(arrays="torch", logits=True))
+    signature = Signature(arrays="torch", logits=True, requests=True)
+    return as_verify(sample, signature, "padded,greedy,one-hot")
 
 
 ENGINES = (

@@ -32,7 +32,7 @@ def chain_sampling(function: Any, *, block: bool = False, device: str = "cpu") -
         rows = zip(kept.tolist(), counts.tolist(), strict=True)
         return [[int(predicted[place]) for place in row[: count + 1]] for row, count in rows]
 
-    return as_verify(sample, Signature("coins", "torch", "float32", device))
+    return as_verify(sample, Signature("coins", "torch", "float32", device), "padded")
 
 
 def load(path: Path, *, block: bool, device: str = "cpu") -> Verify:

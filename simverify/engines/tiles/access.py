@@ -4,6 +4,8 @@ Lanes that a mask leaves out and for which no ``other`` is given hold anything a
 here NaN, or the smallest integer, so that a kernel which uses them is seen to.
 """
 
+import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -34,8 +36,8 @@ def load(pointer: Any, mask: Any = None, other: Any = None, **hints: Any) -> Blo
             memory.beside(pointer.base)
         elements = memory.elements if memory.known is None else memory.known
         return Block(elements[pointer.base], kind)
-    if mask is not None and (row := _row(pointer, block_of(mask))) is not None:
-        return _filled(row, _filling(other, kind), kind, block_of(mask).count)
+    if type(mask) is Block and (row := _row(pointer, mask)) is not None:
+        return _filled(row, _filling(other, kind), kind, mask.count)
     places, kept, count = _lanes(pointer, mask)
     filling = _filling(other, kind)
     head = _taken(memory, places, kept, filling)
@@ -62,7 +64,7 @@ def store(pointer: Any, value: Any, mask: Any = None, **hints: Any) -> None:
         refuse("a block stored at one place")
     places, kept, count = _lanes(pointer, mask)
     values = block.whole() if count is None else block.first(len(places))
-    if isinstance(values, np.ndarray):
+    if isinstance(values, np.ndarray) and values.shape != places.shape:
         values = np.broadcast_to(values, places.shape)
     if kept is not None:
         places = places[kept]
@@ -123,6 +125,8 @@ def _lanes(pointer: Pointer, mask: Any) -> tuple[Any, Any, int | None]:
     if gate is None:
         return places, None, None
     kept = gate.whole()
+    if type(places) is np.ndarray is type(kept) and places.shape == kept.shape:
+        return places, kept, None
     shape = np.broadcast_shapes(np.shape(places), np.shape(kept))
     return np.broadcast_to(places, shape), np.broadcast_to(kept, shape), None
 
@@ -167,6 +171,13 @@ def _written(memory: Memory, places: Any, values: Any) -> None:
 def _filling(other: Any, kind: Dtype) -> Block:
     """Return what stands where nothing is loaded, in the memory's type."""
     if other is not None:
+        if type(other) is float or type(other) is int:
+            return _number(other, math.copysign(1.0, other), type(other), kind, kind.numpy_name)
         return block_of(other).to(kind)
     worst = np.nan if kind.is_floating() else 0 if kind is int1 else np.iinfo(kind.kind).min
     return Block(kind.kind(worst), kind)
+
+
+@functools.lru_cache(maxsize=4096)
+def _number(value: Any, sign: float, sort: type, kind: Dtype, name: str) -> Block:
+    return block_of(value).to(kind)

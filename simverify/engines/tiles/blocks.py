@@ -15,7 +15,17 @@ import numpy as np
 
 from simverify.engines.tiles.refusals import refuse
 from simverify.engines.tiles.rests import Line, Rest, combined
-from simverify.engines.tiles.types import Dtype, beside, dtype_of, int1, int32, promoted
+from simverify.engines.tiles.types import (
+    INTEGER,
+    WHOLE,
+    Dtype,
+    beside,
+    dtype_of,
+    float32,
+    int1,
+    int32,
+    promoted,
+)
 
 NUMBERS = (int, float, np.generic)
 
@@ -72,6 +82,8 @@ class Block:
                 refuse("the bits of floats read as another type")
             return elementwise(lambda x: x.view(dtype.kind), dtype, self)
         kind = dtype.kind
+        if self.rest is None and type(self.data) in WHOLE and dtype.rank == INTEGER:
+            return Block(self.data.astype(kind), dtype)
         if dtype is int1:
             return elementwise(lambda x: np.not_equal(x, 0), int1, self)
         if isinstance(self.rest, Line) and not dtype.is_floating():
@@ -150,6 +162,8 @@ def constant(value: Any, dtype: Dtype | None = None) -> Block:
         return Block(dtype.kind(value), dtype)
     if type(value) is int and 0 <= value < _FEW:
         return _small(value, int32.numpy_name)
+    if type(value) is float:
+        return _float(value, math.copysign(1.0, value), float32.numpy_name)
     kind = dtype_of(value)
     return Block(kind.kind(value), kind)
 
@@ -162,6 +176,12 @@ def _small(value: int, name: str) -> Block:
     return Block(int32.kind(value), int32)
 
 
+@functools.lru_cache(maxsize=4096)
+def _float(value: float, sign: float, name: str) -> Block:
+    kind = dtype_of(value)
+    return Block(kind.kind(value), kind)
+
+
 def block_of(value: Any) -> Block:
     """Return an operand as a block. Refuses what is none."""
     if type(value) is Block:
@@ -171,15 +191,22 @@ def block_of(value: Any) -> Block:
     return refuse(f"a {type(value).__name__} where a block or a number is expected")
 
 
+@functools.lru_cache(maxsize=64)
+def _none(kind: Any) -> Any:
+    return np.zeros(0, kind)
+
+
 def elementwise(function: Callable[..., Any], dtype: Dtype, *blocks: Block) -> Block:
     """Return ``function`` of every element; blocks are spread as numpy's arrays are.
 
     The operands have the types that ``function`` is to see; it must work element by element.
     """
-    rows = [x for x in blocks if x.rest is not None]
-    if not rows:
+    for x in blocks:
+        if x.rest is not None:
+            count = x.count
+            break
+    else:
         return Block(function(*[x.data for x in blocks]), dtype)
-    count = rows[0].count
     known = 0
     for x in blocks:
         if x.rest is not None:
@@ -188,7 +215,7 @@ def elementwise(function: Callable[..., Any], dtype: Dtype, *blocks: Block) -> B
             known = count
             if x.data.shape != (count,):
                 return Block(function(*[x.whole() for x in blocks]), dtype)
-    head = function(*[x.first(known) for x in blocks]) if known else np.zeros(0, dtype.kind)
+    head = function(*[x.first(known) for x in blocks]) if known else _none(dtype.kind)
     if known == count:
         return Block(head, dtype)
     rest = combined(function, [x.data if x.rest is None else x.rest for x in blocks])

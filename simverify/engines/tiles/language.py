@@ -13,6 +13,9 @@ from simverify.engines.tiles.refusals import refuse
 from simverify.engines.tiles.rests import Constant, Line, is_number
 from simverify.engines.tiles.types import DTYPES, Dtype, float32, int1, int32
 
+FEW = 32
+"""So many lanes are written out: what the others are of longer rows would take longer to say."""
+
 
 class Names:
     """Names that stand for a module; one that is not there is refused, with the line it is on."""
@@ -32,6 +35,8 @@ def arange(start: Any, end: Any) -> Block:
     first, count = int(start), int(end) - int(start)
     if count <= 0 or count & (count - 1):
         refuse(f"tl.arange of {count} elements: Triton takes powers of two")
+    if count <= FEW:
+        return Block(np.arange(first, first + count, dtype=int32.kind), int32)
     return Block(np.zeros(0, int32.kind), int32, Line(first, 1, int32.kind), count)
 
 

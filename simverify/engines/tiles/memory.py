@@ -85,7 +85,8 @@ def _torch() -> Any:
 def _numbers(tensor: Any, size: int) -> Any:
     """Return numpy's view of the memory."""
     if followed() is None and tensor.is_contiguous():
-        return tensor.detach().numpy().reshape(-1)
+        plain = tensor.detach() if tensor.requires_grad else tensor
+        return plain.numpy().reshape(-1)
     with _torch()._C.DisableTorchFunction():
         plain = tensor.detach()
         return plain.as_strided((size,), (1,), plain.storage_offset()).numpy()

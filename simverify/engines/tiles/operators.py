@@ -16,11 +16,13 @@ from simverify.engines.tiles.blocks import (
 )
 from simverify.engines.tiles.refusals import refuse
 from simverify.engines.tiles.rests import Constant, Line
-from simverify.engines.tiles.types import FLOAT, Dtype, float32, int1
+from simverify.engines.tiles.types import FLOAT, WHOLE, Dtype, float32, int1
 
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 _NEUTRAL = {"add": 0, "sub": 0, "mul": 1}
 """With which number an operation changes nothing."""
+
+_NONE = np.zeros(0, np.bool_)
 
 _SWAPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 
@@ -131,21 +133,29 @@ def _compared(name: str, line: Block, number: Block, function: Any, x: Block, y:
     place = line.rest.cut(name, value, len(line.data), line.count)
     if place is None:
         return elementwise(function, int1, x, y)
-    line_is_first = line is x
-    x, y = (extended(z, place) if z is line else z for z in (x, y))
-    head = np.zeros(0, np.bool_)
-    if place:
-        head = function(x.first(place), y.first(place))
+    # A line that rises: below the place it is smaller, and from it on it is not.
+    answer = name in ("ge", "gt", "ne")
+    if len(line.data) or name in ("eq", "ne"):
+        x, y = (extended(z, place) if z is line else z for z in (x, y))
+        head = function(x.first(place), y.first(place)) if place else _NONE
+    else:
+        head = np.full(place, not answer)
     if place == line.count:
         return Block(head, int1)
-    last = line.rest.between(line.count - 1, line.count)
-    answer = (function(last, value) if line_is_first else function(value, last))[0]
     return Block(head, int1, Constant(np.bool_(answer)), line.count)
 
 
 def _toward_zero(x: Any, y: Any) -> Any:
     # Triton divides integers as C does. By zero the result is undefined; here it is numpy's.
+    if type(x) in WHOLE and x >= 0 and y > 0:
+        return x // y
     return (x - np.fmod(x, y)) // y
+
+
+def _remainder(x: Any, y: Any) -> Any:
+    if type(x) in WHOLE and x >= 0 and y > 0:
+        return x % y
+    return np.fmod(x, y)
 
 
 def _truediv(a: Any, b: Any) -> Any:
@@ -164,7 +174,7 @@ def _floordiv(a: Any, b: Any) -> Any:
 
 def _mod(a: Any, b: Any) -> Any:
     x, y, kind = operands(a, b, divides=True)
-    return elementwise(np.fmod, kind, x, y)
+    return elementwise(_remainder, kind, x, y)
 
 
 def _bits(name: str, function: Callable[..., Any]) -> tuple[Any, Any]:

@@ -25,6 +25,9 @@ from simverify.symbolic.draws.values.machine import Machine
 _ROUND_A, _ROUND_B = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _KEY_A, _KEY_B = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 _LOW, _WORD = np.uint64(0xFFFFFFFF), np.uint64(32)
+_SHORT = 256
+"""Lanes of a row that is written out at once; of a longer one few lanes are asked for."""
+
 SCALE = 4.6566127342e-10
 """What Triton multiplies 31 bits by: a little less than 2^-31, so that no product is 1."""
 
@@ -46,6 +49,11 @@ def _ciphered(seed: Any, values: tuple[Any, ...], rounds: int, count: int) -> li
     if any(c.dtype.is_floating() or c.dtype.bits != uint32.bits for c in counters):
         refuse("tl.philox of counters that are not of 32 bits")
     words = [c.to(uint32, bitcast=True) for c in counters]
+    sides = {x.count for x in (key, *words) if x.rest is not None}
+    if not sides or max(sides) <= _SHORT:
+        # The four words come out of one cipher, which is not run again for each of them.
+        made = _philox(*(x.whole() for x in (key, *words)), rounds=rounds)
+        return [Block(word, uint32) for word in made[:count]]
     return [
         elementwise(lambda *x, i=i: _philox(*x, rounds=rounds)[i], uint32, key, *words)
         for i in range(count)

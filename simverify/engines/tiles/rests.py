@@ -20,6 +20,8 @@ _ENDS = {
 }
 """The smallest and the largest number of each type."""
 
+_INTEGERS = (int, np.integer)
+
 Made = Callable[[int, int], Any]
 """``f(first, end)``: elements first..end - 1, an array."""
 
@@ -101,7 +103,7 @@ class Line(Rest):
 
         Not below ``known``, at most ``count``; None if that is not known in whole numbers.
         """
-        if self.step <= 0 or not issubclass(type(number), int | np.integer):
+        if self.step <= 0 or not isinstance(number, _INTEGERS):
             return None
         bound = int(number)
         if name in ("le", "gt"):
@@ -140,6 +142,6 @@ def combined(function: Callable[..., Any], rests: Sequence[Any]) -> Rest:
         return Constant(function(*values))
 
     def made(first: int, end: int) -> Any:
-        return function(*(x.between(first, end) if isinstance(x, Rest) else x for x in rests))
+        return function(*[x.between(first, end) if isinstance(x, Rest) else x for x in rests])
 
     return Rest(made)

@@ -1,8 +1,10 @@
 """Whether code takes a batch at all: what judges one block a call is refused, not judged."""
 
 import inspect
+from dataclasses import replace
 from typing import Any
 
+from simverify.auditing.exact.company.places import kinds_of
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
 from simverify.errors import OptionError
@@ -12,6 +14,28 @@ _CALLS = {
     "company": ("verify(batch, rng)", 2),
 }
 """How code is called with each option, and with how many arguments."""
+
+
+def in_company(subject: Subject, settings: AuditSettings) -> tuple[Subject, AuditSettings]:
+    """Return a subject as ``--company`` judges it, and the settings: an adapter knows its kinds.
+
+    The rule of an engine whose adapter hands it whole batches takes one, and "all" are the kinds
+    that the engine takes. Raises ``OptionError`` for others. Other subjects stay as they are.
+    """
+    known = getattr(subject.rule, "company", None)
+    if settings.company is None or not isinstance(known, str):
+        return subject, settings
+    kinds = kinds_of(known)
+    asked = kinds if settings.company.strip() == "all" else kinds_of(settings.company)
+    if other := [kind for kind in asked if kind not in kinds]:
+        name = subject.name.replace("{", "{{").replace("}", "}}")
+        raise OptionError(
+            f"{name} takes no requests of the kind {', '.join(other)}: {{company}} is "
+            f"{', '.join(kinds)} here, or all of them by all"
+        )
+    rule: Any = subject.rule
+    beside = replace(subject, rule=rule.in_company, one_block=False)
+    return beside, replace(settings, company=",".join(asked))
 
 
 def takes_batch_iv(subject: Subject, settings: AuditSettings) -> None:

@@ -22,23 +22,23 @@ def load(path: Path, *, rule: str, block_residual: bool) -> Verify:
     given |= {"torch": unpinned(), "PLACEHOLDER_TOKEN_ID": -1, "HAS_TRITON": False}
     rules = load_pieces(path, ["sample_recovered_tokens", rule], **given)
 
-    def sample(draft_tokens: Any, target: Any, draft: Any, draft_len: Any) -> Any:
-        batch, gamma = draft_tokens.shape
-        given = flat(draft_tokens, target, draft, draft_len)
+    def sample(tokens: Any, target: Any, draft: Any, draft_len: Any, batch: Any) -> Any:
+        given, gamma = flat(tokens, target, draft, draft_len, batch), batch.gamma
         rows = given.ends, given.tokens, given.draft, given.target
         recovered = rules.sample_recovered_tokens(
-            gamma, given.lengths.tolist(), *rows, SimpleNamespace(generators={}),
+            gamma, given.lengths.tolist(), *rows, SimpleNamespace(generators=given.generators),
             torch.device("cpu"), use_block_verify=block_residual,
         )  # fmt: skip
         coins = torch.rand(len(given.tokens), dtype=torch.float64)
-        out = torch.full((batch, gamma + 1), -1, dtype=torch.int32)
-        greedy, vocab = torch.zeros(batch, dtype=torch.bool), target.shape[-1]
+        out = torch.full((batch.size, gamma + 1), -1, dtype=torch.int32)
         getattr(rules, rule)(
-            out, *rows, given.bonus, recovered, coins, greedy, gamma, vocab, IS_NGRAM=False
-        )
+            out, *rows, given.bonus, recovered, coins, given.greedy, gamma, target.shape[-1],
+            IS_NGRAM=draft is None,
+        )  # fmt: skip
         return out
 
-    return as_verify(sample, Signature(arrays="torch", dtype="float32"))
+    signature = Signature(arrays="torch", dtype="float32", requests=True)
+    return as_verify(sample, signature, "ragged,stale,padded,one-hot")
 
 
 def engine(name: str, rule: str, commit: str, *, block_residual: bool = False) -> Engine:

@@ -13,7 +13,6 @@ from typing import Any
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
 from simverify.engines.adapting.flat import flat
 from simverify.engines.base import BLOCK, Engine
-from simverify.engines.loading.stubs import torch
 from simverify.engines.tiles import ON_CPU, dispatcher, load_tiles
 
 FUNCTION = "rejection_sample"
@@ -22,18 +21,21 @@ WARMUPS = dict.fromkeys(f"_{name}_warmup_inputs" for name in LAUNCHED)
 """What the launchers are warmed up with, which they are not here."""
 
 
-def sampled_by(rule: Callable[..., Any]) -> Verify:
+COMPANY = "ragged,stale,padded,greedy,one-hot,mixed,seeds"
+
+
+def sampled_by(rule: Callable[..., Any], company: str = COMPANY) -> Verify:
     """Return V1's function as a ``verify`` callable."""
 
-    def sample(draft_tokens: Any, target: Any, draft: Any, draft_len: Any) -> Any:
-        batch, gamma = draft_tokens.shape
-        given = flat(draft_tokens, target, draft, draft_len)
-        random = {"all_greedy": False, "all_random": True, "generators": {}}
-        asked = SimpleNamespace(**random, temperature=torch.ones(batch))
-        counts = given.lengths.tolist(), gamma, given.ends
+    def sample(tokens: Any, target: Any, draft: Any, draft_len: Any, batch: Any) -> Any:
+        given = flat(tokens, target, draft, draft_len, batch)
+        greedy = {"all_greedy": batch.greedy.all(), "all_random": not batch.greedy.any()}
+        warm = (~given.greedy).float()
+        asked = SimpleNamespace(**greedy, generators=given.generators, temperature=warm)
+        counts = given.lengths.tolist(), batch.gamma, given.ends
         return rule(given.tokens, *counts, given.draft, given.target.log(), given.bonus, asked)
 
-    return as_verify(sample, Signature(arrays="torch", dtype="float32"))
+    return as_verify(sample, Signature(arrays="torch", dtype="float32", requests=True), company)
 
 
 def load(path: Path) -> Verify:

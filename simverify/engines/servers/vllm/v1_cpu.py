@@ -45,7 +45,7 @@ def load(path: Path) -> Verify:
         **kernels,
         **WARMUPS,
     }
-    return sampled_by(load_function(path, FUNCTION, **given))
+    return sampled_by(load_function(path, FUNCTION, **given), "ragged,stale,padded,one-hot,seeds")
 
 
 NOTE = (

@@ -2,8 +2,7 @@
 
 Takes logarithms. Its random numbers are functions of a request's seed, a position and, for the
 resampled token, a token id: each is one draw. In the exact tier log(1 - u) of the Gumbel noise
-is that, and not the polynomial which the kernel computes it by, to 6e-7. The tail of the output
-is not written: only so many tokens of a row are meant as the count says.
+is that, and not the kernel's polynomial, to 6e-7. Behind its count a row of tokens is not written.
 """
 
 from dataclasses import replace
@@ -14,7 +13,7 @@ from typing import Any
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
 from simverify.engines.base import BLOCK, Engine
 from simverify.engines.loading.stubs import torch
-from simverify.engines.servers.vllm.v1 import FUNCTION, VLLM
+from simverify.engines.servers.vllm.v1 import COMPANY, FUNCTION, VLLM
 from simverify.engines.tiles import MATH, addressed, followed_as, load_tiles
 
 DRAWING = ("tl_rand32", "gumbel_block_argmax")
@@ -24,28 +23,27 @@ def load(path: Path, *, block: bool) -> Verify:
     """Return the rule as a ``verify`` callable; every call has a fresh seed for each request."""
     noise = path.parents[1] / "sample/gumbel.py"
     own = load_tiles(noise, ["murmur3_uniform32", "_log1p_neg_stable"])
-    random = load_tiles(
-        noise,
-        DRAWING,
-        murmur3_uniform32=addressed(own.murmur3_uniform32),
-        _log1p_neg_stable=followed_as(own._log1p_neg_stable, lambda u: MATH.log1p(-u)),
-    )
-    given = {name: getattr(random, name) for name in DRAWING}
-    given |= {"tldevice": MATH, "philox_gumbel_block_argmax": None}
+    stable = followed_as(own._log1p_neg_stable, lambda u: MATH.log1p(-u))
+    hashed = {"murmur3_uniform32": addressed(own.murmur3_uniform32), "_log1p_neg_stable": stable}
+    made = load_tiles(noise, DRAWING, **hashed)
+    random = {name: getattr(made, name) for name in DRAWING}
+    given = {"tldevice": MATH, "philox_gumbel_block_argmax": None, **random}
     rule = load_tiles(path, [FUNCTION], **given).rejection_sample
 
-    def sample(draft_tokens: Any, target: Any, draft: Any, draft_len: Any) -> Any:
-        batch, count = draft_tokens.shape[0], draft_tokens.shape[1] + 1
-        requests, slots = torch.arange(batch), torch.arange(count).repeat(batch)
-        tokens = torch.nn.functional.pad(draft_tokens, (1, 0)).flatten()
-        ends, whose = torch.arange(batch + 1) * count, requests.repeat_interleave(count)
+    def sample(tokens: Any, target: Any, draft: Any, draft_len: Any, batch: Any) -> Any:
+        inside = torch.arange(batch.gamma + 1) <= draft_len[:, None]
+        whose, slots = inside.nonzero(as_tuple=True)
+        pad, requests = torch.nn.functional.pad, torch.arange(batch.size)
+        told = batch.seeds
+        seeds = torch.randint(2**62, (batch.size,)) if told is None else torch.tensor(told)
+        ends, given = pad((draft_len + 1).cumsum(0), (1, 0)), pad(tokens, (1, 0))[inside]
         return rule(
-            target.flatten(0, 1), draft, tokens, ends, slots + 10, requests, whose, slots,
-            torch.ones(batch), torch.randint(2**62, (batch,)), count - 1,
-            use_block_verification=block,
+            target[inside], draft, given, ends, slots + 10, requests, whose, slots,
+            torch.tensor(~batch.greedy).float(), seeds, batch.gamma, use_block_verification=block,
         )  # fmt: skip
 
-    return as_verify(sample, Signature(arrays="torch", dtype="float32", logits=True))
+    signature = Signature(arrays="torch", dtype="float32", logits=True, requests=True)
+    return as_verify(sample, signature, COMPANY + ",placeholder")
 
 
 TOKEN = Engine(

@@ -1,0 +1,294 @@
+"""Every kernel that an engine's own function launches, in Triton's interpreter and on tiles.
+
+The function is called on random batches as engines have them. What it launches is kept with what
+it is given then, and launched again both ways: each kernel by itself, on the same bits.
+"""
+
+import importlib
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+
+import simverify
+from simverify.backends.interpreter import interpreter, load_triton
+from simverify.engines.loading.pieces import load_pieces
+from simverify.engines.servers.vllm.v1 import WARMUPS
+from simverify.engines.servers.vllm.v2 import DRAWING
+from simverify.engines.tiles import MATH, dispatcher, load_tiles, tl
+from simverify.engines.tiles.kernels import Kernel
+from simverify.engines.tiles.types import Dtype
+
+Load = Callable[..., Any]
+"""``load(path, names, **given)``: a module of these names, on tiles or in the interpreter."""
+
+MINUS_INF = float("-inf")
+_DTYPES = {tl.float32: "float32", tl.float64: "float64"}
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """Where an engine's kernels are, and the calls of its function that launch them.
+
+    ``modules``: those that hold the kernels. ``calls``: the function on a random batch.
+    """
+
+    modules: tuple[Any, ...]
+    calls: Callable[["Drafted"], None]
+
+    @property
+    def language(self) -> Any:
+        """The ``tl`` of the kernels."""
+        return self.modules[0].tl
+
+    def __getitem__(self, name: str) -> Any:
+        return next(vars(m)[name] for m in self.modules if name in vars(m))
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch of a kernel: its name, the grid and what it is given."""
+
+    kernel: str
+    grid: Any
+    args: tuple[Any, ...]
+    named: dict[str, Any]
+
+    def on(self, kernels: Kernels) -> tuple[Callable[[], None], list[Any]]:
+        """Return the launch on copies, to be made on tiles or interpreted, and the copies."""
+        args = [_copy(x, kernels.language) for x in self.args]
+        named = {name: _copy(x, kernels.language) for name, x in self.named.items()}
+        kernel = kernels[self.kernel]
+        tensors = [x for x in (*args, *named.values()) if isinstance(x, torch.Tensor)]
+        return lambda: kernel[self.grid](*args, **named), tensors
+
+
+class Drafted:
+    """A random batch as engines have them, in float32.
+
+    Requests draft other lengths, none among them; some are greedy; some drafts end in a -1; rows
+    are cut to their largest probabilities, some of which a draft does not have; a target's rows
+    have ``padding`` columns behind the vocabulary, which hold nothing.
+    """
+
+    def __init__(self, seed: int, batch: int, gamma: int, vocab: int, padding: int = 0) -> None:
+        rng = np.random.default_rng([seed, batch, gamma, vocab])
+        self.gamma, self.vocab, self.padding = gamma, vocab, padding
+        self.lengths = [gamma, *(int(n) for n in rng.integers(gamma + 1, size=batch - 1))]
+        self.tokens = torch.tensor(rng.integers(vocab, size=(batch, gamma)))
+        self.target = _rows(rng, vocab, batch, gamma + 1)
+        self.draft = _rows(rng, vocab, batch, gamma)
+        # Ids that a drafter may have drafted: of others p / q may be 0 / 0, and of a NaN and a
+        # number the interpreter's tl.minimum gives the NaN; a GPU, and tiles, give the number.
+        likely = self.draft.flatten(0, 1).numpy().cumsum(-1) > rng.random((batch * gamma, 1))
+        self.drawn = torch.tensor(likely.argmax(-1).reshape(batch, gamma))
+        self.greedy = torch.tensor(rng.random(batch) < 0.3)
+        self.seeds = torch.tensor(rng.integers(2**62, size=batch))
+        self.coins = torch.tensor(rng.random((batch, gamma + 1)), dtype=torch.float32)
+        self.bonus = torch.tensor(rng.integers(vocab, size=(batch, 1)))
+        self.seed = seed
+
+    @property
+    def ends(self) -> Any:
+        """Drafts up to the end of each request."""
+        return torch.tensor(self.lengths).cumsum(0)
+
+    def flat(self, rows: Any, more: int = 0) -> Any:
+        """Return the rows of the drafted places, and ``more``, request by request."""
+        return torch.cat([row[: n + more] for row, n in zip(rows, self.lengths, strict=True)])
+
+    def logits(self, rows: Any) -> Any:
+        """Return the logarithms of rows with what stands behind the vocabulary."""
+        return torch.nn.functional.pad(rows.log(), (0, self.padding), value=MINUS_INF)
+
+
+def _rows(rng: Any, vocab: int, *shape: int) -> Any:
+    x = rng.dirichlet(np.full(vocab, 0.7), shape)
+    kept = x >= np.sort(x, axis=-1)[..., [-max(2, vocab // 2)]]
+    x = np.where(kept | (rng.random(shape) < 0.5)[..., None], x, 0)
+    return torch.tensor(x / x.sum(-1, keepdims=True), dtype=torch.float32)
+
+
+def _copy(value: Any, language: Any = tl) -> Any:
+    if isinstance(value, Dtype):
+        return getattr(language, _DTYPES[value])
+    return value.clone() if isinstance(value, torch.Tensor) else value
+
+
+def interpreted(path: Path, names: Any, **given: Any) -> Any:
+    """Load names of a file with Triton itself, as ``load_tiles`` does without it."""
+    triton, language = triton_itself()
+    with interpreter():
+        return load_pieces(path, names, **{"triton": triton, "tl": language, **given})
+
+
+def triton_itself() -> tuple[Any, Any]:
+    """Return triton and its language, to interpret; ``SimverifyError`` where it compiles."""
+    parts = ("triton", "triton.language")
+    (triton, language), device = load_triton(lambda: tuple(map(importlib.import_module, parts)))
+    assert device == "cpu", "the interpreter is not chosen where there is a GPU"
+    return triton, language
+
+
+def launches(kernels: Kernels, batch: Drafted) -> list[Launch]:
+    """Return what the function launches on a batch; ``kernels`` are those on tiles."""
+    found: list[Launch] = []
+    run = Kernel.run
+
+    def kept(self: Any, *args: Any, grid: Any, **named: Any) -> None:
+        copies = {name: _copy(x) for name, x in named.items()}
+        found.append(Launch(self.__name__, grid, tuple(map(_copy, args)), copies))
+        run(self, *args, grid=grid, **named)
+
+    Kernel.run = kept  # type: ignore[method-assign]
+    try:
+        with torch.random.fork_rng():
+            torch.manual_seed(batch.seed)
+            kernels.calls(batch)
+    finally:
+        Kernel.run = run  # type: ignore[method-assign]
+    return found
+
+
+def differences(launch: Launch, tiles: Kernels, real: Kernels) -> list[int]:
+    """Return which of a launch's tensors hold other bits afterwards."""
+    (ours, mine), (theirs, its) = launch.on(tiles), launch.on(real)
+    ours()
+    with interpreter():
+        theirs()
+    return [i for i, (x, y) in enumerate(zip(mine, its, strict=True)) if _bits(x) != _bits(y)]
+
+
+def _bits(x: Any) -> bytes:
+    return bytes(x.contiguous().numpy().tobytes())
+
+
+def vllm_v1(load: Load, path: Path) -> Kernels:
+    """Kernels of vLLM's V1 runner, and of Aphrodite's, whose function is called alike."""
+    given = {"triton_kernel_dispatcher_with_warmup": dispatcher, **WARMUPS}
+    module = load(path, ["rejection_sample"], **given)
+
+    def calls(given: Drafted) -> None:
+        tokens, size = given.flat(given.tokens), len(given.lengths)
+        if len(tokens) > 2:
+            tokens[-2] = -1  # a placeholder, which is to be rejected
+        target = given.logits(given.flat(given.target))
+        draft = torch.nn.functional.pad(given.flat(given.draft), (0, given.padding))
+        for q in (draft, None):
+            for greedy in (given.greedy, torch.zeros(size, dtype=torch.bool)):
+                asked = SimpleNamespace(all_greedy=False, all_random=not greedy.any(),
+                                        generators={}, temperature=(~greedy).float())  # fmt: skip
+                module.rejection_sample(tokens, given.lengths, given.gamma, given.ends, q,
+                                        target.clone(), given.bonus, asked)  # fmt: skip
+
+    return Kernels((module,), calls)
+
+
+def vllm_v2(load: Load, path: Path) -> Kernels:
+    """Kernels of vLLM's V2 runner: token and block verification, with and without draft rows."""
+    math = MATH if load is load_tiles else SimpleNamespace(log1p=_log1p)
+    noise = load(path.parents[1] / "sample/gumbel.py", DRAWING)
+    own = {name: getattr(noise, name) for name in DRAWING}
+    module = load(path, ["rejection_sample"], tldevice=math, philox_gumbel_block_argmax=None, **own)
+
+    def calls(given: Drafted) -> None:
+        size, counts = len(given.lengths), torch.tensor([n + 1 for n in given.lengths])
+        tokens = given.flat(torch.nn.functional.pad(given.drawn, (1, 0)), 1)
+        slots = torch.cat([torch.arange(n) for n in counts])
+        whose = torch.arange(size).repeat_interleave(counts)
+        ends = torch.nn.functional.pad(counts.cumsum(0), (1, 0))
+        target = given.logits(given.flat(given.target, 1))
+        for draft in (given.draft.log(), None):
+            for block in (False, True):
+                module.rejection_sample(
+                    target, draft, tokens, ends, slots + 10, torch.arange(size), whose, slots,
+                    (~given.greedy).float(), given.seeds, given.gamma,
+                    use_block_verification=block,
+                )  # fmt: skip
+
+    return Kernels((module, noise), calls)
+
+
+def _log1p(x: Any) -> Any:
+    """Compute what the interpreter has no function of its own for."""
+    semantic = importlib.import_module("triton.runtime.interpreter")
+    held = semantic.TensorHandle(np.log1p(x.handle.data), x.handle.dtype)
+    return importlib.import_module("triton.language").core.tensor(held, x.type)
+
+
+def sglang(load: Load, path: Path) -> Kernels:
+    """SGLang's kernel, which judges as many drafts for each request: token and block."""
+    module = load(path, ["chain_speculative_sampling_triton"])
+
+    def calls(given: Drafted) -> None:
+        size, slots = len(given.lengths), given.gamma + 1
+        places = torch.arange(size * slots).reshape(size, slots)
+        for block in (False, True):
+            kept = torch.full((size, slots), -1, dtype=torch.int32)
+            module.chain_speculative_sampling_triton(
+                kept.flatten().clone(), kept, kept[:, 0].clone(),
+                torch.nn.functional.pad(given.tokens, (1, 0)), places, None, None,
+                given.coins[:, :-1].contiguous(), given.coins[:, -1].contiguous(),
+                given.target, given.draft, 1.0, 1.0, True, block_verification=block,
+            )  # fmt: skip
+
+    return Kernels((module,), calls)
+
+
+OWN = ("sum_tiles", "weigh", "sum_laws", "draw", "fill_uniforms")
+BACKENDS = Path(simverify.__file__).parent / "backends"
+
+
+def own(load: Load, path: Path) -> Kernels:
+    """Our own fused kernels, on probabilities and on logits; and the one that fills coins."""
+    fused = importlib.import_module("simverify.backends.fused")
+    kernels = load(path.with_name("kernels.py"), OWN)
+    known = {name: getattr(fused, name) for name in ("verify_iv", "Verified", "UsageError")}
+    here = load_tiles(path, ["verify"], **known, _kernels=lambda device: kernels,
+                      _running=lambda device: nullcontext(),
+                      _triton_dtype=lambda kind: tl.float32)  # fmt: skip
+
+    def calls(given: Drafted) -> None:
+        tokens = given.tokens.clone()
+        for row, n in zip(tokens, given.lengths, strict=True):
+            row[n:] = -1
+        coins = given.coins.double()
+        for rule in ("token", "block"):
+            for logits in (False, True):
+                rows = (x.log() if logits else x for x in (given.target, given.draft))
+                here.verify(rule, *rows, tokens, coins, logits=logits, check=False)
+        filled = torch.zeros(len(tokens), given.gamma + 1, dtype=torch.float64)
+        kernels.fill_uniforms[(1,)](filled, int(given.seeds[0]), 3, 1, len(tokens),
+                                    GAMMA=given.gamma, BLOCK=16)  # fmt: skip
+
+    return Kernels((kernels,), calls)
+
+
+V1 = "v1/sample/rejection_sampler.py"
+ENGINES: dict[str, tuple[Path, Callable[[Load, Path], Kernels]]] = {
+    "own": (BACKENDS / "fused.py", own),
+    "vllm-v1": (Path("vllm") / V1, vllm_v1),
+    "vllm-v2": (Path("vllm/v1/worker/gpu/spec_decode/rejection_sampler_utils.py"), vllm_v2),
+    "aphrodite": (Path("aphrodite") / V1, vllm_v1),
+    "sglang": (Path("sglang/kernels/ops/speculative/reject_sampling.py"), sglang),
+}
+"""The file of each engine's kernels, in a folder of packages, and how they are called."""
+
+SHAPES = ((1, 1, 2, 0), (3, 3, 5, 3), (4, 2, 1500, 36), (5, 4, 8, 0))
+"""B, gamma, V and columns behind it."""
+
+
+def both(make: Callable[[Load, Path], Kernels], path: Path) -> tuple[Kernels, Kernels]:
+    """Return an engine's kernels on tiles and in the interpreter."""
+    return make(load_tiles, path), make(interpreted, path)
+
+
+def drafted(shapes: Any = SHAPES, seeds: int = 1) -> Iterator[Drafted]:
+    """Yield random batches of these shapes."""
+    for seed in range(seeds):
+        yield from (Drafted(seed, *shape) for shape in shapes)
