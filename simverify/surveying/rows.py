@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from simverify.engines import Engine
 from simverify.engines.base import sha256
+from simverify.engines.places import Place
 from simverify.results import AuditRun, EngineRow, LeastShare
 from simverify.surveying.audited import Audited
-from simverify.surveying.places import Place
 
 
 def absent_row(engine: Engine, *, asked: bool, missing: Sequence[str] = ()) -> EngineRow:
