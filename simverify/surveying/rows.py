@@ -86,6 +86,7 @@ def audited_row(engine: Engine, place: Place, audited: Audited) -> EngineRow:
         else replace(
             run.localisation,
             lines=tuple(without_folder(line, place.top) for line in run.localisation.lines),
+            sources=tuple(without_folder(line, place.top) for line in run.localisation.sources),
         ),
         lines=lines_of(run, place.top),
         counterexample=run.counterexample,
