@@ -74,7 +74,7 @@ def main() -> int:
             )  # fmt: skip
             if not lines.lines:
                 lines = on_richer_rows(subject, row.contract)
-            named = [*dict.fromkeys([*lines.lines])], [*lines.sources]
+            named = list(row.lines or lines.lines), list(lines.sources)
         before = rank_of(name, named[0], place.top)
         after = rank_of(name, named[0] + named[1], place.top)
         missed += not after
@@ -91,7 +91,7 @@ def on_richer_rows(subject: Subject, contract: Contract) -> Deciding:
     )
     judged = Examiner(subject, contract, None).judge(rich_instance(contract, point), 60.0)
     found = located(subject, contract, judged, None)
-    return Deciding() if found is None else Deciding(found.lines, found.alone, found.sources)
+    return Deciding() if found is None else Deciding(found.lines, found.alone, found.sources or ())
 
 
 def rank_of(name: str, lines: list[str], top: Path) -> int:

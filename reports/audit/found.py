@@ -130,7 +130,7 @@ def source_words(place: Localisation) -> str:
         file, _, number = line.rpartition("/")[2].rpartition(":")
         numbers.append(number if file == last else f"{file}:{number}")
         last = file
-    return f"Its numbers come from, nearest first, {listed(numbers)}."
+    return f"Its numbers come from, backwards, {listed(numbers, 10)}."
 
 
 def resemblance(run: AuditRun) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from simverify.engines import Engine
@@ -86,7 +87,9 @@ def audited_row(engine: Engine, place: Place, audited: Audited) -> EngineRow:
         else replace(
             run.localisation,
             lines=tuple(without_folder(line, place.top) for line in run.localisation.lines),
-            sources=tuple(without_folder(line, place.top) for line in run.localisation.sources),
+            sources=tuple(without_folder(line, place.top) for line in run.localisation.sources)
+            if run.localisation.sources
+            else UNSET,
         ),
         lines=lines_of(run, place.top),
         counterexample=run.counterexample,

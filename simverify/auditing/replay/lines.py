@@ -22,7 +22,7 @@ from simverify.auditing.exact.judging.examiner import Examiner, Judged, generate
 from simverify.auditing.probes.calls import Rule
 from simverify.auditing.replay.instance_rows import InstanceRows
 from simverify.auditing.replay.provenance import MOST as MOST_SOURCES
-from simverify.auditing.replay.provenance import sources
+from simverify.auditing.replay.provenance import decision, sources, through
 from simverify.auditing.replay.runs import CALLS, Budget, Call
 from simverify.auditing.replay.steps import Steps
 from simverify.auditing.subject import Contract, Subject
@@ -42,6 +42,8 @@ MOST = 3
 _SAME = 1e-12
 _MAX_PATHS = 20_000
 _SECONDS = 10.0
+_SECONDS_FOLLOWED = 30.0
+"""Following lines is slower."""
 
 _STOPS = (CannotEnumerate, TooManyPaths, OutOfTime, SimverifyError, ValueError)
 """What ends a run of all paths before its end."""
@@ -51,7 +53,7 @@ _STOPS = (CannotEnumerate, TooManyPaths, OutOfTime, SimverifyError, ValueError)
 class Deciding:
     """The lines, as ``file:line``. ``alone``: they decide the token and none before it.
 
-    ``sources``: where the numbers of that decision come from, the nearest first.
+    ``sources``: where the numbers of that decision come from, what ran last first.
     """
 
     lines: tuple[str, ...] = ()
@@ -80,7 +82,7 @@ def located(
         if richer.deviates:
             named = _lines_on(subject, contract, richer)
     return msgspec.structs.replace(
-        place, lines=named.lines, alone=named.alone, sources=named.sources
+        place, lines=named.lines, alone=named.alone, sources=named.sources or msgspec.UNSET
     )
 
 
@@ -144,7 +146,8 @@ def deciding_lines(
         if moved:
             most = sorted(moved, key=lambda where: -moved[where])[:MOST]
             found = Deciding(tuple(map(portable, most)), alone)
-            behind = _sources(rule, contract, instance, sequence, position, stage, most, alone)
+            ends = [(*sequence[:position], last) for last in lasts]
+            behind = _sources(rule, contract, instance, ends, stage, most, alone)
             named = [line for line in map(portable, behind) if line not in found.lines]
             return replace(found, sources=tuple(named))
     return Deciding()
@@ -154,8 +157,7 @@ def _sources(
     rule: Rule,
     contract: Contract,
     instance: Instance,
-    sequence: Tokens,
-    position: int,
+    beginnings: Sequence[Tokens],
     stage: Stage | None,
     lines: Sequence[str],
     alone: bool,
@@ -167,51 +169,40 @@ def _sources(
     what the code returns is followed too.
     """
     steps = Steps()
-    budget = Budget(_MAX_PATHS, _SECONDS, steps=steps)
-    model, beginning = InstanceRows(instance), sequence[: position + 1]
+    budget = Budget(_MAX_PATHS, _SECONDS_FOLLOWED, steps=steps)
+    model = InstanceRows(instance)
+    to_end = stage is None or not alone
     moved: dict[tuple[str, str], float] = defaultdict(float)
     best: dict[tuple[str, str], tuple[tuple[bool, float], tuple[str, ...]]] = {}
+    end: dict[tuple[str, str], tuple[str, ...]] = {}
     try:
         with steps.following():
-            for call in CALLS[contract](rule, model, instance.gamma, sequence, budget):
+            calls = CALLS[contract](rule, model, instance.gamma, beginnings[0], budget)
+            pairs = ((call, beginning) for call in calls for beginning in beginnings)
+            for call, beginning in pairs:
                 before, event = _events(call, beginning, stage)
                 for parting in _parting(call.leaves, before if alone else None, event):
                     if parting.where not in lines:
                         continue
-                    for leaf in _through(call.leaves, parting.taken):
-                        here = _decision(leaf, len(parting.taken))
+                    for leaf in through(call.leaves, parting.taken):
+                        here = decision(leaf, len(parting.taken))
                         if here is None:
                             continue
                         caller = leaf.steps[here].caller
                         site = parting.where, "" if caller is None else leaf.steps[caller].at
                         rank = event(leaf.tokens), call.mass * leaf.weight
                         if site not in best or rank > best[site][0]:
-                            last = [] if alone else [len(leaf.steps) - 1]
-                            best[site] = rank, sources(leaf.steps, [*last, here])
+                            best[site] = rank, sources(leaf.steps, here)
+                            if to_end:
+                                end[site] = sources(leaf.steps, len(leaf.steps) - 1)
                         moved[site] += call.mass * parting.weight
                         break
     except _STOPS:
         pass  # what was followed until then is as good
     sites = sorted(best, key=lambda site: -moved[site])[:MOST]
-    turns = itertools.zip_longest(*(best[site][1] for site in sites))
+    ways = [way for site in sites for way in (best[site][1], end.get(site, ()))]
+    turns = itertools.zip_longest(*ways)
     return tuple(dict.fromkeys(line for turn in turns for line in turn if line))[:MOST_SOURCES]
-
-
-def _through(leaves: Sequence[Leaf], taken: tuple[int, ...]) -> list[Leaf]:
-    """Return the paths that begin with these branches, the likeliest first."""
-    depth = len(taken)
-    found = [x for x in leaves if tuple(branch.taken for branch in x.branches[:depth]) == taken]
-    return sorted(found, key=lambda leaf: -leaf.weight)
-
-
-def _decision(leaf: Leaf, depth: int) -> int | None:
-    """Return the step at which a path takes its branch ``depth``; None where it was not followed.
-
-    What is drawn in one place may be decided later, where it is read.
-    """
-    branch = leaf.branches[depth]
-    ran = [i for i, step in enumerate(leaf.steps[: branch.steps]) if step.at == branch.where]
-    return ran[-1] if ran else None
 
 
 Event = Callable[[Tokens], bool]

@@ -15,9 +15,10 @@ from heapq import heappop, heappush
 from pathlib import Path
 
 from simverify.auditing.replay.steps import Step
+from simverify.symbolic.enumeration.recorder import Leaf
 
-MOST = 8
-"""Lines that are named, the nearest first."""
+MOST = 10
+"""Lines that are named, those that ran last first."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,8 @@ class Statement:
 
     ``around``: the first lines of the tests and loops that it stands in. ``partly``: names of
     which it changes a part, as an item, so that what they were before counts as well. ``plain``:
-    it computes nothing itself, as ``return x`` or the head of a loop.
+    it computes nothing itself, as ``return x`` or the head of a loop. ``given``: the arguments of
+    the function that it belongs to.
     """
 
     first: int
@@ -36,12 +38,13 @@ class Statement:
     partly: frozenset[str]
     around: tuple[int, ...]
     plain: bool
+    given: frozenset[str]
 
 
-def sources(path: Sequence[Step], starts: Sequence[int]) -> tuple[str, ...]:
-    """Return the statements that the steps ``starts`` get their numbers from, as ``file:line``.
+def sources(path: Sequence[Step], start: int) -> tuple[str, ...]:
+    """Return the statements that step ``start`` gets its numbers from, as ``file:line``.
 
-    ``starts`` themselves are left out; nearest first, and the first of ``starts`` before the next.
+    Its own is left out; those that ran last come first.
     """
     every = [_statements(step.file).get(step.line) for step in path]
     calls: dict[int, list[int]] = {}
@@ -50,13 +53,12 @@ def sources(path: Sequence[Step], starts: Sequence[int]) -> tuple[str, ...]:
         calls.setdefault(step.call, []).append(i)
         if step.caller is not None:
             made.setdefault(step.caller, {})[step.call] = i  # the last step of the call
-    waiting = [(later, -start) for later, start in enumerate(starts)]
+    waiting = [-start]
     seen: set[int] = set()
     named: dict[str, None] = {}
-    own = {place for start in starts if (place := _place(path[start], every[start]))}
+    own = _place(path[start], every[start])
     while waiting and len(named) < MOST:
-        far, minus = heappop(waiting)
-        i = -minus
+        i = -heappop(waiting)
         if i in seen:
             continue
         seen.add(i)
@@ -64,12 +66,11 @@ def sources(path: Sequence[Step], starts: Sequence[int]) -> tuple[str, ...]:
         if statement is None:
             continue
         place = _place(path[i], statement)
-        if path[i].own and not statement.plain and place not in own:
+        if path[i].own and not statement.plain and place != own:
             named[place] = None
-        free = statement.plain or not path[i].own
-        for j, more in _behind(i, path, every, calls[path[i].call], made):
+        for j in _behind(i, path, every, calls[path[i].call], made):
             if j not in seen:
-                heappush(waiting, (far if free else far + more, -j))
+                heappush(waiting, -j)
     return tuple(named)
 
 
@@ -83,8 +84,8 @@ def _behind(
     every: Sequence[Statement | None],
     call: Sequence[int],
     made: dict[int, dict[int, int]],
-) -> Iterator[tuple[int, int]]:
-    """Yield the steps that step ``i`` depends on directly, each with its distance."""
+) -> Iterator[int]:
+    """Yield the steps that step ``i`` depends on directly."""
     statement = every[i]
     assert statement is not None
     wanted, around = set(statement.reads), set(statement.around)
@@ -94,19 +95,18 @@ def _behind(
             continue
         hit = wanted & (other.writes | other.partly)
         if hit:
-            yield j, 1
+            yield j
             wanted -= other.writes - other.partly
         if other.first in around:
-            yield j, 1
+            yield j
             around.discard(other.first)
     caller = path[i].caller
-    if wanted and caller is not None:
-        yield caller, 1
+    if wanted & statement.given and caller is not None:
+        yield caller
     # A statement of several lines ran as several steps, any of which may have made a call.
     for j in call:
         if every[j] is statement and j <= i:
-            for last in made.get(j, {}).values():
-                yield last, 0
+            yield from made.get(j, {}).values()
 
 
 @functools.cache
@@ -117,7 +117,7 @@ def _statements(file: str) -> dict[int, Statement]:
     except (OSError, SyntaxError, ValueError):
         return {}
     found: dict[int, Statement] = {}
-    for statement in _read(tree.body, ()):
+    for statement in _read(tree.body, (), frozenset()):
         for line in range(statement.first, statement.last + 1):
             found[line] = statement
     return found
@@ -142,10 +142,13 @@ _COMPUTES = (ast.BinOp, ast.Call, ast.Compare, ast.Subscript, ast.IfExp)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
-def _read(body: Sequence[ast.stmt], around: tuple[int, ...]) -> Iterator[Statement]:
+def _read(
+    body: Sequence[ast.stmt], around: tuple[int, ...], given: frozenset[str]
+) -> Iterator[Statement]:
     for node in body:
         if isinstance(node, _SCOPES):
-            yield from _read(node.body, ())
+            own = {x.arg for x in ast.walk(getattr(node, "args", node)) if isinstance(x, ast.arg)}
+            yield from _read(node.body, (), given | own)
             continue
         inner = [
             part
@@ -155,15 +158,19 @@ def _read(body: Sequence[ast.stmt], around: tuple[int, ...]) -> Iterator[Stateme
         ]
         inner += [part for one in getattr(node, "handlers", ()) for part in one.body]
         last = min((part.lineno for part in inner), default=(node.end_lineno or node.lineno) + 1)
-        yield _statement(node, set(inner), max(last - 1, node.lineno), around)
+        yield _statement(node, set(inner), max(last - 1, node.lineno), around, given)
         inside = (
             (*around, node.lineno) if isinstance(node, ast.If | ast.While | ast.For) else around
         )
-        yield from _read(inner, inside)
+        yield from _read(inner, inside, given)
 
 
 def _statement(
-    node: ast.stmt, inner: set[ast.stmt], last: int, around: tuple[int, ...]
+    node: ast.stmt,
+    inner: set[ast.stmt],
+    last: int,
+    around: tuple[int, ...],
+    given: frozenset[str],
 ) -> Statement:
     reads, writes, partly = set(), set(), set()
     waiting: list[ast.AST] = [node]
@@ -183,9 +190,33 @@ def _statement(
         isinstance(node, ast.Return) and not any(isinstance(x, _COMPUTES) for x in ast.walk(node))
     )
     return Statement(
-        node.lineno, last, frozenset(reads), frozenset(writes), frozenset(partly), around, plain
+        node.lineno,
+        last,
+        frozenset(reads),
+        frozenset(writes),
+        frozenset(partly),
+        around,
+        plain,
+        given,
     )
 
 
 def _names(node: ast.AST) -> set[str]:
     return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+
+
+def through(leaves: Sequence[Leaf], taken: tuple[int, ...]) -> list[Leaf]:
+    """Return the paths that begin with these branches, the likeliest first."""
+    depth = len(taken)
+    found = [x for x in leaves if tuple(branch.taken for branch in x.branches[:depth]) == taken]
+    return sorted(found, key=lambda leaf: -leaf.weight)
+
+
+def decision(leaf: Leaf, depth: int) -> int | None:
+    """Return the step at which a path takes its branch ``depth``; None where it was not followed.
+
+    What is drawn in one place may be decided later, where it is read.
+    """
+    branch = leaf.branches[depth]
+    ran = [i for i, step in enumerate(leaf.steps[: branch.steps]) if step.at == branch.where]
+    return ran[-1] if ran else None
