@@ -186,10 +186,10 @@ def test_code_that_takes_coins_has_no_lines(tmp_path):
 BEFORE = {
     "what it is drawn from": """
         def left_of(p, q):
-            return np.maximum(p - q, 0) ** 2  # WRONG
+            return np.maximum(p - q / 2, 0)  # WRONG
 
         def verify(p, q, x, rng):
-            unused = p - q  # APART
+            unused = p[:-1] - q  # APART
             for i, token in enumerate(x):
                 if rng.random() >= p[i][token] / q[i][token]:
                     left = left_of(p[i], q[i])
