@@ -5,9 +5,9 @@ package into a virtual environment that sees this one's packages behind its own,
 at the commit of its adapter. Each is audited in its environment, and all rows are one table,
 written to ``reports/examples/engines`` or to FOLDER.
 
-``--from``: ready sources instead, comma-separated folders as ``--engine-path`` takes them; nothing
-is fetched then. ``--work``: where environments and clones are kept for the next time.
-``--engines``: some of them by name, to try it out.
+``--from``: folders of ready checkouts, comma-separated, as ``--engine-path`` takes them: what lies
+there is not cloned. Packages are installed all the same. ``--work``: where environments and clones
+are kept for the next time. ``--engines``: some of them by name, to try it out.
 """
 
 import argparse
@@ -23,8 +23,8 @@ from pathlib import Path
 
 import msgspec
 
-import simverify
 from simverify.engines import Engine, engine_names, unloaded_engine
+from simverify.engines.places import find_place
 from simverify.reports.present import write_reports
 from simverify.results import TableMeta, TableRun
 from simverify.results.reading.document import read_document
@@ -39,18 +39,16 @@ def main() -> None:
     """Make the table, and write it."""
     parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
     parser.add_argument("folder", nargs="?", type=Path, default=FOLDER)
-    parser.add_argument("--from", dest="ready", help="folders of ready sources, comma-separated")
+    parser.add_argument("--from", dest="ready", default="", help="folders of ready checkouts")
     parser.add_argument("--engines", help="names of engines, comma-separated; all if not given")
     parser.add_argument("--work", type=Path, help="a folder that keeps what is fetched")
     parser.add_argument("--jobs", type=int, default=cores())
     given = parser.parse_args()
     names = given.engines.split(",") if given.engines else None
-    if given.ready is not None:
-        folders = given.ready.split(",")
-        run = simverify.table(engines=names, engine_path=folders, jobs=given.jobs, progress=say)
-    else:
-        with tempfile.TemporaryDirectory() as scratch:
-            run = fetched_table(names or engine_names(), given.work or Path(scratch), given.jobs)
+    ready = [Path(folder).absolute() for folder in given.ready.split(",") if folder]
+    with tempfile.TemporaryDirectory() as scratch:
+        work = (given.work or Path(scratch)).absolute()
+        run = fetched_table(names or engine_names(), work, given.jobs, ready)
     write_reports(fixed(run), given.folder)
     print(given.folder)
     print(run)
@@ -61,18 +59,20 @@ def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def fetched_table(names: Sequence[str], work: Path, jobs: int) -> TableRun:
+def fetched_table(
+    names: Sequence[str], work: Path, jobs: int, ready: Sequence[Path] = ()
+) -> TableRun:
     """Fetch every engine and audit each in its environment, so many at a time."""
     engines = [unloaded_engine(name) for name in names]
     with ThreadPoolExecutor(jobs) as pool:
-        runs = list(pool.map(lambda engine: one_row(engine, work), engines))
+        runs = list(pool.map(lambda engine: one_row(engine, work, ready), engines))
     return joined([run for run in runs if run is not None])
 
 
-def one_row(engine: Engine, work: Path) -> TableRun | None:
+def one_row(engine: Engine, work: Path, ready: Sequence[Path] = ()) -> TableRun | None:
     """Return the table of one engine, which says so where it could not be fetched."""
     try:
-        python, checkouts = fetch(engine, work)
+        python, checkouts = fetch(engine, work, ready)
     except subprocess.CalledProcessError as error:
         said = (error.stderr or "").strip().splitlines()
         say(f"{engine.name}: not fetched: {said[-1] if said else error}")
@@ -94,15 +94,18 @@ def one_row(engine: Engine, work: Path) -> TableRun | None:
     return run
 
 
-def fetch(engine: Engine, work: Path) -> tuple[Path, Path | None]:
+def fetch(engine: Engine, work: Path, ready: Sequence[Path] = ()) -> tuple[Path, Path | None]:
     """Return the interpreter of the engine's environment, and the folder of its checkout, if any.
 
     What is there from an earlier time is taken as it is. Raises ``CalledProcessError``.
     """
     if engine.repository:
+        place = find_place(engine, ready)
+        if place is not None and place.folder is not None:
+            return Path(sys.executable), place.folder
         owner, _, name = engine.repository.removesuffix(".git").rpartition("/")
-        place = f"{name}@{engine.commit[:7]}"
-        top = work / "checkouts" / owner.rpartition("/")[2] / place
+        pinned = f"{name}@{engine.commit[:7]}"
+        top = work / "checkouts" / owner.rpartition("/")[2] / pinned
         if not top.is_dir():
             called("git", "clone", "--quiet", engine.repository, str(top))
             called("git", "-C", str(top), "checkout", "--quiet", "--detach", engine.commit)

@@ -20,8 +20,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from simverify.engines import ENGINES
+from simverify.engines.places import find_place
 from simverify.folders import find_package
-from simverify.surveying.places import find_place
 
 PAGES = Path(__file__).parent / "findings"
 FILE = re.compile(r"^<!-- file: (\S+) -->\n```\w+\n(.*?)^```$", re.DOTALL | re.MULTILINE)

@@ -109,12 +109,28 @@ def place_words(place: Localisation | None) -> str:
 
 
 def decided_words(place: Localisation | None) -> str:
-    """Return the lines of the code where the deviating token is decided; "" where none is known."""
+    """Return the lines where the deviating token is decided, and those its numbers come from.
+
+    "" where none is known.
+    """
     if place is None or not place.lines:
         return ""
     that = "That token" if place.alone else "No line decides that token alone; the output up to it"
     places = listed(line.rpartition("/")[2] for line in place.lines)
-    return f"{that} is decided at {places}."
+    return " ".join(filter(None, [f"{that} is decided at {places}.", source_words(place)]))
+
+
+def source_words(place: Localisation) -> str:
+    """Return the lines that what decides a token gets its numbers from; "" where none is known."""
+    if not place.sources:
+        return ""
+    numbers: list[str] = []
+    last = ""
+    for line in place.sources:
+        file, _, number = line.rpartition("/")[2].rpartition(":")
+        numbers.append(number if file == last else f"{file}:{number}")
+        last = file
+    return f"Its numbers come from, backwards, {listed(numbers, 10)}."
 
 
 def resemblance(run: AuditRun) -> str:

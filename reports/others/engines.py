@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from simverify.checks import clean
-from simverify.reports.audit.found import count, place_words
+from simverify.reports.audit.found import count, place_words, source_words
 from simverify.reports.terminal import STYLE, WIDTH, line
 from simverify.reports.words import certified, listed
 from simverify.results import EngineRow, TableRun
@@ -123,6 +123,8 @@ def told(row: EngineRow) -> list[str]:
         lines.append(place_words(row.localisation))
         if not row.localisation.alone:
             lines.append("no line decides that token alone: this one decides the output up to it")
+        if come := source_words(row.localisation):
+            lines.append(come)
     lines += [found.text for found in row.findings[:_MOST_FINDINGS]]
     if len(row.findings) > _MOST_FINDINGS:
         more = len(row.findings) - _MOST_FINDINGS

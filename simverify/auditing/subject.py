@@ -193,6 +193,7 @@ def _named(spec: str, engine_path: str | None) -> Subject:
         rule = TREE_VERIFIERS[spec]
         return Subject(spec, rule.rule, "tree", scheme=rule.schemes[0], fits=rule.fits)
     from simverify.engines import engine_names, get_engine
+    from simverify.engines.places import checkout_of
     from simverify.faults import COMPANY, CONTROLS, FAULTS, get_fault
 
     engines = engine_names()
@@ -202,7 +203,7 @@ def _named(spec: str, engine_path: str | None) -> Subject:
         engine = get_engine(spec).here
         return Subject(
             spec,
-            engine.load(None if engine_path is None else Path(engine_path)),
+            engine.load(None if engine_path is None else checkout_of(engine, Path(engine_path))),
             engine.contract,
             engine.tolerance,
             engine.coin_bits if engine.tier == "coins" else None,

@@ -44,7 +44,9 @@ class Localisation(Struct, frozen=True):
     the deviation; null where the tokens do not tell. ``tv``: distance of the law up to there.
     ``lines``: where the code decides that token, as ``file:line``, three at most; empty where no
     line of it does, or its paths were not run again. ``alone``: they decide that token and none
-    before it; false where no line does, and they decide the output up to it.
+    before it; false where no line does, and they decide the output up to it. ``sources``: where
+    the numbers of that decision come from on one path, as ``file:line``, what ran last
+    first and ten at most: the mistake may lie in any of them; absent where none are known.
     """
 
     position: int
@@ -52,6 +54,7 @@ class Localisation(Struct, frozen=True):
     tv: float
     lines: tuple[str, ...] = ()
     alone: bool = True
+    sources: tuple[str, ...] | UnsetType = UNSET
 
 
 class Diagnosis(Struct, frozen=True):

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from simverify.engines import Engine
 from simverify.engines.base import sha256
+from simverify.engines.places import Place
 from simverify.results import AuditRun, EngineRow, LeastShare
 from simverify.surveying.audited import Audited
-from simverify.surveying.places import Place
 
 
 def absent_row(engine: Engine, *, asked: bool, missing: Sequence[str] = ()) -> EngineRow:
@@ -86,6 +87,9 @@ def audited_row(engine: Engine, place: Place, audited: Audited) -> EngineRow:
         else replace(
             run.localisation,
             lines=tuple(without_folder(line, place.top) for line in run.localisation.lines),
+            sources=tuple(without_folder(line, place.top) for line in run.localisation.sources)
+            if run.localisation.sources
+            else UNSET,
         ),
         lines=lines_of(run, place.top),
         counterexample=run.counterexample,

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from simverify import results as doc
 from simverify.battery.judgement import stamped
 from simverify.engines import ENGINES, Engine, engine_names, unloaded_engine
+from simverify.engines.places import Place, find_place
 from simverify.errors import UsageError
 from simverify.results.reading.document import document_text, write_whole
 from simverify.surveying.audited import Audited, Processes
-from simverify.surveying.places import Place, find_place
 from simverify.surveying.rows import absent_row, audited_row, found_row
 from simverify.surveying.settings import TableSettings
 

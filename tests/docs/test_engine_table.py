@@ -50,6 +50,18 @@ def test_a_repository_is_cloned_at_the_adapters_commit(engine, tmp_path):
     assert (checkouts / "someone" / f"theirs@{old[:7]}" / "rule.py").read_text() == "x = 1\n"
 
 
+def test_a_ready_checkout_is_not_cloned_again(engine, tmp_path):
+    where = tmp_path / "someone" / "theirs"
+    (commit,) = repository(where, ["x = 1\n"])
+    ready = dataclasses.replace(
+        engine, package="", repository="https://git.example/someone/theirs", commit=commit
+    )
+    python, checkout = made.fetch(ready, tmp_path / "work", [tmp_path])
+    assert (str(python), checkout) == (sys.executable, where)
+    with pytest.raises(subprocess.CalledProcessError):  # nothing of it there: it is cloned
+        made.fetch(dataclasses.replace(ready, repository="/nowhere/other"), tmp_path, [tmp_path])
+
+
 def test_a_run_is_kept_without_its_times():
     run = read_document(made.FOLDER / "run.json")
     took = msgspec.structs.replace(

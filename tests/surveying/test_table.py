@@ -14,6 +14,7 @@ import simverify
 from simverify import UsageError
 from simverify.cli import run
 from simverify.engines import ENGINES, unloaded_engine
+from simverify.engines.places import find_place
 from simverify.reports.formats.html import html_report
 from simverify.reports.formats.markdown import markdown_report
 from simverify.reports.others.engines import certificate, deviation, told
@@ -22,7 +23,6 @@ from simverify.results import Certificate, Finding, table_verdict
 from simverify.results.reading.schema import shipped_schema
 from simverify.results.reading.verdicts import verdict_complaints
 from simverify.surveying.audited import Audited, Processes
-from simverify.surveying.places import find_place
 from simverify.surveying.rows import audited_row, lines_of
 from simverify.surveying.table import joined
 

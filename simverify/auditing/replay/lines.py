@@ -9,8 +9,8 @@ named.
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import msgspec
@@ -21,7 +21,10 @@ from simverify.auditing.exact.judging.diagnosis import rich_instance
 from simverify.auditing.exact.judging.examiner import Examiner, Judged, generates
 from simverify.auditing.probes.calls import Rule
 from simverify.auditing.replay.instance_rows import InstanceRows
+from simverify.auditing.replay.provenance import MOST as MOST_SOURCES
+from simverify.auditing.replay.provenance import decision, sources, through
 from simverify.auditing.replay.runs import CALLS, Budget, Call
+from simverify.auditing.replay.steps import Steps
 from simverify.auditing.subject import Contract, Subject
 from simverify.errors import SimverifyError
 from simverify.results import Instance, Localisation
@@ -39,6 +42,8 @@ MOST = 3
 _SAME = 1e-12
 _MAX_PATHS = 20_000
 _SECONDS = 10.0
+_SECONDS_FOLLOWED = 30.0
+"""Following lines is slower."""
 
 _STOPS = (CannotEnumerate, TooManyPaths, OutOfTime, SimverifyError, ValueError)
 """What ends a run of all paths before its end."""
@@ -46,10 +51,14 @@ _STOPS = (CannotEnumerate, TooManyPaths, OutOfTime, SimverifyError, ValueError)
 
 @dataclass(frozen=True)
 class Deciding:
-    """The lines, as ``file:line``. ``alone``: they decide the token and none before it."""
+    """The lines, as ``file:line``. ``alone``: they decide the token and none before it.
+
+    ``sources``: where the numbers of that decision come from, what ran last first.
+    """
 
     lines: tuple[str, ...] = ()
     alone: bool = True
+    sources: tuple[str, ...] = ()
 
 
 def located(
@@ -72,7 +81,9 @@ def located(
             return place
         if richer.deviates:
             named = _lines_on(subject, contract, richer)
-    return msgspec.structs.replace(place, lines=named.lines, alone=named.alone)
+    return msgspec.structs.replace(
+        place, lines=named.lines, alone=named.alone, sources=named.sources or msgspec.UNSET
+    )
 
 
 def _lines_on(subject: Subject, contract: Contract, judged: Judged) -> Deciding:
@@ -130,12 +141,68 @@ def deciding_lines(
         moved: dict[str, float] = defaultdict(float)
         for call, last in itertools.product(calls, lasts):
             before, event = _events(call, (*sequence[:position], last), stage)
-            for where, weight in _parting(call.leaves, before if alone else None, event):
-                moved[where] += call.mass * weight
+            for parting in _parting(call.leaves, before if alone else None, event):
+                moved[parting.where] += call.mass * parting.weight
         if moved:
             most = sorted(moved, key=lambda where: -moved[where])[:MOST]
-            return Deciding(tuple(map(portable, most)), alone)
+            found = Deciding(tuple(map(portable, most)), alone)
+            ends = [(*sequence[:position], last) for last in lasts]
+            behind = _sources(rule, contract, instance, ends, stage, most, alone)
+            named = [line for line in map(portable, behind) if line not in found.lines]
+            return replace(found, sources=tuple(named))
     return Deciding()
+
+
+def _sources(
+    rule: Rule,
+    contract: Contract,
+    instance: Instance,
+    beginnings: Sequence[Tokens],
+    stage: Stage | None,
+    lines: Sequence[str],
+    alone: bool,
+) -> tuple[str, ...]:
+    """Return the statements that the decision at ``lines`` gets its numbers from.
+
+    They are read off the likeliest path of the failing output that takes it; where none gives
+    that output, of any that decides there. Where no line decides the token alone, the way of
+    what the code returns is followed too.
+    """
+    steps = Steps()
+    budget = Budget(_MAX_PATHS, _SECONDS_FOLLOWED, steps=steps)
+    model = InstanceRows(instance)
+    to_end = stage is None or not alone
+    moved: dict[tuple[str, str], float] = defaultdict(float)
+    best: dict[tuple[str, str], tuple[tuple[bool, float], tuple[str, ...]]] = {}
+    end: dict[tuple[str, str], tuple[str, ...]] = {}
+    try:
+        with steps.following():
+            calls = CALLS[contract](rule, model, instance.gamma, beginnings[0], budget)
+            pairs = ((call, beginning) for call in calls for beginning in beginnings)
+            for call, beginning in pairs:
+                before, event = _events(call, beginning, stage)
+                for parting in _parting(call.leaves, before if alone else None, event):
+                    if parting.where not in lines:
+                        continue
+                    for leaf in through(call.leaves, parting.taken):
+                        here = decision(leaf, len(parting.taken))
+                        if here is None:
+                            continue
+                        caller = leaf.steps[here].caller
+                        site = parting.where, "" if caller is None else leaf.steps[caller].at
+                        rank = event(leaf.tokens), call.mass * leaf.weight
+                        if site not in best or rank > best[site][0]:
+                            best[site] = rank, sources(leaf.steps, here)
+                            if to_end:
+                                end[site] = sources(leaf.steps, len(leaf.steps) - 1)
+                        moved[site] += call.mass * parting.weight
+                        break
+    except _STOPS:
+        pass  # what was followed until then is as good
+    sites = sorted(best, key=lambda site: -moved[site])[:MOST]
+    ways = [way for site in sites for way in (best[site][1], end.get(site, ()))]
+    turns = itertools.zip_longest(*ways)
+    return tuple(dict.fromkeys(line for turn in turns for line in turn if line))[:MOST_SOURCES]
 
 
 Event = Callable[[Tokens], bool]
@@ -180,10 +247,17 @@ class _Node:
     where: str = ""
 
 
-def _parting(
-    leaves: Iterable[Leaf], before: Event | None, event: Event
-) -> Iterator[tuple[str, float]]:
-    """Yield each decision that settles ``event`` and not ``before``: its line, and how much."""
+@dataclass(frozen=True)
+class _Parting:
+    """A decision that settles an event: its line, how much, and the branches taken before it."""
+
+    where: str
+    weight: float
+    taken: tuple[int, ...]
+
+
+def _parting(leaves: Iterable[Leaf], before: Event | None, event: Event) -> Iterator[_Parting]:
+    """Yield each decision that settles ``event`` and not ``before``."""
     nodes: dict[tuple[int, ...], _Node] = defaultdict(_Node)
     children: dict[tuple[int, ...], set[tuple[int, ...]]] = defaultdict(set)
     for leaf in leaves:
@@ -207,4 +281,4 @@ def _parting(
             moved = sum(
                 end.weight * abs(share - mean) for end, share in zip(ends, shares, strict=True)
             )
-            yield nodes[place].where, moved
+            yield _Parting(nodes[place].where, moved, place)

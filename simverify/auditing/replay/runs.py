@@ -13,6 +13,7 @@ from simverify.auditing.exact.generations.generation import decode, until
 from simverify.auditing.exact.generations.trees import law_of_tree
 from simverify.auditing.probes.calls import Rule, built, read
 from simverify.auditing.replay.instance_rows import InstanceRows
+from simverify.auditing.replay.steps import Steps
 from simverify.symbolic import Enumeration
 from simverify.symbolic.enumeration.endings import Tokens
 from simverify.symbolic.enumeration.paths import TooManyPaths
@@ -37,12 +38,13 @@ class Call:
 
 @dataclass
 class Budget:
-    """What is left of the budgets of all paths together."""
+    """What is left of the budgets of all paths together. ``steps``: follows the lines they run."""
 
     max_paths: int
     seconds: float | None
     paths: int = 0
     started: float = field(default_factory=now)
+    steps: Steps | None = None
 
     def paths_left(self) -> int:
         """Return how many paths are left; raises ``TooManyPaths`` at 0."""
@@ -64,7 +66,7 @@ def _verify_calls(
     rule: Rule, model: InstanceRows, gamma: int, sequence: Tokens, budget: Budget
 ) -> Iterator[Call]:
     vocab = len(model.target(()))
-    enumeration, source = _recording(rule, seed_once=False)
+    enumeration, source = _recording(rule, budget, seed_once=False)
     recorded = _ended(rule, source)
     with enumeration:
         for drafted in itertools.product(range(vocab), repeat=gamma):
@@ -86,7 +88,7 @@ def _tree_calls(
 ) -> Iterator[Call]:
     drafting = model.drafting
     assert drafting is not None, "an instance of the tree contract says how trees are drafted"
-    enumeration, source = _recording(rule, seed_once=False)
+    enumeration, source = _recording(rule, budget, seed_once=False)
     recorded = _ended(rule, source)
     with enumeration:
         for tree, mass in law_of_trees(drafting, model.draft, max_trees=budget.max_paths):
@@ -102,7 +104,7 @@ def _step_calls(
     rule: Rule, model: InstanceRows, gamma: int, sequence: Tokens, budget: Budget
 ) -> Iterator[Call]:
     length, vocab = len(sequence), len(model.target(model.prompt))
-    enumeration, source = _recording(rule, seed_once=True)
+    enumeration, source = _recording(rule, budget, seed_once=True)
 
     def call() -> Tokens:
         source.handing(enumeration.rng)
@@ -130,9 +132,9 @@ def _step_calls(
     yield Call(None, 1.0, source.take())
 
 
-def _recording(rule: Rule, *, seed_once: bool) -> tuple[Enumeration, Recorder]:
+def _recording(rule: Rule, budget: Budget, *, seed_once: bool) -> tuple[Enumeration, Recorder]:
     enumeration = Enumeration(rule, seed_once=seed_once)
-    source = Recorder(enumeration.source.prune, seed_once=seed_once)
+    source = Recorder(enumeration.source.prune, seed_once=seed_once, steps=budget.steps)
     enumeration.source = source
     return enumeration, source
 

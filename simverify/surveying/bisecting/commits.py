@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Literal
 
 from simverify.checks import clean
+from simverify.engines.places import find_place, git
 from simverify.errors import UsageError
 from simverify.surveying.bisecting.sources import Code, Layout, NotLaidOut
-from simverify.surveying.places import find_place, git
 
 
 class Commits:

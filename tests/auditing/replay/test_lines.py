@@ -181,3 +181,63 @@ def test_code_that_takes_coins_has_no_lines(tmp_path):
     shown = _judged(subject, contract, RICH)
     coins = type(subject)(**{**vars(subject), "coin_bits": 53})
     assert located(coins, contract, shown, 1e-9).lines == ()
+
+
+BEFORE = {
+    "what it is drawn from": """
+        def left_of(p, q):
+            return np.maximum(p - q / 2, 0)  # WRONG
+
+        def verify(p, q, x, rng):
+            unused = p[:-1] - q  # APART
+            for i, token in enumerate(x):
+                if rng.random() >= p[i][token] / q[i][token]:
+                    left = left_of(p[i], q[i])
+                    left = left / left.sum()
+                    return [*x[:i], rng.choice(len(left), p=left)]
+            last = p[-1]  # APART
+            return [*x, rng.choice(len(last), p=last)]
+        """,
+    "what it is compared with": """
+        def verify(p, q, x, rng):
+            for i, token in enumerate(x):
+                ratio = 1.05 * p[i][token] / q[i][token]  # WRONG
+                u = rng.random()
+                if u >= ratio:
+                    left = np.maximum(p[i] - q[i], 0)  # APART
+                    return [*x[:i], rng.choice(len(left), p=left / left.sum())]
+            return [*x, rng.choice(len(p[-1]), p=p[-1])]
+        """,
+    "a caller": """
+        def drawn(row, rng):
+            return rng.choice(len(row), p=row)
+
+        def verify(p, q, x, rng):
+            for i, token in enumerate(x):
+                if rng.random() >= p[i][token] / q[i][token]:
+                    return [*x[:i], drawn(p[i] * 1.0, rng)]  # WRONG
+            unused = p[-1] * 1.0  # APART
+            return [*x, drawn(p[-1], rng)]
+        """,
+    "a token that is not drawn": """
+        def verify(p, q, x, rng):
+            for i, token in enumerate(x):
+                if rng.random() >= p[i][token] / q[i][token]:
+                    left = np.maximum(p[i] - q[i], 0)  # APART
+                    return [*x[:i], rng.choice(len(left), p=left / left.sum())]
+            last = p[-1].argmax()  # WRONG
+            return [*x, last]
+        """,
+}
+"""WRONG is not where the token is decided, which those marked APART have no part in."""
+
+
+@pytest.mark.parametrize("name", BEFORE)
+def test_the_lines_that_numbers_come_from_hold_the_mistake(name, tmp_path):
+    subject, contract, (wrong,) = _rule(tmp_path, BEFORE[name])
+    place = located(subject, contract, _judged(subject, contract, RICH), 1e-9)
+    assert wrong not in place.lines
+    assert wrong in place.sources
+    text = (tmp_path / "rule.py").read_text().splitlines()
+    assert not [line for line in place.sources if "# APART" in text[int(line.split(":")[-1]) - 1]]
+    assert "Its numbers come from, backwards, rule.py:" in decided_words(place)

@@ -6,7 +6,7 @@ import pytest
 from support.many_versions import git, repository
 
 from simverify.engines import get_engine
-from simverify.surveying.places import find_place
+from simverify.engines.places import checkout_of, find_place
 
 WHERE = "https://git.example/someone/speculative"
 
@@ -85,3 +85,12 @@ def test_a_package_unpacked_with_its_metadata_has_a_version(tmp_path):
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: lmdeploy\nVersion: 0.18.2\n")
     assert find_place(engine, [tmp_path]).version == "0.18.2"
+
+
+def test_an_audit_finds_a_checkout_as_the_table_does(engine, tmp_path):
+    pinned, other = (tmp_path / f"speculative@{commit}" for commit in (engine.commit, "fedcba9"))
+    for folder in (pinned, other):
+        repository(folder, ["x = 1\n"])
+    assert checkout_of(engine, tmp_path) == pinned
+    assert checkout_of(engine, other) == other  # nothing of it there: the load says so
+    assert checkout_of(engine, tmp_path / "fork") == tmp_path / "fork"

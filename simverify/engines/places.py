@@ -9,7 +9,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from simverify.engines import Engine
+from simverify.engines.base import Engine
 from simverify.folders import find_package
 
 
@@ -58,6 +58,15 @@ def find_place(engine: Engine, folders: Sequence[Path]) -> Place | None:
         return bare
     file = engine.find()
     return None if file is None else Place(file, None, engine.version, None, missing)
+
+
+def checkout_of(engine: Engine, folder: Path) -> Path:
+    """Return the checkout of ``engine`` in ``folder``, found as :func:`find_place` does.
+
+    ``folder`` itself where it holds none that is known by its name or its history, as a fork.
+    """
+    place = find_place(engine, [folder])
+    return folder if place is None or place.folder is None else place.folder
 
 
 def git(folder: Path, *words: str) -> str | None:
