@@ -14,6 +14,8 @@ from simverify.models.real.roundings import ROUNDINGS, Rounding, fp8, int4, nf4,
 from simverify.models.real.transformer import load_pair  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("all_roundings")
+
 N = 5000
 """Somewhat more than the plan for a TV of .054 says."""
 
