@@ -11,6 +11,7 @@ import pytest
 import yaml
 from docs.examples import ROOT
 from support.baseline_runs import drawn
+from support.levels import at_night
 
 from simverify.results.reading.document import document_text
 
@@ -166,22 +167,33 @@ def test_a_fault_is_annotated_at_its_line(repository):
 BASE = ".simverify/baselines/base.json"
 
 
-def test_a_baseline_that_does_not_compare_stops_no_push_for_ever(repository):
+CHECK = "Check against the baseline"
+
+
+@pytest.mark.parametrize(
+    "kind", at_night(("of another law", "cut off", "empty"), but=("of another law",))
+)
+def test_a_baseline_that_does_not_compare_stops_no_push_for_ever(repository, kind):
     """No run succeeded any more, so that none kept a baseline that would have compared."""
     run = drawn(200_000)
     whole = document_text(run).encode()
-    other = document_text(msgspec.structs.replace(run, eos=2)).encode()
-    worse = document_text(drawn(200_000, 0.95)).encode()
-    check = "Check against the baseline"
-    for base in (other, whole[:100], b""):
-        assert repository.one(check, "pull_request", {"run.json": whole, BASE: base}) == 2
-        assert "Traceback" not in repository.said[check]
-        assert repository.one(check, "push", {"run.json": whole, BASE: base}) == 0
-        assert "this run replaces it" in repository.summary.read_text()
-    for event in ("push", "pull_request"):
-        assert repository.one(check, event, {"run.json": worse, BASE: whole}) == 1
-        assert repository.one(check, event, {"run.json": whole, BASE: whole}) == 0
-        assert "replaces" not in repository.summary.read_text()
+    base = {
+        "of another law": document_text(msgspec.structs.replace(run, eos=2)).encode(),
+        "cut off": whole[:100],
+        "empty": b"",
+    }[kind]
+    assert repository.one(CHECK, "pull_request", {"run.json": whole, BASE: base}) == 2
+    assert "Traceback" not in repository.said[CHECK]
+    assert repository.one(CHECK, "push", {"run.json": whole, BASE: base}) == 0
+    assert "this run replaces it" in repository.summary.read_text()
+
+
+@pytest.mark.parametrize("event", at_night(("push", "pull_request"), but=("push",)))
+def test_a_baseline_that_compares_is_not_replaced(repository, event):
+    whole, worse = (document_text(drawn(200_000, share)).encode() for share in (1.0, 0.95))
+    assert repository.one(CHECK, event, {"run.json": worse, BASE: whole}) == 1
+    assert repository.one(CHECK, event, {"run.json": whole, BASE: whole}) == 0
+    assert "replaces" not in repository.summary.read_text()
 
 
 def test_no_verdict_is_said_on_the_page(repository):

@@ -61,7 +61,10 @@ def test_a_lossless_engine_passes(pair, lossless, proxy):
 @pytest.mark.distribution
 @pytest.mark.parametrize(
     ("rule", "gamma"),
-    [(FAULTS["typical-acceptance"].rule, 4), (ArgmaxDraft, 1)],
+    [
+        (FAULTS["typical-acceptance"].rule, 4),
+        pytest.param(ArgmaxDraft, 1, marks=pytest.mark.slow),
+    ],
     ids=["typical-acceptance", "argmax-draft-soft-q"],
 )
 def test_a_lossy_engine_fails(pair, rule, gamma):

@@ -69,6 +69,7 @@ def test_a_sound_engine_passes_and_its_values_are_of_the_target(pair, answers):
 
 
 @pytest.mark.distribution
+@pytest.mark.usefixtures("all_roundings")
 def test_four_bits_are_found_in_some_dozen_tokens(pair):
     with rounded(pair.target_model, ROUNDINGS["4 bits (Q4_0)"]):
         objects = emitted(pair, VERIFIERS["token"], N, lanes=16)
@@ -130,6 +131,7 @@ def test_an_engine_in_bfloat16_is_told_and_does_not_fail(pair, answers):
     assert run.certificate.bound > plain.certificate.bound
 
 
+@pytest.mark.usefixtures("all_roundings")
 def test_an_engine_of_that_precision_that_rounds_otherwise_does_not_fail(pair):
     """Both are off from exact rows, each in its own way: by twice what one is, at most."""
     coarse = load_pair("tiny-llama", "tiny-llama", dtype="bfloat16")

@@ -14,8 +14,13 @@ from simverify.models.real.roundings import ROUNDINGS, Rounding, fp8, int4, nf4,
 from simverify.models.real.transformer import load_pair  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("all_roundings")
+
 N = 5000
 """Somewhat more than the plan for a TV of .054 says."""
+
+FEW = 600
+"""Enough for weights that are off by several times as much."""
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +33,7 @@ def pair():
 @pytest.mark.parametrize(
     "name",
     [
-        "4 bits (Q4_0, layers)",
+        pytest.param("4 bits (Q4_0, layers)", marks=pytest.mark.slow),
         pytest.param("4 bits (Q4_0)", marks=pytest.mark.slow),
         pytest.param("4 bits (NF4)", marks=pytest.mark.slow),
     ],
@@ -43,6 +48,27 @@ def test_an_engine_with_rounded_weights_fails_by_that_test_alone(pair, name):
     assert failed - {looks.NAME} == {"weights, rounded to few bits"}
     assert any(f"fit best: {name}" in note for note in run.notes)
     assert not any("bfloat16" in note for note in run.notes)
+
+
+def coarse(weight):
+    """Round each row to nine levels: off by several times what four bits are."""
+    scale = weight.abs().amax(dim=-1, keepdim=True) / 4.0
+    return torch.round(weight / scale) * scale
+
+
+@pytest.mark.distribution
+def test_rounded_weights_are_told_from_the_targets_own(pair, monkeypatch):
+    """A fraction of the tokens finds weights that are rounded more coarsely."""
+    offered = {"nine levels": Rounding(coarse), "8 bits": ROUNDINGS["8 bits (float8 e4m3)"]}
+    monkeypatch.setattr("simverify.emitted.rescoring.ROUNDINGS", offered)
+    with rounded(pair.target_model, offered["nine levels"]):
+        wrong = emitted(pair, VERIFIERS["token"], FEW, lanes=16)
+    run = judged(pair, wrong, FEW, detect=0.5)
+    assert run.verdict == "FAIL"
+    assert "weights, rounded to few bits" in {test.name for test in run.tests if test.rejected}
+    assert any("fit best: nine levels" in note for note in run.notes)
+    right = judged(pair, emitted(pair, VERIFIERS["token"], FEW, lanes=16), FEW, detect=0.5)
+    assert right.verdict == "PASS"
 
 
 def test_bets_end_at_a_token_that_was_fixed_and_not_with_a_request(pair, monkeypatch):

@@ -1,0 +1,27 @@
+import pytest
+
+from simverify.models.real.roundings import ROUNDINGS
+
+ONE = "4 bits (groups of 128)"
+"""What weights are rounded to where a test is about something else."""
+
+SEAM = "simverify.emitted.rescoring.ROUNDINGS"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_rounding():
+    """An audit bets on one rounding of the weights.
+
+    Five of its seven scorings are with rounded weights, each with the code of the others: two
+    thirds of what an audit of tokens costs.
+    """
+    pytest.importorskip("torch")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SEAM, {ONE: ROUNDINGS[ONE]})
+        yield
+
+
+@pytest.fixture
+def all_roundings(one_rounding, monkeypatch):
+    """It bets on all of them, as for a user: for tests of engines whose weights are rounded."""
+    monkeypatch.setattr(SEAM, ROUNDINGS)
