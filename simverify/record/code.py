@@ -65,7 +65,7 @@ def _engine(name: str, engine_path: str | None) -> Iterator[Code]:
         return
     # Half a second, which an audit of an engine has spent already.
     from simverify.engines import engine_names, unloaded_engine
-    from simverify.surveying.places import find_place
+    from simverify.engines.places import find_place
 
     if name not in engine_names():
         return

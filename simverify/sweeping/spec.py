@@ -90,12 +90,14 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def _idle_iv(self) -> None:
         """Refuse what would change nothing, since audits have none of it, or no model named."""
         if self.models and not any(map(_has_knobs, self.models)):
-            names, whose = ("temperature", "distance"), "markov-V: name one, such as markov-64"
+            whose = "markov-V: name one, such as markov-64"
+            self._only("temperature", "distance", whose=whose)
         elif not self.models:
-            names = ("verifiers", "gamma", "temperature", "distance", "drafts", "scheme")
-            whose = "comparisons: name models too"
-        else:
-            return
+            rest = ("verifiers", "gamma", "temperature", "distance", "drafts", "scheme")
+            self._only(*rest, whose="comparisons: name models too")
+
+    def _only(self, *names: str, whose: str) -> None:
+        """Refuse keys that are given, and are of something else alone."""
         for name in names:
             default = type(self).__struct_defaults__[self.__struct_fields__.index(name)]
             if getattr(self, name) != default:

@@ -172,7 +172,9 @@ def _statement(
     around: tuple[int, ...],
     given: frozenset[str],
 ) -> Statement:
-    reads, writes, partly = set(), set(), set()
+    reads: set[str] = set()
+    writes: set[str] = set()
+    partly: set[str] = set()
     waiting: list[ast.AST] = [node]
     while waiting:
         one = waiting.pop()

@@ -5,6 +5,7 @@ most of a large vocabulary), and ``manifest.json``, written last, with how they 
 the SHA-256 of each. Where rows are too large it holds sums of verifiers' runs instead.
 """
 
+import ctypes
 import hashlib
 import importlib.util
 from collections.abc import Iterator
@@ -115,6 +116,7 @@ class Trace:
             _shard_iv(self.folder / shard.file, arrays, self.manifest, shard.blocks)
             yield from self._rows(self.folder / shard.file, arrays)
             del arrays  # the next shard is read once this one is gone
+            _give_back()
 
     def statistics(self) -> Arrays:
         """Return the arrays of a trace of kind ``statistics``. Raises as :meth:`blocks`."""
@@ -155,6 +157,17 @@ class Trace:
                 emitted = [token for token in part["emitted"][i].tolist() if token >= 0]
                 lane = int(part["lane"][i])
                 yield Recorded(lane, tuple(drafts), tuple(emitted), p[i], q[i])
+
+
+def _give_back() -> None:
+    """Have the C library hand what was freed back to the system.
+
+    It keeps what lies between blocks that stay, so that a long trace would come to hold more with
+    every shard. Where it cannot be asked, as on macOS, nothing is done.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def open_trace(folder: Path) -> Trace:
