@@ -2,6 +2,7 @@
 
 import shutil
 import weakref
+from types import SimpleNamespace
 
 import msgspec
 import numpy as np
@@ -14,6 +15,7 @@ from support.real_models import VOCAB_SIZE
 from support.traces import PROMPTS, record, reseal, rewrite, spelled_pair
 
 from simverify.errors import UsageError
+from simverify.models.real import trace as trace_module
 from simverify.models.real import trace_writer
 from simverify.models.real.sampling import Sampling
 from simverify.models.real.trace import MANIFEST, Trace, open_trace
@@ -71,6 +73,20 @@ def test_one_shard_is_in_memory_at_a_time(whole, monkeypatch):
     for _ in open_trace(whole).blocks():
         assert any(array() is not None for array in shards[-1])
     assert len(shards) > 1
+
+
+def test_what_a_shard_took_is_handed_back_before_the_next(whole, monkeypatch):
+    """The C library keeps what was freed: a long trace came to hold more with every shard."""
+    done = []
+    library = SimpleNamespace(malloc_trim=lambda pad: done.append(pad))
+    monkeypatch.setattr(trace_module.ctypes, "CDLL", lambda _name: library)
+    opened = open_trace(whole)
+    shards = len(opened.manifest.shards)
+    assert len(list(opened.blocks())) > shards
+    assert done == [0] * shards
+    # A system whose library has no such call reads the trace all the same.
+    monkeypatch.setattr(trace_module.ctypes, "CDLL", lambda _name: SimpleNamespace())
+    assert len(list(opened.blocks())) > shards
 
 
 def test_the_manifest_says_how_it_was_made(whole):
