@@ -68,7 +68,7 @@ def audited(quick: bool) -> Iterator[Axis]:
     )  # fmt: skip
     yield Axis(
         "audit, recorded rows: blocks",
-        (60, 120) if quick else (2_000, 4_000, 16_000),
+        (60, 120) if quick else (4_000, 8_000, 32_000),  # each more than a shard
         lambda x, folder: recorded(folder, 16 if quick else 1_024, blocks=x),
         time=1, memory=0, why="a shard of 64 MB is read at a time, and sums stay",
     )  # fmt: skip
