@@ -34,7 +34,7 @@ MISTAKES = {
     "seqspec-capped": ("seqspecdecod/capped_hsd.py", (138, 140, 210, 223, 245, 253)),
     "tightwad": ("tightwad/speculation.py", (117, 118, 119, 120, 133, 134)),
     "hsd-clever": ("transformers/generation/utils.py", (5519,)),
-    "medusa": ("medusa/model/utils.py", (255,)),
+    "medusa": ("medusa/model/utils.py", (254, 280, *range(476, 502))),
     "superconductor": ("superconductor/models/speculative_decoder.py", (194, 238, 239)),
     "feifeibear-as-is": ("sampling/utils.py", (52, 53)),
     "gpt-fast-as-is": ("generate.py", (116, 124)),
