@@ -27,7 +27,7 @@ def _deviation(line, folder):
 
 
 def test_what_the_adapter_raises_is_the_adapters(tmp_path, monkeypatch):
-    def broken(function, signature):
+    def broken(*_given):
         raise_ = lambda *arguments: 1 // 0  # noqa: E731
         raise_.__code__ = raise_.__code__.replace(
             co_filename=lmdeploy.__file__, co_name="a line of the adapter"

@@ -245,7 +245,11 @@ PLAIN = {"presence_penalty": 0.0, "frequency_penalty": 0.0, "min_p": 0.0}
     [
         ("vllm", PLAIN | {"top_k": -1, "repetition_penalty": 1.0}),
         ("sglang", PLAIN | {"top_k": -1, "repetition_penalty": 1.0}),
-        ("llamacpp", PLAIN | {"top_k": 0, "repeat_penalty": 1.0}),
+        (
+            "llamacpp",
+            # The last two have it return all ids, also of tokens that end inside a character.
+            PLAIN | {"top_k": 0, "repeat_penalty": 1.0, "return_tokens": True, "verbose": True},
+        ),
         ("openai", {}),
         (None, {}),
     ],
