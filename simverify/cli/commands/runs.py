@@ -68,6 +68,8 @@ def runs(
         stores.init(where)
         print_lines([f"runs are recorded in {where}"])
     elif action == "add":
+        if where == stores.store_path():
+            stores.check_store(where)  # a store that the variable names is made, as by any run
         _add(where, which)
     elif action == "show":
         _show(where, _number(which[0]), verbose)

@@ -109,6 +109,16 @@ def test_runs_are_recorded_where_a_store_is(command, tmp_path, monkeypatch):
     assert command.out.count("compare\n") == 2
 
 
+def test_a_store_that_the_variable_names_is_made_for_a_run_file_too(command, tmp_path, monkeypatch):
+    assert command.compare("--quiet", "--json", "run.json") in (0, 3)
+    assert command("runs", "add", "run.json") == 2
+    assert "there is no run store .simverify/runs.db: make one" in command.complaint()
+    assert command("runs", "add", "run.json", "--store", "other.db") == 2
+    monkeypatch.setenv("SIMVERIFY_RUNS", "named.db")
+    assert command("runs", "add", "run.json") == 0
+    assert (tmp_path / "named.db").is_file()
+
+
 def test_a_store_that_cannot_be_used_stops_a_run_before_it_starts(command, tmp_path, monkeypatch):
     (tmp_path / "text").write_text("no store" * 100)
     monkeypatch.setenv("SIMVERIFY_RUNS", "text")
