@@ -75,7 +75,7 @@ def compared(quick: bool) -> Iterator[Axis]:
     )  # fmt: skip
     yield Axis(
         "sweep: workers, Dask",
-        (1, 2, 4),
+        (1, 2) if quick else (1, 2, 8),
         lambda x, folder: sweep(folder, x, "dask"),
         time=1, memory=1, largest=0, why="each worker starts, and has tables of its own",
     )  # fmt: skip
