@@ -40,12 +40,16 @@ def check_markdown(check: Check, name: str) -> str:
 
 
 def _notable(check: Check) -> Iterator[Item]:
-    """Yield what a reader looks for: of two sweeps, whose cells are many, what moved alone."""
+    """Yield what a reader looks for: of two sweeps, whose cells are many, no equal estimates."""
     if check.cells is not None:
-        # What was called something first: the rest may be long, and is cut short.
-        moved = [item for item in check.items if _moved(item)]
-        for of_what in (_called, lambda item: not (_called(item) or item.what.startswith("Pr("))):
-            yield from filter(of_what, moved)
+        # What was called something first, then what could not be told: the rest may be long, and
+        # is cut short.
+        yield from filter(_called, check.items)
+        yield from check.of("too short")
+        for item in check.items:
+            told = _called(item) or item.outcome == "too short" or item.what.startswith("Pr(")
+            if (_moved(item) and not told) or item.old == item.new == "FAIL":
+                yield item
         return
     for item in check.items:
         told = _called(item) or item.outcome == "too short" or item.what.startswith("E[tau]")

@@ -124,6 +124,8 @@ def test_a_baseline_wants_all_of_its_cells():
         (audited("a", "FAIL", 0.2), audited("a"), "PASS", "better: audit of a, gamma 1, seed 0"),
         (audited("a"), audited("a", None, None, "crashed", "signal 11"), "INCONCLUSIVE",
          "too short: audit of a, gamma 1, seed 0: lossless: PASS -> crashed, signal 11"),
+        (*[audited("a", None, None, "crashed", "signal 11")] * 2, "INCONCLUSIVE",
+         "too short: audit of a, gamma 1, seed 0: lossless: INCONCLUSIVE -> INCONCLUSIVE"),
     ],
 )  # fmt: skip
 def test_audits_of_sweeps(old, new, outcome, words):
@@ -132,6 +134,13 @@ def test_audits_of_sweeps(old, new, outcome, words):
     assert check.rate == 0.0
     lines = check_lines(check, "it", verbose=outcome == "PASS")
     assert any(words in line for line in lines), lines
+
+
+def test_what_failed_in_both_sweeps_is_said():
+    for verdict, said in (("FAIL", True), ("PASS", False)):
+        sweep = sweep_of([], [audited("a", verdict, 0.2 if said else 0.0)])
+        lines = check_lines(check_baseline(sweep, sweep), "it")
+        assert any("FAIL -> FAIL" in line for line in lines) == said
 
 
 def test_many_cells_are_cut_short_and_what_is_worse_comes_first():
