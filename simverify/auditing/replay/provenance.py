@@ -46,7 +46,8 @@ def sources(path: Sequence[Step], start: int) -> tuple[str, ...]:
 
     Its own is left out; those that ran last come first.
     """
-    every = [_statements(step.file).get(step.line) for step in path]
+    known = {file: _statements(file) for file in {step.file for step in path}}
+    every = [known[step.file].get(step.line) for step in path]
     calls: dict[int, list[int]] = {}
     made: dict[int, dict[int, int]] = {}
     for i, step in enumerate(path):
@@ -109,13 +110,18 @@ def _behind(
             yield from made.get(j, {}).values()
 
 
-@functools.cache
 def _statements(file: str) -> dict[int, Statement]:
     """Return the statement of each line of a file; none of one that is not Python."""
     try:
-        tree = parsed(Path(file).read_text(encoding="utf-8"))
+        return _statements_of(Path(file).read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):
         return {}
+
+
+@functools.lru_cache(maxsize=32)
+def _statements_of(text: str) -> dict[int, Statement]:
+    """Return the statement of each line, by the text: a file may be edited and audited again."""
+    tree = parsed(text)
     found: dict[int, Statement] = {}
     for statement in _read(tree.body, (), frozenset()):
         for line in range(statement.first, statement.last + 1):
