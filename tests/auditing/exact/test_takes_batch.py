@@ -62,11 +62,11 @@ def test_so_do_engines(monkeypatch, options):
 
 
 @pytest.mark.usefixtures("unprobed")
-@pytest.mark.parametrize("options", OPTIONS)
-def test_so_does_what_as_verify_returns(options):
+def test_so_does_what_as_verify_returns():
     subject = Subject("mine", as_verify(sampled, NUMPY), None)
     assert audit(subject, None, small()).verdict == "PASS"
-    assert "mine judges one block a call" in refusal(subject, options)
+    for options in OPTIONS:
+        assert "mine judges one block a call" in refusal(subject, options)
 
 
 @pytest.mark.parametrize("options", OPTIONS)
