@@ -42,10 +42,7 @@ REFUSED = frozenset((FOLDER / "refused.txt").read_text(encoding="utf-8").split()
 """Files of the quick third that are not followed, or not caught, by the exact tier today."""
 
 
-DEAR = {
-    "right/numpy/numpy_unpackbits": "right/numpy/numpy_uint8_base256",
-    "wrong/numpy/numpy_compiled_lag_of_eight": "wrong/numpy/numpy_compiled_lag_of_three",
-}
+DEAR = {"right/numpy/numpy_unpackbits": "right/numpy/numpy_uint8_base256"}
 """Files of the quick third that take seconds, and what is tried of their kind in their place."""
 
 
