@@ -171,7 +171,7 @@ PYTHON_SINGLE = _root(lambda k: k * 2.0**-24, SINGLE_POINTS, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Integers:
+class IntegerAt:
     """What maps a point to an integer out of ``low``..``low + count - 1``, of type ``kind``.
 
     Equal ones do the same, on whatever path they were made.
@@ -189,7 +189,7 @@ class Integers:
 
 def integers_from(low: int, count: int, kind: Callable[[int], Any]) -> Machine:
     """Return the root of an integer out of ``low``..``low + count - 1``, of type ``kind``."""
-    draws = Integers(low, count, kind)
+    draws = IntegerAt(low, count, kind)
     if count <= DOUBLE_POINTS:
         # Compared on the grid; where there are so many that no race can tell, raced too.
         return _root(draws, count, 2.0 if count >= 2**31 else float("inf"))

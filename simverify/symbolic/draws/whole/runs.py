@@ -13,7 +13,7 @@ from simverify.symbolic.draws.values.machine import (
     PYTHON,
     PYTHON_SINGLE,
     SINGLE,
-    Integers,
+    IntegerAt,
     Machine,
 )
 
@@ -34,7 +34,7 @@ def _name_of(machine: Machine) -> tuple[Any, ...] | None:
         machine = machine.before
     root = machine.op
     # Of integers the type is remembered, not what a caller made to count them.
-    known = isinstance(root.kind, type) if isinstance(root, Integers) else root in _GRIDS
+    known = isinstance(root.kind, type) if isinstance(root, IntegerAt) else root in _GRIDS
     return (*name, root) if known else None
 
 
