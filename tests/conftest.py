@@ -103,3 +103,20 @@ def unsearched(monkeypatch):
     in tests/auditing/test_whole_runs.py and on every page of the documentation.
     """
     _search_nothing(monkeypatch)
+
+
+@pytest.fixture
+def unprobed(monkeypatch):
+    """Audits leave their edge probes out, a fifth of a small one.
+
+    For tests of what the tiers say. The probes have tests of their own in tests/auditing/probes,
+    and are part of the other audits in each file that takes this fixture.
+    """
+    monkeypatch.setattr("simverify.auditing.run.probes_of", lambda *_, **__: ())
+
+
+@pytest.fixture
+def unnamed(monkeypatch):
+    """No laws of catalogued faults are computed, which takes most of a small audit's time."""
+    monkeypatch.setattr("simverify.auditing.run.refuted", lambda *_: ())
+    monkeypatch.setattr("simverify.auditing.run.resemble", lambda *_: ())

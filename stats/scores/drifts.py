@@ -1,5 +1,6 @@
 """Whether mean scores drift as some known cause makes them drift, and no further."""
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -72,8 +73,9 @@ def drift_test(
     if not ((spread > 0.0).all() and (doubt >= 0.0).all()):
         raise ValueError("a variance is not positive, or an error negative: expected neither")
 
-    def misfit(c: float) -> float:
-        return float(((seen - c * due) ** 2 / (spread + c * c * doubt)).sum())
+    def misfit(c: Any) -> Any:
+        """Misfit of one multiple, or of each of an array (multiples, 1)."""
+        return ((seen - c * due) ** 2 / (spread + c * c * doubt)).sum(axis=-1)
 
     statistic = _least(misfit, bound)
     return TestResult(
@@ -92,16 +94,21 @@ def drift_test(
 def _least(misfit: Any, bound: float) -> float:
     """Least value on [-bound, bound]: on a grid, then around its best point."""
     grid = np.linspace(-bound, bound, 41)
-    best = int(np.argmin([misfit(float(c)) for c in grid]))
+    tried = misfit(grid[:, None])
+    best = int(np.argmin(tried))
     low, high = grid[max(best - 1, 0)], grid[min(best + 1, 40)]
     found = optimize.minimize_scalar(misfit, bounds=(low, high), method="bounded")
-    least: float = min(float(found.fun), misfit(float(grid[best])))
-    return least
+    return min(float(found.fun), float(tried[best]))
 
 
 def _detectable(spread: Floats, alpha: float) -> float:
     """Common mean of all groups found with power .9: noncentral chi-square."""
-    critical = stats.chi2.isf(alpha, spread.size)
-    total = float((1.0 / spread).sum())
-    needed = optimize.brentq(lambda lam: stats.ncx2.sf(critical, spread.size, lam) - 0.9, 1e-6, 1e4)
-    return float(np.sqrt(needed / total))
+    return float(np.sqrt(_noncentrality(spread.size, alpha) / (1.0 / spread).sum()))
+
+
+@lru_cache(maxsize=64)
+def _noncentrality(df: int, alpha: float) -> float:
+    """Noncentrality of a chi-square that is found with power .9; the same for every sample."""
+    critical = stats.chi2.isf(alpha, df)
+    found: float = optimize.brentq(lambda x: stats.ncx2.sf(critical, df, x) - 0.9, 1e-6, 1e4)
+    return found

@@ -59,7 +59,7 @@ def elsewhere(p, q, x, rng):
 )
 def test_misbehaviour_is_a_finding_and_never_a_pass(rule, monkeypatch):
     if rule is endless:  # it is waited for in vain
-        monkeypatch.setitem(run_probes.__kwdefaults__, "seconds", 0.5)
+        monkeypatch.setitem(run_probes.__kwdefaults__, "seconds", 0.2)
     result = run(rule, settings=AuditSettings(gamma=1, vocab_size=2, seconds=4))
     assert result.verdict == "FAIL"
     assert result.findings

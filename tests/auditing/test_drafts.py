@@ -16,13 +16,6 @@ pytestmark = pytest.mark.usefixtures("unsearched")
 SMALL = AuditSettings(gamma=2, vocab_size=3)
 
 
-@pytest.fixture
-def unnamed(monkeypatch):
-    """No laws of catalogued faults are computed, which takes most of a small audit's time."""
-    monkeypatch.setattr("simverify.auditing.run.refuted", lambda *_: ())
-    monkeypatch.setattr("simverify.auditing.run.resemble", lambda *_: ())
-
-
 def honest(prefix, draft_row, k, rng):
     return [int(rng.choice(len(draft_row), p=draft_row)) for _ in range(k)], draft_row
 
@@ -45,7 +38,7 @@ def test_an_honest_drafter_passes_exactly():
     assert "stop-at-unlikely-token" in found.refuted
 
 
-@pytest.mark.usefixtures("unnamed")
+@pytest.mark.usefixtures("unnamed", "unprobed")
 def test_any_law_may_be_reported_as_long_as_it_is_drawn_from():
     def uniform(prefix, draft_row, k, rng):
         row = np.full(len(draft_row), 1 / len(draft_row))
@@ -63,7 +56,7 @@ def test_any_law_may_be_reported_as_long_as_it_is_drawn_from():
         assert run(rule).verdict == "PASS"
 
 
-@pytest.mark.usefixtures("unnamed")
+@pytest.mark.usefixtures("unnamed", "unprobed")
 def test_how_many_come_may_depend_on_anything_but_the_tokens():
     def coin(prefix, draft_row, k, rng):
         count = int(rng.integers(k + 1))
@@ -85,7 +78,7 @@ def test_how_many_come_may_depend_on_anything_but_the_tokens():
     assert run(empty).verdict == "FAIL"
 
 
-@pytest.mark.usefixtures("unnamed")
+@pytest.mark.usefixtures("unnamed", "unprobed")
 def test_a_chain_whose_second_call_knows_the_first_draw():
     class Chain:
         """Draws the second token with the first, and says nothing where it is unlikely."""
@@ -101,7 +94,7 @@ def test_a_chain_whose_second_call_knows_the_first_draw():
     assert run(Chain).verdict == "FAIL"
 
 
-@pytest.mark.usefixtures("unnamed")
+@pytest.mark.usefixtures("unnamed", "unprobed")
 def test_what_goes_wrong_behind_a_long_prompt_alone():
     def draft(prefix, draft_row, k, rng):
         row = draft_row if len(prefix) < 8 else draft_row[::-1]
@@ -114,7 +107,7 @@ def test_what_goes_wrong_behind_a_long_prompt_alone():
     assert not list(check_consistent(found, "the run") or ())
 
 
-@pytest.mark.usefixtures("unnamed")
+@pytest.mark.usefixtures("unnamed", "unprobed")
 @pytest.mark.parametrize("most", [4, 8])
 def test_what_goes_wrong_with_many_siblings_alone(most):
     def repeats(prefix, draft_row, k, rng):
@@ -135,7 +128,7 @@ def test_a_stop_after_an_unlikely_token_is_right():
     assert run(draft).verdict == "PASS"
 
 
-@pytest.mark.usefixtures("unnamed")
+@pytest.mark.usefixtures("unnamed", "unprobed")
 @pytest.mark.parametrize("scheme", ["top-k", "argmax-first", "last-sampled"])
 def test_equally_likely_tokens_are_likeliest_in_any_order(scheme):
     def draft(prefix, draft_row, k, rng, by=lambda row, x: (-row[x], -x)):
@@ -198,7 +191,7 @@ def test_inputs_are_left_as_they_are():
     assert any("changes its argument draft_row" in f.text for f in found.findings)
 
 
-@pytest.mark.usefixtures("unnamed")
+@pytest.mark.usefixtures("unnamed", "unprobed")
 @pytest.mark.parametrize(
     ("dtype", "verdict"), [(np.float32, "PASS"), (np.float16, "FAIL"), (np.float64, "PASS")]
 )
@@ -219,6 +212,7 @@ def test_a_drafter_that_drafts_nothing_is_told_of():
     assert "nothing was judged" in probe.message
 
 
+@pytest.mark.usefixtures("unprobed")
 @pytest.mark.parametrize(("off", "verdict"), [(0.0, "PASS"), (1.0, "FAIL")])
 def test_code_that_cannot_be_followed_is_sampled(off, verdict):
     def folded(prefix, draft_row, k, rng):
@@ -233,7 +227,7 @@ def test_code_that_cannot_be_followed_is_sampled(off, verdict):
     assert (found.verdict, found.tier) == (verdict, "sampled")
 
 
-@pytest.mark.usefixtures("unnamed")
+@pytest.mark.usefixtures("unnamed", "unprobed")
 def test_a_seed_in_every_call_is_seen():
     def draft(prefix, draft_row, k, rng):
         return honest(prefix, draft_row, k, np.random.default_rng(7))
@@ -273,7 +267,7 @@ class Drafter:
 """
 
 
-@pytest.mark.usefixtures("unnamed")
+@pytest.mark.usefixtures("unnamed", "unprobed")
 @pytest.mark.parametrize(
     ("condition", "shown"),
     [("False", ("reported:", "emitted with probability", "draw 1")), ("True", ("KeyError",))],

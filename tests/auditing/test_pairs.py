@@ -10,16 +10,9 @@ from simverify.faults import FAULTS
 from simverify.faults.base import invert
 from simverify.reports.audit.failure import audit_lines
 
-pytestmark = pytest.mark.usefixtures("unsearched")
+pytestmark = pytest.mark.usefixtures("unsearched", "unnamed")
 
 SMALL = {"gamma": 1, "vocab": 2}
-
-
-@pytest.fixture(autouse=True)
-def unnamed(monkeypatch):
-    """No laws of catalogued faults are computed, which takes most of a small audit's time."""
-    monkeypatch.setattr("simverify.auditing.run.refuted", lambda *_: ())
-    monkeypatch.setattr("simverify.auditing.run.resemble", lambda *_: ())
 
 
 def honest(prefix, draft_row, k, rng):
@@ -38,14 +31,18 @@ def test_an_honest_pair_passes(verifier):
     assert "drafter and verifier" in audit_lines(run)[0]
 
 
+@pytest.mark.usefixtures("unprobed")
 @pytest.mark.parametrize(
     ("fault", "verifier", "verdict"),
-    [
-        ("raw-row-report", "block", "FAIL"),
-        ("stop-at-unlikely-token", "token", "FAIL"),
-        # It never reads q, so that no report misleads it.
-        ("raw-row-report", "match", "PASS"),
-    ],
+    at_night(
+        [
+            ("raw-row-report", "block", "FAIL"),
+            ("stop-at-unlikely-token", "token", "FAIL"),
+            # It never reads q, so that no report misleads it.
+            ("raw-row-report", "match", "PASS"),
+        ],
+        but=[("raw-row-report", "block", "FAIL"), ("raw-row-report", "match", "PASS")],
+    ),
 )
 def test_a_wrong_drafter_is_told_from_a_right_verifier(fault, verifier, verdict):
     run = audited(fault, verifier)
@@ -55,6 +52,7 @@ def test_a_wrong_drafter_is_told_from_a_right_verifier(fault, verifier, verdict)
         assert run.notes[1] == "alone the verifier passes"
 
 
+@pytest.mark.usefixtures("unprobed")
 def test_a_wrong_verifier_is_told_from_a_right_drafter():
     run = audited(honest, "inverted-ratio")
     assert run.verdict == "FAIL"
@@ -93,6 +91,7 @@ class Sharing:
         return self.judge(target_probs, draft_probs, draft_tokens, rng, coins.__getitem__)
 
 
+@pytest.mark.usefixtures("unprobed")
 def test_one_uniform_for_draft_and_coin_shows_in_the_pair_alone():
     shared = Sharing()
     assert audited(shared.draft, shared.drawing).verdict == "PASS"
@@ -119,7 +118,9 @@ def verify(target_probs, draft_probs, draft_tokens, rng):
 """
 
 
-@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.usefixtures("unprobed")
+# Code in two files is code in one of them, read by way of the other.
+@pytest.mark.parametrize("apart", at_night([False, True], but=[True]))
 def test_code_of_one_file_shares_what_it_holds_and_a_failure_is_shown_again(tmp_path, apart):
     path = tmp_path / "mine.py"
     path.write_text(FILE)
@@ -135,13 +136,17 @@ def test_code_of_one_file_shares_what_it_holds_and_a_failure_is_shown_again(tmp_
     assert "draw 1" in str(simverify.replay(simverify.load(file), 0))
 
 
+@pytest.mark.usefixtures("unprobed")
 @pytest.mark.parametrize(
     ("scheme", "verifier", "verdict"),
-    [
-        ("without-replacement", "recursive-without-replacement", "PASS"),
-        ("without-replacement", "recursive", "FAIL"),
-        ("iid", "recursive", "PASS"),
-    ],
+    at_night(
+        [
+            ("without-replacement", "recursive-without-replacement", "PASS"),
+            ("without-replacement", "recursive", "FAIL"),
+            ("iid", "recursive", "PASS"),
+        ],
+        but=[("without-replacement", "recursive", "FAIL"), ("iid", "recursive", "PASS")],
+    ),
 )
 def test_trees_are_drafted_and_judged_in_one(scheme, verifier, verdict):
     def without(prefix, draft_row, k, rng):
@@ -155,6 +160,7 @@ def test_trees_are_drafted_and_judged_in_one(scheme, verifier, verdict):
     assert (run.pair.scheme, run.pair.tree) == (scheme, "2")
 
 
+@pytest.mark.usefixtures("unprobed")
 def test_a_draft_that_may_be_empty_is_judged_too():
     def sometimes(prefix, draft_row, k, rng):
         return ([], draft_row) if rng.random() < 0.5 else honest(prefix, draft_row, k, rng)
@@ -190,6 +196,7 @@ def test_what_cannot_be_judged_is_said_by_name(given, why):
         simverify.audit(**given)
 
 
+@pytest.mark.usefixtures("unprobed")
 def test_the_catalogue_has_the_pair_that_shares_a_uniform():
     assert "draft-uniform-as-coin" in FAULTS
     run = simverify.audit("draft-uniform-as-coin", **SMALL)

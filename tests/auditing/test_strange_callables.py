@@ -16,7 +16,7 @@ from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
 from simverify.errors import UsageError
 
-pytestmark = pytest.mark.usefixtures("unsearched")
+pytestmark = pytest.mark.usefixtures("unsearched", "unnamed")
 
 SMALL = AuditSettings(gamma=1, vocab_size=2, seconds=4)
 

@@ -42,9 +42,14 @@ REFUSED = frozenset((FOLDER / "refused.txt").read_text(encoding="utf-8").split()
 """Files of the quick third that are not followed, or not caught, by the exact tier today."""
 
 
+DEAR = {"right/numpy/numpy_unpackbits": "right/numpy/numpy_uint8_base256"}
+"""Files of the quick third that take seconds, and what is tried of their kind in their place."""
+
+
 def is_quick(style):
     """Whether a file is tried with every change: a third of each folder, and what is open."""
-    return style.name in OPEN or zlib.crc32(style.name.encode()) % 3 == 0
+    third = zlib.crc32(style.name.encode()) % 3 == 0 and style.name not in DEAR
+    return style.name in OPEN or third
 
 
 def cases(known):
@@ -65,7 +70,7 @@ def test_the_quick_files_are_of_every_folder():
 
     quick = [style for style in STYLES if is_quick(style)]
     assert folders(quick) == folders(STYLES)
-    assert {style.name for style in quick} >= REFUSED
+    assert {style.name for style in quick} >= REFUSED | set(DEAR.values())
     assert len(quick) < len(STYLES) / 2
 
 

@@ -70,6 +70,7 @@ def test_the_sizes_that_a_verdict_names_are_judged():
     assert max(model.vocab_size for model in one) == 12
 
 
+@pytest.mark.usefixtures("unprobed")
 def test_ids_of_large_vocabularies_are_judged():
     found = run(slipped("an id of three bits"), AuditSettings(gamma=1, scheme="iid"))
     assert found.verdict == "FAIL"
@@ -78,6 +79,7 @@ def test_ids_of_large_vocabularies_are_judged():
     assert all(name.startswith("large, V=12") for name in failed)
 
 
+@pytest.mark.usefixtures("unprobed")
 @pytest.mark.parametrize("slip", ["bonus of the parent", "zero is padding", "not renormalised"])
 def test_slips_fail_exactly(slip):
     found = run(slipped(slip))
@@ -89,11 +91,13 @@ def test_slips_fail_exactly(slip):
     assert "--scheme iid" in found.reproduce
 
 
+@pytest.mark.usefixtures("unprobed")
 def test_another_scheme_fails():
     other = AuditSettings(gamma=1, vocab_size=4, scheme="without-replacement")
     assert run(slipped(None), other).verdict == "FAIL"
 
 
+@pytest.mark.usefixtures("unprobed")
 def test_one_shape_alone():
     only = AuditSettings(gamma=4, vocab_size=3, scheme="iid", tree="2")
     found = run(slipped(None), only)
@@ -134,6 +138,7 @@ def test_inputs_are_left_as_they_are():
     assert any("changes its argument parents" in f.text for f in found.findings)
 
 
+@pytest.mark.usefixtures("unprobed")
 def test_code_that_cannot_be_followed_is_sampled():
     def folded(target_probs, draft_probs, tokens, parents, rng):
         # The sum of two uniforms, folded back: a uniform that no path can follow.
@@ -141,10 +146,11 @@ def test_code_that_cannot_be_followed_is_sampled():
         u = float(coins.sum()) % 1.0
         return [min(int(np.searchsorted(np.cumsum(p), u, side="right")), len(p) - 1)]
 
-    found = run(folded, AuditSettings(gamma=1, vocab_size=3, scheme="iid", detect=0.05))
+    found = run(folded, AuditSettings(gamma=1, vocab_size=3, scheme="iid", detect=0.2))
     assert (found.verdict, found.tier) == ("PASS", "sampled")
 
 
+@pytest.mark.usefixtures("unprobed")
 @pytest.mark.parametrize("name", ["traversal", "gbv", "hierarchical", "spechub"])
 def test_a_built_in_rule_has_its_own_scheme_and_shapes(name):
     found = audit(load_subject(name), None, AuditSettings(gamma=2, vocab_size=2))

@@ -148,7 +148,7 @@ def two_token_model(model):
 
 @pytest.fixture(scope="module")
 def small(model):
-    some = np.linspace(0, len(model.contexts) - 1, 24).astype(int)
+    some = np.linspace(0, len(model.contexts) - 1, 12).astype(int)
     return NgramModel(**{**vars(model), "contexts": model.contexts[some]})
 
 

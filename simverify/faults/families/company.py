@@ -28,14 +28,15 @@ class CompanyFault:
 
 def in_company(batch: Any, rng: Any, slip: str = "") -> list[list[int]]:
     """Judge every request by the token rule; ``slip`` names what is done wrong, if anything."""
-    flat = np.concatenate([p[: n + 1] for p, n in zip(batch.target_probs, batch.ends, strict=True)])
-    starts = np.concatenate([[0], np.cumsum(batch.ends + 1)])
+    ends = batch.ends
+    flat = np.concatenate([p[: n + 1] for p, n in zip(batch.target_probs, ends, strict=True)])
+    starts = np.concatenate([[0], np.cumsum(ends + 1)])
     if slip == "gamma-offset":
         starts = np.minimum(np.arange(batch.size) * (batch.gamma + 1), len(flat) - 1)
     streams = _streams(batch, rng, slip)
     out = []
     for b in range(batch.size):
-        n = int(batch.ends[b])
+        n = int(ends[b])
         p = flat[starts[b] : starts[b] + n + 1]
         p = np.concatenate([p, np.repeat(p[-1:], n + 1 - len(p), axis=0)])
         out.append(_one(batch, b, p, n, streams[b], slip))

@@ -149,10 +149,12 @@ class Uniform(Draw):
         self.check_epoch()
         low, high = self.low, self.high
         # Lists, not generators: a token of a large vocabulary has a cut for each.
-        ends = [low, *[low if c < low else high if c > high else c for c in cuts], high]
+        if not (cuts and low <= cuts[0] and cuts[-1] <= high):
+            cuts = [low if c < low else high if c > high else c for c in cuts]
+        ends = [low, *cuts, high]
         width = high - low
         weights = [(b - a) / width for a, b in pairwise(ends)]
-        if len([w for w in weights if w > 0]) > 1:
+        if len(weights) - weights.count(0.0) > 1:
             if self.owner is not None:
                 self.refuse("a draw compared with a number after it was compared with a draw")
             cell = self._source.fork(weights, Decided.OUTCOME, self, ends)

@@ -11,7 +11,7 @@ from simverify.auditing.subject import Subject
 from simverify.reports.audit.tried import reached_words
 from simverify.verifiers.token import verify as token
 
-pytestmark = pytest.mark.usefixtures("unsearched")
+pytestmark = pytest.mark.usefixtures("unsearched", "unnamed")
 
 SMALL = AuditSettings(gamma=1, vocab_size=2)
 CALLS = [0]

@@ -61,11 +61,12 @@ def test_so_do_engines(monkeypatch, options):
     assert "an-engine judges one block a call" in refusal(load_subject("an-engine"), options)
 
 
-@pytest.mark.parametrize("options", OPTIONS)
-def test_so_does_what_as_verify_returns(options):
+@pytest.mark.usefixtures("unprobed")
+def test_so_does_what_as_verify_returns():
     subject = Subject("mine", as_verify(sampled, NUMPY), None)
     assert audit(subject, None, small()).verdict == "PASS"
-    assert "mine judges one block a call" in refusal(subject, options)
+    for options in OPTIONS:
+        assert "mine judges one block a call" in refusal(subject, options)
 
 
 @pytest.mark.parametrize("options", OPTIONS)
@@ -100,6 +101,7 @@ def decorated(*given):
     return in_company(*given)
 
 
+@pytest.mark.usefixtures("unprobed")
 @pytest.mark.parametrize(
     ("rule", "options"),
     [
@@ -113,6 +115,7 @@ def test_code_that_takes_batches_goes_on_as_before(rule, options):
     assert audit(Subject("mine", rule, None), None, small(**options)).verdict == "PASS"
 
 
+@pytest.mark.usefixtures("unprobed")
 def test_an_engine_that_declares_it_takes_batches():
     pytest.importorskip("torch")
     subject = load_subject("torch-token")

@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from support.false_alarms import ALPHA  # noqa: E402
+from support.levels import at_night  # noqa: E402
 from support.real_models import deep_pair  # noqa: E402
 from support.traces import PROMPTS, spelled_pair  # noqa: E402
 
@@ -19,7 +20,8 @@ from simverify.errors import UsageError  # noqa: E402
 
 FUZZY, KEPT = DraftMethod("easyspec", 4), DraftMethod("easyspec", 4, calibration=False)
 TEXTS = [DraftMethod("prompt-lookup"), DraftMethod("ngram")]
-named = pytest.mark.parametrize("method", [FUZZY, KEPT, *TEXTS], ids=lambda method: method.words)
+METHODS = [FUZZY, KEPT, *TEXTS]
+named = pytest.mark.parametrize("method", METHODS, ids=lambda method: method.words)
 
 
 def audited(spec, method, *, tokens=800, detect=0.3, gamma=3, **options):
@@ -37,8 +39,15 @@ def unprobed(monkeypatch):
 
 
 @pytest.mark.distribution
-@named
-@pytest.mark.parametrize("rule", ["token", "block"])
+@pytest.mark.parametrize(
+    ("rule", "method"),
+    at_night(
+        [(rule, method) for rule in ("token", "block") for method in METHODS],
+        # Which rule judges and who drafts are two things: all of either, and a pair of both.
+        but=[*(("token", method) for method in METHODS), ("block", FUZZY)],
+    ),
+    ids=lambda value: getattr(value, "words", value),
+)
 def test_a_lossless_rule_passes(rule, method):
     found = audited(rule, method)
     assert (found.verdict, found.tier, found.contract) == ("PASS", "sampled", "verify")
@@ -54,7 +63,9 @@ def test_the_catalogues_residual_of_the_target_fails(method):
 
 
 @pytest.mark.distribution
-@pytest.mark.parametrize("method", [FUZZY, KEPT], ids=lambda method: method.words)
+@pytest.mark.parametrize(
+    "method", at_night([FUZZY, KEPT], but=[FUZZY]), ids=lambda method: method.words
+)
 def test_trees_of_fuzzy_drafts(method):
     options = {"tree": "2,2", "gamma": 2, "contract": "tree"}
     assert audited("recursive", method, **options).verdict == "PASS"

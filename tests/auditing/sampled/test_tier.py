@@ -66,24 +66,25 @@ def test_a_target_of_temperature_zero_needs_no_counts():
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("name", "detect"),
     [
-        "target-residual",
-        "inverted-ratio",
-        "wrong-bonus-row",
-        "reused-uniform",
-        "scaled-acceptance(1.1)",
-        "one-uniform",
-        "naive-block-stealth",
-        "seeded-per-call",
-        "lenient(0.9)",
-        "greedy-no-state",
-        "repeated-stream",
+        ("target-residual", 0.05),
+        ("inverted-ratio", 0.05),
+        ("wrong-bonus-row", 0.05),
+        ("reused-uniform", 0.05),
+        ("scaled-acceptance(1.1)", 0.02),
+        ("one-uniform", 0.05),
+        ("naive-block-stealth", 0.02),
+        ("seeded-per-call", 0.05),
+        ("lenient(0.9)", 0.02),
+        ("greedy-no-state", 0.02),
+        ("repeated-stream", 0.05),
     ],
 )
-def test_faults_fail(name):
+def test_faults_fail(name, detect):
+    """Small ones move a token's law by two in a hundred somewhere, the others by five and more."""
     fault = FAULTS[name]
-    result = audit(fault.rule, fault.contract, detect=0.02)
+    result = audit(fault.rule, fault.contract, detect=detect)
     assert result.verdict == "FAIL"
     assert any(test.rejected for test in result.tier.tests)
     assert result.tier.certificate is None

@@ -53,8 +53,8 @@ def test_the_formula_is_the_minimum_over_all_sets(scheme):
 
 @pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
 def test_the_formula_is_the_linear_program(scheme):
-    """200 pairs of rows for each scheme."""
-    for seed in range(200):
+    """90 pairs of rows for each scheme, six of every size: a formula is right or wrong on most."""
+    for seed in range(90):
         size, k = SIZES[(5 * seed) % len(SIZES)]
         p, q = (row.astype(float) for row in pair(seed, size))
         best = best_hit(p, q, k, scheme)
@@ -84,9 +84,11 @@ KNOWN = [(v, scheme) for v in TREE_VERIFIERS.values() for scheme in v.hits]
     ("verifier", "scheme"), KNOWN, ids=[f"{v.name}-{scheme}" for v, scheme in KNOWN]
 )
 def test_hits_in_closed_form_are_those_of_all_paths(verifier, scheme):
-    """200 pairs of rows for each rule and scheme, up to V = 6 and three siblings."""
+    """60 pairs of rows for each rule and scheme, four and more of each size up to V = 6 and three
+    siblings: what is compared are fractions, and a closed form is right or wrong on most.
+    """
     most = 2 if verifier.name == "spechub" else 3
-    for seed in range(200):
+    for seed in range(60):
         size, k = 2 + seed % 5, 1 + seed // 5 % most
         p, q = pair(seed, size)
         closed = verifier.hits[scheme](p, q, k)

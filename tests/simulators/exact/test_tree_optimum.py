@@ -132,7 +132,9 @@ def test_rows_with_zeros():
 @pytest.mark.parametrize(
     ("solve", "levels"), [(memoryless_optimum, [10]), (coupling_bound, [1] * 12)]
 )
-def test_too_large(solve, levels):
+def test_too_large(solve, levels, monkeypatch):
+    # So many trees as are listed take seconds.
+    monkeypatch.setattr("simverify.simulators.exact.tree_optimum.MAX_DRAFTS", 500)
     model = compact()
     with pytest.raises(UsageError, match="take a smaller vocabulary or tree for its optimum"):
         solve(iid(levels), model.target, model.draft)

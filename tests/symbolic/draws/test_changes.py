@@ -76,4 +76,9 @@ def test_machines_of_one_name_do_the_same():
                   name(PYTHON, 0.1)]  # fmt: skip
     assert len(set(different)) == len(different)
     assert name(PYTHON, np.ones(2)) is None
-    assert name(integers_from(0, 40, int), 3) is None
+    assert name(integers_from(0, 40, int), 3) == name(integers_from(0, 40, int), 3) is not None
+    integers = [name(integers_from(*what), 3) for what in
+                ((0, 40, int), (1, 40, int), (0, 41, int), (0, 40, np.uint8))]  # fmt: skip
+    assert len(set(integers)) == len(integers)
+    # What a caller counts with is not kept.
+    assert name(integers_from(0, 40, lambda k: int(k)), 3) is None

@@ -10,6 +10,7 @@ again at each point. All of them are monotone in the machine's arithmetic.
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -169,13 +170,30 @@ PYTHON_SINGLE = _root(lambda k: k * 2.0**-24, SINGLE_POINTS, 0.0)
 """Python floats with the bits of a float32, as ``rng.random(dtype=np.float32)``."""
 
 
+@dataclass(frozen=True, slots=True)
+class IntegerAt:
+    """What maps a point to an integer out of ``low``..``low + count - 1``, of type ``kind``.
+
+    Equal ones do the same, on whatever path they were made.
+    """
+
+    low: int
+    count: int
+    kind: Callable[[int], Any]
+
+    def __call__(self, point: int) -> Any:
+        """Return the integer at a point of the grid."""
+        most = self.count <= DOUBLE_POINTS
+        return self.kind(self.low + (point if most else point * self.count >> 53))
+
+
 def integers_from(low: int, count: int, kind: Callable[[int], Any]) -> Machine:
     """Return the root of an integer out of ``low``..``low + count - 1``, of type ``kind``."""
+    draws = IntegerAt(low, count, kind)
     if count <= DOUBLE_POINTS:
         # Compared on the grid; where there are so many that no race can tell, raced too.
-        blur = 2.0 if count >= 2**31 else float("inf")
-        return _root(lambda k: kind(low + k), count, blur)
-    return _root(lambda k: kind(low + (k * count >> 53)), DOUBLE_POINTS, 0.0)
+        return _root(draws, count, 2.0 if count >= 2**31 else float("inf"))
+    return _root(draws, DOUBLE_POINTS, 0.0)
 
 
 CLOSE = 16

@@ -13,6 +13,7 @@ from simverify.symbolic.draws.values.machine import (
     PYTHON,
     PYTHON_SINGLE,
     SINGLE,
+    IntegerAt,
     Machine,
 )
 
@@ -31,7 +32,10 @@ def _name_of(machine: Machine) -> tuple[Any, ...] | None:
         # A zero has a sign, and equal numbers of two types give others.
         name.append((machine.op, kind, repr(machine.other), machine.reverse))
         machine = machine.before
-    return (*name, machine.op) if machine.op in _GRIDS else None
+    root = machine.op
+    # Of integers the type is remembered, not what a caller made to count them.
+    known = isinstance(root.kind, type) if isinstance(root, IntegerAt) else root in _GRIDS
+    return (*name, root) if known else None
 
 
 def runs_of(

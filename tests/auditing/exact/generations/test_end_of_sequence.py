@@ -29,14 +29,14 @@ def run(rule, settings, contract="step"):
     return audit(Subject("mine", rule, None), contract, settings)
 
 
-def failing(rule, eos, contract="step"):
+def failing(rule, eos, contract="step", gamma=2):
     """Return the first instance on which ``rule`` fails, None if there is none."""
-    failure = failure_of(rule, eos, contract)
+    failure = failure_of(rule, eos, contract, gamma)
     return failure.model if failure else None
 
 
-def failure_of(rule, eos, contract="step"):
-    models = instances_for(contract, 3, 2, 0, eos)
+def failure_of(rule, eos, contract="step", gamma=2):
+    models = instances_for(contract, gamma, 2, 0, eos)
     subject = Subject("mine", rule, None)
     if contract == "verify" and eos is not None:
         subject = subject.ended_by(eos)
@@ -125,12 +125,14 @@ def test_rules_that_know_the_end_pass_where_the_audit_knows_it_too(rule):
 
 @pytest.mark.parametrize("rule", [KeepsState, HonoursBonusOnly, Loses, KeepsTokens])
 def test_faults_at_the_end_of_sequence_are_caught(rule):
-    assert failing(rule, EOS).eos == EOS
+    # The last of them shows in a call that is cut between two tokens: a third draft is due.
+    assert failing(rule, EOS, gamma=3 if rule is HonoursBonusOnly else 2).eos == EOS
 
 
 @pytest.mark.parametrize("rule", [KeepsState, HonoursBonusOnly, KeepsTokens])
 def test_state_kept_over_the_end_shows_without_the_option_too(rule):
-    assert failing(rule, None).earlier_calls > 0
+    gamma = 3 if rule is HonoursBonusOnly else 2
+    assert failing(rule, None, gamma=gamma).earlier_calls > 0
 
 
 def test_a_replay_decodes_as_the_audit_did():

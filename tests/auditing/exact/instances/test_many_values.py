@@ -29,6 +29,13 @@ def tier_of(rule):
     )  # fmt: skip
 
 
+@pytest.fixture
+def one_suffices(monkeypatch):
+    """One instance with too many paths is enough to stop at: each takes a second and more."""
+    monkeypatch.setattr("simverify.auditing.exact.battery._ENDLESS", 1)
+
+
+@pytest.mark.usefixtures("one_suffices")
 def test_values_that_are_run_one_by_one_are_no_loop():
     tier = tier_of(with_coin(lambda rng: int(rng.integers(1000)) ^ 5))
     said = str(tier.not_enumerable)

@@ -14,6 +14,7 @@ from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
 from simverify.faults import FAULTS
 from simverify.symbolic.draws.scalars import Draw
+from simverify.symbolic.enumeration import engine, trails
 from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.generators.numpy.rng import SymbolicGenerator
 
@@ -138,7 +139,7 @@ class Counted:
 
 @pytest.mark.parametrize("uniform", [drawn_seed, bit_length, Counted()])
 def test_right_code_that_stand_ins_do_not_follow_is_not_failed(uniform):
-    assert tier_of(verifier(uniform)).failure is None
+    assert tier_of(verifier(uniform), gamma=1).failure is None
 
 
 def constant_order(target_probs, draft_probs, draft_tokens, rng):
@@ -226,9 +227,16 @@ def test_broken_contracts_repeat(rule, kind):
     assert kind in [f.kind for f in tier.failure.comparison.findings]
 
 
+@pytest.fixture
+def hasty(monkeypatch):
+    """A quarter of the time, and less, is enough for a hang: nobody waits longer than he must."""
+    monkeypatch.setattr(engine, "HANG_SECONDS", engine.HANG_SECONDS / 4)
+    monkeypatch.setattr(trails, "_HANG_SECONDS", trails._HANG_SECONDS / 10)
+
+
 def slow(p, q, draft, rng):
     began = time.process_time()
-    while time.process_time() - began < 0.4:
+    while time.process_time() - began < 0.1:
         pass
     return [int(rng.choice(len(p[0]), p=p[0]))]
 
@@ -239,19 +247,22 @@ def drawing_for_ever(p, q, draft, rng):
     return [0]
 
 
+@pytest.mark.usefixtures("hasty")
 def test_slow_code_that_the_clock_cuts_off_is_no_hang():
-    for seconds in (1.0, 1.4):
+    for seconds in (0.25, 0.35):
         tier = tier_of(slow, seconds=seconds)
         assert tier.failure is None
         assert tier.aborted == seconds
 
 
+@pytest.mark.usefixtures("hasty")
 def test_a_call_that_was_cut_off_and_then_returns_is_no_hang():
     """Not even where it is the only call that was seen."""
-    tier = tier_of(slow, seconds=0.37)
+    tier = tier_of(slow, seconds=0.09)
     assert tier.failure is None
 
 
+@pytest.mark.usefixtures("hasty")
 def test_a_loop_that_draws_for_ever_repeats_as_a_hang():
-    tier = tier_of(drawing_for_ever, seconds=3.0)
+    tier = tier_of(drawing_for_ever, seconds=0.75)
     assert [f.kind for f in tier.failure.comparison.findings] == ["hangs"]

@@ -10,6 +10,9 @@ from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
 from simverify.reports.audit.failure import audit_lines
 
+# Which rows fail is looked for by itself, whatever the search for a counterexample finds.
+pytestmark = pytest.mark.usefixtures("unsearched")
+
 
 def verifier(*, lenience=1.0, disjoint_raises=False, accepts_impossible=False):
     def verify(target_probs, draft_probs, draft_tokens, rng):
