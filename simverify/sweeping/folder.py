@@ -4,7 +4,6 @@ Records are appended. What is replaced is written beside, synced and renamed, so
 old one or the new one. Nothing is trusted that does not have its hash.
 """
 
-import fcntl
 import hashlib
 import itertools
 import os
@@ -16,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from simverify.errors import UsageError
+from simverify.locks import Lock, is_locked
 from simverify.results import SweepVersions
 from simverify.sweeping.records import unpack
 from simverify.sweeping.spec import Spec
@@ -70,34 +70,23 @@ class Folder:
         """
         self._make(self.path)
         try:
-            file = (self.path / _LOCK).open("a+")
+            lock = Lock(self.path / _LOCK)
         except OSError as error:
             raise self._unwritable(self.path / _LOCK, error) from None
-        with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                who = self._holder()
+        try:
+            if not lock.take(f"process {os.getpid()} on {socket.gethostname()}"):
                 raise UsageError(
-                    f"{self.path} is in use by another run{who}: wait for it, or name another --out"
-                ) from None
-            with suppress(OSError):  # only a message would miss it
-                file.truncate(0)
-                file.write(f"process {os.getpid()} on {socket.gethostname()}")
-                file.flush()
+                    f"{self.path} is in use by another run{self._holder()}: wait for it, or name "
+                    "another --out"
+                )
             yield
+        finally:
+            lock.release()
 
     @property
     def in_use(self) -> bool:
         """Whether a run is in the folder now."""
-        try:
-            with (self.path / _LOCK).open("r") as file:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except FileNotFoundError:
-            return False
-        except OSError:
-            return True
-        return False
+        return is_locked(self.path / _LOCK)
 
     def _holder(self) -> str:
         try:

@@ -109,6 +109,25 @@ def test_of_two_runs_the_cheaper_counts_where_a_power_needs_it(growth, axis_of, 
     assert [x["cpu_seconds"] for x in measured["points"]] == [5, 5, 6, 5, 5]
 
 
+@pytest.mark.parametrize(("noisy", "runs", "named"), [(2, 3, []), (5, 5, ["time"])])
+def test_what_other_work_added_is_taken_off_before_an_axis_is_named(
+    growth, axis_of, monkeypatch, noisy, runs, named
+):
+    """The largest value is dear in its first runs; only one that stays so is its growth."""
+    asked = []
+
+    def costs(command):
+        asked.append(float(command[0]))
+        dear = 40.0 if asked[-1] == 64 and asked.count(64) <= noisy else 0.0
+        return {"cpu_seconds": 2 + asked[-1] + dear, "mebibytes": 9.0, "largest_mebibytes": 9.0}
+
+    monkeypatch.setattr(growth, "cost", costs)
+    measured = growth.axis_measured(axis_of(1, 4, 16, 64), runs=2)
+    assert measured["too_fast"] == named
+    assert asked.count(64) == runs
+    assert measured["points"][-1]["cpu_seconds"] == 66 + (40 if named else 0)
+
+
 @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="memory is read there")
 def test_memory_is_that_of_all_processes_together(growth):
     from growing.cost import measured

@@ -1,15 +1,15 @@
 """The state of a watch on disk: written whole or not at all, for one process at a time."""
 
-import fcntl
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
 from simverify.emitted.watching.canary import Canary, WatchSettings
 from simverify.emitted.watching.tail import Place
 from simverify.errors import UsageError
+from simverify.locks import Lock
 from simverify.results.reading.document import write_whole
 
 _VERSION = 2
@@ -34,19 +34,17 @@ class State:
         self, folder: Path, key: Mapping[str, Any], settings: WatchSettings, proxy: bool
     ) -> None:
         self._file, self._key = folder / "state.json", dict(key)
-        self._lock: IO[str] | None = None
+        self._lock: Lock | None = None
         self.canary: Canary | None = None
         self.place = Place()
         self.unread = self.text_alone = 0
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = (folder / "lock").open("a")
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock = Lock(folder / "lock")
+            if not self._lock.take():
+                raise UsageError(f"state: another process watches in {folder}: name another")
             if self._file.exists():
                 self._read(settings, proxy)
-        except BlockingIOError:
-            self._release()
-            raise UsageError(f"state: another process watches in {folder}: name another") from None
         except OSError as error:
             self._release()
             raise UsageError(f"state: {folder} cannot be used: {error.strerror}") from None
@@ -67,7 +65,7 @@ class State:
 
     def _release(self) -> None:
         if self._lock is not None:
-            self._lock.close()
+            self._lock.release()
 
     def save(self) -> None:
         """Write everything, whole or not at all."""

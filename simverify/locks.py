@@ -1,0 +1,67 @@
+"""A file that one process has at a time: whoever else asks for it is told that it is taken."""
+
+import fcntl
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+_ASKED = 20
+_BETWEEN = 0.025
+"""How often a lock is asked for, and the seconds between: who only looks has it for an instant."""
+
+
+class Lock:
+    """The lock of one file, which is made; the system lets go when the process ends, however.
+
+    Raises ``OSError`` where the file cannot be opened.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("a+")
+
+    def take(self, note: str = "") -> bool:
+        """Whether the lock is had now; ``note`` goes into the file, for others to read."""
+        for attempt in range(_ASKED):
+            if attempt:
+                time.sleep(_BETWEEN)
+            if _taken(self._file, fcntl.LOCK_EX):
+                with suppress(OSError):  # only a message would miss it
+                    self._file.truncate(0)
+                    self._file.write(note)
+                    self._file.flush()
+                return True
+        return False
+
+    def release(self) -> None:
+        """Give the lock back, if it is had, and close the file."""
+        with self._file:
+            _let_go(self._file)
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process has the lock of a file, which need not be there."""
+    try:
+        with path.open("r") as file:
+            if not _taken(file, fcntl.LOCK_SH):
+                return True
+            _let_go(file)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
+def _taken(file: IO[str], kind: int) -> bool:
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _let_go(file: IO[str]) -> None:
+    # By word: a process that another thread is just starting has copies of all descriptors until
+    # its program is loaded, and one of them would keep the lock after this file is closed.
+    fcntl.flock(file, fcntl.LOCK_UN)
