@@ -2,7 +2,6 @@
 
 import errno
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from support.small_disks import mounted
+from support.small_disks import mounted, no_file_beyond
 
 from simverify.errors import UsageError
 from simverify.sweeping.folder import Begun, Folder
@@ -119,15 +118,11 @@ def test_a_sweep_on_a_full_disk_goes_on_when_there_is_room(
 def test_a_limit_on_files_is_a_line_too(spec, ends_as_expected, tmp_path):
     """A real refusal by the system: no file may grow beyond 3,000 bytes."""
     out = tmp_path / "sweep"
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handled = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (3000, before[1]))
-        with pytest.raises(UsageError, match="cannot be written: File too large; every finished"):
-            run_sweep(spec, out, executor="threads")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, handled)
+    with (
+        no_file_beyond(3000),
+        pytest.raises(UsageError, match="cannot be written: File too large; every finished"),
+    ):
+        run_sweep(spec, out, executor="threads")
     assert not (out / "sweep.json").exists()
     ends_as_expected(out)
 

@@ -140,7 +140,8 @@ def _counted(wall: float, cpu: float, waited: float) -> float:
 def kept_waiting(thread: int, process: int | str = "self") -> float:
     """Seconds in which a thread could have run and got no processor; 0 where nobody knows.
 
-    ``process``: whose it is, where it is not this one's. Linux counts them. Without it, a thread that gets a twentieth of a processor looks asleep.
+    ``process``: whose it is, where it is not this one's. Linux counts them. Without it, a thread
+    that gets a twentieth of a processor looks asleep.
     """
     try:
         # Not by ``open``, which takes twice as long, around every block of an audit.

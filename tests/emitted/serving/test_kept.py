@@ -3,7 +3,6 @@
 import itertools
 import json
 import re
-import resource
 import shlex
 import signal
 import subprocess
@@ -17,6 +16,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from support.emitted_tokens import PROMPTS, Reply, serving
+from support.small_disks import no_file_beyond
 
 from simverify.cli import run as command_line
 from simverify.emitted import Endpoint, ask, read_requests
@@ -136,17 +136,13 @@ def test_a_half_written_last_line_is_told_and_asked_for_again(pair, tmp_path, ha
     assert not any("half written" in line for line in said[1:])
 
 
-def test_a_full_disk_leaves_whole_lines(pair, tmp_path, monkeypatch):
-    # The bytecode of what is imported meanwhile would be cut off as well.
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+def test_a_full_disk_leaves_whole_lines(pair, tmp_path):
     keep = tmp_path / "kept.jsonl"
-    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (700, limit[1]))
-    try:
-        with pytest.raises(UsageError, match=r"cannot be written: .*; [23] answers are kept"):
-            asked(pair, Counting(), keep)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    with (
+        no_file_beyond(700),
+        pytest.raises(UsageError, match=r"cannot be written: .*; [23] answers are kept"),
+    ):
+        asked(pair, Counting(), keep)
     assert keep.read_bytes().endswith(b"}\n")
     assert len(read_requests(keep, pair)) in (2, 3)
 

@@ -1,21 +1,11 @@
 """A window of work: in order, no barrier, nothing lost that came early."""
 
 import threading
-import time
 
 import pytest
+from support.waiting import PATIENCE, wait_for
 
 from simverify.emitted.serving.window import in_window
-
-PATIENCE = 60.0
-"""Seconds that no test takes, unless what it waits for never comes."""
-
-
-def wait_for(ready):
-    ends = time.monotonic() + PATIENCE
-    while not ready():
-        assert time.monotonic() < ends
-        time.sleep(0.001)
 
 
 def test_values_come_in_order_whatever_ends_first():

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.levels import at_night
+from support.waiting import wait_for
 
 import simverify
 from simverify.engines.bridge import command as bridge_command
@@ -34,13 +35,6 @@ def program():
     wait_for(lambda: left(mark) == [])  # who is killed has a moment to go
     # Children that other tests of this process left are none of ours.
     assert [pid for pid, state in children().items() if state == "Z" and pid not in others] == []
-
-
-def wait_for(ready, seconds=60.0):
-    ends = time.monotonic() + seconds
-    while not ready():
-        assert time.monotonic() < ends
-        time.sleep(0.01)
 
 
 def left(mark):
