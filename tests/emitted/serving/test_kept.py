@@ -17,6 +17,7 @@ pytest.importorskip("transformers")
 
 from support.emitted_tokens import PROMPTS, Reply, serving
 from support.small_disks import no_file_beyond
+from support.waiting import PATIENCE, wait_for
 
 from simverify.cli import run as command_line
 from simverify.emitted import Endpoint, ask, read_requests
@@ -190,7 +191,7 @@ def test_who_is_ended_waits_for_no_answer_and_keeps_what_came(tmp_path, number, 
         if next(asked) < 9:
             return answered(body)
         slow.set()
-        release.wait(40)
+        release.wait(PATIENCE)
         return answered(body)
 
     keep, beside = tmp_path / "k.jsonl", tmp_path / "k.jsonl.ahead"
@@ -202,10 +203,9 @@ def test_who_is_ended_waits_for_no_answer_and_keeps_what_came(tmp_path, number, 
         ) as process,
     ):  # fmt: skip
         try:
-            assert slow.wait(60)
+            assert slow.wait(PATIENCE)
             # What was answered is on its way there, or waits beside for one that was asked before.
-            while len(answers_in(keep, beside)) < 9:
-                time.sleep(0.05)
+            wait_for(lambda: len(answers_in(keep, beside)) == 9)
             began = time.monotonic()
             process.send_signal(number)
             out, err = process.communicate(timeout=60)
