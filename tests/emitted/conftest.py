@@ -21,9 +21,12 @@ def one_rounding():
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module")
 def logits_once():
-    """Tokens that were rescored before are not rescored again: most of the tests' audits are."""
+    """Tokens that were rescored before are not rescored again, in files that judge the same often.
+
+    Not for tests of rescoring itself.
+    """
     pytest.importorskip("torch")
     from support.kept_logits import keep_logits
 
