@@ -23,7 +23,6 @@ from support.waiting import wait_for
 import simverify
 from simverify.errors import UsageError
 from simverify.sweeping import run as running
-from simverify.sweeping.cluster import _end
 from simverify.sweeping.records import HEAD
 from simverify.sweeping.run import run_sweep
 from simverify.sweeping.spec import Spec
@@ -48,8 +47,6 @@ def cluster():
         silence_logs=logging.CRITICAL,
     ) as found:  # fmt: skip
         yield found
-        # By themselves the workers would take some seconds to leave.
-        found.sync(_end, list(found.workers.values()), callback_timeout=20)
     for name in os.environ.keys() - before.keys():
         del os.environ[name]
 
