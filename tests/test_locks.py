@@ -3,8 +3,7 @@
 import fcntl
 import subprocess
 import sys
-import threading
-import time
+from types import SimpleNamespace
 
 from simverify.locks import Lock, is_locked
 
@@ -41,12 +40,20 @@ def test_a_process_with_a_copy_of_the_descriptor_does_not_keep_it(tmp_path):
         child.communicate(b"\n")
 
 
-def test_who_only_looks_keeps_nobody_out(tmp_path):
+def test_who_only_looks_keeps_nobody_out(tmp_path, monkeypatch):
     """It has the lock for an instant; a look that lasts would."""
     lock, looks = Lock(tmp_path / "lock"), (tmp_path / "lock").open("r")
+    asked = []
     with looks:
         fcntl.flock(looks, fcntl.LOCK_SH)
         assert not lock.take()
-        threading.Thread(target=lambda: (time.sleep(0.1), looks.close())).start()
+
+        def sleep(seconds):
+            asked.append(seconds)
+            if len(asked) == 4:
+                looks.close()
+
+        monkeypatch.setattr("simverify.locks.time", SimpleNamespace(sleep=sleep))
         assert lock.take()
+        assert len(asked) == 4
     lock.release()

@@ -55,7 +55,10 @@ def opened(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
         address = f"{path.absolute().as_uri()}?mode={mode}"
         store = sqlite3.connect(address, timeout=_WAIT, uri=True, isolation_level=None)
         store.create_function("casefold", 1, casefold, deterministic=True)
+        # At one moment: between two looks another process may have made the table.
+        store.execute("BEGIN")
         _check(store, path, mode == "rwc")
+        store.execute("ROLLBACK")
         if mode != "ro" and _version(store) == 1:
             _bring_up_to_date(store)
         yield store

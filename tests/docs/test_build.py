@@ -13,10 +13,10 @@ pytest.importorskip("sphinx", reason="sphinx is not installed: pip install '.[do
 PAGES = ROOT / "docs"
 
 
-def build(source, to):
+def build(source, to, *options):
     """Run sphinx-build as README says; its standard error."""
     return subprocess.run(
-        [sys.executable, "-m", "sphinx", "-W", "-q", "-b", "html", str(source), str(to)],
+        [sys.executable, "-m", "sphinx", "-W", *options, "-q", "-b", "html", str(source), str(to)],
         capture_output=True,
         text=True,
         timeout=300,
@@ -53,20 +53,28 @@ def test_formulas_are_mathml(built):
     assert "$$" not in page
 
 
-@pytest.mark.parametrize(
-    ("wrong", "warning"),
-    [
-        ("A formula $\\nosuchmacro$.", "formula is not understood"),
-        ("[Nowhere](nowhere.md).", "nowhere.md"),
-        ("[Nowhere](#no-such-heading).", "no-such-heading"),
-    ],
-)
-def test_what_is_wrong_ends_the_build(tmp_path, wrong, warning):
+WRONG = [
+    ("A formula $\\nosuchmacro$.", "formula is not understood"),
+    ("[Nowhere](nowhere.md).", "nowhere.md"),
+    ("[Nowhere](#no-such-heading).", "no-such-heading"),
+]
+
+
+def test_what_is_wrong_ends_the_build(tmp_path):
+    """Each is a warning of its own; a build ends with the first one, this one with all."""
     source = tmp_path / "docs"
     shutil.copytree(PAGES / "extensions", source / "extensions")
     shutil.copy(PAGES / "conf.py", source)
     (source / "_static").mkdir()
-    (source / "index.md").write_text(f"# Title\n\n{wrong}\n", encoding="utf-8")
-    done = build(source, tmp_path / "html")
+    pages = [f"# Title {i}\n\n{wrong}\n" for i, (wrong, _) in enumerate(WRONG)]
+    names = ["index", *(f"page{i}" for i in range(1, len(pages)))]
+    pages[0] += "\n```{toctree}\n" + "\n".join(names[1:]) + "\n```\n"
+    for name, page in zip(names, pages, strict=True):
+        (source / f"{name}.md").write_text(page, encoding="utf-8")
+    done = build(source, tmp_path / "html", "--keep-going")
     assert done.returncode != 0
-    assert warning in done.stderr
+    lines = done.stderr.splitlines()
+    for name, (_, warning) in zip(names, WRONG, strict=True):
+        told = [line for line in lines if f"{name}.md" in line and "WARNING" in line]
+        assert len(told) == 1, done.stderr
+        assert warning in done.stderr

@@ -21,6 +21,20 @@ def one_rounding():
         yield
 
 
+@pytest.fixture(scope="module")
+def logits_once():
+    """Tokens that were rescored before are not rescored again, in files that judge the same often.
+
+    Not for tests of rescoring itself.
+    """
+    pytest.importorskip("torch")
+    from support.kept_logits import keep_logits
+
+    with pytest.MonkeyPatch.context() as patch:
+        keep_logits(patch)
+        yield
+
+
 @pytest.fixture
 def all_roundings(one_rounding, monkeypatch):
     """It bets on all of them, as for a user: for tests of engines whose weights are rounded."""

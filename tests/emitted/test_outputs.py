@@ -30,6 +30,8 @@ from simverify.reports.formats.markdown import markdown_report  # noqa: E402
 from simverify.results.reading.document import read_document  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("logits_once")
+
 
 @pytest.fixture(scope="module")
 def pair():

@@ -4,6 +4,7 @@ import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from threading import Thread
 
 import pytest
 from msgspec.structs import replace
@@ -12,6 +13,7 @@ from support.pages.report_runs import example
 
 from simverify import sweep
 from simverify.errors import UsageError
+from simverify.record import schema
 from simverify.record.differences import differences
 from simverify.record.store import add, check_store, get, init, runs
 from simverify.reports.others.baselines import check_lines
@@ -88,6 +90,24 @@ def test_two_processes_and_many_threads_lose_nothing(tmp_path):
         list(pool.map(lambda i: add(store, drawn(100), ["thread", str(i)]), range(20)))
     words = [run.words for run in runs(store)]
     assert len(words) == len(set(words)) == 50
+
+
+def test_a_store_that_another_makes_meanwhile_is_one(tmp_path, monkeypatch):
+    """It was taken for a database of somebody else: no version at the first look, and then one."""
+    path, version, others = tmp_path / "new.db", schema._version, []
+
+    def looked(store):
+        found = version(store)
+        if not others:
+            others.append(Thread(target=init, args=(path,)))
+            others[0].start()
+            others[0].join(0.5)  # who looks at one moment keeps it waiting
+        return found
+
+    monkeypatch.setattr(schema, "_version", looked)
+    init(path)
+    others[0].join()
+    assert get(path, add(path, drawn(100)))[0].id == 1
 
 
 def test_a_broken_store_is_one_line(store, tmp_path):

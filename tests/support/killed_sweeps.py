@@ -1,9 +1,11 @@
-"""A sweep that kills its own process as it is about to rename a file.
-
-Its words: a part of the name of the file, how many such files, the spec, the folder, the executor.
-"""
+"""Sweeps that are broken off at a certain point, and what they had kept by then."""
 
 import textwrap
+from pathlib import Path
+
+from simverify.sweeping import run as running
+from simverify.sweeping.folder import Folder
+from simverify.sweeping.state import AuditState, CellState
 
 KILLED = textwrap.dedent(
     """
@@ -26,3 +28,37 @@ KILLED = textwrap.dedent(
         run_sweep(msgspec.json.decode(spec, type=Spec), Path(out), executor=executor, workers=2)
     """
 )
+"""A program whose sweep kills its own process as it is about to rename a file.
+
+Its words: a part of the name of the file, how many such files, the spec, the folder, the executor.
+"""
+
+
+def kept_of(spec, out):
+    """Return how many shards of a sweep are kept."""
+    return sum(CellState(cell, spec, Folder(out)).finished for cell in spec.cells())
+
+
+def when_kept(monkeypatch, number, what):
+    """Have ``what`` done once, as soon as so many shards are kept; a list that says it was."""
+    take, done = running._Sweep._take, []
+
+    def taken(sweep, workers, future):
+        take(sweep, workers, future)
+        if sweep.progress.done >= number and not done:
+            done.append(True)
+            what()
+
+    monkeypatch.setattr(running._Sweep, "_take", taken)
+    return done
+
+
+def interrupt():
+    """Do as Ctrl-C does."""
+    raise KeyboardInterrupt
+
+
+def ended_of(spec, out):
+    """Names of the audits that have ended."""
+    cells = [cell for cell in spec.audit_cells() if AuditState(cell, Folder(out)).finished]
+    return {Path(cell.spec).stem for cell in cells}

@@ -1,7 +1,10 @@
-"""A file system of some kilobytes, for tests that fill one."""
+"""Little room for files: a file system of some kilobytes, and a limit on the size of each file."""
 
+import resource
 import shutil
+import signal
 import subprocess
+import sys
 from contextlib import contextmanager
 
 import pytest
@@ -19,3 +22,22 @@ def mounted(place, size):
         yield place
     finally:
         subprocess.run(["umount", str(place)], check=True)
+
+
+@contextmanager
+def no_file_beyond(size):
+    """Have the system refuse writes of this process beyond ``size`` bytes, as on a full disk.
+
+    The bytecode of a module that is imported meanwhile would be cut off as well, and Python would
+    read it from then on: none is written.
+    """
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handled = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "dont_write_bytecode", True)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+            signal.signal(signal.SIGXFSZ, handled)

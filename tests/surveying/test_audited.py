@@ -1,7 +1,9 @@
 """An audit in a process of its own: a verdict, or why there is none, and nothing left running."""
 
 import os
+import select
 import stat
+import subprocess
 import sys
 import threading
 import time
@@ -9,6 +11,7 @@ import time
 import pytest
 from support.many_versions import RULE
 from support.pages.report_runs import FOLDER
+from support.waiting import PATIENCE, wait_for
 
 from simverify.surveying.audited import Processes
 
@@ -29,7 +32,7 @@ def interpreter(tmp_path):
     return make
 
 
-def audit(python, limit=20.0, **options):
+def audit(python, limit=PATIENCE, **options):
     with Processes() as processes:
         return processes.audit(["some-engine"], limit, python=python, **options)
 
@@ -70,15 +73,28 @@ def test_what_gives_no_verdict_says_why(interpreter, script, state, reason):
     assert "\n" not in audited.reason
 
 
-def test_the_limit_ends_it_and_all_that_it_started(interpreter, tmp_path):
-    mark = tmp_path / "still-here"
-    began = time.monotonic()
-    audited = audit(interpreter(f"(sleep 3; touch {mark}) & sleep 60"), limit=0.3)
-    assert time.monotonic() - began < 30
+def test_the_limit_ends_it_and_all_that_it_started(interpreter, tmp_path, monkeypatch):
+    """Its time is over once it has started another; a pipe ends with the last who writes to it."""
+    os.mkfifo(tmp_path / "pipe")
+    here, wait, began = [], subprocess.Popen.wait, time.monotonic()
+    pipe = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+
+    def waited(process, timeout=None):
+        if timeout == 0.3:
+            assert select.select([pipe], [], [], PATIENCE)[0]
+            here.append(os.read(pipe, 100))
+        return wait(process, timeout)
+
+    monkeypatch.setattr(subprocess.Popen, "wait", waited)
+    python = interpreter(f"exec 3> {tmp_path}/pipe; (echo here >&3; sleep 600) & sleep 600")
+    audited = audit(python, limit=0.3)
+    assert here == [b"here\n"]
     assert audited.state == "out of time"
     assert "not done within 0.3 s" in audited.reason
-    time.sleep(3.2)
-    assert not mark.exists()
+    assert select.select([pipe], [], [], PATIENCE)[0]
+    assert os.read(pipe, 100) == b""
+    os.close(pipe)
+    assert time.monotonic() - began < 600  # neither slept to its end
 
 
 def test_closing_ends_what_runs_and_starts_no_more(interpreter):
@@ -87,10 +103,9 @@ def test_closing_ends_what_runs_and_starts_no_more(interpreter):
     done = []
     thread = threading.Thread(target=lambda: done.append(processes.audit([], 50, python=python)))
     thread.start()
-    while not processes._running:
-        time.sleep(0.01)
+    wait_for(lambda: processes._running)
     processes.close()
-    thread.join(20)
+    thread.join(PATIENCE)
     assert done[0].exit_code == -9
     with pytest.raises(KeyboardInterrupt):
         processes.audit([], 50, python=python)
@@ -116,6 +131,6 @@ def test_a_real_audit(tmp_path):
     (tmp_path / "rule.py").write_text(RULE)
     words = [f"{tmp_path}/rule.py:no_such", "--gamma", "1"]
     with Processes() as processes:
-        audited = processes.audit(words, 60, python=sys.executable)
+        audited = processes.audit(words, PATIENCE, python=sys.executable)
     assert (audited.state, audited.exit_code) == ("not loaded", 2)
     assert "'no_such': choose from verify" in audited.reason

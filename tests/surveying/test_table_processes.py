@@ -2,11 +2,11 @@
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from support.many_versions import BROKEN, HANG, RULE, SMALL, install
+from support.waiting import wait_for
 
 import simverify
 from simverify.cli import run
@@ -31,15 +31,6 @@ def test_a_table_that_is_killed_takes_its_audits_along(installed, tmp_path):
         table.kill()
         table.wait()
     assert wait_for(lambda: not Path("/proc", pid).exists())
-
-
-def wait_for(ready, seconds=60.0):
-    """What ``ready`` returns, as soon as that is true."""
-    ends = time.monotonic() + seconds
-    while not (found := ready()):
-        assert time.monotonic() < ends
-        time.sleep(0.05)
-    return found
 
 
 @pytest.mark.slow

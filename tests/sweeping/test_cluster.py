@@ -149,7 +149,7 @@ def test_a_cluster_for_the_run_ends_with_the_same_bytes(expected, spec, tmp_path
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nowhere"])
 def test_no_scheduler_is_a_line(spec, tmp_path, monkeypatch, capfd, address):
-    monkeypatch.setattr("simverify.sweeping.cluster._CONNECT", 1)
+    monkeypatch.setattr("simverify.sweeping.cluster._CONNECT", 0.2)
     with pytest.raises(UsageError, match=f"no Dask scheduler answers at {address}"):
         run_sweep(spec, tmp_path / "sweep", executor=f"dask:{address}")
     gc.collect()  # what was half made would complain now

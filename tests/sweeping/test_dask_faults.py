@@ -5,30 +5,34 @@ One cluster serves all tests of this file. Each asserts that its fault was met.
 
 import logging
 import os
-import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections import Counter
 from types import SimpleNamespace
 
 import msgspec
 import pytest
 from support import ready_audits
-from support.killed_sweeps import KILLED
-from support.small_disks import mounted
+from support.killed_sweeps import KILLED, ended_of, interrupt, kept_of, when_kept
+from support.small_disks import mounted, no_file_beyond
+from support.waiting import wait_for
 
 import simverify
 from simverify.errors import UsageError
 from simverify.sweeping import run as running
-from simverify.sweeping.folder import Folder
 from simverify.sweeping.records import HEAD
 from simverify.sweeping.run import run_sweep
 from simverify.sweeping.spec import Spec
-from simverify.sweeping.state import CellState
 from simverify.sweeping.status import status
+from simverify.sweeping.tasks import AuditTask
 
 distributed = pytest.importorskip("distributed")
+
+POOL = "simverify-sweep"
+"""How the threads of a sweep on threads are called."""
 
 
 @pytest.fixture(scope="module")
@@ -58,54 +62,33 @@ def client(cluster):
         yield found
 
 
-def kept_of(spec, out):
-    return sum(CellState(cell, spec, Folder(out)).finished for cell in spec.cells())
-
-
-def when_kept(monkeypatch, number, what):
-    """Have ``what`` done once, as soon as so many shards are kept; a list that says it was."""
-    take, done = running._Sweep._take, []
-
-    def taken(sweep, workers, future):
-        take(sweep, workers, future)
-        if sweep.progress.done >= number and not done:
-            done.append(True)
-            what()
-
-    monkeypatch.setattr(running._Sweep, "_take", taken)
-    return done
-
-
-def interrupt():
-    raise KeyboardInterrupt
-
-
 def test_a_worker_that_is_killed_with_a_shard_under_way(
     ends_as_expected, cluster, dask, tmp_path, monkeypatch
 ):
     """It is stopped first, so that it has one for certain; its nanny starts another worker."""
-    process = next(iter(cluster.workers.values())).process.process
+    nanny = next(iter(cluster.workers.values()))
+    process, address = nanny.process.process, nanny.worker_address
     killed = process.pid
     stopping = when_kept(monkeypatch, 3, lambda: os.kill(killed, signal.SIGSTOP))
     killing = when_kept(monkeypatch, 5, lambda: os.kill(killed, signal.SIGKILL))
     ends_as_expected(tmp_path / "sweep", dask)
     assert stopping
     assert killing
+    # The sweep waits for neither: the nanny looks after both by and by.
+    wait_for(lambda: process.exitcode is not None)
     assert process.exitcode == -signal.SIGKILL
+    there = cluster.scheduler.workers
+    wait_for(lambda: len(there) == 2 and address not in there)
 
 
 def test_files_that_may_not_grow(spec, ends_as_expected, dask, tmp_path):
     """The system refuses, as on a full disk, whoever runs the tests."""
     out = tmp_path / "sweep"
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handled = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (3000, before[1]))
-        with pytest.raises(UsageError, match="cannot be written: File too large; every finished"):
-            run_sweep(spec, out, executor=dask)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, handled)
+    with (
+        no_file_beyond(3000),
+        pytest.raises(UsageError, match="cannot be written: File too large; every finished"),
+    ):
+        run_sweep(spec, out, executor=dask)
     kept = kept_of(spec, out)
     assert kept > 0
     assert not (out / "sweep.json").exists()
@@ -240,13 +223,32 @@ def audits_of(asked, *names):
     return Spec(audits=tuple(f"{asked.parent}/{name}" for name in names), audit_gamma=(1,))
 
 
+@pytest.fixture
+def hurried(monkeypatch):
+    """Have the audit that never ends out of time after a second, and no other one ever."""
+    jobs = running._Sweep._jobs
+
+    def limited(sweep):
+        for job in jobs(sweep):
+            if isinstance(job.task, AuditTask) and job.task.cell.spec.endswith(R.HANGS):
+                job.task = msgspec.structs.replace(job.task, limit=1.0)
+            yield job
+
+    monkeypatch.setattr(running._Sweep, "_jobs", limited)
+
+
+@pytest.mark.usefixtures("hurried")
 def test_audits_end_with_the_same_bytes_on_any_workers(ready, dask, tmp_path, monkeypatch):
-    """A right one and a wrong one, one that crashes and one that never ends; broken off once."""
-    monkeypatch.setattr(running, "LIMIT", 4.0)
+    """A right one and a wrong one, one that crashes and one that never ends; broken off once.
+
+    On threads and on Dask what a run had begun goes on when it is broken off, and says so while
+    the next run is there.
+    """
     spec = audits_of(ready, R.RIGHT, R.WRONG, R.CRASHES, R.HANGS)
-    documents = {}
+    documents, times = {}, {}
     for executor in ("threads", "processes", dask):
         out = tmp_path / executor.partition(":")[0]
+        ended, before = set(), Counter(ready.read_text().split())
         if executor != "processes":  # whose start is most of this test
             with monkeypatch.context() as patch:
                 stopped = when_kept(patch, 2, interrupt)
@@ -254,16 +256,20 @@ def test_audits_end_with_the_same_bytes_on_any_workers(ready, dask, tmp_path, mo
                     run_sweep(spec, out, executor=executor, workers=2)
             assert stopped
             assert status(out)[1] == "audits: 2 of 4 ended"
-            ready.write_text("")
+            ended = ended_of(spec, out)
+            assert len(ended) == 2
         run = run_sweep(spec, out, executor=executor, workers=2)
-        if executor != "processes":
-            assert len(ready.read_text().split()) == 2  # what had ended was not run again
+        wait_for(lambda: not [t for t in threading.enumerate() if t.name.startswith(POOL)])
+        times[executor] = Counter(ready.read_text().split()) - before
+        for name in ("right", "wrong", "crashes", "hangs"):
+            once = executor == "processes" or name in ended  # what had ended was not run again
+            assert times[executor][name] in ((1,) if once else (1, 2)), (executor, name)
         documents[executor] = (out / "sweep.json").read_bytes()
     assert len(set(documents.values())) == 1
     assert [audit.verdict for audit in run.audits] == ["PASS", "FAIL", None, None]
     assert [audit.state for audit in run.audits[2:]] == ["crashed", "out of time"]
     assert "SIGABRT" in run.audits[2].reason
-    assert "not done within 4 s" in run.audits[3].reason
+    assert "not done within 1 s" in run.audits[3].reason
     assert run.verdict == "FAIL"
 
 

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -12,7 +11,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from support.small_disks import mounted
+from support.small_disks import mounted, no_file_beyond
+from support.waiting import wait_for
 
 from simverify.errors import UsageError
 from simverify.sweeping.folder import Begun, Folder
@@ -119,15 +119,11 @@ def test_a_sweep_on_a_full_disk_goes_on_when_there_is_room(
 def test_a_limit_on_files_is_a_line_too(spec, ends_as_expected, tmp_path):
     """A real refusal by the system: no file may grow beyond 3,000 bytes."""
     out = tmp_path / "sweep"
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handled = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (3000, before[1]))
-        with pytest.raises(UsageError, match="cannot be written: File too large; every finished"):
-            run_sweep(spec, out, executor="threads")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, handled)
+    with (
+        no_file_beyond(3000),
+        pytest.raises(UsageError, match="cannot be written: File too large; every finished"),
+    ):
+        run_sweep(spec, out, executor="threads")
     assert not (out / "sweep.json").exists()
     ends_as_expected(out)
 
@@ -238,20 +234,20 @@ def test_a_model_that_is_none_makes_no_folder(tmp_path, model):
     assert not (tmp_path / "sweep").exists()
 
 
-def killed_after(seconds, out, spec):
-    """Run a sweep in a process, on two processes of its own, and kill it at some moment."""
+def killed_after(wait, out, spec):
+    """Run a sweep in a process, on two processes of its own, and kill it after ``wait()``."""
     words = [sys.executable, "-c", "from simverify.cli import main; main()"]
     words += ["sweep", "--out", str(out), "--workers", "2", "--quiet"]
     words += spec.command().split()[2:-2]
     with subprocess.Popen(words, start_new_session=True) as process:
-        time.sleep(seconds)
+        wait()
         process.kill()
         process.wait(60)
 
 
 def test_a_killed_sweep_goes_on(spec, ends_as_expected, tmp_path):
     out = tmp_path / "sweep"
-    killed_after(2.0, out, spec)
+    killed_after(lambda: wait_for((out / "spec.json").exists), out, spec)
     ends_as_expected(out)
 
 
@@ -260,5 +256,5 @@ def test_a_killed_sweep_goes_on(spec, ends_as_expected, tmp_path):
 def test_a_sweep_killed_again_and_again(spec, ends_as_expected, tmp_path, tenths):
     out = tmp_path / "sweep"
     for _ in range(3):
-        killed_after(tenths / 10, out, spec)
+        killed_after(lambda: time.sleep(tenths / 10), out, spec)
     ends_as_expected(out)

@@ -46,12 +46,12 @@ def test_the_shards_are_counted_without_making_them():
 def test_a_million_shards_are_planned_without_a_list_of_them():
     spec = Spec(**GRID, blocks=10**10, shard=10**5)
     tracemalloc.start()
-    began = time.perf_counter()
+    began = time.process_time()
     assert spec.number_of_shards == 6_000_000
     next(spec.cells())
     assert tracemalloc.get_traced_memory()[1] < 10**6
     tracemalloc.stop()
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 10
 
 
 @pytest.mark.parametrize(

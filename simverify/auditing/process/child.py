@@ -224,6 +224,9 @@ def _where(traces: Any) -> str:
 
 
 def _sendable(error: BaseException) -> BaseException:
+    # Some libraries, such as tblib for Dask, have an error pickled with its traceback and with
+    # those that it came of, any of which may not come back. Its notes have the traceback in words.
+    error.__traceback__ = error.__cause__ = error.__context__ = None
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:

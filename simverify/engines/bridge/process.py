@@ -13,6 +13,7 @@ from typing import Any
 from simverify.engines.bridge.protocol import LONGEST_ANSWER, shown
 from simverify.errors import UsageError
 from simverify.symbolic.guards.orphans import die_with_parent
+from simverify.symbolic.guards.watchdog import kept_waiting
 
 _CHUNK = 1 << 16
 _TOGETHER = 1 << 13
@@ -92,25 +93,33 @@ class Program:
         return not (self._lines or self._got)
 
     def receive(self, seconds: float) -> bytes:
-        """Return the next line, without its end; raises :class:`Ended` if none comes."""
+        """Return the next line, without its end; raises :class:`Ended` if none comes.
+
+        ``seconds``: those in which the program waits for a processor are not counted, and what has
+        come is taken though they are over: this process may have waited for one as well.
+        """
         if self._lines:
             return self._lines.pop(0)
         if self._waiting:
             self._write()
-        ends = time.monotonic() + seconds
-        while not self._lines:
+        ends, waited = time.monotonic() + seconds, self._kept_waiting()
+        while True:
             left = ends - time.monotonic()
+            self._pump(max(left, 0.0))
+            if self._lines:
+                return self._lines.pop(0)
             if self._closed:
                 raise self._how_it_ended()
             if left <= 0:
-                raise self._late(seconds)
+                ends += (now := self._kept_waiting()) - waited
+                if now <= waited:
+                    raise self._late(seconds)
+                waited = now
             if len(self._got) > LONGEST_ANSWER:
                 raise Ended(
                     "answer", f"wrote {LONGEST_ANSWER:,} bytes without an end of line: "
                     f"{shown(bytes(self._got[:1000]))}"
                 )  # fmt: skip
-            self._pump(left)
-        return self._lines.pop(0)
 
     @property
     def complaint(self) -> str:
@@ -131,6 +140,9 @@ class Program:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+
+    def _kept_waiting(self) -> float:
+        return kept_waiting(self._process.pid, self._process.pid)
 
     def _pump(self, seconds: float) -> None:
         """Wait for one of the pipes, and move what can be moved."""

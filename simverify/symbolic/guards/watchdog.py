@@ -137,14 +137,15 @@ def _counted(wall: float, cpu: float, waited: float) -> float:
     return cpu if cpu > WAITING * own else own
 
 
-def kept_waiting(thread: int) -> float:
+def kept_waiting(thread: int, process: int | str = "self") -> float:
     """Seconds in which a thread could have run and got no processor; 0 where nobody knows.
 
-    Linux counts them. Without it, a thread that gets a twentieth of a processor looks asleep.
+    ``process``: whose it is, where it is not this one's. Linux counts them. Without it, a thread
+    that gets a twentieth of a processor looks asleep.
     """
     try:
         # Not by ``open``, which takes twice as long, around every block of an audit.
-        file = os.open(f"/proc/self/task/{thread}/schedstat", os.O_RDONLY)
+        file = os.open(f"/proc/{process}/task/{thread}/schedstat", os.O_RDONLY)
         try:
             return int(os.read(file, 128).split()[1]) / 1e9
         finally:

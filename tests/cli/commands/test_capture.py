@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 
 import pytest
 
@@ -10,6 +9,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from support.traces import record  # noqa: E402
+from support.waiting import wait_for  # noqa: E402
 
 from simverify.models.real.trace import MANIFEST  # noqa: E402
 
@@ -79,10 +79,7 @@ def test_an_interrupt_leaves_nothing(start, tmp_path):
     code = "import simverify.models.real.trace_writer as w; w.SHARD_BYTES = 1; " \
            "from simverify.cli import main; main()"  # fmt: skip
     process = start(*CAPTURE, "--tokens", "20000", code=code)
-    ends = time.monotonic() + 60
-    while not list(tmp_path.glob("t/shard-*")) and time.monotonic() < ends:
-        time.sleep(0.05)
-    assert list(tmp_path.glob("t/shard-*"))
+    wait_for(lambda: list(tmp_path.glob("t/shard-*")))
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
@@ -94,9 +91,7 @@ def test_one_that_is_killed_is_not_whole(start, command, tmp_path):
     code = "import simverify.models.real.trace_writer as w; w.SHARD_BYTES = 1; " \
            "from simverify.cli import main; main()"  # fmt: skip
     process = start(*CAPTURE, "--tokens", "20000", code=code)
-    ends = time.monotonic() + 60
-    while not list(tmp_path.glob("t/shard-*")) and time.monotonic() < ends:
-        time.sleep(0.05)
+    wait_for(lambda: list(tmp_path.glob("t/shard-*")))
     process.kill()
     process.communicate()
     assert list(tmp_path.glob("t/shard-*"))

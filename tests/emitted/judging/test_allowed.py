@@ -19,6 +19,8 @@ from simverify.models.real.transformer import load_pair  # noqa: E402
 from simverify.reports.formats.markdown import markdown_report  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("logits_once")
+
 N, MIXED = 2000, 3500
 
 

@@ -23,6 +23,8 @@ from simverify.models.real.sampling import Sampling  # noqa: E402
 from simverify.models.real.transformer import load_pair  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("logits_once")
+
 N = 400
 
 

@@ -212,11 +212,11 @@ def test_a_wrong_answer_costs_a_line(pair, content, status, says):
 
 
 def test_a_server_that_is_not_there(pair):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with pytest.raises(UsageError, match=r"cannot be reached: .*refused"):
-        ask(Endpoint(f"http://127.0.0.1:{port}"), PROMPTS, pair, 10)
+    with socket.socket() as taken:  # by somebody who does not listen
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=r"cannot be reached: .*refused"):
+            ask(Endpoint(f"http://127.0.0.1:{port}"), PROMPTS, pair, 10)
 
 
 @pytest.mark.parametrize("url", ["localhost:8000", "ftp://a", "http://", "http://a:b"])

@@ -3,7 +3,6 @@
 import itertools
 import json
 import re
-import resource
 import shlex
 import signal
 import subprocess
@@ -17,6 +16,8 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from support.emitted_tokens import PROMPTS, Reply, serving
+from support.small_disks import no_file_beyond
+from support.waiting import PATIENCE, wait_for
 
 from simverify.cli import run as command_line
 from simverify.emitted import Endpoint, ask, read_requests
@@ -136,17 +137,13 @@ def test_a_half_written_last_line_is_told_and_asked_for_again(pair, tmp_path, ha
     assert not any("half written" in line for line in said[1:])
 
 
-def test_a_full_disk_leaves_whole_lines(pair, tmp_path, monkeypatch):
-    # The bytecode of what is imported meanwhile would be cut off as well.
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+def test_a_full_disk_leaves_whole_lines(pair, tmp_path):
     keep = tmp_path / "kept.jsonl"
-    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (700, limit[1]))
-    try:
-        with pytest.raises(UsageError, match=r"cannot be written: .*; [23] answers are kept"):
-            asked(pair, Counting(), keep)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    with (
+        no_file_beyond(700),
+        pytest.raises(UsageError, match=r"cannot be written: .*; [23] answers are kept"),
+    ):
+        asked(pair, Counting(), keep)
     assert keep.read_bytes().endswith(b"}\n")
     assert len(read_requests(keep, pair)) in (2, 3)
 
@@ -194,7 +191,7 @@ def test_who_is_ended_waits_for_no_answer_and_keeps_what_came(tmp_path, number, 
         if next(asked) < 9:
             return answered(body)
         slow.set()
-        release.wait(40)
+        release.wait(PATIENCE)
         return answered(body)
 
     keep, beside = tmp_path / "k.jsonl", tmp_path / "k.jsonl.ahead"
@@ -206,10 +203,9 @@ def test_who_is_ended_waits_for_no_answer_and_keeps_what_came(tmp_path, number, 
         ) as process,
     ):  # fmt: skip
         try:
-            assert slow.wait(60)
+            assert slow.wait(PATIENCE)
             # What was answered is on its way there, or waits beside for one that was asked before.
-            while len(answers_in(keep, beside)) < 9:
-                time.sleep(0.05)
+            wait_for(lambda: len(answers_in(keep, beside)) == 9)
             began = time.monotonic()
             process.send_signal(number)
             out, err = process.communicate(timeout=60)

@@ -1,22 +1,29 @@
 """A window of work: in order, no barrier, nothing lost that came early."""
 
 import threading
-import time
 
 import pytest
+from support.waiting import PATIENCE, wait_for
 
 from simverify.emitted.serving.window import in_window
 
 
 def test_values_come_in_order_whatever_ends_first():
+    early, told = [], [threading.Event() for _ in range(8)]
+
+    def tell(number, value):
+        early.append((number, value))
+        told[number].set()
+
     def work(number):
-        time.sleep(0.02 * (3 - number % 4))
+        """The first of each four ends when the next has come, which is told before its turn."""
+        if number % 4 == 0:
+            assert told[number + 1].wait(PATIENCE)
         return 10 * number
 
-    early = []
-    found = list(in_window(work, range(8), 4, early=lambda n, value: early.append((n, value))))
+    found = list(in_window(work, range(8), 4, early=tell))
     assert found == [(n, 10 * n) for n in range(8)]
-    assert early
+    assert {1, 5} <= {n for n, _ in early}
     assert all(value == 10 * n for n, value in early)
 
 
@@ -25,7 +32,7 @@ def test_a_slow_one_holds_up_no_other():
 
     def work(number):
         if number == 0:
-            assert release.wait(20)
+            assert release.wait(PATIENCE)
         else:
             done.append(number)
             if len(done) == 6:
@@ -36,34 +43,47 @@ def test_a_slow_one_holds_up_no_other():
     assert done == [1, 2, 3, 4, 5, 6]  # with a barrier the slow one would never end
 
 
-def test_no_more_are_under_way_than_the_window_holds():
-    lock, now, most = threading.Lock(), [0], [0]
+def test_no_more_are_under_way_than_the_window_holds(monkeypatch):
+    """None of the first ends before the window says that it waits, with all begun that may be."""
+    monkeypatch.setattr("simverify.emitted.serving.window.EVERY", 0.01)
+    begun, ended, at_most, waited, release = [], [], [], [], threading.Event()
+
+    def numbers():
+        for number in range(30):
+            begun.append(number)
+            at_most.append(len(begun) - len(ended))
+            yield number
 
     def work(number):
-        with lock:
-            now[0] += 1
-            most[0] = max(most[0], now[0])
-        time.sleep(0.005)
-        with lock:
-            now[0] -= 1
+        assert release.wait(PATIENCE)
+        ended.append(number)
         return number
 
-    assert len(list(in_window(work, range(30), 3))) == 30
-    assert most[0] <= 3
+    def waiting():
+        waited.append(len(begun))
+        release.set()
+
+    assert len(list(in_window(work, numbers(), 3, waiting))) == 30
+    assert waited[0] == 3
+    assert max(at_most) == 3
 
 
 def test_what_came_is_told_when_nobody_listens_any_more():
-    release, early = threading.Event(), {}
+    """Threads that have ended have handed over what they came to."""
+    release, early, threads = threading.Event(), {}, {}
 
     def work(number):
+        threads[number] = threading.current_thread()
         if number == 1:
-            release.wait(20)
+            release.wait(PATIENCE)
         return number
 
     window = in_window(work, range(5), 5, early=early.__setitem__)
     try:
         assert next(window) == (0, 0)
-        time.sleep(0.1)
+        wait_for(lambda: len(threads) == 5)
+        for number in (2, 3, 4):
+            threads[number].join(PATIENCE)
         window.close()
         assert early == {2: 2, 3: 3, 4: 4}
     finally:
@@ -71,18 +91,19 @@ def test_what_came_is_told_when_nobody_listens_any_more():
 
 
 def test_an_error_comes_in_its_turn_and_nothing_begins_after_it():
-    begun, release = [], threading.Event()
+    """It is known as soon as its thread has ended."""
+    begun, threads = [], {}
 
     def work(number):
         begun.append(number)
+        threads[number] = threading.current_thread()
         if number == 1:
             raise ValueError("no")
-        assert release.wait(20)
+        wait_for(lambda: 1 in threads)
+        threads[1].join(PATIENCE)
         return number
 
     window = in_window(work, range(50), 2)
-    timer = threading.Timer(0.1, release.set)
-    timer.start()
     assert next(window) == (0, 0)
     with pytest.raises(ValueError, match="no"):
         next(window)

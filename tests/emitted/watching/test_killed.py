@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import random
+import select
 import signal
 import subprocess
 import sys
@@ -49,30 +50,41 @@ def often(monkeypatch):
     monkeypatch.setattr(run, "TOGETHER", 3)
 
 
-def watch(log, folder, pair, said, **how):
+def watch(log, folder, pair, said, *, sleep=time.sleep, **how):
     what = Watched(str(log), log, folder, "simverify watch", every=0.001, **how)
     with State(folder, key_of(pair, SETTINGS, str(log), False), SETTINGS, False) as state:
-        return Watch(what, pair, SETTINGS, state, proxy=False, say=said.append).run()
+        return Watch(what, pair, SETTINGS, state, proxy=False, say=said.append, sleep=sleep).run()
 
 
 def killed(log, folder, pair, seconds):
-    """Watch in a process of its own, which is killed so many seconds after it wrote something."""
+    """Watch in a process of its own, which is killed so many seconds after it wrote something.
+
+    Or after it found nothing to write, however long either took.
+    """
     state = folder / "state.json"
     before = state.stat().st_mtime_ns if state.exists() else 0
+    idle, tell = os.pipe()
     child = os.fork()
     if child == 0:
+
+        def rest(seconds):
+            os.write(tell, b".")
+            time.sleep(seconds)
+
         try:
-            watch(log, folder, pair, [], stay=True)
+            watch(log, folder, pair, [], stay=True, sleep=rest)
         finally:
             os._exit(3)  # a watch that stays never returns
-    deadline = time.monotonic() + 5.0  # there may be nothing to write
-    while time.monotonic() < deadline and not (
-        state.exists() and state.stat().st_mtime_ns > before
-    ):
-        time.sleep(0.005)
-    time.sleep(seconds)
-    os.kill(child, signal.SIGKILL)
-    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    os.close(tell)
+    ends = time.monotonic() + 60.0
+    with open(idle, "rb", buffering=0) as rests:
+        while not (state.exists() and state.stat().st_mtime_ns > before):
+            assert time.monotonic() < ends
+            if select.select([rests], [], [], 0.005)[0]:
+                break
+        time.sleep(seconds)
+        os.kill(child, signal.SIGKILL)
+        assert os.waitpid(child, 0)[1] == signal.SIGKILL
 
 
 @pytest.mark.distribution
@@ -124,7 +136,8 @@ def test_the_command_that_is_killed_goes_on(tmp_path, lines):
     first = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 120
-        while not (folder / "state.json").exists() and time.monotonic() < deadline:
+        while not (folder / "state.json").exists():
+            assert time.monotonic() < deadline
             time.sleep(0.1)
     finally:
         first.kill()

@@ -87,22 +87,35 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
         opened(tmp_path / "file" / "s")
 
 
+def save_for_ever(folder, told):
+    """Save again and again, and say so each time."""
+    with opened(folder) as state:
+        state.canary = state.canary or grown(10)
+        while True:
+            state.place.lines += 1
+            state.canary.requests += 1
+            state.save()
+            os.write(told, b".")
+
+
 def test_a_process_that_is_killed_while_it_writes_leaves_a_whole_state(tmp_path):
-    rng = random.Random(1)
-    for _ in range(12):
+    """Killed some time after it has written twice, however long that took."""
+    rng, lives = random.Random(1), 12
+    for _ in range(lives):
+        told, tell = os.pipe()
         child = os.fork()
         if child == 0:
-            with opened(tmp_path) as state:
-                state.canary = state.canary or grown(10)
-                while True:
-                    state.place.lines += 1
-                    state.canary.requests += 1
-                    state.save()
-        time.sleep(0.02 + 0.03 * rng.random())
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+            try:
+                save_for_ever(tmp_path, tell)
+            finally:
+                os._exit(3)
+        os.close(tell)
+        with open(told, "rb", buffering=0) as saved:
+            assert saved.read(1) + saved.read(1) == b".."
+            time.sleep(0.03 * rng.random())
+            os.kill(child, signal.SIGKILL)
+            assert os.waitpid(child, 0)[1] == signal.SIGKILL
         with opened(tmp_path) as state:
-            if state.canary is not None:
-                # Evidence and place were written together.
-                assert state.canary.requests - 3 == state.place.lines
-    assert state.place.lines > 12
+            # Evidence and place were written together.
+            assert state.canary.requests - 3 == state.place.lines
+    assert state.place.lines >= 2 * lives

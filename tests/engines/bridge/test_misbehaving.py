@@ -1,7 +1,9 @@
 """Programs that break the protocol: one clear line each, in time, and nothing is left behind."""
 
+import itertools
 import os
 import re
+import select
 import sys
 import time
 import uuid
@@ -10,16 +12,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.levels import at_night
+from support.waiting import wait_for
 
 import simverify
 from simverify.engines.bridge import command as bridge_command
+from simverify.engines.bridge import process as bridge_process
 from simverify.engines.bridge.process import Ended, Program
 from simverify.engines.bridge.protocol import Request
 from simverify.errors import SimverifyError, UsageError
 
 HARNESS = Path(__file__).parent / "harness.py"
-SMALL = {"gamma": 1, "vocab": 2, "seconds": 2.0}
-"""A call may take half of the seconds."""
+SMALL = {"gamma": 1, "vocab": 2}
+HASTY = {**SMALL, "seconds": 2.0}
+"""A call may take half of the seconds: for programs that are waited for in vain."""
 
 
 @pytest.fixture
@@ -27,14 +32,13 @@ def program():
     """Return the command line of a way to behave; afterwards none of its processes is left."""
     mark, others = f"mark-{uuid.uuid4().hex}", children()
     yield lambda way: f"{sys.executable} -S -E {HARNESS} '{way}' {mark}"
-    assert left(mark) == []
+    wait_for(lambda: left(mark) == [])  # who is killed has a moment to go
     # Children that other tests of this process left are none of ours.
     assert [pid for pid, state in children().items() if state == "Z" and pid not in others] == []
 
 
 def left(mark):
     """Command lines of the processes that have the mark."""
-    time.sleep(0.05)
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -74,7 +78,8 @@ AT_LOADING = {
 
 @pytest.mark.parametrize("way", AT_LOADING)
 def test_a_program_that_says_no_hello_is_no_verdict(program, monkeypatch, way):
-    monkeypatch.setattr(bridge_command, "HELLO_SECONDS", 1.0)
+    if "did not answer" in AT_LOADING[way]:
+        monkeypatch.setattr(bridge_command, "HELLO_SECONDS", 1.0)
     with pytest.raises(SimverifyError, match=AT_LOADING[way]) as raised:
         simverify.audit(command=program(way), **SMALL)
     assert raised.value.exit_code == 4
@@ -145,8 +150,8 @@ AT_NIGHT = (
 
 @pytest.mark.parametrize("way", at_night(IN_A_CALL, but=IN_A_CALL.keys() - set(AT_NIGHT)))
 def test_a_call_that_breaks_is_a_finding_with_what_was_asked(program, way):
-    began = time.monotonic()
-    run = simverify.audit(command=program(way), **SMALL)
+    began, in_vain = time.monotonic(), re.search("did not answer|keeps its", IN_A_CALL[way])
+    run = simverify.audit(command=program(way), **(HASTY if in_vain else SMALL))
     assert time.monotonic() - began < 60
     assert run.verdict == "FAIL"
     (finding,) = run.findings
@@ -172,7 +177,7 @@ BAD_TOKENS = {
 
 @pytest.mark.parametrize("way", BAD_TOKENS)
 def test_answers_that_are_no_tokens_are_findings_as_of_python(program, way):
-    run = simverify.audit(command=program(way), **SMALL)
+    run = simverify.audit(command=program(way), **SMALL, max_paths=900)
     assert run.verdict == "FAIL"
     assert any(re.search(BAD_TOKENS[way], found.text) for found in run.findings), run.findings
 
@@ -213,3 +218,26 @@ def test_a_residual_from_the_wrong_row_fails(program):
     run = simverify.audit(command=program("wrong row"), gamma=1, vocab=2, max_paths=4000)
     assert run.verdict == "FAIL"
     assert run.counterexample is not None
+
+
+def test_a_line_that_has_come_is_taken_though_its_time_is_over():
+    """This process may have waited for a processor, as the program may."""
+    started = Program("echo hello")
+    assert select.select([started._out], [], [], 60.0)[0]
+    assert started.receive(0.0) == b"hello"
+    started.stop()
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_time_in_which_a_program_gets_no_processor_is_not_counted(monkeypatch, waits):
+    seen = itertools.chain([0.0], itertools.repeat(60.0 if waits else 0.0))
+    monkeypatch.setattr(bridge_process, "kept_waiting", lambda *_: next(seen))
+    started = Program("sh -c 'sleep 0.3; echo hello; exec sleep 60'")
+    try:
+        if waits:
+            assert started.receive(0.01) == b"hello"
+        else:
+            with pytest.raises(Ended, match=r"did not answer within 0\.01 s"):
+                started.receive(0.01)
+    finally:
+        started.stop()

@@ -1,5 +1,6 @@
 """Code that ends, kills, interrupts or blocks its process: a finding, and the audit goes on."""
 
+import copyreg
 import ctypes
 import itertools
 import os
@@ -131,6 +132,27 @@ def test_what_a_child_says_raises_and_returns_comes_back():
     with pytest.raises(ZeroDivisionError) as caught:
         in_child(lambda say: 1 // 0, said.append)
     assert "in <lambda>" in caught.value.__notes__[0]
+
+
+def rebuilt(kind, given, *_led_to):
+    return kind(*given)
+
+
+def test_what_a_child_raises_comes_back_where_errors_are_pickled_with_those_that_they_came_of():
+    """As they are once tblib, which Dask loads, has seen to it."""
+
+    class OfNoModule(Exception):
+        """Cannot be pickled."""
+
+    def work(_say):
+        copyreg.pickle(UsageError, lambda e: (rebuilt, (type(e), e.args, e.__context__)))
+        try:
+            raise OfNoModule
+        except OfNoModule:
+            raise UsageError("wrong option") from None
+
+    with pytest.raises(UsageError, match="wrong option"):
+        in_child(work, print)
 
 
 def test_a_child_uses_torch_after_its_parent_did(two_threads):
