@@ -7,7 +7,7 @@ place are not for this: what they give depends on an order that a GPU does not p
 import functools
 import inspect
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +37,11 @@ PROGRAM = Program()
 
 
 class Kernel:
-    """A function of blocks and pointers; ``kernel[grid](...)`` runs it for every program."""
+    """A function of blocks and pointers; ``kernel[grid](...)`` runs it for every program.
+
+    ``node``: its definition in the source, where that is known, and ``plans``: what it was
+    translated to (:mod:`.translation`).
+    """
 
     __name__: str
 
@@ -49,9 +53,11 @@ class Kernel:
         functools.update_wrapper(self, function)
         self.fn = function
         self._derived = derived
+        self.node: Any = None
+        self.plans: Any = None
         parameters = inspect.signature(function).parameters.values()
         self.arg_names = [p.name for p in parameters]
-        self._defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+        self.defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
         self._constants = {p.name for p in parameters if str(p.annotation).endswith("constexpr")}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -74,16 +80,25 @@ class Kernel:
         PROGRAM.grid = sides + (1,) * (3 - len(sides))
         try:
             with np.errstate(all="ignore"):
-                for ids in itertools.product(*map(range, sides)):
+                for ids in self._programs(values, sides):
                     PROGRAM.ids = ids + (0,) * (3 - len(ids))
                     self.fn(**values)
         finally:
             PROGRAM.ids = PROGRAM.grid = ()
 
+    def _programs(
+        self, values: dict[str, Any], sides: tuple[int, ...]
+    ) -> Iterable[tuple[int, ...]]:
+        """Return the programs that are to be run here; those that a plan runs are not."""
+        if self.plans is None:
+            return itertools.product(*map(range, sides))
+        programs: Iterable[tuple[int, ...]] = self.plans.run(values, sides)
+        return programs
+
     def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         if len(args) > len(self.arg_names):
             refuse(f"{self.__name__} launched with {len(args)} arguments of {len(self.arg_names)}")
-        given = {**self._defaults, **dict(zip(self.arg_names, args, strict=False))}
+        given = {**self.defaults, **dict(zip(self.arg_names, args, strict=False))}
         for name, value in kwargs.items():
             if name in self.arg_names:
                 given[name] = value

@@ -1,0 +1,294 @@
+"""Functions of ``tl`` in translated kernels, by the functions that run where one is not translated."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from simverify.engines.tiles.language import MATH, power_of_two, tl
+from simverify.engines.tiles.reductions import sums_in
+from simverify.engines.tiles.translation import access
+from simverify.engines.tiles.translation.arithmetic import alike, binary, chosen, refused
+from simverify.engines.tiles.translation.cipher import philox, uniform
+from simverify.engines.tiles.translation.conversions import converted, is_exactly, type_of
+from simverify.engines.tiles.translation.lines import plain
+from simverify.engines.tiles.translation.rows import (
+    as_row,
+    cast,
+    constant,
+    every,
+    full,
+    known_whole,
+    shape_of,
+    typed,
+)
+from simverify.engines.tiles.translation.values import (
+    Array,
+    Block,
+    Known,
+    Row,
+    Rows,
+    Scalar,
+    Several,
+    Untranslatable,
+    Value,
+)
+from simverify.engines.tiles.translation.writer import Writer
+from simverify.engines.tiles.types import Dtype, float32, int32
+
+NOTHING = Known(None)
+Handler = Callable[..., Value]
+
+
+def _arange(w: Writer, start: Value, end: Value) -> Value:
+    first = known_whole(start)
+    count = known_whole(end) - first
+    if count <= 0 or count & (count - 1):
+        raise Untranslatable("an arange of no power of two")
+    return plain(w, str(first), "1", int32, count)
+
+
+def _sides(shape: tuple[Value, ...]) -> tuple[int, ...]:
+    if len(shape) == 1 and isinstance(shape[0], Several):
+        shape = shape[0].items
+    if len(shape) == 1 and isinstance(shape[0], Known) and isinstance(shape[0].value, tuple | list):
+        return tuple(int(x) for x in shape[0].value)
+    return tuple(map(known_whole, shape))
+
+
+def _broadcast_to(w: Writer, x: Value, *shape: Value) -> Value:
+    block, sides = typed(w, x), _sides(shape)
+    if shape_of(block) == sides:
+        return block
+    if isinstance(block, Scalar) and len(sides) == 1:
+        (count,) = sides
+        length = count if count <= 32 else 1
+        return Row(w.named_once(f"full({length}, {block.code})"), block.dtype, count, str(length))
+    return Array(w.named_once(f"broadcast_to({full(w, block)}, {sides})"), block.dtype, sides)
+
+
+def _full(w: Writer, shape: Value, value: Value, dtype: Value) -> Value:
+    return _broadcast_to(w, cast(w, typed(w, value), type_of(dtype)), shape)
+
+
+def _zeros(w: Writer, shape: Value, dtype: Value) -> Value:
+    return _full(w, shape, constant(w, 0, int32), dtype)
+
+
+def _of_two(name: str, sign: str) -> Handler:
+    def apply(w: Writer, x: Value, y: Value, propagate_nan: Value = NOTHING) -> Value:
+        one, other, kind = alike(w, typed(w, x), typed(w, y))
+        if isinstance(one, Scalar) and isinstance(other, Scalar):
+            a, b = one.code, other.code
+            code = f"{a} if {a} {sign} {b} else {b} if {b} {sign} {a} else {name}({a}, {b})"
+            return Scalar(w.named_once(code), kind)
+        return every(w, lambda a, b: f"{name}({a}, {b})", kind, one, other)
+
+    return apply
+
+
+def _of_one(name: str) -> Handler:
+    def apply(w: Writer, x: Value) -> Value:
+        block = typed(w, x)
+        if not block.dtype.is_floating() or block.dtype.bits < float32.bits:
+            raise Untranslatable(f"{name} of a block {block.dtype}")
+        return every(w, lambda a: f"{name}({a})", block.dtype, block)
+
+    return apply
+
+
+def _abs(w: Writer, x: Value) -> Value:
+    block = typed(w, x)
+    return every(w, lambda a: f"abs({a})", block.dtype, block)
+
+
+def _sum(w: Writer, x: Value, axis: Value = NOTHING, **more: Value) -> Value:
+    dtype = more.pop("dtype", NOTHING)
+    block = typed(w, x)
+    kind = sums_in(block.dtype) if is_exactly(dtype, None) else type_of(dtype)
+    block = cast(w, block, kind)
+    if isinstance(block, Scalar):
+        return block
+    name = w.constant(kind.kind, kind.name)
+    if isinstance(block, Rows):
+        _axis_iv(axis, 1, more)
+        row = as_row(w, block)
+        if row.length == str(row.count):
+            return Scalar(w.named_once(f"add.reduce({row.code}, dtype={name})"), kind)
+        return Scalar(w.named_once(f"total({row.code}, {row.count}, {name})"), kind)
+    return _reduced(w, f"add.reduce({{}}, axis={{}}, dtype={name})", block, kind, axis, more)
+
+
+def _axis_iv(axis: Value, dims: int, more: dict[str, Value]) -> int | None:
+    """Return the axis of a reduction. Refuses one that is not there, and other options."""
+    if any(not is_exactly(x, False) for x in more.values()):
+        raise Untranslatable("options of a reduction")
+    if is_exactly(axis, None):
+        return None
+    place = known_whole(axis)
+    if not -dims <= place < dims:
+        raise Untranslatable("an axis that is not there")
+    return place % dims
+
+
+def _reduced(
+    w: Writer, code: str, x: Array, kind: Dtype, axis: Value, more: dict[str, Value]
+) -> Value:
+    place = _axis_iv(axis, len(x.shape), more)
+    name = w.named_once(code.format(x.code, place))
+    if place is None:
+        return Scalar(name, kind)
+    return of_shape(name, kind, x.shape[:place] + x.shape[place + 1 :])
+
+
+def of_shape(code: str, dtype: Dtype, shape: tuple[int, ...]) -> Value:
+    """Return a block all of whose elements are in an array."""
+    if len(shape) == 1:
+        return Row(code, dtype, shape[0], str(shape[0]))
+    return Array(code, dtype, shape) if shape else Scalar(code, dtype)
+
+
+def _wide(w: Writer, x: Value) -> Block:
+    block = typed(w, x)
+    if block.dtype.is_floating():
+        return cast(w, block, float32) if block.dtype.bits < float32.bits else block
+    return cast(w, block, int32) if block.dtype.bits < int32.bits else block
+
+
+def _extreme(name: str, of_place: str) -> tuple[Handler, Handler]:
+    def value(
+        w: Writer, x: Value, axis: Value = NOTHING, return_indices: Value = Known(False),
+        return_indices_tie_break_left: Value = Known(True), **more: Value,
+    ) -> Value:  # fmt: skip
+        block = _wide(w, x)
+        if not isinstance(return_indices, Known):
+            raise Untranslatable("return_indices that is not known")
+        if return_indices.value:
+            if not isinstance(block, Rows) or is_exactly(axis, None):
+                raise Untranslatable("places of extremes of other blocks")
+            where = place(w, block, axis, return_indices_tie_break_left, **more)
+            row = as_row(w, block)
+            assert isinstance(where, Scalar)
+            found = w.named_once(f"{row.code}[{where.code}]")
+            return Several((Scalar(found, block.dtype), where))
+        if isinstance(block, Scalar):
+            return block
+        if isinstance(block, Rows):
+            _axis_iv(axis, 1, more)
+            return Scalar(w.named_once(f"{name}.reduce({as_row(w, block).code})"), block.dtype)
+        code = f"{name}.reduce({{}}, axis={{}})"
+        return _reduced(w, code, block, block.dtype, axis, more)
+
+    def place(
+        w: Writer, x: Value, axis: Value, tie_break_left: Value = Known(True), **more: Value
+    ) -> Value:
+        block = _wide(w, x)
+        if not isinstance(block, Rows) or not isinstance(tie_break_left, Known):
+            raise Untranslatable("places of extremes of other blocks")
+        _axis_iv(axis, 1, more)
+        if not tie_break_left.value or is_exactly(axis, None):
+            raise Untranslatable("which of equal elements comes out")
+        code = f"first_of({as_row(w, block).code}, {of_place!r})"
+        return Scalar(w.named_once(code), int32)
+
+    return value, place
+
+
+def _running(w: Writer, x: Value, axis: Value = Known(0), **more: Value) -> Value:
+    dtype = more.pop("dtype", NOTHING)
+    block = typed(w, x)
+    block = cast(w, block, sums_in(block.dtype) if is_exactly(dtype, None) else type_of(dtype))
+    if not isinstance(block, Rows):
+        raise Untranslatable("running sums of other blocks")
+    _axis_iv(axis, 1, more)
+    row = as_row(w, block)
+    code = w.named_once(f"running({row.code}, {row.count})")
+    length = str(row.count) if row.length == str(row.count) else w.named_once(f"len({code})", "m")
+    return Row(code, row.dtype, row.count, length)
+
+
+def _expanded(w: Writer, x: Value, axis: Value) -> Value:
+    block = typed(w, x)
+    if isinstance(block, Scalar):
+        raise Untranslatable("an axis of a scalar")
+    place = known_whole(axis)
+    shape = np.expand_dims(np.empty(shape_of(block)), place).shape
+    return of_shape(w.named_once(f"expand_dims({full(w, block)}, {place})"), block.dtype, shape)
+
+
+def _cdiv(w: Writer, x: Value, y: Value) -> Value:
+    if isinstance(x, Known) and isinstance(y, Known):
+        return Known(-(-x.value // y.value))
+    return binary(w, "//", binary(w, "+", x, binary(w, "-", y, Known(1))), y)
+
+
+def _program(code: str) -> Handler:
+    def apply(w: Writer, axis: Value) -> Value:
+        return Scalar(f"{code}{known_whole(axis)}", int32)
+
+    return apply
+
+
+def _load(
+    w: Writer, pointer: Value, mask: Value = NOTHING, other: Value = NOTHING, **hints: Value
+) -> Value:
+    access.hints_iv(hints)
+    return access.load(w, pointer, mask, other)
+
+
+def _store(w: Writer, pointer: Value, value: Value, mask: Value = NOTHING, **hints: Value) -> Value:
+    access.hints_iv(hints)
+    access.store(w, pointer, value, mask)
+    return NOTHING
+
+
+def _nothing(w: Writer, *values: Value, **named: Value) -> Value:
+    return NOTHING
+
+
+def _same(w: Writer, x: Value, *hints: Value) -> Value:
+    return x
+
+
+def _asserted(w: Writer, condition: Value, *more: Value, **named: Value) -> Value:
+    if isinstance(condition, Known) and condition.value:
+        return NOTHING
+    raise Untranslatable("an assertion that is not known to hold")
+
+
+_LARGEST, _SMALLEST = _extreme("fmax", "argmax"), _extreme("fmin", "argmin")
+
+METHODS: dict[str, Handler] = {
+    "to": converted, "sum": _sum, "cumsum": _running, "max": _LARGEST[0], "min": _SMALLEST[0],
+    "argmax": _LARGEST[1], "argmin": _SMALLEST[1],
+    "exp": _of_one("exp"), "log": _of_one("log"), "abs": _abs,
+    "logical_not": lambda w, x: refused(w, typed(w, x)),
+}  # fmt: skip
+"""Methods of blocks, by their names."""
+
+BY_NAME: dict[str, Handler] = {
+    **{name: x for name, x in METHODS.items() if name not in ("to", "logical_not")},
+    **{name: _of_one(name) for name in ("exp2", "log2", "sqrt", "floor", "ceil")},
+    "load": _load, "store": _store, "program_id": _program("p"), "num_programs": _program("g"),
+    "rand": uniform(1, float32), "rand4x": uniform(4, float32),
+    "randint": uniform(1, int32), "randint4x": uniform(4, int32), "philox": philox,
+    "arange": _arange, "full": _full, "zeros": _zeros, "broadcast_to": _broadcast_to,
+    "where": chosen, "minimum": _of_two("fmin", "<"), "maximum": _of_two("fmax", ">"),
+    "cdiv": _cdiv, "cast": converted, "expand_dims": _expanded,
+    "debug_barrier": _nothing, "static_print": _nothing, "device_print": _nothing,
+    "assume": _nothing, "static_assert": _asserted, "device_assert": _asserted,
+    "multiple_of": _same, "max_contiguous": _same,
+}  # fmt: skip
+
+HANDLERS: dict[Any, Handler] = {
+    **{vars(tl)[name]: handler for name, handler in BY_NAME.items()},
+    **{vars(MATH)[name]: _of_one(name) for name in ("log1p", "expm1", "exp", "log", "sqrt")},
+    vars(MATH)["fast_expf"]: _of_one("exp"),
+    vars(MATH)["fast_logf"]: _of_one("log"),
+    vars(MATH)["abs"]: _abs,
+    vars(MATH)["isnan"]: lambda w, x: binary(w, "!=", x, x),
+}
+"""What is written for a call, by the function that is called where a kernel is not translated."""
+
+PURE = frozenset({vars(tl)["cdiv"], power_of_two, min, max, abs, len, int, float, bool})
+"""Functions that are called while a kernel is translated, where all they are given is known."""
