@@ -220,7 +220,8 @@ def negative(w: Writer, x: Value) -> Value:
     block = typed(w, x)
     if block.dtype is int1:
         raise Untranslatable("- of truths")
-    return every(w, lambda a: f"-{a}", block.dtype, block)
+    zero = constant(w, 0, block.dtype).code
+    return every(w, lambda a: f"{zero} - {a}", block.dtype, block)
 
 
 def inverted(w: Writer, x: Value) -> Value:

@@ -29,7 +29,7 @@ FEW = 32
 
 def constant(w: Writer, value: Any, dtype: Dtype) -> Scalar:
     """Return a known number in a type."""
-    number = blocks.constant(value, dtype).data
+    number = blocks.constant(value or 0, dtype).data  # as in Triton a zero has no sign
     return Scalar(w.constant(number, (dtype.name, number.tobytes())), dtype, value)
 
 
