@@ -9,7 +9,7 @@ from simverify.engines.tiles.kernels import Kernel
 from simverify.engines.tiles.language import tl
 from simverify.engines.tiles.memory import ElementType
 from simverify.engines.tiles.translation import joining
-from simverify.engines.tiles.translation.arithmetic import (
+from simverify.engines.tiles.translation.operations.arithmetic import (
     OF_PYTHON,
     SIGNS,
     binary,
@@ -17,8 +17,13 @@ from simverify.engines.tiles.translation.arithmetic import (
     negative,
     refused,
 )
-from simverify.engines.tiles.translation.language import HANDLERS, METHODS, PURE, of_shape
-from simverify.engines.tiles.translation.rows import full, known_whole, shape_of, typed
+from simverify.engines.tiles.translation.operations.language import (
+    HANDLERS,
+    METHODS,
+    PURE,
+    of_shape,
+)
+from simverify.engines.tiles.translation.operations.rows import full, known_whole, shape_of, typed
 from simverify.engines.tiles.translation.values import (
     Block,
     Known,

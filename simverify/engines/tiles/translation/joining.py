@@ -1,6 +1,6 @@
 """Values that two branches or two rounds of a loop give: one variable for both."""
 
-from simverify.engines.tiles.translation.rows import as_row, typed
+from simverify.engines.tiles.translation.operations.rows import as_row, typed
 from simverify.engines.tiles.translation.values import (
     Array,
     Known,

@@ -1,4 +1,4 @@
-"""What stands in a kernel for a value while it is translated: its type, and the code that has it."""
+"""What stands for a value of a kernel while it is translated: its type, and the code of it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +20,9 @@ class Known(Value):
     """A value that is known: a constant, a type, a function, a module."""
 
     value: Any
+
+
+NOTHING, YES, NO = Known(None), Known(True), Known(False)
 
 
 @dataclass(frozen=True, eq=False)

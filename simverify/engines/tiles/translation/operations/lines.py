@@ -52,4 +52,5 @@ def _check(w: Writer, text: str) -> bool:
 
 
 def literal(code: str) -> bool:
+    """Whether code is a whole number itself."""
     return code.lstrip("-").isdigit()

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from simverify.engines.tiles.blocks import block_of
-from simverify.engines.tiles.translation.rows import (
+from simverify.engines.tiles.translation.operations.rows import (
     as_row,
     at,
     cast,
@@ -254,9 +254,8 @@ def _store_array(w: Writer, place: Place, gate: Any, block: Block) -> None:
     index: Any = place.index
     shape = _shape(index)
     values = full(w, block)
-    if not isinstance(block, Scalar) and _shape(block) != shape:
-        if _spread(_shape(block), shape) != shape:
-            raise Untranslatable("a block stored at fewer places")
+    if not isinstance(block, Scalar) and _spread(_shape(block), shape) != shape:
+        raise Untranslatable("a block stored at fewer places")
     if isinstance(gate, Known):
         door = w.named_once(f"full({shape}, True)")
     elif isinstance(gate, Scalar):

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from simverify.engines.tiles.translation.lines import line, literal
-from simverify.engines.tiles.translation.rows import (
+from simverify.engines.tiles.translation.operations.lines import line, literal
+from simverify.engines.tiles.translation.operations.rows import (
     as_row,
     at,
     cast,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from simverify.engines.tiles.translation.rows import cast, every, typed
+from simverify.engines.tiles.translation.operations.rows import cast, every, typed
 from simverify.engines.tiles.translation.values import Block, Known, Untranslatable, Value
 from simverify.engines.tiles.translation.writer import Writer
 from simverify.engines.tiles.types import Dtype

@@ -2,9 +2,15 @@
 
 from collections.abc import Callable
 
-from simverify.engines.tiles.translation.arithmetic import binary
-from simverify.engines.tiles.translation.conversions import converted
-from simverify.engines.tiles.translation.rows import cast, constant, every, known_whole, typed
+from simverify.engines.tiles.translation.operations.arithmetic import binary
+from simverify.engines.tiles.translation.operations.conversions import converted
+from simverify.engines.tiles.translation.operations.rows import (
+    cast,
+    constant,
+    every,
+    known_whole,
+    typed,
+)
 from simverify.engines.tiles.translation.values import (
     Known,
     Several,
@@ -13,6 +19,8 @@ from simverify.engines.tiles.translation.values import (
 )
 from simverify.engines.tiles.translation.writer import Writer
 from simverify.engines.tiles.types import Dtype, float32, int32, int64, uint32, uint64
+
+ROUNDS = Known(10)
 
 
 def _words(w: Writer, seed: Value, counters: list[Value], rounds: Value, count: int) -> Value:
@@ -34,13 +42,16 @@ def _once(w: Writer, codes: tuple[str, ...], rounds: int) -> str:
 
 
 def philox(
-    w: Writer, seed: Value, a: Value, b: Value, c: Value, d: Value, n_rounds: Value = Known(10)
+    w: Writer, seed: Value, a: Value, b: Value, c: Value, d: Value, n_rounds: Value = ROUNDS
 ) -> Value:
+    """Return the four words of Philox 4x32: ``tl.philox``."""
     return _words(w, seed, [a, b, c, d], n_rounds, 4)
 
 
 def uniform(count: int, kind: Dtype) -> Callable[..., Value]:
-    def apply(w: Writer, seed: Value, offset: Value, n_rounds: Value = Known(10)) -> Value:
+    """Return what writes ``tl.rand`` or ``tl.randint``, or those that give four blocks."""
+
+    def apply(w: Writer, seed: Value, offset: Value, n_rounds: Value = ROUNDS) -> Value:
         place = typed(w, offset)
         low = cast(w, place, uint32)
         zero: Value = constant(w, 0, uint32)

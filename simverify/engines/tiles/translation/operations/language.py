@@ -1,4 +1,4 @@
-"""Functions of ``tl`` in translated kernels, by the functions that run where one is not translated."""
+"""Functions of ``tl`` in translated kernels, by those that run where a kernel is not translated."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,12 +7,16 @@ import numpy as np
 
 from simverify.engines.tiles.language import MATH, power_of_two, tl
 from simverify.engines.tiles.reductions import sums_in
-from simverify.engines.tiles.translation import access
-from simverify.engines.tiles.translation.arithmetic import alike, binary, chosen, refused
-from simverify.engines.tiles.translation.cipher import philox, uniform
-from simverify.engines.tiles.translation.conversions import converted, is_exactly, type_of
-from simverify.engines.tiles.translation.lines import plain
-from simverify.engines.tiles.translation.rows import (
+from simverify.engines.tiles.translation.operations import access
+from simverify.engines.tiles.translation.operations.arithmetic import alike, binary, chosen, refused
+from simverify.engines.tiles.translation.operations.cipher import philox, uniform
+from simverify.engines.tiles.translation.operations.conversions import (
+    converted,
+    is_exactly,
+    type_of,
+)
+from simverify.engines.tiles.translation.operations.lines import plain
+from simverify.engines.tiles.translation.operations.rows import (
     as_row,
     cast,
     constant,
@@ -23,6 +27,9 @@ from simverify.engines.tiles.translation.rows import (
     typed,
 )
 from simverify.engines.tiles.translation.values import (
+    NO,
+    NOTHING,
+    YES,
     Array,
     Block,
     Known,
@@ -36,7 +43,7 @@ from simverify.engines.tiles.translation.values import (
 from simverify.engines.tiles.translation.writer import Writer
 from simverify.engines.tiles.types import Dtype, float32, int32
 
-NOTHING = Known(None)
+FIRST = Known(0)
 Handler = Callable[..., Value]
 
 
@@ -157,8 +164,8 @@ def _wide(w: Writer, x: Value) -> Block:
 
 def _extreme(name: str, of_place: str) -> tuple[Handler, Handler]:
     def value(
-        w: Writer, x: Value, axis: Value = NOTHING, return_indices: Value = Known(False),
-        return_indices_tie_break_left: Value = Known(True), **more: Value,
+        w: Writer, x: Value, axis: Value = NOTHING, return_indices: Value = NO,
+        return_indices_tie_break_left: Value = YES, **more: Value,
     ) -> Value:  # fmt: skip
         block = _wide(w, x)
         if not isinstance(return_indices, Known):
@@ -180,7 +187,7 @@ def _extreme(name: str, of_place: str) -> tuple[Handler, Handler]:
         return _reduced(w, code, block, block.dtype, axis, more)
 
     def place(
-        w: Writer, x: Value, axis: Value, tie_break_left: Value = Known(True), **more: Value
+        w: Writer, x: Value, axis: Value, tie_break_left: Value = YES, **more: Value
     ) -> Value:
         block = _wide(w, x)
         if not isinstance(block, Rows) or not isinstance(tie_break_left, Known):
@@ -194,7 +201,7 @@ def _extreme(name: str, of_place: str) -> tuple[Handler, Handler]:
     return value, place
 
 
-def _running(w: Writer, x: Value, axis: Value = Known(0), **more: Value) -> Value:
+def _running(w: Writer, x: Value, axis: Value = FIRST, **more: Value) -> Value:
     dtype = more.pop("dtype", NOTHING)
     block = typed(w, x)
     block = cast(w, block, sums_in(block.dtype) if is_exactly(dtype, None) else type_of(dtype))

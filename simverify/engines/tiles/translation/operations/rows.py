@@ -1,4 +1,4 @@
-"""Rows, scalars and blocks: their code in another type or length, and what is done to all elements."""
+"""Code of blocks: in another type, of so many elements, and of what is done to each element."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from simverify.engines.tiles import blocks
-from simverify.engines.tiles.translation.lines import plain
+from simverify.engines.tiles.translation.operations.lines import plain
 from simverify.engines.tiles.translation.values import (
     Array,
     Block,
