@@ -21,9 +21,14 @@ from simverify.engines.tiles.translation.operations.language import (
     HANDLERS,
     METHODS,
     PURE,
-    of_shape,
 )
-from simverify.engines.tiles.translation.operations.rows import full, known_whole, shape_of, typed
+from simverify.engines.tiles.translation.operations.rows import (
+    full,
+    known_whole,
+    of_shape,
+    shape_of,
+    typed,
+)
 from simverify.engines.tiles.translation.values import (
     Block,
     Known,
@@ -187,11 +192,9 @@ class Expressions:
             other = self.value(more)
         with self.w.captured() as left:
             pass
-        pair = (left, taken) if stops else (taken, left)
-        values = (first, other) if stops else (other, first)
-        made = joining.join(self.w, *values, *pair)
-        self.w.put(f"if {first.code}", pair[0])
-        self.w.put("else", pair[1])
+        made = joining.join(self.w, other, first, taken, left)
+        self.w.put(f"if not {first.code}" if stops else f"if {first.code}", taken)
+        self.w.put("else", left)
         return joining.ended(self.w, made)
 
     def _ifexp(self, node: ast.IfExp) -> Value:

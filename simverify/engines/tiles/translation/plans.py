@@ -31,7 +31,7 @@ from simverify.engines.tiles.types import float16, float32
 from simverify.errors import SimverifyError
 from simverify.symbolic.addressed import followed
 
-_NAMES: dict[str, Any] = {
+NAMES: dict[str, Any] = {
     **{name: getattr(helpers, name) for name in (
         "beside", "closed", "cut", "ending", "first_of", "gathered", "loaded", "opened", "philox",
         "picked", "put", "put_at", "put_where", "running", "straight", "stretched", "taken",
@@ -84,7 +84,7 @@ class Plan:
         made.run(made.node.body)
         w.line = made.node.lineno
         code = w.code(f"def {kernel.__name__}({', '.join(names)}):", made.file)
-        space = {**_NAMES, **w.constants, "__name__": kernel.fn.__module__}
+        space = {**NAMES, **w.constants, "__name__": kernel.fn.__module__}
         exec(code, space)
         self.program, self.undoes = space[kernel.__name__], w.undoes
 
@@ -98,7 +98,7 @@ class Plans:
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self._plans: dict[Any, Plan] = {}
+        self.kept: dict[Any, Plan] = {}
 
     def run(self, values: dict[str, Any], sides: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
         """Run programs of a launch, and yield those that are left to be run one by one."""
@@ -132,13 +132,13 @@ class Plans:
             return None
         try:
             key = tuple(map(_sort, values.values()))
-            plan = self._plans.get(key)
+            plan = self.kept.get(key)
         except TypeError:
             return None  # a constant that is no key
         if plan is None or not plan.holds():
-            if len(self._plans) >= MOST:
-                self._plans.clear()
-            plan = self._plans[key] = Plan(self._kernel, values)
+            if len(self.kept) >= MOST:
+                self.kept.clear()
+            plan = self.kept[key] = Plan(self._kernel, values)
         return plan
 
 
@@ -164,10 +164,8 @@ def watched(code: Any) -> bool:
     """Whether something looks which lines of this code run: a debugger, or an audit."""
     if sys.gettrace() is not None:
         return True
-    if sys.version_info < (3, 12):
-        return False
-    monitoring = sys.monitoring
-    return any(
+    monitoring: Any = getattr(sys, "monitoring", None)  # of Python 3.12 and later
+    return monitoring is not None and any(
         monitoring.get_tool(tool) is not None and monitoring.get_local_events(tool, code)
         for tool in range(6)
     )

@@ -35,9 +35,9 @@ class Statements(Loops):
         for part in ast.walk(self.node):
             if isinstance(part, ast.Name):
                 self._reads.setdefault(part.id, []).append(part.lineno)
-        file = kernel.fn.__code__.co_filename
-        self._lines = caller is None or caller.file == file
-        self.file = file if caller is None else caller.file
+        own = kernel.fn.__code__.co_filename
+        self.file: str = own if caller is None else caller.file
+        self._lines = self.file == own
 
     def call(self, kernel: Kernel, args: list[Value], named: dict[str, Value]) -> Value:
         """Write what another kernel does where it is called."""

@@ -7,6 +7,7 @@ import numpy as np
 
 from simverify.engines.tiles.translation.operations.lines import line, literal
 from simverify.engines.tiles.translation.operations.rows import (
+    FEW,
     as_row,
     at,
     cast,
@@ -184,7 +185,7 @@ def first(w: Writer, start: str, bound: str, count: int) -> Prefix:
 
 def prefix(w: Writer, kept: str, count: int, length: str | None = None) -> Prefix:
     """Return truths of which the first ``kept`` hold; those behind are one where they are many."""
-    if count <= 32:
+    if count <= FEW:
         return Prefix(count, str(count), kept)
     if length is None:
         if literal(kept):
@@ -249,8 +250,9 @@ def chosen(w: Writer, gate: Value, one: Value, other: Value) -> Value:
         codes = [z.code for z in (door, x, y) if isinstance(z, Scalar)]
         return Scalar(w.named_once("{1} if {0} else {2}".format(*codes)), kind)
     lazy = isinstance(x, Lazy), isinstance(y, Lazy)
-    rows = isinstance(door, Rows) and all(isinstance(z, Scalar | Rows) for z in (x, y))
-    if rows and door.count > 32 and any((*lazy, isinstance(door, Lazy))):
+    rows = all(isinstance(z, Scalar | Rows) for z in (x, y))
+    asked = isinstance(door, Rows) and door.count > FEW and any((*lazy, isinstance(door, Lazy)))
+    if isinstance(door, Rows) and rows and asked:
         made = _chosen_of_long(w, door, x, y, lazy)
         if made is not None:
             code, length = made

@@ -31,8 +31,7 @@ def _words(w: Writer, seed: Value, counters: list[Value], rounds: Value, count: 
     given = [key, *(converted(w, c, Known(uint32), bitcast=Known(True)) for c in words)]
     n = known_whole(rounds)
     made = [
-        every(w, lambda *x, i=i: f"{_once(w, x, n)}[{i}]", uint32, *given)  # type: ignore[arg-type]
-        for i in range(count)
+        every(w, lambda *x, i=i: f"{_once(w, x, n)}[{i}]", uint32, *given) for i in range(count)
     ]
     return Several(tuple(made))
 
@@ -63,7 +62,7 @@ def uniform(count: int, kind: Dtype) -> Callable[..., Value]:
         if kind is float32:
             made = tuple(every(w, lambda a: f"unit({a})", kind, typed(w, x)) for x in words.items)
         else:
-            made = tuple(converted(w, x, Known(int32), bitcast=Known(True)) for x in words.items)  # type: ignore[misc]
+            made = tuple(converted(w, x, Known(int32), bitcast=Known(True)) for x in words.items)
         return made[0] if count == 1 else Several(made)
 
     return apply

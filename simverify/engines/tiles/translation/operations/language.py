@@ -6,44 +6,38 @@ from typing import Any
 import numpy as np
 
 from simverify.engines.tiles.language import MATH, power_of_two, tl
-from simverify.engines.tiles.reductions import sums_in
 from simverify.engines.tiles.translation.operations import access
 from simverify.engines.tiles.translation.operations.arithmetic import alike, binary, chosen, refused
 from simverify.engines.tiles.translation.operations.cipher import philox, uniform
 from simverify.engines.tiles.translation.operations.conversions import (
     converted,
-    is_exactly,
     type_of,
 )
 from simverify.engines.tiles.translation.operations.lines import plain
+from simverify.engines.tiles.translation.operations.reductions import extreme, running, total
 from simverify.engines.tiles.translation.operations.rows import (
-    as_row,
     cast,
     constant,
     every,
     full,
     known_whole,
+    of_shape,
     shape_of,
     typed,
 )
 from simverify.engines.tiles.translation.values import (
-    NO,
     NOTHING,
-    YES,
     Array,
-    Block,
     Known,
     Row,
-    Rows,
     Scalar,
     Several,
     Untranslatable,
     Value,
 )
 from simverify.engines.tiles.translation.writer import Writer
-from simverify.engines.tiles.types import Dtype, float32, int32
+from simverify.engines.tiles.types import float32, int32
 
-FIRST = Known(0)
 Handler = Callable[..., Value]
 
 
@@ -109,111 +103,6 @@ def _abs(w: Writer, x: Value) -> Value:
     return every(w, lambda a: f"abs({a})", block.dtype, block)
 
 
-def _sum(w: Writer, x: Value, axis: Value = NOTHING, **more: Value) -> Value:
-    dtype = more.pop("dtype", NOTHING)
-    block = typed(w, x)
-    kind = sums_in(block.dtype) if is_exactly(dtype, None) else type_of(dtype)
-    block = cast(w, block, kind)
-    if isinstance(block, Scalar):
-        return block
-    name = w.constant(kind.kind, kind.name)
-    if isinstance(block, Rows):
-        _axis_iv(axis, 1, more)
-        row = as_row(w, block)
-        if row.length == str(row.count):
-            return Scalar(w.named_once(f"add.reduce({row.code}, dtype={name})"), kind)
-        return Scalar(w.named_once(f"total({row.code}, {row.count}, {name})"), kind)
-    return _reduced(w, f"add.reduce({{}}, axis={{}}, dtype={name})", block, kind, axis, more)
-
-
-def _axis_iv(axis: Value, dims: int, more: dict[str, Value]) -> int | None:
-    """Return the axis of a reduction. Refuses one that is not there, and other options."""
-    if any(not is_exactly(x, False) for x in more.values()):
-        raise Untranslatable("options of a reduction")
-    if is_exactly(axis, None):
-        return None
-    place = known_whole(axis)
-    if not -dims <= place < dims:
-        raise Untranslatable("an axis that is not there")
-    return place % dims
-
-
-def _reduced(
-    w: Writer, code: str, x: Array, kind: Dtype, axis: Value, more: dict[str, Value]
-) -> Value:
-    place = _axis_iv(axis, len(x.shape), more)
-    name = w.named_once(code.format(x.code, place))
-    if place is None:
-        return Scalar(name, kind)
-    return of_shape(name, kind, x.shape[:place] + x.shape[place + 1 :])
-
-
-def of_shape(code: str, dtype: Dtype, shape: tuple[int, ...]) -> Value:
-    """Return a block all of whose elements are in an array."""
-    if len(shape) == 1:
-        return Row(code, dtype, shape[0], str(shape[0]))
-    return Array(code, dtype, shape) if shape else Scalar(code, dtype)
-
-
-def _wide(w: Writer, x: Value) -> Block:
-    block = typed(w, x)
-    if block.dtype.is_floating():
-        return cast(w, block, float32) if block.dtype.bits < float32.bits else block
-    return cast(w, block, int32) if block.dtype.bits < int32.bits else block
-
-
-def _extreme(name: str, of_place: str) -> tuple[Handler, Handler]:
-    def value(
-        w: Writer, x: Value, axis: Value = NOTHING, return_indices: Value = NO,
-        return_indices_tie_break_left: Value = YES, **more: Value,
-    ) -> Value:  # fmt: skip
-        block = _wide(w, x)
-        if not isinstance(return_indices, Known):
-            raise Untranslatable("return_indices that is not known")
-        if return_indices.value:
-            if not isinstance(block, Rows) or is_exactly(axis, None):
-                raise Untranslatable("places of extremes of other blocks")
-            where = place(w, block, axis, return_indices_tie_break_left, **more)
-            row = as_row(w, block)
-            assert isinstance(where, Scalar)
-            found = w.named_once(f"{row.code}[{where.code}]")
-            return Several((Scalar(found, block.dtype), where))
-        if isinstance(block, Scalar):
-            return block
-        if isinstance(block, Rows):
-            _axis_iv(axis, 1, more)
-            return Scalar(w.named_once(f"{name}.reduce({as_row(w, block).code})"), block.dtype)
-        code = f"{name}.reduce({{}}, axis={{}})"
-        return _reduced(w, code, block, block.dtype, axis, more)
-
-    def place(
-        w: Writer, x: Value, axis: Value, tie_break_left: Value = YES, **more: Value
-    ) -> Value:
-        block = _wide(w, x)
-        if not isinstance(block, Rows) or not isinstance(tie_break_left, Known):
-            raise Untranslatable("places of extremes of other blocks")
-        _axis_iv(axis, 1, more)
-        if not tie_break_left.value or is_exactly(axis, None):
-            raise Untranslatable("which of equal elements comes out")
-        code = f"first_of({as_row(w, block).code}, {of_place!r})"
-        return Scalar(w.named_once(code), int32)
-
-    return value, place
-
-
-def _running(w: Writer, x: Value, axis: Value = FIRST, **more: Value) -> Value:
-    dtype = more.pop("dtype", NOTHING)
-    block = typed(w, x)
-    block = cast(w, block, sums_in(block.dtype) if is_exactly(dtype, None) else type_of(dtype))
-    if not isinstance(block, Rows):
-        raise Untranslatable("running sums of other blocks")
-    _axis_iv(axis, 1, more)
-    row = as_row(w, block)
-    code = w.named_once(f"running({row.code}, {row.count})")
-    length = str(row.count) if row.length == str(row.count) else w.named_once(f"len({code})", "m")
-    return Row(code, row.dtype, row.count, length)
-
-
 def _expanded(w: Writer, x: Value, axis: Value) -> Value:
     block = typed(w, x)
     if isinstance(block, Scalar):
@@ -263,10 +152,10 @@ def _asserted(w: Writer, condition: Value, *more: Value, **named: Value) -> Valu
     raise Untranslatable("an assertion that is not known to hold")
 
 
-_LARGEST, _SMALLEST = _extreme("fmax", "argmax"), _extreme("fmin", "argmin")
+_LARGEST, _SMALLEST = extreme("fmax", "argmax"), extreme("fmin", "argmin")
 
 METHODS: dict[str, Handler] = {
-    "to": converted, "sum": _sum, "cumsum": _running, "max": _LARGEST[0], "min": _SMALLEST[0],
+    "to": converted, "sum": total, "cumsum": running, "max": _LARGEST[0], "min": _SMALLEST[0],
     "argmax": _LARGEST[1], "argmin": _SMALLEST[1],
     "exp": _of_one("exp"), "log": _of_one("log"), "abs": _abs,
     "logical_not": lambda w, x: refused(w, typed(w, x)),

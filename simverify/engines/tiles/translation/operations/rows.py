@@ -160,3 +160,10 @@ def known_whole(x: Value) -> int:
     if not isinstance(value, int):
         raise Untranslatable("a size that is not known")
     return int(value)
+
+
+def of_shape(code: str, dtype: Dtype, shape: tuple[int, ...]) -> Block:
+    """Return a block all of whose elements are in an array."""
+    if len(shape) == 1:
+        return Row(code, dtype, shape[0], str(shape[0]))
+    return Array(code, dtype, shape) if shape else Scalar(code, dtype)
