@@ -70,7 +70,7 @@ def _bits(kernel: Any, block: int, seed: int, n: int, x: Any, k: Any) -> tuple[b
     # A row that begins so near to the end of int32 wraps.
     big = 2**31 - 6 if seed % 3 == 1 else 5
     try:
-        with interpreter():
+        with interpreter(), np.errstate(all="ignore"):
             kernel[(PROGRAMS,)](*tensors, n, 2, 0.25, big, B=block)
     except Exception:
         return None
