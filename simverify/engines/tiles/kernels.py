@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -39,8 +40,8 @@ PROGRAM = Program()
 class Kernel:
     """A function of blocks and pointers; ``kernel[grid](...)`` runs it for every program.
 
-    ``node``: its definition in the source, where that is known, and ``plans``: what it was
-    translated to (:mod:`.translation`).
+    ``plans``: its definition in the source, and what that was translated to
+    (:mod:`.translation`); None where the source is not known.
     """
 
     __name__: str
@@ -53,12 +54,19 @@ class Kernel:
         functools.update_wrapper(self, function)
         self.fn = function
         self._derived = derived
-        self.node: Any = None
-        self.plans: Any = None
         parameters = inspect.signature(function).parameters.values()
         self.arg_names = [p.name for p in parameters]
         self.defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
         self._constants = {p.name for p in parameters if str(p.annotation).endswith("constexpr")}
+
+    @property
+    def plans(self) -> Any:
+        """The kernel's plans, or None."""
+        return _PLANS.get(self)
+
+    @plans.setter
+    def plans(self, plans: Any) -> None:
+        _PLANS[self] = plans
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run it inside another kernel. Refuses a call from outside, which Triton refuses too."""
@@ -90,9 +98,10 @@ class Kernel:
         self, values: dict[str, Any], sides: tuple[int, ...]
     ) -> Iterable[tuple[int, ...]]:
         """Return the programs that are to be run here; those that a plan runs are not."""
-        if self.plans is None:
+        plans = self.plans
+        if plans is None:
             return itertools.product(*map(range, sides))
-        programs: Iterable[tuple[int, ...]] = self.plans.run(values, sides)
+        programs: Iterable[tuple[int, ...]] = plans.run(self, values, sides)
         return programs
 
     def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,6 +133,10 @@ class Kernel:
         if isinstance(value, int | float | bool):
             return constant(value)  # where an audit has put another `int` here, none is of it
         return refuse(f"{self.__name__} launched with {name}, a {type(value).__name__}")
+
+
+_PLANS: WeakKeyDictionary[Kernel, Any] = WeakKeyDictionary()
+"""By kernel. Held by kernels, they would be to an audit what the code keeps between calls."""
 
 
 def jit(function: Any = None, **options: Any) -> Any:

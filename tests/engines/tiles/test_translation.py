@@ -14,6 +14,7 @@ from support.kernel_launches import ENGINES, Drafted, launches, vllm_v1  # noqa:
 from simverify.engines.tiles import OutOfBounds, load_tiles  # noqa: E402
 from simverify.engines.tiles.kernels import Kernel  # noqa: E402
 from simverify.engines.tiles.types import float32  # noqa: E402
+from simverify.symbolic.state.kept import NOTHING_NEW, Kept  # noqa: E402
 
 HEAD = "import triton\nimport triton.language as tl\n\nSHIFT = tl.constexpr(1)\n\n\n"
 
@@ -195,9 +196,38 @@ def test_branches_and_loops_are_those_of_the_operators(tmp_path, block):
     assert first[0] == 19 + sum(x) + 19
 
 
+CALLS = """
+
+SEEN = []
+
+
+def quiet():
+    x = torch.zeros(4)
+    kernel[(1,)](x, x, 4, B=4)
+
+
+def remembering():
+    SEEN.append(1)
+    quiet()
+"""
+
+
+@pytest.mark.parametrize(("name", "keeps"), [("quiet", False), ("remembering", True)])
+def test_plans_are_nothing_that_the_code_keeps(tmp_path, name, keeps):
+    """An audit looks for what a call leaves to the next; the control does leave something."""
+    file = tmp_path / "calls.py"
+    file.write_text(f"import torch\n{HEAD}{ADDED}{CALLS}")
+    module = load_tiles(file, ["kernel", name])
+    code = getattr(module, name)
+    kept = Kept(code, None)
+    code()
+    assert len(module.kernel.plans.kept) == 1
+    assert (kept.image() != NOTHING_NEW) is keeps
+
+
 def test_a_kernel_has_its_source_only_from_where_it_was_loaded(tmp_path):
     made, _, _ = kernel(tmp_path, ADDED)
-    assert made.node.name == "kernel"
+    assert made.plans.node.name == "kernel"
     assert Kernel(made.fn).plans is None
     assert Path(made.fn.__code__.co_filename).name == "kernel.py"
     np.testing.assert_equal(made.arg_names, ["x_ptr", "out_ptr", "n", "B"])

@@ -4,6 +4,7 @@ A plan is made for the types and constants of a launch, as Triton compiles for t
 plan, and what is followed by the exact tier, runs operator by operator.
 """
 
+import ast
 import sys
 from collections.abc import Callable, Iterator
 from itertools import product
@@ -94,15 +95,17 @@ class Plan:
 
 
 class Plans:
-    """The plans of one kernel."""
+    """The plans of one kernel, whose definition in its file is ``node``."""
 
-    def __init__(self, kernel: Kernel) -> None:
-        self._kernel = kernel
+    def __init__(self, node: ast.FunctionDef) -> None:
+        self.node = node
         self.kept: dict[Any, Plan] = {}
 
-    def run(self, values: dict[str, Any], sides: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    def run(
+        self, kernel: Kernel, values: dict[str, Any], sides: tuple[int, ...]
+    ) -> Iterator[tuple[int, ...]]:
         """Run programs of a launch, and yield those that are left to be run one by one."""
-        plan = self._plan(values)
+        plan = self._plan(kernel, values)
         if plan is None or plan.program is None:
             yield from product(*map(range, sides))
             return
@@ -127,8 +130,8 @@ class Plans:
             if undo:
                 undo.clear()
 
-    def _plan(self, values: dict[str, Any]) -> Plan | None:
-        if followed() is not None or _lifted() or watched(self._kernel.fn.__code__):
+    def _plan(self, kernel: Kernel, values: dict[str, Any]) -> Plan | None:
+        if followed() is not None or _lifted() or watched(kernel.fn.__code__):
             return None
         try:
             key = tuple(map(_sort, values.values()))
@@ -138,7 +141,7 @@ class Plans:
         if plan is None or not plan.holds():
             if len(self.kept) >= MOST:
                 self.kept.clear()
-            plan = self.kept[key] = Plan(self._kernel, values)
+            plan = self.kept[key] = Plan(kernel, values)
         return plan
 
 
@@ -175,8 +178,7 @@ def plan_kernels(module: Any, nodes: dict[str, Any]) -> None:
     """Give the kernels of a module their sources and plans; ``nodes`` by the functions' names."""
     for name, kernel in vars(module).items():
         node = nodes.get(name)
-        if isinstance(kernel, Kernel) and node is not None and kernel.node is None:
+        if isinstance(kernel, Kernel) and node is not None and kernel.plans is None:
             first = min([node.lineno, *(x.lineno for x in node.decorator_list)])
             if kernel.fn.__code__.co_firstlineno == first:
-                kernel.node = node
-                kernel.plans = Plans(kernel)
+                kernel.plans = Plans(node)

@@ -26,9 +26,9 @@ class Statements(Loops):
         caller: "Statements | None" = None,
     ) -> None:  # fmt: skip
         super().__init__(w, kernel.fn.__globals__, read)
-        if kernel.node is None or kernel.fn.__closure__:
+        if kernel.plans is None or kernel.fn.__closure__:
             raise Untranslatable(f"{kernel.__name__}, whose source is not known")
-        self.kernel, self.node, self.caller = kernel, kernel.node, caller
+        self.kernel, self.node, self.caller = kernel, kernel.plans.node, caller
         self.env.update(given)
         self.result: Value = Known(None)
         self._reads: dict[str, list[int]] = {}
