@@ -14,6 +14,8 @@ import pytest
 
 pytest.importorskip("torch")
 
+from simverify.folders import find_package
+
 pytestmark = pytest.mark.engines
 
 SMALL = {
@@ -150,7 +152,8 @@ def test_a_large_engine_has_the_verdict_that_it_deserves(large, name):
 def test_kernels_give_what_the_interpreter_gives_to_the_last_bit(large, name):
     from support.kernel_launches import ENGINES, both, differences, drafted, launches
 
-    pytest.importorskip("triton")
+    if find_package("triton") is None:  # imported here it would be one that compiles
+        pytest.skip("needs Triton: pip install --no-deps triton")
     file, make = ENGINES[name]
     tiles, real = both(make, large / file)
     found = [x for batch in drafted(seeds=2) for x in launches(tiles, batch)]

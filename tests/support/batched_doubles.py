@@ -10,7 +10,7 @@ def greedy_kernel(out_ptr, ends_ptr, drafts_ptr, best_ptr, bonus_ptr, greedy_ptr
     b = tl.program_id(0)
     if not tl.load(greedy_ptr + b):
         return
-    start = 0 if b == 0 else tl.load(ends_ptr + b - 1)
+    start = tl.zeros([], tl.int64) if b == 0 else tl.load(ends_ptr + b - 1)
     n = tl.load(ends_ptr + b) - start
     rejected = False
     for i in range(n):
@@ -28,7 +28,7 @@ def judge_kernel(out_ptr, ends_ptr, drafts_ptr, q_ptr, p_ptr, bonus_ptr, again_p
     b = tl.program_id(0)
     if tl.load(greedy_ptr + b):
         return
-    start = 0 if b == 0 else tl.load(ends_ptr + b - 1)
+    start = tl.zeros([], tl.int64) if b == 0 else tl.load(ends_ptr + b - 1)
     n = tl.load(ends_ptr + b) - start
     rejected = False
     for i in range(n):
@@ -51,7 +51,7 @@ def judge_kernel(out_ptr, ends_ptr, drafts_ptr, q_ptr, p_ptr, bonus_ptr, again_p
 def recover_kernel(again_ptr, ends_ptr, drafts_ptr, q_ptr, p_ptr, noise_ptr, V,
                    NO_DRAFT: tl.constexpr, BLOCK: tl.constexpr):
     b, i = tl.program_id(0), tl.program_id(1)
-    start = 0 if b == 0 else tl.load(ends_ptr + b - 1)
+    start = tl.zeros([], tl.int64) if b == 0 else tl.load(ends_ptr + b - 1)
     if i >= tl.load(ends_ptr + b) - start:
         return
     place, ids = start + i, tl.arange(0, BLOCK)

@@ -5,7 +5,6 @@ here NaN, or the smallest integer, so that a kernel which uses them is seen to.
 """
 
 import functools
-import math
 from typing import Any
 
 import numpy as np
@@ -172,14 +171,12 @@ def _filling(other: Any, kind: Dtype) -> Block:
     """Return what stands where nothing is loaded, in the memory's type."""
     if other is not None:
         if type(other) is float or type(other) is int:
-            return _number(
-                other, math.copysign(1.0, other), type(other).__name__, kind, kind.numpy_name
-            )
+            return _number(other, type(other).__name__, kind, kind.numpy_name)
         return block_of(other).to(kind)
     worst = np.nan if kind.is_floating() else 0 if kind is int1 else np.iinfo(kind.kind).min
     return Block(kind.kind(worst), kind)
 
 
 @functools.lru_cache(maxsize=4096)
-def _number(value: Any, sign: float, sort: str, kind: Dtype, name: str) -> Block:
+def _number(value: Any, sort: str, kind: Dtype, name: str) -> Block:
     return block_of(value).to(kind)

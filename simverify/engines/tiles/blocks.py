@@ -128,7 +128,7 @@ class Block:
         def __rshift__(self, other: Any) -> Any: ...
 
     def __neg__(self) -> "Block":
-        return elementwise(operator.neg, self.dtype, self)
+        return elementwise(_taken_from_zero, self.dtype, self)
 
     def __invert__(self) -> "Block":
         return elementwise(operator.invert, self.dtype, self)
@@ -136,6 +136,12 @@ class Block:
     def logical_not(self) -> "Block":
         """Return whether each element is 0."""
         return elementwise(lambda x: np.equal(x, 0), int1, self)
+
+
+def _taken_from_zero(x: Any) -> Any:
+    # As Triton: of 0.0 that is 0.0, and not -0.0.
+    plain = type(x) is np.ndarray or isinstance(x, np.generic)
+    return x.dtype.type(0) - x if plain else -x
 
 
 def cast(data: Any, kind: Any) -> Any:
@@ -187,7 +193,7 @@ def block_of(value: Any) -> Block:
     if type(value) is Block:
         return value
     if isinstance(value, NUMBERS):
-        return constant(value)
+        return constant(value + 0.0 if type(value) is float else value)  # as Triton: no -0.0
     return refuse(f"a {type(value).__name__} where a block or a number is expected")
 
 
@@ -263,21 +269,14 @@ def beside_known(value: Any, other: Block) -> Block | None:
     if type(value) is int:
         return _BESIDE.get((value, kind, kind.numpy_name))
     if type(value) is float:
-        sort = "float" if value else _sort(value)
-        return _BESIDE.get((value, sort, kind, kind.numpy_name))
+        return _BESIDE.get((value, "float", kind, kind.numpy_name))
     return None
-
-
-def _sort(value: float) -> str:
-    # -0.0 is another number than 0.0, and 1 than 1.0.
-    return "float" if value or math.copysign(1.0, value) > 0 else "-0.0"
 
 
 def _number(value: Any, other: Dtype, divides: bool) -> Block:
     """Return a number of Python's as it meets a block of type ``other``."""
-    # -0.0 is another number than 0.0, and True than 1.
-    sign = value == 0 and str(value)
-    key = type(value), value, sign, other.name, other.numpy_name, divides
+    # True is another number than 1.
+    key = type(value), value, other.name, other.numpy_name, divides
     known = _KNOWN.get(key)
     if known is None:
         if len(_KNOWN) >= _MOST:
@@ -285,7 +284,7 @@ def _number(value: Any, other: Dtype, divides: bool) -> Block:
             _BESIDE.clear()
         known = _KNOWN[key] = _made(value, beside(value, other, divides=divides))
         if known.dtype is other and type(value) in (int, float) and not divides:
-            sort = () if type(value) is int else (_sort(value),)
+            sort = () if type(value) is int else ("float",)  # 1.0 is another number than 1
             _BESIDE[value, *sort, other, other.numpy_name] = known
     return known
 
@@ -295,4 +294,4 @@ def _made(value: Any, kind: Dtype) -> Block:
         ends = np.iinfo(kind.kind)
         if not ends.min <= value <= ends.max:
             refuse(f"{value} beside a block {kind}, which does not hold it: Triton refuses that")
-    return Block(kind.kind(value), kind)
+    return Block(kind.kind(value or 0), kind)  # as in Triton a zero has no sign

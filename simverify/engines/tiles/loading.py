@@ -9,6 +9,7 @@ from typing import Any
 from simverify.engines.loading.pieces import load_pieces
 from simverify.engines.tiles.kernels import loop
 from simverify.engines.tiles.language import tl, triton
+from simverify.engines.tiles.translation import plan_kernels
 from simverify.errors import SimverifyError
 
 
@@ -32,16 +33,18 @@ def load_tiles(path: Any, names: Sequence[str], **given: Any) -> ModuleType:
         raise SimverifyError(f"no file {file}: name the source of a Triton kernel")
     standing = {"tl": tl, "triton": triton, "range": loop, **given}
     module = load_pieces(file, names, **standing)
-    _known_iv(file, module)
+    tree = ast.parse(file.read_text(encoding="utf-8"), filename=str(file))
+    loaded = [
+        x for x in ast.walk(tree) if isinstance(x, ast.FunctionDef) and x.name in vars(module)
+    ]
+    _known_iv(file, loaded)
+    plan_kernels(module, {x.name: x for x in loaded})
     return module
 
 
-def _known_iv(file: Path, module: ModuleType) -> None:
+def _known_iv(file: Path, loaded: list[ast.FunctionDef]) -> None:
     """Look through the functions that were loaded for names of ``tl`` that are not known."""
-    tree = ast.parse(file.read_text(encoding="utf-8"), filename=str(file))
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.FunctionDef) or node.name not in vars(module):
-            continue
+    for node in loaded:
         for line, text in _unknown(node):
             raise SimverifyError(
                 f"{file}:{line}: {node.name} uses {text}, which is not known here: without a GPU "

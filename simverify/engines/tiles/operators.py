@@ -145,14 +145,16 @@ def _compared(name: str, line: Block, number: Block, function: Any, x: Block, y:
     return Block(head, int1, Constant(np.bool_(answer)), line.count)
 
 
-def _toward_zero(x: Any, y: Any) -> Any:
+def toward_zero(x: Any, y: Any) -> Any:
+    """Return ``x // y`` of integers as C does it."""
     # Triton divides integers as C does. By zero the result is undefined; here it is numpy's.
     if type(x) in WHOLE and x >= 0 and y > 0:
         return x // y
     return (x - np.fmod(x, y)) // y
 
 
-def _remainder(x: Any, y: Any) -> Any:
+def remainder(x: Any, y: Any) -> Any:
+    """Return ``x % y`` of integers as C does it."""
     if type(x) in WHOLE and x >= 0 and y > 0:
         return x % y
     return np.fmod(x, y)
@@ -169,12 +171,12 @@ def _floordiv(a: Any, b: Any) -> Any:
     x, y, kind = operands(a, b, divides=True)
     if kind.is_floating():
         refuse("// of floats, which Triton refuses too")
-    return elementwise(_toward_zero, kind, x, y)
+    return elementwise(toward_zero, kind, x, y)
 
 
 def _mod(a: Any, b: Any) -> Any:
     x, y, kind = operands(a, b, divides=True)
-    return elementwise(_remainder, kind, x, y)
+    return elementwise(remainder, kind, x, y)
 
 
 def _bits(name: str, function: Callable[..., Any]) -> tuple[Any, Any]:

@@ -36,11 +36,11 @@ def philox(
     seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: int = 10
 ) -> tuple[Block, Block, Block, Block]:
     """Return the four words of Philox 4x32: ``tl.philox``."""
-    w0, w1, w2, w3 = _ciphered(seed, (c0, c1, c2, c3), int(n_rounds), 4)
+    w0, w1, w2, w3 = _blocks(seed, (c0, c1, c2, c3), int(n_rounds), 4)
     return w0, w1, w2, w3
 
 
-def _ciphered(seed: Any, values: tuple[Any, ...], rounds: int, count: int) -> list[Block]:
+def _blocks(seed: Any, values: tuple[Any, ...], rounds: int, count: int) -> list[Block]:
     """Return the first ``count`` words: each is a block of its own, of which few are asked for."""
     if followed() is not None:
         refuse("tl.philox in the exact tier, which follows tl.rand and tl.randint")
@@ -52,15 +52,16 @@ def _ciphered(seed: Any, values: tuple[Any, ...], rounds: int, count: int) -> li
     sides = {x.count for x in (key, *words) if x.rest is not None}
     if not sides or max(sides) <= _SHORT:
         # The four words come out of one cipher, which is not run again for each of them.
-        made = _philox(*(x.whole() for x in (key, *words)), rounds=rounds)
+        made = ciphered(*(x.whole() for x in (key, *words)), rounds=rounds)
         return [Block(word, uint32) for word in made[:count]]
     return [
-        elementwise(lambda *x, i=i: _philox(*x, rounds=rounds)[i], uint32, key, *words)
+        elementwise(lambda *x, i=i: ciphered(*x, rounds=rounds)[i], uint32, key, *words)
         for i in range(count)
     ]
 
 
-def _philox(key: Any, c0: Any, c1: Any, c2: Any, c3: Any, *, rounds: int) -> tuple[Any, ...]:
+def ciphered(key: Any, c0: Any, c1: Any, c2: Any, c3: Any, *, rounds: int) -> tuple[Any, ...]:
+    """Return the four words of Philox 4x32 of arrays or scalars of numpy's."""
     # Words of 32 bits in 64: their products fit.
     c0, c1, c2, c3 = (c.astype(np.uint64) for c in (c0, c1, c2, c3))
     k0, k1 = key & _LOW, key >> _WORD
@@ -174,14 +175,14 @@ def rand4x(seed: Any, offset: Any, n_rounds: int = 10) -> tuple[Block, ...]:
     """Return four blocks of uniforms, float32 in [0, 1), for each offset: ``tl.rand4x``."""
     if followed() is not None:
         return tuple(drawn(UNIFORM, float32, *_counters(seed, offset), word) for word in range(4))
-    return tuple(elementwise(_unit, float32, word) for word in _words(seed, offset, n_rounds, 4))
+    return tuple(elementwise(unit, float32, word) for word in _words(seed, offset, n_rounds, 4))
 
 
 def rand(seed: Any, offset: Any, n_rounds: int = 10) -> Block:
     """Return uniforms, float32 in [0, 1), for each offset: ``tl.rand``."""
     if followed() is not None:
         return drawn(UNIFORM, float32, *_counters(seed, offset), 0)
-    return elementwise(_unit, float32, _words(seed, offset, n_rounds, 1)[0])
+    return elementwise(unit, float32, _words(seed, offset, n_rounds, 1)[0])
 
 
 def _words(seed: Any, offset: Any, n_rounds: int, count: int) -> list[Block]:
@@ -189,10 +190,11 @@ def _words(seed: Any, offset: Any, n_rounds: int, count: int) -> list[Block]:
     low = place.to(uint32)
     zero: Block = low * 0
     high = (place >> 32).to(uint32) if place.dtype.bits > uint32.bits else zero
-    return _ciphered(seed, (low, high, zero, zero), int(n_rounds), count)
+    return _blocks(seed, (low, high, zero, zero), int(n_rounds), count)
 
 
-def _unit(word: Any) -> Any:
+def unit(word: Any) -> Any:
+    """Return a uniform of each word, float32 in [0, 1)."""
     bits = word.view(np.int32)
     return float32.kind(SCALE) * np.where(bits < 0, ~bits, bits).astype(float32.kind)
 
@@ -209,6 +211,7 @@ def addressed(function: Callable[..., Any], family: Family = HASHED) -> Callable
     def counted(*parts: Any) -> Any:
         return function(*parts) if followed() is None else drawn(own, float32, *parts)
 
+    counted.unfollowed = function  # type: ignore[attr-defined]
     return counted
 
 
@@ -222,4 +225,5 @@ def followed_as(function: Callable[..., Any], stand_in: Callable[..., Any]) -> C
     def choose(*parts: Any) -> Any:
         return (function if followed() is None else stand_in)(*parts)
 
+    choose.unfollowed = function  # type: ignore[attr-defined]
     return choose

@@ -17,7 +17,7 @@ def total(block: Any, axis: Any = None, *, keep_dims: bool = False, dtype: Any =
     Short integers are added as int32, as Triton does.
     """
     given = block_of(block)
-    kind = dtype or _sums_in(given.dtype)
+    kind = dtype or sums_in(given.dtype)
     given = given.to(kind)
     if given.is_scalar:
         return given
@@ -27,7 +27,8 @@ def total(block: Any, axis: Any = None, *, keep_dims: bool = False, dtype: Any =
     return _reduced(np.add, row, kind, axis, keep_dims)
 
 
-def _sums_in(kind: Dtype) -> Dtype:
+def sums_in(kind: Dtype) -> Dtype:
+    """Return the type in which numbers of a type are added."""
     if kind.is_floating() or kind.bits >= int32.bits:
         return kind
     return int32 if kind.signed or kind is int1 else uint32
@@ -137,7 +138,7 @@ SMALLEST = _Extreme("min", np.inf)
 def running(block: Any, axis: Any = 0, *, reverse: bool = False, dtype: Any = None) -> Block:
     """Return the running sums along an axis: ``tl.cumsum``."""
     given = block_of(block)
-    given = given.to(dtype or _sums_in(given.dtype))
+    given = given.to(dtype or sums_in(given.dtype))
     if bool(reverse):
         row = given.whole()
         if np.ndim(row) != 1:

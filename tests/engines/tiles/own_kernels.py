@@ -110,7 +110,7 @@ def short_ways(x_ptr, out_ptr, n, one, zero, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK) * one + zero
     inside = (i - 0) * 1 < n
     x = tl.load(x_ptr + i, mask=inside, other=(i * 2).to(tl.float32))
-    # The sign of a zero, and 1 that is a float, a whole number or a truth.
+    # A zero, which has no sign in a source, and 1 that is a float, a whole number or a truth.
     tl.store(out_ptr + 0 * BLOCK + i, x * 0.0)
     tl.store(out_ptr + 1 * BLOCK + i, x * -0.0)
     tl.store(out_ptr + 2 * BLOCK + i, (i + 1) / 2 + (i + 1.0) / 2 + (inside & True) * 1)

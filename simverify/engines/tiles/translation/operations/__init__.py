@@ -1,0 +1,1 @@
+"""What is written for operators, loads and stores, and functions of ``tl``."""

@@ -1,0 +1,85 @@
+"""Random kernels launched: in Triton's interpreter, translated, and operator by operator."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from support.kernel_launches import interpreted
+from support.random_kernels.kernels import OUTPUTS, write_kernels
+
+from simverify.backends.interpreter import interpreter
+from simverify.engines.tiles import load_tiles
+
+PROGRAMS = 3
+KINDS = ((torch.float32, torch.int32), (torch.float64, torch.int64), (torch.float16, torch.int32))
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What one kernel gave: bits of its tensors, or None where it raised something.
+
+    ``planned``: whether a translation of it ran.
+    """
+
+    name: str
+    real: Any
+    translated: Any
+    stepped: Any
+    planned: bool
+
+
+def ran(path: Path, seeds: range, kinds: Any = KINDS[:1], *, really: bool = True) -> Iterator[Ran]:
+    """Yield what random kernels give on random numbers; not ``really``: not in the interpreter."""
+    made = write_kernels(path, seeds)
+    names = [name for name, _ in made]
+    real = interpreted(path, names) if really else None
+    translated, stepped = load_tiles(path, names), load_tiles(path, names)
+    for seed, (name, block) in zip(seeds, made, strict=True):
+        getattr(stepped, name).plans = None
+        for kind in kinds:
+            given = _numbers(seed, block, *kind)
+            found = [_bits(getattr(x, name, None), block, seed, *given)
+                     for x in (real, translated, stepped)]  # fmt: skip
+            plans = getattr(translated, name).plans
+            yield Ran(name, *found, any(x.program for x in plans.kept.values()))
+
+
+def _numbers(seed: int, block: int, floats: Any, wholes: Any) -> tuple[Any, ...]:
+    """Return a length, floats with zeros and sometimes what is none, and whole numbers."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, min(block, 12) + 1))
+    x = rng.standard_normal(3 * block + n + 8) * rng.choice([1, 1, 1, 100.0])
+    x[rng.random(x.shape) < 0.1] = 0
+    if seed % 3 == 0:
+        x[rng.random(x.shape) < 0.05] = np.nan
+        x[rng.random(x.shape) < 0.05] = np.inf
+    k = rng.integers(-9, 9, size=3 * block + 20)
+    if seed % 2:
+        k[rng.random(k.shape) < 0.2] = 2**31 - 1
+    return n, torch.tensor(x, dtype=floats), torch.tensor(k, dtype=wholes)
+
+
+def _bits(kernel: Any, block: int, seed: int, n: int, x: Any, k: Any) -> tuple[bytes, ...] | None:
+    if kernel is None:
+        return None
+    out = torch.zeros(PROGRAMS * OUTPUTS * block, dtype=torch.float64)
+    tensors = x.clone(), k.clone(), out
+    # A row that begins so near to the end of int32 wraps.
+    big = 2**31 - 6 if seed % 3 == 1 else 5
+    try:
+        with interpreter(), np.errstate(all="ignore"):
+            kernel[(PROGRAMS,)](*tensors, n, 2, 0.25, big, B=block)
+    except Exception:
+        return None
+    return tuple(map(_of_numbers, tensors))
+
+
+def _of_numbers(tensor: Any) -> bytes:
+    # Which NaN it is depends on where in an array it was computed.
+    elements = tensor.numpy().copy()
+    if tensor.is_floating_point():
+        elements[np.isnan(elements)] = np.nan
+    return bytes(elements.tobytes())
