@@ -89,6 +89,10 @@ def swallowing(rng):
             n += 1
 
 
+WIDE = [mixture, nested, one_after_another, walk]
+"""So much of them may be longer that the law's interval is wider than the fault: it is neither
+failed nor passed, and the sampled tier decides."""
+
 LOOPS = [slow, slower, mixture, nested, one_after_another, recursion, walk, swallowing]
 
 
@@ -118,7 +122,7 @@ def audited(loop):
     assert "the heaviest of them leave out a mass above 2e-07" in str(right.not_enumerable)
     assert "test_endless_loops.py:" in right.not_enumerable.where
     wrong = tier_of(verifier(loop, wrong=True), CORE[:1])
-    if loop is walk:  # most of it may be longer: the interval is wider than the fault
+    if loop in WIDE:
         assert wrong.failure is None
         assert wrong.judged == []
     else:
