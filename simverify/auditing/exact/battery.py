@@ -250,12 +250,12 @@ def _too_many(examiner: Examiner, model: SmallModel, fair: int) -> CannotEnumera
     if values:
         return CannotEnumerate(
             f"{what}: a random integer of {values:,} values is used in more than a comparison, and "
-            "is run value by value: compare it with a number, or draw a uniform instead",
-            where,
-        )
+            "is run value by value: compare it with a number, or draw a uniform instead", where,
+        )  # fmt: skip
     return CannotEnumerate(
         f"{what}, as where a loop draws until it accepts, and the heaviest of them leave out a "
-        f"mass above {ENOUGH:g}: draw from the law that the loop accepts instead"
+        f"mass above {ENOUGH:g}: draw from the law that the loop accepts instead",
+        "" if examiner.enumeration is None else examiner.enumeration.source.longest,
     )
 
 

@@ -22,7 +22,7 @@ from simverify.auditing.probes.cases import Case
 from simverify.results import Probe
 from simverify.symbolic.enumeration.endings import BadTokens, Tokens, what_was_raised
 from simverify.symbolic.enumeration.engine import LONGER
-from simverify.symbolic.enumeration.source import PathCut
+from simverify.symbolic.enumeration.forks import PathCut
 from simverify.symbolic.errors import CannotEnumerate
 from simverify.symbolic.guards.containment import from_user
 from simverify.symbolic.guards.watchdog import Expired, deadline, now

@@ -19,6 +19,23 @@ BOS = 0
 """The prompt's one token, before the audit's prefix: loops want a prompt."""
 
 
+_KNOWN: list[tuple[Rows, dict[Any, Any]]] = []
+"""The logits of the last few rows, by the tokens: an audit asks for the same ones on every path.
+
+Of doubles alone: others are doubles too while code is followed with its types lifted."""
+
+_MOST_ROWS, _MOST_KNOWN = 4, 1_000
+
+
+def _known_of(rows: Rows) -> dict[Any, Any]:
+    for kept, known in _KNOWN:
+        if kept is rows:
+            return known
+    del _KNOWN[: max(0, len(_KNOWN) + 1 - _MOST_ROWS)]
+    _KNOWN.append((rows, {}))
+    return _KNOWN[-1][1]
+
+
 class RowsModel:
     """A model as Hugging Face's causal ones are called, for a batch of one, with a cache.
 
@@ -60,6 +77,10 @@ class RowsModel:
 
     def logits(self, tokens: Sequence[int], first: int = 0) -> Any:
         """Return the logits (1, L - first, V) after ``tokens[:first + 1]``, ..., all L of them."""
+        known = _known_of(self.rows)
+        key = tuple(tokens), first, self.start, self.temperature, str(self.dtype)
+        if key in known:
+            return known[key].clone()
         unknown = [1.0] * self.vocab
         laws = [
             self.rows(tuple(tokens[1 : i + 1])).tolist() if i >= self.start else unknown
@@ -68,7 +89,11 @@ class RowsModel:
         # All at once: where code is followed, every call of torch is looked at.
         whole = torch.tensor(laws, dtype=torch.float64).reshape(1, len(laws), self.vocab)
         logits = whole.log().to(self.dtype)
-        return logits if self.temperature == 1 else logits * self.temperature
+        if self.temperature != 1:
+            logits = logits * self.temperature
+        if self.dtype == whole.dtype and len(known) < _MOST_KNOWN:
+            known[key] = logits.clone()
+        return logits
 
     def continued(self, tokens: list[int], ids: Any, first: int | None = None) -> Any:
         """Return the logits (1, L, V) of new ids (1, L), for a cache that is a list of tokens.
@@ -88,12 +113,14 @@ class RowsModel:
         that a loop that cuts it cuts the tokens.
         """
         past = [] if past_key_values is None else past_key_values[0][0][0, 0, :, 0].tolist()
-        tokens = [int(t) for t in past] + [int(t) for t in input_ids.reshape(-1).tolist()]
+        ids = input_ids.tolist()
+        new = ids[0] if ids and isinstance(ids[0], list) else ids
+        tokens = [*map(int, past), *map(int, new)]
+        logits = self.logits(tokens, len(past))
+        if not use_cache:
+            return SimpleNamespace(logits=logits, past_key_values=None)
         cache = torch.tensor(tokens, dtype=torch.float64)[None, None, :, None]
-        return SimpleNamespace(
-            logits=self.logits(tokens, len(past)),
-            past_key_values=((cache, cache),) if use_cache else None,
-        )
+        return SimpleNamespace(logits=logits, past_key_values=((cache, cache),))
 
 
 class PositionedModel(RowsModel):

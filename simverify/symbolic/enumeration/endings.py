@@ -80,7 +80,7 @@ class ExactLaw:
     mass of what was not run or not followed to the last bit. The three sum to 1.
     ``complete`` is false if the code never came back and the rest was not run. ``dtypes``: the
     precisions below float64 of numbers that met a draw. ``ends``: the same law with the marks
-    of its paths; ``lost_by``: what was lost, by kind of finding.
+    of its paths, where they were asked for; ``lost_by``: what was lost, by kind of finding.
     """
 
     probabilities: dict[Tokens, float]

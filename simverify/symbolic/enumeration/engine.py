@@ -139,14 +139,14 @@ class Enumeration:
         max_paths: int | None,
         seconds: float | None,
         since: Sequence[Choice] = (),
-        mark: Callable[[], Hashable] = lambda: None,
+        mark: Callable[[], Hashable] | None = None,
         enough: float | None = None,
     ) -> ExactLaw:
         """Enumerate ``call``, which runs the code once and returns canonical tokens.
 
-        ``since``: only what follows these choices, on condition that they are made. ``mark`` is
-        asked at the end of each path that emitted tokens. ``enough``: the mass that may be left
-        out, heaviest paths first, of code whose paths have no end. ``call`` raises
+        ``since``: only what follows these choices, on condition that they are made. ``mark``: asked
+        at the end of each path that emitted tokens; then ends are kept. ``enough``: the mass that
+        may be left out, heaviest paths first, of code whose paths have no end. ``call`` raises
         :class:`BadTokens` for an unusable result. Raises :class:`CannotEnumerate`,
         :class:`StandInsChanged` (``since`` alone), :class:`OutOfTime` or ``TooManyPaths``.
         """
@@ -207,7 +207,7 @@ class Enumeration:
         max_paths: int | None,
         seconds: float | None,
         since: Sequence[Choice],
-        mark: Callable[[], Hashable],
+        mark: Callable[[], Hashable] | None,
         enough: float | None,
     ) -> ExactLaw:
         source = self.source
@@ -225,12 +225,12 @@ class Enumeration:
             self._longest = max(self._longest, now() - path_started)
             if self.trails is not None and outcome.kind != "cut":
                 self.trails.append(self._trail(call, path, outcome))
-            marked = None if outcome.tokens is None else mark()
+            marked = None if outcome.tokens is None or mark is None else mark()
             self.leaves += 1
             if not confirmed(source, call, outcome, self._replay_rng, self.leaves):
                 del (self.trails or [])[-1:]
                 return Outcome(None, "cut")
-            if outcome.tokens is not None:
+            if mark is not None and outcome.tokens is not None:
                 key = outcome.tokens, marked
                 ends.setdefault(key, End(*key)).add(path)
             return outcome

@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
 Weight = Fraction | float
@@ -29,14 +29,22 @@ class TooManyPaths(Exception):
 class Path:
     """The choices of one execution: a prefix that is replayed, then first branches.
 
-    ``given``: so many of them are a condition, and weigh nothing.
+    ``given``: so many of them are a condition, and weigh nothing. ``turns``: how often behind the
+    prefix there was more than one way; each time begins another path at least. ``most``: with more
+    turns it is too long to be followed now. A computation may ask :meth:`is_long` and come to an
+    end as it likes: what it returns then does not count.
     """
 
-    def __init__(self, prefix: Sequence[Choice] = (), given: int = 0) -> None:
+    def __init__(
+        self, prefix: Sequence[Choice] = (), given: int = 0, most: int | None = None
+    ) -> None:
         self.choices = list(prefix)
         self.position = 0
         self.weight: Weight = 1
         self.given = given
+        self.turns = 0
+        self.most = most
+        self.left = False
 
     def fork(self, weights: Sequence[Weight]) -> int:
         """Take one of ``len(weights)`` branches with these conditional weights (sum 1).
@@ -46,11 +54,17 @@ class Path:
         if self.position == len(self.choices):
             first = next(i for i, weight in enumerate(weights) if weight > 0)
             self.choices.append((first, weights))
+            self.turns += sum(weight > 0 for weight in weights) > 1
         index, weights = self.choices[self.position]
         self.position += 1
         if self.position > self.given:
             self.weight = self.weight * weights[index]
         return index
+
+    def is_long(self) -> bool:
+        """Whether there were too many turns; whoever asks leaves the path then."""
+        self.left = self.left or (self.most is not None and self.turns > self.most)
+        return self.left
 
 
 def explore(
@@ -60,15 +74,18 @@ def explore(
 
     ``run`` must depend on chance through its :class:`Path` alone. ``since``: only paths that
     begin with these choices, with their weights on that condition. Raises
-    :class:`TooManyPaths` before path ``max_paths + 1`` is run.
+    :class:`TooManyPaths` before path ``max_paths + 1`` is run, and where a path turned oftener
+    than that: then there are more of them.
     """
     prefix: list[Choice] | None = list(since)
     count = 0
     while prefix is not None:
         if max_paths is not None and count >= max_paths:
             raise TooManyPaths(max_paths)
-        path = Path(prefix, len(since))
+        path = Path(prefix, len(since), max_paths)
         result = run(path)
+        if path.left and max_paths is not None:
+            raise TooManyPaths(max_paths)
         count += 1
         yield result, path.weight
         prefix = _next_prefix(path.choices[: path.position], len(since))
@@ -80,13 +97,21 @@ _COUNTED = 16
 _NEAR_THE_END = 4
 """Once enough was run, this part of the paths is run beyond it, as they may end there."""
 
+_LONG = 128
+"""A path that turned so often waits, and goes on to twice its length once nothing weighs more."""
+
+_LONGEST = 2**14
+"""A path of so many choices is not gone on with: each of them is another path's beginning."""
+
 
 class Heaviest(Generic[T]):
     """The paths of a computation that may have no end: what weighs most is run first.
 
     ``rest`` is the mass of all that was not run yet: whatever it does there, no probability
     is off by more. Iterate as over :func:`explore`; it ends when ``rest`` is ``enough`` or less
-    and a quarter more paths have not come to an end either, or after ``max_paths``.
+    and a quarter more paths have not come to an end either, or after ``max_paths``. A long path
+    waits in its turn, and one that is longer still is left out: in a loop that seldom ends
+    the first path would have no end, and much of what it weighs.
     """
 
     def __init__(
@@ -103,34 +128,57 @@ class Heaviest(Generic[T]):
 
     def __iter__(self) -> Iterator[tuple[T, Weight]]:
         given, count = len(self._since), 0
+        begin: _Begun | None = None
+        for choice in self._since:
+            begin = _Begun(begin, choice)
         # The number keeps equal weights in the order in which they were met.
-        waiting: list[tuple[float, int, list[Choice]]] = [(-1.0, 0, list(self._since))]
+        waiting: list[tuple[float, int, _Begun | None]] = [(-1.0, 0, begin)]
         numbers = itertools.count(1)
         most = math.inf if self._max_paths is None else self._max_paths
-        near = False
+        near, left_out = False, 0.0
         while waiting and count < most:
             if not near and self.rest <= self._enough:
                 # Paths that are many, but not endless, end soon: then nothing is left out.
                 near, most = True, min(most, count + count // _NEAR_THE_END)
                 continue
-            mass, _, prefix = heapq.heappop(waiting)
-            path = Path(prefix, given)
+            mass, _, begin = heapq.heappop(waiting)
+            prefix = _choices(begin)
+            path = Path(prefix, given, max(_LONG, len(prefix)))
             result = self._run(path)
             count += 1
-            yield result, path.weight
-            choices = path.choices[: path.position]
+            if not path.left:
+                yield result, path.weight
             weight = -mass
-            for i in range(len(prefix), len(choices)):
-                index, weights = choices[i]
+            for index, weights in path.choices[len(prefix) : path.position]:
                 for later in range(index + 1, len(weights)):
                     if weights[later] > 0:
-                        other = [*choices[:i], (later, weights)]
+                        other = _Begun(begin, (later, weights))
                         share = weight * float(weights[later])
                         heapq.heappush(waiting, (-share, next(numbers), other))
+                begin = _Begun(begin, (index, weights))
                 weight *= float(weights[index])
+            if path.left and path.position < _LONGEST:
+                heapq.heappush(waiting, (-weight, next(numbers), begin))
+            elif path.left:
+                left_out += weight
             if count % _COUNTED == 0:
-                self.rest = math.fsum(-mass for mass, *_ in waiting)
-        self.rest = math.fsum(-mass for mass, *_ in waiting)
+                self.rest = left_out + math.fsum(-mass for mass, *_ in waiting)
+        self.rest = left_out + math.fsum(-mass for mass, *_ in waiting)
+
+
+class _Begun(NamedTuple):
+    """The beginning of a path, which shares its choices but the last with others."""
+
+    before: "_Begun | None"
+    choice: Choice
+
+
+def _choices(begun: _Begun | None) -> list[Choice]:
+    found = []
+    while begun is not None:
+        found.append(begun.choice)
+        begun = begun.before
+    return found[::-1]
 
 
 def _next_prefix(choices: list[Choice], given: int) -> list[Choice] | None:

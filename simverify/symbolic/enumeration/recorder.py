@@ -93,6 +93,8 @@ class Recorder(Source):
         if decided is Decided.OUTCOME and draw is None:
             number = len(self.draws) + 1  # the draw that is being made
         taken = super().fork(weights, decided, draw, ends)
+        if self.cut:
+            return taken
         left = (ends[taken], ends[taken + 1]) if ends else None
         _, shares = self.path.choices[self.path.position - 1]
         where = line_of(self.reading) or users_line()

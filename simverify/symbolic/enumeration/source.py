@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from simverify.symbolic.draws.path import Atom, Decided
+from simverify.symbolic.draws.path import Decided
 from simverify.symbolic.draws.scalars import Uniform, exponential_of
 from simverify.symbolic.draws.several.chains import Chain
 from simverify.symbolic.draws.several.sites import Site, Sites
@@ -17,6 +17,7 @@ from simverify.symbolic.draws.values.machine import (
     SINGLE_POINTS,
     SINGLES_MOVE,
 )
+from simverify.symbolic.enumeration.forks import Forks
 from simverify.symbolic.enumeration.numbers import MIDDLE, Undecided, numbers_along
 from simverify.symbolic.enumeration.paths import Path
 from simverify.symbolic.errors import (
@@ -24,6 +25,7 @@ from simverify.symbolic.errors import (
     CannotEnumerate,
     Finding,
     Severity,
+    TooLarge,
     Untracked,
     keep_gravest,
 )
@@ -31,11 +33,11 @@ from simverify.symbolic.stand_ins.names import Builtins
 from simverify.symbolic.streams import Sequences, Stream
 from simverify.symbolic.whose import users_line
 
-VANISHING = 1e-18
-"""Paths of less weight than this end here; their mass is counted as pruned."""
-
 _MOST_AT_ONCE = 2**22
 """Draws of one call, or things to choose from, that are followed one by one."""
+
+_MOST_DRAWS = 2**18
+"""Draws of one path: more take too much memory, and a loop that asks for them may never end."""
 
 _NOT_INTEGERS = (0, SINGLE_POINTS, DOUBLE_POINTS)
 """Of how many points uniforms are that are read as real numbers, and their products (0)."""
@@ -44,15 +46,10 @@ _COARSER = ("float32", "float16", "bfloat16")
 """Precisions below float64."""
 
 
-class PathCut(BaseException):
-    """The path's weight vanished: code that may loop for ever loops for ever on some path."""
-
-
-class Source:
+class Source(Forks):
     """Hands out symbolic draws along a :class:`Path`, or numbers when a path is replayed.
 
-    ``prune`` is the conditional weight below which a branch is not run; ``pruned`` is the
-    mass of those branches. ``seed_once`` tells whether a constant seed may be set once (a
+    ``prune``: see :class:`.Forks`. ``seed_once`` tells whether a constant seed may be set once (a
     step rule may seed itself when it is built). ``at_once``: winners of races and integers out of
     many are decided at once, and not when they are read or compared; ``postponed``: some were
     not; ``sites``: where they wait; ``reading``: where the one that is being read was drawn.
@@ -67,14 +64,12 @@ class Source:
     """
 
     def __init__(self, prune: float, *, seed_once: bool) -> None:
-        self.prune = prune
-        self.pruned = 0.0
+        super().__init__(prune)
         self.findings: dict[str, Finding] = {}
         self.dtypes: set[str] = set()
         self.seed_once = seed_once
         self.epoch = self.torch_calls = 0
         self.failure: CannotEnumerate | None = None
-        self.cut = False
         self.python_streams: Any = None
         self.tensors: Any = None
         self.sequences = Sequences(self)
@@ -90,9 +85,8 @@ class Source:
 
     def begin(self, path: Path, plan: "list[float | int] | None" = None) -> None:
         """Start a path; with a ``plan`` its draws are those numbers, in order."""
-        self.ended = False
+        self.begin_forks(path)
         self.sites.end_path()
-        self.path = path
         self.plan = plan
         self.draws: list[Uniform | int | Undecided] = []
         self.products: list[tuple[Chain, float, bool]] = []
@@ -102,7 +96,6 @@ class Source:
         self.sequences.begin()
         self.epoch += 1
         self.failure = None
-        self.cut = False
         self._chains: dict[tuple[int, int], Chain] = {}
         self.addressed: dict[Hashable, Any] = {}
         for restart in self.on_begin:
@@ -119,35 +112,6 @@ class Source:
     def restore(self, kept: tuple[Any, ...]) -> None:
         """Return to a snapshot."""
         self.path, self.draws, self.products, self.slack, self.pruned = kept
-
-    def fork(
-        self,
-        weights: Sequence[float],
-        decided: Decided,
-        draw: Atom | Undecided | None = None,
-        ends: Sequence[float] = (),
-    ) -> int:
-        """Take a branch; weights are conditional, sum to 1 up to rounding, and may be 0.
-
-        What decides, of which draw, between which ends: only whoever keeps a record asks.
-        """
-        path = self.path
-        if self.ended:
-            self.refuse("a draw that was kept from a path")
-        if path.weight < VANISHING:
-            self.cut = True
-            raise PathCut
-        if min(weights) < self.prune:
-            weights = tuple([w if w >= self.prune else 0.0 for w in weights])
-        else:
-            weights = tuple(weights)
-        if path.position < len(path.choices):
-            if path.choices[path.position][1] != weights:
-                self.refuse(f"{UNTRACKED}: a repeated path went elsewhere", Untracked)
-        else:
-            self.pruned += max(0.0, 1.0 - sum(weights)) * float(path.weight)
-        index: int = path.fork(weights)
-        return index
 
     def uniform(
         self,
@@ -189,7 +153,7 @@ class Source:
         """As :meth:`pick`; the outcome of a fresh stream may wait until the code reads it."""
         if self.at_once or stream.key is not None or self.plan is not None:
             return self.pick(weights, stream, kind)
-        self._drawn += 1
+        self._count()
         outcome = Undecided(weights)
         place = len(self.draws)
         self.draws.append(outcome)
@@ -227,6 +191,8 @@ class Source:
 
     def find(self, kind: str, severity: Severity, message: str) -> None:
         """Record a finding; the first of a kind is kept, or the first violation of it."""
+        if self.cut:
+            return  # code that was stopped half-way leaves things half done
         keep_gravest(self.findings, Finding(kind, severity, message))
 
     def meet(self, dtype: Any) -> None:
@@ -259,8 +225,13 @@ class Source:
         """Seeds set on the path, but for a rule that seeds itself when it is built."""
         return self.sequences.constants()
 
-    def _fresh(self, among: int | None = None) -> "Uniform | float":
+    def _count(self) -> None:
         self._drawn += 1
+        if self._drawn > _MOST_DRAWS:
+            self.refuse(f"a call that draws more than {_MOST_DRAWS:,} numbers", TooLarge)
+
+    def _fresh(self, among: int | None = None) -> "Uniform | float":
+        self._count()
         if among is not None:
             self._counted += 1
             self._ways *= among
@@ -273,7 +244,7 @@ class Source:
         return atom
 
     def _outcome(self, weights: Sequence[float]) -> int:
-        self._drawn += 1
+        self._count()
         outcome = Undecided(weights)
         if self.plan is not None:
             if self.beyond is not None and len(self.draws) >= len(self.plan):

@@ -97,3 +97,24 @@ def test_a_cache_that_is_a_list_goes_on_where_it_is_told():
     again = model.continued(known, torch.tensor([[1]]), first=4)
     np.testing.assert_allclose(probabilities(again)[0, 0], rows((2, 1, 0, 1)), atol=1e-15)
     assert known == [*TOKENS[:4], 1]
+
+
+def test_rows_are_asked_once_and_what_a_loop_writes_into_its_logits_stays_there():
+    asked = []
+
+    def counting(prefix):
+        asked.append(prefix)
+        return rows(prefix)
+
+    first = RowsModel(counting, PREFIX)(torch.tensor([TOKENS])).logits
+    first.zero_()
+    again = RowsModel(counting, PREFIX)(torch.tensor([TOKENS])).logits
+    again[0, 2] = 0.0
+    third = RowsModel(counting, PREFIX)(torch.tensor([TOKENS])).logits
+    assert asked.count((2, 1)) == 4  # once for the logits, and by each model for its size
+    np.testing.assert_allclose(probabilities(third)[0, 2], rows((2, 1)), atol=1e-15)
+    other = RowsModel(rows, PREFIX, temperature=2.0)(torch.tensor([TOKENS])).logits
+    assert torch.equal(other, 2 * third)
+    # Other rows, other logits, whatever was known of the first.
+    flat = RowsModel(lambda _: np.ones(4) / 4, PREFIX)(torch.tensor([TOKENS])).logits
+    np.testing.assert_allclose(probabilities(flat)[0, 2], 0.25, atol=1e-15)

@@ -10,7 +10,9 @@ HIDDEN = [np.random.default_rng(3)]
 
 def law_of(function):
     with Enumeration(function) as enumeration:
-        return enumeration.run(lambda: (function(enumeration.rng),), max_paths=100, seconds=20)
+        return enumeration.run(
+            lambda: (function(enumeration.rng),), max_paths=100, seconds=20, mark=lambda: None
+        )
 
 
 def between_bounds(rng):
