@@ -65,6 +65,9 @@ class Engine:
         The largest that ``simverify table`` audits it with; None: the audit's own.
     note : str
         What every report of it says of how its code was run; "": nothing.
+    whole : bool
+        Whether its package is imported, so that it runs only with what that asks for; most are
+        functions taken out of their file.
     on_gpu : Engine or None
         The same function as it is audited where torch has a GPU, if that is another way.
     """
@@ -87,6 +90,7 @@ class Engine:
     gamma: int | None = None
     vocab: int | None = None
     note: str = ""
+    whole: bool = False
     on_gpu: "Engine | None" = None
 
     @property

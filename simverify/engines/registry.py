@@ -129,5 +129,6 @@ def _unloaded(point: EntryPoint) -> Engine:
         tier="exact",
         tolerance=1e-9,
         loader=lambda path: point.load(),
+        whole=True,
         distribution="" if point.dist is None else point.dist.name,
     )

@@ -58,19 +58,20 @@ def model_maker(library: ModuleType) -> Callable[..., Any]:
             self.head = new_embeddings
 
         def forward(
-            self, input_ids: Any, past_key_values: Any, logits_to_keep: int = 0,
-            attention_mask: Any = None, position_ids: Any = None, **_: Any,
+            self, input_ids: Any, past_key_values: Any = None, cache: Any = None,
+            logits_to_keep: int = 0, attention_mask: Any = None, position_ids: Any = None, **_: Any,
         ) -> Any:  # fmt: skip
             new = self.embeddings(input_ids)[:, None]
-            keys = past_key_values.update(new, new, 0)[0]
+            # Since 5.24 it is called a cache.
+            kept = {"past_key_values": past_key_values} if cache is None else {"cache": cache}
+            keys = next(iter(kept.values())).update(new, new, 0)[0]
             tokens = [round(key) for key in keys[0, 0, self.lead :, 0].tolist()]
             asked = logits_to_keep or new.shape[2]
             hidden = torch.full((1, asked, self.size), _LEAST)
             rows = self.table.logits(tokens, len(tokens) - asked).clamp(min=_LEAST)
             hidden[..., : self.table.vocab] = rows
-            return library.modeling_outputs.CausalLMOutputWithPast(
-                logits=self.head(hidden), past_key_values=past_key_values
-            )
+            outputs = library.modeling_outputs.CausalLMOutputWithPast
+            return outputs(logits=self.head(hidden), **kept)
 
     return RowsForCausalLM
 

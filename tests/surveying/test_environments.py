@@ -1,0 +1,167 @@
+"""Each version in an environment of its own: what it asks for decides, not what is here."""
+
+import os
+import subprocess
+
+import pytest
+from support.many_versions import LOSSY, RULE, git, index, repository, wheel
+
+import simverify
+from simverify.surveying.audited import Audited, Processes
+from simverify.surveying.bisecting import environments
+from simverify.surveying.bisecting.environments import NotLaidOut, environment, limits_of
+from simverify.surveying.bisecting.releases import Releases
+from simverify.surveying.bisecting.sources import code_of
+
+SPEC = "fake_verifier.rule:verify"
+ASKS = "from fake_helper.rule import LAW\n"
+"""The same rule in every release: the law is its dependency's."""
+
+LAWS = {"1.0": "LAW = 'right'\n", "2.0": "LAW = 'wrong'\n"}
+
+
+@pytest.fixture
+def asked(monkeypatch, documents):
+    """Answer each audit by the LAW that the version's own Python imports; return them."""
+    found = []
+
+    def audit(self, words, limit, *, python_path=(), python=""):
+        place = words[0].rpartition(":")[0]
+        loaded = f"exec(open({place!r}).read())" if place.endswith(".py") else f"import {place}"
+        # The rule's name is not known where a file is executed.
+        program = f"{loaded}\nimport fake_helper.rule as h\nprint(h.LAW)"
+        paths = [*map(str, python_path), os.environ.get("PYTHONPATH", "")]
+        done = subprocess.run(
+            [python, "-P", "-c", program], capture_output=True, text=True, check=False,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+        )  # fmt: skip
+        if done.returncode:
+            return Audited("not loaded", None, done.stderr.splitlines()[-1], 4, 0.1)
+        found.append(done.stdout.strip())
+        run = documents[RULE if found[-1] == "right" else LOSSY]
+        return Audited("judged", run, "", 0 if run.verdict == "PASS" else 1, 0.1)
+
+    monkeypatch.setattr(Processes, "audit", audit)
+    return found
+
+
+@pytest.fixture
+def shop(monkeypatch, tmp_path):
+    """A folder of wheels with two releases of a helper, the second of which has another law."""
+    folder = tmp_path / "wheels"
+    index(monkeypatch, folder, {})
+    folder.mkdir(exist_ok=True)
+    for version, law in LAWS.items():
+        wheel(folder, version, law, "fake-helper", "fake_helper")
+    return folder
+
+
+def bisect(good, bad):
+    return simverify.bisect(SPEC, good, bad, package="fake-verifier")
+
+
+def test_the_dependency_that_a_release_asks_for_decides(asked, shop, monkeypatch, tmp_path):
+    """The helper that is installed here, first on PYTHONPATH, would make them all alike."""
+    for version, pin in (("1.0", "==1.0"), ("1.1", "<2"), ("1.2", "==2.0")):
+        wheel(shop, version, ASKS, needs=[f"fake-helper{pin}"])
+    here = tmp_path / "here" / "fake_helper"
+    here.mkdir(parents=True)
+    (here / "__init__.py").touch()
+    (here / "rule.py").write_text("LAW = 'right'\n")
+    monkeypatch.setenv("PYTHONPATH", str(here.parent))
+    found = bisect("1.0", "1.2")
+    assert (found.outcome, found.last, found.first) == ("changed", "1.1", "1.2")
+    assert found.how.startswith("PASS becomes FAIL")
+    assert asked == ["right", "wrong", "right"]
+
+
+def test_what_cannot_be_installed_is_untestable_and_gone_around(asked, shop):
+    for version, pin in (("1.0", "==1.0"), ("1.1", "==9"), ("1.2", "==1.0"), ("1.3", "==2.0")):
+        wheel(shop, version, ASKS, needs=[f"fake-helper{pin}"])
+    found = bisect("1.0", "1.3")
+    assert (found.outcome, found.last, found.first) == ("changed", "1.2", "1.3")
+    (one,) = found.skipped
+    assert (one.version, one.state) == ("1.1", "untestable")
+    assert "fake-helper==9" in one.reason
+    assert "\n" not in one.reason
+    assert "1.1: skipped; untestable: pip: " in " ".join(str(found).split())
+
+
+def test_an_environment_is_made_once_and_a_broken_one_again(asked, shop, monkeypatch):
+    for version, pin in (("1.0", "==1.0"), ("1.1", "==2.0")):
+        wheel(shop, version, ASKS, needs=[f"fake-helper{pin}"])
+    calls, pip = [], environments.pip
+
+    def counted(*words, **options):
+        calls.append(words)
+        return pip(*words, **options)
+
+    monkeypatch.setattr(environments, "pip", counted)
+    assert bisect("1.0", "1.1").first == "1.1"
+    assert len(calls) == 2
+    assert bisect("1.0", "1.1").first == "1.1"
+    assert len(calls) == 2
+    (kept,) = shop.parent.glob("environments/fake-verifier-1.1-*")
+    (kept / "complete").unlink()
+    assert bisect("1.0", "1.1").first == "1.1"
+    assert len(calls) == 3
+    assert len(list(shop.parent.glob("environments/*"))) == 2
+
+
+def test_nothing_takes_the_place_of_what_simverify_needs(shop):
+    """msgspec 0.1 is on the shelf: without the limits it would be installed before ours."""
+    wheel(shop, "0.1", "", "msgspec", "msgspec")
+    assert "msgspec>=0.20" in limits_of("simverify")
+    with pytest.raises(NotLaidOut, match="pip: "):
+        environment([["msgspec==0.1"]], "clash")
+    assert list(shop.parent.glob("environments/*")) == []
+
+
+def test_a_release_that_is_installed_here_is_not_taken_from_here(shop):
+    wheel(shop, "0.0.1", "", "pytest", "pytest")
+    releases = Releases(code_of("pytest.rule:verify"))
+    with releases.laid_out("0.0.1") as layout:
+        assert (layout.folder / "pytest" / "rule.py").is_file()
+        asking = "import simverify, numpy, pytest; print(pytest.__file__)"
+        done = subprocess.run(
+            [layout.python, "-P", "-c", asking], capture_output=True, text=True, check=True
+        )
+    assert done.stdout.startswith(str(layout.folder))
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("pyproject.toml", '[project]\nname = "x"\nversion = "1"\ndependencies = ["{}"]\n'),
+        ("requirements.txt", "{}\n"),
+    ],
+)
+def test_the_dependency_that_a_commit_asks_for_decides(asked, shop, tmp_path, file, text):
+    folder = tmp_path / "repo"
+    repository(folder, [ASKS])
+    commits = []
+    for pin in ("==1.0", "==9", "==1.0", "==2.0"):
+        (folder / file).write_text(text.format(f"fake-helper{pin}"))
+        git(folder, "add", "--all")
+        git(folder, "commit", "--quiet", "-m", f"asks for {pin}")
+        commits.append(git(folder, "rev-parse", "HEAD"))
+    found = simverify.bisect(f"{folder}/rule.py:verify", commits[0], "HEAD", engine_path=folder)
+    assert (found.last, found.first) == (commits[2], commits[3])
+    assert [one.state for one in found.skipped] == ["untestable"]
+    assert len(list(shop.parent.glob("environments/*"))) == 2
+
+
+def test_a_project_file_that_is_none_is_untestable(asked, shop, tmp_path):
+    folder = tmp_path / "repo"
+    repository(folder, [ASKS])
+    commits = []
+    for text in ('[project]\ndependencies = ["fake-helper==1.0"]', "[project",
+                 '[project]\ndependencies = ["fake-helper==2.0"]'):  # fmt: skip
+        (folder / "pyproject.toml").write_text(text)
+        git(folder, "commit", "--all", "--quiet", "-m", "x") if commits else (
+            git(folder, "add", "--all"), git(folder, "commit", "--quiet", "-m", "x"))  # fmt: skip
+        commits.append(git(folder, "rev-parse", "HEAD"))
+    found = simverify.bisect(f"{folder}/rule.py:verify", commits[0], "HEAD", engine_path=folder)
+    (one,) = found.skipped
+    assert (found.outcome, one.state) == ("open", "untestable")
+    assert one.reason.startswith("pyproject.toml: ")
