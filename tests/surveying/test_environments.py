@@ -8,8 +8,9 @@ from support.many_versions import LOSSY, RULE, git, index, repository, wheel
 
 import simverify
 from simverify.surveying.audited import Audited, Processes
-from simverify.surveying.bisecting import environments
-from simverify.surveying.bisecting.environments import NotLaidOut, environment, limits_of
+from simverify.surveying.bisecting import environments, projects
+from simverify.surveying.bisecting.environments import PROJECT, NotLaidOut, environment, limits_of
+from simverify.surveying.bisecting.projects import wanted
 from simverify.surveying.bisecting.releases import Releases
 from simverify.surveying.bisecting.sources import code_of
 
@@ -50,7 +51,6 @@ def shop(monkeypatch, tmp_path):
     """A folder of wheels with two releases of a helper, the second of which has another law."""
     folder = tmp_path / "wheels"
     index(monkeypatch, folder, {})
-    folder.mkdir(exist_ok=True)
     for version, law in LAWS.items():
         wheel(folder, version, law, "fake-helper", "fake_helper")
     return folder
@@ -61,51 +61,29 @@ def bisect(good, bad):
 
 
 def test_the_dependency_that_a_release_asks_for_decides(asked, shop, monkeypatch, tmp_path):
-    """The helper that is installed here, first on PYTHONPATH, would make them all alike."""
-    for version, pin in (("1.0", "==1.0"), ("1.1", "<2"), ("1.2", "==2.0")):
+    """What cannot be installed is untestable, and gone around; the rest is installed once.
+
+    The helper that is installed here, first on PYTHONPATH, would make them all alike.
+    """
+    for version, pin in (("1.0", "==1.0"), ("1.1", "==9"), ("1.2", "<2"), ("1.3", "==2.0")):
         wheel(shop, version, ASKS, needs=[f"fake-helper{pin}"])
     here = tmp_path / "here" / "fake_helper"
     here.mkdir(parents=True)
     (here / "__init__.py").touch()
-    (here / "rule.py").write_text("LAW = 'right'\n")
+    (here / "rule.py").write_text(LAWS["1.0"])
     monkeypatch.setenv("PYTHONPATH", str(here.parent))
-    found = bisect("1.0", "1.2")
-    assert (found.outcome, found.last, found.first) == ("changed", "1.1", "1.2")
-    assert found.how.startswith("PASS becomes FAIL")
-    assert asked == ["right", "wrong", "right"]
-
-
-def test_what_cannot_be_installed_is_untestable_and_gone_around(asked, shop):
-    for version, pin in (("1.0", "==1.0"), ("1.1", "==9"), ("1.2", "==1.0"), ("1.3", "==2.0")):
-        wheel(shop, version, ASKS, needs=[f"fake-helper{pin}"])
     found = bisect("1.0", "1.3")
     assert (found.outcome, found.last, found.first) == ("changed", "1.2", "1.3")
+    assert found.how.startswith("PASS becomes FAIL")
+    assert asked == ["right", "wrong", "right"]
     (one,) = found.skipped
     assert (one.version, one.state) == ("1.1", "untestable")
     assert "fake-helper==9" in one.reason
     assert "\n" not in one.reason
     assert "1.1: skipped; untestable: pip: " in " ".join(str(found).split())
-
-
-def test_an_environment_is_made_once_and_a_broken_one_again(asked, shop, monkeypatch):
-    for version, pin in (("1.0", "==1.0"), ("1.1", "==2.0")):
-        wheel(shop, version, ASKS, needs=[f"fake-helper{pin}"])
-    calls, pip = [], environments.pip
-
-    def counted(*words, **options):
-        calls.append(words)
-        return pip(*words, **options)
-
-    monkeypatch.setattr(environments, "pip", counted)
-    assert bisect("1.0", "1.1").first == "1.1"
-    assert len(calls) == 2
-    assert bisect("1.0", "1.1").first == "1.1"
-    assert len(calls) == 2
-    (kept,) = shop.parent.glob("environments/fake-verifier-1.1-*")
-    (kept / "complete").unlink()
-    assert bisect("1.0", "1.1").first == "1.1"
-    assert len(calls) == 3
-    assert len(list(shop.parent.glob("environments/*"))) == 2
+    monkeypatch.setattr(environments, "pip", None)
+    monkeypatch.setattr(Releases, "_listed", lambda self, *, early: ["1.0", "1.2", "1.3"])
+    assert bisect("1.0", "1.3").first == "1.3"
 
 
 def test_nothing_takes_the_place_of_what_simverify_needs(shop):
@@ -114,7 +92,18 @@ def test_nothing_takes_the_place_of_what_simverify_needs(shop):
     assert "msgspec>=0.20" in limits_of("simverify")
     with pytest.raises(NotLaidOut, match="pip: "):
         environment([["msgspec==0.1"]], "clash")
-    assert list(shop.parent.glob("environments/*")) == []
+    assert list(shop.parent.glob("environments/clash*")) == []
+
+
+def test_one_that_was_not_finished_is_made_again(shop):
+    made = environment([], "empty")
+    stray = made.packages / "stray.py"
+    stray.touch()
+    assert environment([], "empty") == made
+    assert stray.exists()
+    (made.python.parents[1] / "complete").unlink()
+    assert environment([], "empty") == made
+    assert not stray.exists()
 
 
 def test_a_release_that_is_installed_here_is_not_taken_from_here(shop):
@@ -122,46 +111,48 @@ def test_a_release_that_is_installed_here_is_not_taken_from_here(shop):
     releases = Releases(code_of("pytest.rule:verify"))
     with releases.laid_out("0.0.1") as layout:
         assert (layout.folder / "pytest" / "rule.py").is_file()
-        asking = "import simverify, numpy, pytest; print(pytest.__file__)"
+        asking = "import simverify.errors, msgspec, pytest; print(pytest.__file__)"
         done = subprocess.run(
             [layout.python, "-P", "-c", asking], capture_output=True, text=True, check=True
         )
     assert done.stdout.startswith(str(layout.folder))
 
 
-@pytest.mark.parametrize(
-    ("file", "text"),
-    [
-        ("pyproject.toml", '[project]\nname = "x"\nversion = "1"\ndependencies = ["{}"]\n'),
-        ("requirements.txt", "{}\n"),
-    ],
-)
-def test_the_dependency_that_a_commit_asks_for_decides(asked, shop, tmp_path, file, text):
-    folder = tmp_path / "repo"
+def test_the_dependency_that_a_commit_asks_for_decides(asked, shop, tmp_path):
+    folder, commits = tmp_path / "repo", []
     repository(folder, [ASKS])
-    commits = []
-    for pin in ("==1.0", "==9", "==1.0", "==2.0"):
-        (folder / file).write_text(text.format(f"fake-helper{pin}"))
+    whole = '[project]\nname = "x"\ndependencies = ["fake-helper==%s"]\n'
+    for text in (whole % "1.0", "[project", whole % "1.0", whole % "2.0"):
+        (folder / "pyproject.toml").write_text(text)
         git(folder, "add", "--all")
-        git(folder, "commit", "--quiet", "-m", f"asks for {pin}")
+        git(folder, "commit", "--quiet", "--allow-empty", "-m", "x")
         commits.append(git(folder, "rev-parse", "HEAD"))
     found = simverify.bisect(f"{folder}/rule.py:verify", commits[0], "HEAD", engine_path=folder)
     assert (found.last, found.first) == (commits[2], commits[3])
-    assert [one.state for one in found.skipped] == ["untestable"]
-    assert len(list(shop.parent.glob("environments/*"))) == 2
-
-
-def test_a_project_file_that_is_none_is_untestable(asked, shop, tmp_path):
-    folder = tmp_path / "repo"
-    repository(folder, [ASKS])
-    commits = []
-    for text in ('[project]\ndependencies = ["fake-helper==1.0"]', "[project",
-                 '[project]\ndependencies = ["fake-helper==2.0"]'):  # fmt: skip
-        (folder / "pyproject.toml").write_text(text)
-        git(folder, "commit", "--all", "--quiet", "-m", "x") if commits else (
-            git(folder, "add", "--all"), git(folder, "commit", "--quiet", "-m", "x"))  # fmt: skip
-        commits.append(git(folder, "rev-parse", "HEAD"))
-    found = simverify.bisect(f"{folder}/rule.py:verify", commits[0], "HEAD", engine_path=folder)
     (one,) = found.skipped
-    assert (found.outcome, one.state) == ("open", "untestable")
+    assert one.state == "untestable"
     assert one.reason.startswith("pyproject.toml: ")
+
+
+@pytest.mark.parametrize(
+    ("files", "steps"),
+    [
+        ({}, None),
+        ({"pyproject.toml": "[tool.ruff]"}, None),
+        ({"pyproject.toml": "[project]"}, None),
+        ({"pyproject.toml": "[project]\ndependencies = ['a>1', 'b']"}, [["a>1", "b"]]),
+        ({"pyproject.toml": "[project]\ndynamic = ['dependencies']"}, [[PROJECT]]),
+        ({"pyproject.toml": "[build-system]"}, [[PROJECT]]),
+        ({"setup.py": ""}, [[PROJECT]]),
+        ({"requirements.txt": "a"}, [["--requirement", f"{PROJECT}/requirements.txt"]]),
+    ],
+)
+def test_where_a_commit_says_what_it_asks_for(monkeypatch, tmp_path, files, steps):
+    below = tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+    for name, text in files.items():
+        (tmp_path / "a" / name).write_text(text)
+    asked = []
+    monkeypatch.setattr(projects, "environment", lambda *given: asked.append(given[0]))
+    wanted(tmp_path, below / "rule.py", "1" * 40)
+    assert asked == ([] if steps is None else [steps])
