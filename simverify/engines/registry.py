@@ -86,7 +86,7 @@ def _row(engine: Engine) -> InstalledEngine:
         tier=engine.tier,
         version=engine.version,
         sha256=None if path is None else sha256(path),
-        missing=tuple(name for name in engine.needs if find_package(name) is None),
+        missing=engine.lacking,
     )
 
 

@@ -53,7 +53,7 @@ def load(way: str, path: Path) -> Callable[..., Any]:
 
 ENGINES = tuple(
     Engine(name=f"transformers-{way}", package="transformers", source="generation/utils.py",
-           function="GenerationMixin.generate", loader=partial(load, way), versions=">=5,<6",
+           function="GenerationMixin.generate", loader=partial(load, way), versions=">=5.22,<6",
            parameters=("inputs", "assistant_model", "kwargs"), whole=True, **{**LOOP, "vocab": 2})
     for way in GENERATORS
 )  # fmt: skip
