@@ -110,7 +110,8 @@ def fetch(engine: Engine, work: Path, ready: Sequence[Path] = ()) -> tuple[Path,
             called("git", "clone", "--quiet", engine.repository, str(top))
             called("git", "-C", str(top), "checkout", "--quiet", "--detach", engine.commit)
         return Path(sys.executable), work / "checkouts"
-    if engine.package == "simverify" or engine.find() is not None:
+    # What runs on a GPU alone is large, and taken where it is installed.
+    if engine.package == "simverify" or engine.gpu or engine.find() is not None:
         return Path(sys.executable), None
     folder = work / "environments" / engine.name
     python = folder / "bin" / "python"
@@ -118,8 +119,9 @@ def fetch(engine: Engine, work: Path, ready: Sequence[Path] = ()) -> tuple[Path,
         venv.create(folder)
         sees_this_one(python)
         wanted = f"{engine.distribution or engine.package}{engine.versions}"
+        alone = [] if engine.whole else ["--no-deps"]
         called(sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet",
-               "--no-deps", wanted)  # fmt: skip
+               *alone, wanted)  # fmt: skip
     return python, None
 
 

@@ -136,7 +136,7 @@ def _sections(run: BisectRun, rest: list[str]) -> Iterator[Section]:
     yield Section(
         "To reproduce",
         (
-            Prose("Every version is audited in a folder of its own, with the same seed."),
+            Prose("Every version is audited in a place of its own, with the same seed."),
             Command(run.reproduce),
         ),
     )

@@ -65,6 +65,11 @@ class Engine:
         The largest that ``simverify table`` audits it with; None: the audit's own.
     note : str
         What every report of it says of how its code was run; "": nothing.
+    whole : bool
+        Whether its package is imported, so that it runs only with what that asks for; most are
+        functions taken out of their file.
+    gpu : bool
+        Whether it runs on an NVIDIA GPU alone.
     on_gpu : Engine or None
         The same function as it is audited where torch has a GPU, if that is another way.
     """
@@ -87,15 +92,22 @@ class Engine:
     gamma: int | None = None
     vocab: int | None = None
     note: str = ""
+    whole: bool = False
+    gpu: bool = False
     on_gpu: "Engine | None" = None
 
     @property
     def here(self) -> "Engine":
         """The engine as it is audited on this machine."""
-        if self.on_gpu is None or find_package("torch") is None:
-            return self
-        has_gpu = importlib.import_module("torch").cuda.is_available()
-        return self.on_gpu if has_gpu else self
+        return self if self.on_gpu is None or not _has_gpu() else self.on_gpu
+
+    @property
+    def lacking(self) -> tuple[str, ...]:
+        """What it needs besides its own package and is not here, in words."""
+        absent = tuple(name for name in self.needs if find_package(name) is None)
+        # To ask for a GPU is to import torch, which takes a second.
+        lacks_gpu = self.gpu and not absent and self.find() is not None and not _has_gpu()
+        return (_GPU,) if lacks_gpu else absent
 
     @property
     def version(self) -> str | None:
@@ -134,6 +146,10 @@ class Engine:
         not load.
         """
         missing = [name for name in self.needs if find_package(name) is None]
+        if self.gpu and not missing and not _has_gpu():
+            raise UsageError(
+                f"engine {self.name!r} runs on {_GPU} alone, and torch finds none here"
+            )
         path = self.find(checkout)
         if path is None or missing:
             raise UsageError(self._absent(checkout, missing))
@@ -218,6 +234,15 @@ class Engine:
 
     def _wanted(self) -> str:
         return self.distribution or self.package
+
+
+_GPU = "an NVIDIA GPU"
+
+
+def _has_gpu() -> bool:
+    if find_package("torch") is None:
+        return False
+    return bool(importlib.import_module("torch").cuda.is_available())
 
 
 def load_file(path: Path, name: str) -> Any:

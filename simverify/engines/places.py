@@ -10,7 +10,6 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from simverify.engines.base import Engine
-from simverify.folders import find_package
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ def find_place(engine: Engine, folders: Sequence[Path]) -> Place | None:
     several. None if it is nowhere. A repository's own clone goes before files without a history
     that lie as its would.
     """
-    missing = tuple(name for name in engine.needs if find_package(name) is None)
+    missing = engine.lacking
     bare = None
     for folder in folders:
         for top in _tops(engine, folder):

@@ -86,7 +86,7 @@ def _row(engine: Engine) -> InstalledEngine:
         tier=engine.tier,
         version=engine.version,
         sha256=None if path is None else sha256(path),
-        missing=tuple(name for name in engine.needs if find_package(name) is None),
+        missing=engine.lacking,
     )
 
 
@@ -129,5 +129,6 @@ def _unloaded(point: EntryPoint) -> Engine:
         tier="exact",
         tolerance=1e-9,
         loader=lambda path: point.load(),
+        whole=True,
         distribution="" if point.dist is None else point.dist.name,
     )

@@ -7,12 +7,13 @@ from simverify.results.common import Certificate, Meta, Struct, Verdict
 from simverify.results.counterexample import Counterexample
 from simverify.results.run import Judged, Run
 
-State = Literal["judged", "absent", "not loaded", "crashed", "out of time"]
+State = Literal["judged", "absent", "untestable", "not loaded", "crashed", "out of time"]
 """What came of an audit in a process of its own: a verdict, or why there is none.
 
-"absent": there is nothing to audit here. "not loaded": it is here, or was asked for, and the audit
-could not begin. "crashed": the audit's process ended without a result. "out of time": it was
-stopped at its limit.
+"absent": there is nothing to audit here. "untestable": a release that cannot be installed, or a
+commit that cannot be checked out, or what it asks for cannot be installed. "not loaded": it is
+here, or was asked for, and the audit could not begin. "crashed": the audit's process ended without
+a result. "out of time": it was stopped at its limit.
 """
 
 

@@ -9,7 +9,8 @@ from simverify.surveying.table import Candidate, candidates
 def needs(settings: TableSettings) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield each engine's name, and in words where it is, or how to get it."""
     for one in candidates(settings.engines, settings.folders):
-        yield one.engine.name, (_where(one), f"get it by: {one.engine.how_to_get}")
+        alone = ("runs on an NVIDIA GPU alone",) if one.engine.gpu else ()
+        yield one.engine.name, (_where(one), f"get it by: {one.engine.how_to_get}", *alone)
 
 
 def _where(one: Candidate) -> str:

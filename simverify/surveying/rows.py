@@ -18,8 +18,9 @@ from simverify.surveying.audited import Audited
 def absent_row(engine: Engine, *, asked: bool, missing: Sequence[str] = ()) -> EngineRow:
     """Return the row of an engine that is nowhere; ``asked``: it was named, so it is missed.
 
-    ``missing``: packages that it needs besides.
+    ``missing``: what it needs besides its package.
     """
+    lacks = missing or (("an NVIDIA GPU",) if engine.gpu else ())
     return EngineRow(
         engine=engine.name,
         package=engine.repository or engine.distribution or engine.package,
@@ -33,7 +34,7 @@ def absent_row(engine: Engine, *, asked: bool, missing: Sequence[str] = ()) -> E
         sha256=None,
         state="not loaded" if asked else "absent",
         verdict=None,
-        reason=f"needs {' and '.join(missing)}: {engine.how_to_get}" if missing else "not here",
+        reason=f"needs {' and '.join(lacks)}: {engine.how_to_get}" if lacks else "not here",
         exit_code=None,
     )
 

@@ -79,6 +79,15 @@ DESERVED_OF_LARGE = {
 }
 
 
+DESERVED_OF_TRANSFORMERS = {
+    "transformers-generate": (1, 2, "PASS", ""),
+    "transformers-lookup": (1, 2, "PASS", ""),
+    # The assistant's rows are reported under other words' ids.
+    "transformers-universal": (1, 2, "FAIL", "An output beginning"),
+}
+"""As the development extra installs it: its package is imported whole."""
+
+
 def install(folder, releases, **environment):
     """Install releases without their dependencies; skip where no index can be reached.
 
@@ -137,6 +146,13 @@ def test_an_installed_engine_has_the_verdict_that_it_deserves(installed, name):
 @pytest.mark.parametrize("name", DESERVED_AT_NIGHT)
 def test_an_installed_engine_of_many_paths_has_the_verdict_that_it_deserves(installed, name):
     check(name, installed, DESERVED_AT_NIGHT[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DESERVED_OF_TRANSFORMERS)
+def test_whole_generate_has_the_verdict_that_it_deserves(tmp_path, name):
+    pytest.importorskip("transformers")
+    check(name, tmp_path, DESERVED_OF_TRANSFORMERS[name])
 
 
 @pytest.mark.slow

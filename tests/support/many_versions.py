@@ -40,15 +40,16 @@ SMALL = ("--gamma", "1", "--vocab", "2")
 """Sizes that are judged in a second or two."""
 
 
-def wheel(folder, version, text, name="fake-verifier", module="fake_verifier"):
-    """Put a release with one module into a folder of wheels."""
+def wheel(folder, version, text, name="fake-verifier", module="fake_verifier", needs=()):
+    """Put a release with one module into a folder of wheels; ``needs``: what it asks for."""
     folder.mkdir(exist_ok=True)
     plain = name.replace("-", "_")
     about = f"{plain}-{version}.dist-info"
     files = {
         f"{module}/__init__.py": "",
         f"{module}/rule.py": text,
-        f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        + "".join(f"Requires-Dist: {need}\n" for need in needs),
         f"{about}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
     record = "".join(f"{path},,\n" for path in (*files, f"{about}/RECORD"))
@@ -63,6 +64,10 @@ def index(monkeypatch, folder, releases):
     """Let pip know these releases and no others: a text for each version."""
     for version, text in releases.items():
         wheel(folder, version, text)
+    made = folder.parent / "environments"
+    made.mkdir(parents=True, exist_ok=True)
+    place = "simverify.surveying.bisecting.environments.cache_folder"
+    monkeypatch.setattr(place, lambda name: made)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
 

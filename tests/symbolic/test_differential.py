@@ -175,6 +175,11 @@ def test_what_was_found_stays_mended(what):
 
 TORCH = {
     "swamped noise": "x = torch.rand(1) + 1e5 - 1e5; return int(x[0] < 0.3)",
+    "scattered in place": "a = torch.rand(3)\n    a.scatter_(0, torch.tensor([1]), 0.1)\n"
+    "    return int(a[1] + 0.2 > a[0])",
+    "scattered rows": "a = torch.zeros(2, 3)\n"
+    "    a = a.scatter(1, torch.tensor([[2, 0], [1, 2]]), torch.rand(2, 2))\n"
+    "    return int(a.argmax(1).sum())",
     "masked in place": "a = torch.rand(2)\n    a.masked_fill_(a > 0.5, 0.1)\n"
     "    return int(a[0] < 0.25)",
     "noise in a byte": "x = -torch.log(-torch.log(torch.rand(1))).to(torch.int8)\n"
@@ -271,6 +276,8 @@ REFUSED = {
     # The uniform of an exponential may be 0, at which no logarithm may raise.
     "the remainder of a draw": "x = 0.5 / torch.empty(1).exponential_()\n    x *= x\n"
     "    return int(x[0].item() // 0.3) % 27",
+    "scatter of several elements to one place": "a = torch.zeros(2)\n"
+    "    a = a.scatter(0, torch.tensor([1, 1]), torch.rand(2)); return int(a[1] < 0.3)",
     "masked_fill_ of an expanded tensor": "a = torch.rand(1).expand(2)\n"
     "    a.masked_fill_(a > 0.5, 0.1)\n    return int(a[0] < 0.25)",
     "np.hypot of draws": "return int(np.hypot(torch.rand(1)[0], torch.rand(1)[0]) < 0.3)",

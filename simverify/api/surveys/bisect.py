@@ -38,8 +38,9 @@ def bisect(
 ) -> BisectRun:
     """Find the first release, or commit, after ``good`` whose law differs from its.
 
-    Every version is audited in a folder of its own, with the same seed: a release is installed
-    there by pip, without its dependencies; a commit is checked out in a clone.
+    Every version is audited in an environment of its own, with the same seed: pip installs a
+    release there, or what a commit asks for, which is checked out in a clone. One that cannot be
+    installed is ``untestable``, and gone around.
 
     Parameters
     ----------

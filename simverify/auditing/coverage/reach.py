@@ -3,7 +3,8 @@
 Functions count that the rule names, or that those name in turn: globals, closures, defaults,
 attributes of a module beside it, methods of its class by their names. What lies outside the folder
 of the rule's file is a library's, and is never counted; neither is what no name leads to. An
-adapter leads to the functions of an engine, and is not counted itself.
+adapter leads to the functions of an engine, and is not counted itself; the walk begins at those of
+``__counted__`` where it says them, as names lead from a library's front door to all of it.
 """
 
 import functools
@@ -124,6 +125,9 @@ class _Walk:
             yield wrapped  # functools.lru_cache and its like
 
     def _function(self, function: FunctionType) -> Iterator[Any]:
+        if (counted := getattr(function, "__counted__", None)) is not None:
+            yield from counted
+            return
         # A decorator's own code runs too, if it is the user's.
         yield getattr(function, "__wrapped__", None)
         yield from getattr(function, "__parts__", ())

@@ -1,6 +1,6 @@
 """Decoding loops over two models and a prompt, as step rules."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from simverify.engines.loading.rows_model import Rows, RowsModel, prompt
@@ -14,7 +14,9 @@ class Over(Exception):
 
 
 def as_step(
-    loop: Loop, model: Callable[[Rows, tuple[int, ...]], Any] = RowsModel
+    loop: Loop,
+    model: Callable[[Rows, tuple[int, ...]], Any] = RowsModel,
+    counted: Sequence[Any] | None = None,
 ) -> Callable[..., Any]:
     """Return a ``step`` callable of a loop.
 
@@ -25,6 +27,9 @@ def as_step(
         them, (1, L + N).
     model
         ``model(rows, prefix)`` makes each of its two models.
+    counted
+        Functions and classes whose lines an audit counts, with what they name; whatever the loop
+        names, if None. For a loop that is a library's front door.
     """
 
     def step(prefix: Any, target: Rows, draft: Rows, gamma: int, rng: Any) -> Any:
@@ -35,4 +40,6 @@ def as_step(
             tokens = over.args[0]
         return tokens[0, ids.shape[1] :] if getattr(tokens, "ndim", 1) == 2 else tokens
 
+    if counted is not None:
+        vars(step)["__counted__"] = tuple(counted)
     return step

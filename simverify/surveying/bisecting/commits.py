@@ -11,7 +11,9 @@ from typing import Literal
 from simverify.checks import clean
 from simverify.engines.places import find_place, git
 from simverify.errors import UsageError
-from simverify.surveying.bisecting.sources import Code, Layout, NotLaidOut
+from simverify.surveying.bisecting.environments import NotLaidOut
+from simverify.surveying.bisecting.projects import wanted
+from simverify.surveying.bisecting.sources import Code, Layout
 
 
 class Commits:
@@ -59,18 +61,23 @@ class Commits:
 
     @contextmanager
     def laid_out(self, version: str) -> Iterator[Layout]:
-        """Check a commit out in a clone, which is gone afterwards."""
+        """Check a commit out in a clone, which is gone afterwards.
+
+        Where it is imported, what the commit asks for is installed into an environment.
+        """
         with tempfile.TemporaryDirectory(prefix="simverify-") as folder:
             clone = Path(folder) / self._top.name
             _git("clone", "--quiet", "--shared", "--no-checkout", str(self._top), str(clone))
             _git("-C", str(clone), "checkout", "--quiet", "--detach", version)
             place = clone / self._below
+            made = wanted(clone, place, version) if self._code.is_imported else None
             if self._code.is_file:
-                yield Layout(clone, (f"{place}:{self._code.attribute}",))
+                layout = Layout(clone, (f"{place}:{self._code.attribute}",))
             elif self._code.engine is not None:
-                yield Layout(clone, (self._code.spec, "--engine-path", str(place)))
+                layout = Layout(clone, (self._code.spec, "--engine-path", str(place)))
             else:
-                yield self._code.imported_from(place, ["", "src", "python"])
+                layout = self._code.imported_from(place, ["", "src", "python"])
+            yield layout.within(made)
 
     def _commit(self, text: str, name: str) -> str:
         found = git(self._top, "rev-parse", "--verify", "--quiet", f"{text}^{{commit}}")

@@ -1,29 +1,23 @@
-"""Releases of a package, as pip knows them: listed, and installed into folders of their own."""
+"""Releases of a package, as pip knows them: listed, and each put into its own environment."""
 
-import importlib.util
-import shutil
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from importlib.metadata import distributions
 from typing import Literal
 
+from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from simverify.checks import clean
 from simverify.errors import UsageError
-from simverify.surveying.bisecting.sources import Code, Layout, NotLaidOut
-
-_PATIENCE = 600.0
-"""Seconds for pip: a release may be large, or may have to be built."""
+from simverify.surveying.bisecting.environments import environment
+from simverify.surveying.bisecting.pip import complaint, pip
+from simverify.surveying.bisecting.sources import Code, Layout
 
 _LISTED = "Available versions:"
 
 
 class Releases:
-    """The releases of the package that holds the code. Dependencies are those installed here."""
+    """The releases of the package that holds the code."""
 
     kind: Literal["releases"] = "releases"
 
@@ -72,23 +66,28 @@ class Releases:
 
     @contextmanager
     def laid_out(self, version: str) -> Iterator[Layout]:
-        """Install a release alone into a folder, which is gone afterwards."""
-        with tempfile.TemporaryDirectory(prefix="simverify-") as folder:
-            done = _pip(
-                "install", "--quiet", "--no-deps", "--no-compile", "--target", folder,
-                f"{self._name}=={version}",
-            )  # fmt: skip
-            if done.returncode != 0:
-                raise NotLaidOut(f"pip: {_complaint(done)}")
-            if self._code.engine is not None:
-                yield Layout(Path(folder), (self._code.spec, "--engine-path", folder))
-            else:
-                yield self._code.imported_from(Path(folder), [""])
+        """Install a release into an environment, with what it asks for where it is imported."""
+        release = f"{self._name}=={version}"
+        alone, whole = ["--no-deps", "--ignore-installed", release], [release]
+        steps = [whole] if self._code.is_imported else [alone]
+        if self._code.is_imported and self._is_here():
+            steps = [alone, whole]  # pip would take one that is installed here for it
+        made = environment(steps, f"{self._name}-{version}")
+        if self._code.engine is not None:
+            words = (self._code.spec, "--engine-path", str(made.packages))
+            yield Layout(made.packages, words).within(made)
+        else:
+            found = self._code.imported_from(made.packages, [""])
+            yield found.within(made)
+
+    def _is_here(self) -> bool:
+        name = canonicalize_name(self._name)
+        return any(canonicalize_name(one.name or "") == name for one in distributions())
 
     def _listed(self, *, early: bool) -> list[str]:
-        done = _pip("index", "versions", self._name, *(["--pre"] if early else []))
+        done = pip("index", "versions", self._name, *(["--pre"] if early else []))
         if done.returncode != 0:
-            raise UsageError(f"pip lists no release of {self._name}: {_complaint(done)}")
+            raise UsageError(f"pip lists no release of {self._name}: {complaint(done)}")
         lines = [line for line in done.stdout.splitlines() if line.startswith(_LISTED)]
         names = lines[0].removeprefix(_LISTED).split(",") if lines else []
         return [name.strip() for name in names if name.strip()]
@@ -102,28 +101,3 @@ def _version(text: str, name: str) -> Version:
             f"{name} is {text!r}: expected a release, such as 1.2; of commits, name the checkout "
             "by --engine-path"
         ) from None
-
-
-def _pip(*words: str) -> "subprocess.CompletedProcess[str]":
-    command = [*_pip_command(), *words, "--disable-pip-version-check", "--no-input"]
-    try:
-        return subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=_PATIENCE
-        )
-    except subprocess.TimeoutExpired:
-        late = f"not done within {_PATIENCE:g} s"
-        return subprocess.CompletedProcess(command, 1, "", late)
-
-
-def _pip_command() -> Sequence[str]:
-    if importlib.util.find_spec("pip") is not None:
-        return [sys.executable, "-m", "pip"]
-    if (pip := shutil.which("pip")) is not None:
-        return [pip, "--python", sys.executable]
-    raise UsageError("releases are listed and installed by pip, which is missing: install pip")
-
-
-def _complaint(done: "subprocess.CompletedProcess[str]") -> str:
-    lines = [line for line in done.stderr.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("ERROR:")] or lines
-    return clean(errors[-1].removeprefix("ERROR:").strip()) if errors else "it does not say why"

@@ -11,8 +11,9 @@ from simverify import results as doc
 from simverify.battery.judgement import stamped
 from simverify.errors import UsageError
 from simverify.surveying.audited import Audited, Processes
+from simverify.surveying.bisecting.environments import NotLaidOut
 from simverify.surveying.bisecting.laws import What, changed, differences, words
-from simverify.surveying.bisecting.sources import Code, NotLaidOut, Source, halves
+from simverify.surveying.bisecting.sources import Code, Source, halves
 from simverify.surveying.rows import lines_of
 from simverify.surveying.settings import AuditSizes
 
@@ -45,6 +46,7 @@ class _Search:
                     [*layout.words, *self.contract, *self.sizes.words(self.code.engine)],
                     self.sizes.limit,
                     python_path=layout.python_path,
+                    python=layout.python,
                 )
             if audited.run is not None:
                 self.lines[place] = lines_of(audited.run, layout.folder)
@@ -52,7 +54,7 @@ class _Search:
             named = f"{self.source.package} {shortened(version)}"
             audited = replaced(audited, reason=told.replace(str(layout.folder), named))
         except NotLaidOut as error:
-            audited = Audited("not loaded", None, str(error), None, 0.0)
+            audited = Audited("untestable", None, str(error), None, 0.0)
         found = self._visited(place, audited)
         self.visited.append(found)
         said = found.verdict or f"{found.state}: {found.reason}"

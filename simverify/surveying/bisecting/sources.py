@@ -1,29 +1,35 @@
 """What is bisected: releases or commits, in order, each laid out where an audit can load it."""
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Protocol
 
 from simverify.engines import Engine, engine_names, unloaded_engine
 from simverify.errors import UsageError
-
-
-class NotLaidOut(Exception):
-    """A release that cannot be installed, or a commit that cannot be checked out, and why."""
+from simverify.surveying.bisecting.environments import Environment, NotLaidOut
 
 
 @dataclass(frozen=True)
 class Layout:
     """How a version is audited: the words after ``simverify audit``, and folders for Python.
 
-    ``folder``: where it lies for now, which no document names.
+    ``folder``: where it lies for now, which no document names. ``python``: the interpreter.
     """
 
     folder: Path
     words: tuple[str, ...]
     python_path: tuple[Path, ...] = ()
+    python: str = sys.executable
+
+    def within(self, environment: Environment | None) -> "Layout":
+        """Return the same in an environment, whose packages come before all that is inherited."""
+        if environment is None:
+            return self
+        path = (*self.python_path, environment.packages)
+        return replace(self, python_path=path, python=str(environment.python))
 
 
 class Source(Protocol):
@@ -63,6 +69,14 @@ class Code:
     def is_file(self) -> bool:
         """Whether it is an attribute of a file."""
         return self.engine is None and self.place.endswith(".py")
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether its package is imported whole, so that it needs what that asks for.
+
+        Most adapters take a function out of its file, and say what else they need.
+        """
+        return self.engine is None or self.engine.whole
 
     def imported_from(self, folder: Path, below: Sequence[str]) -> Layout:
         """Return how a module of ``folder`` is audited, or of one of those ``below`` it.

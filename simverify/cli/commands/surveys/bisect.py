@@ -22,10 +22,11 @@ def bisect(
 ) -> int:
     """Find the first release, or commit, whose law is not that of a good one.
 
-    Each is audited in a folder of its own: installed there by pip, without its dependencies, or
-    checked out in a clone. pip's own settings hold, such as PIP_FIND_LINKS. The exit code is 1 if
-    the first that differs is named, 3 if only a range is, for want of some that can be judged, and
-    0 if bad does not differ from good.
+    Each is audited in an environment of its own, into which pip installs a release, or what a
+    commit asks for; the commit is checked out in a clone. One that cannot be installed is gone
+    around. pip's own settings hold, such as PIP_FIND_LINKS. The exit code is 1 if the first that
+    differs is named, 3 if only a range is, for want of some that can be judged, and 0 if bad does
+    not differ from good.
 
     Parameters
     ----------

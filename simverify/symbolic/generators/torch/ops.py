@@ -67,8 +67,8 @@ _PLAIN = {
 _IN_PLACE = {"iadd", "isub", "imul", "itruediv", "idiv"}
 _COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
 _CARRIES = _MOVES | _COPIES | _PLAIN | {
-    "where", "setitem", "masked_fill", "copy_", "fill_", "zero_", "data_ptr", "item", "tolist",
-    "numpy", "array", "tensor", "as_tensor", "asarray", "from_numpy",
+    "where", "setitem", "masked_fill", "scatter", "copy_", "fill_", "zero_", "data_ptr", "item",
+    "tolist", "numpy", "array", "tensor", "as_tensor", "asarray", "from_numpy",
 }  # fmt: skip
 """What leaves the winners of races unread."""
 

@@ -15,7 +15,7 @@ from simverify.symbolic.draws.in_arrays.functions import places
 from simverify.symbolic.draws.in_arrays.ufuncs import UFUNCS
 from simverify.symbolic.draws.scalars import Draw
 from simverify.symbolic.draws.several.winners import decided
-from simverify.symbolic.generators.torch.blanks import TorchBlanks
+from simverify.symbolic.generators.torch.scattering import TorchScattering
 from simverify.symbolic.generators.torch.shadow import (
     as_draws,
     as_shared,
@@ -26,7 +26,7 @@ from simverify.symbolic.generators.torch.shadow import (
 _REAL_TENSOR = torch.tensor
 
 
-class TorchSpecial(TorchBlanks):
+class TorchSpecial(TorchScattering):
     """Handlers by name; each gets the arguments of the function."""
 
     if TYPE_CHECKING:
