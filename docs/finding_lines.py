@@ -13,8 +13,8 @@ from pathlib import Path
 from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.judging.diagnosis import rich_instance
 from simverify.auditing.exact.judging.examiner import Examiner
-from simverify.auditing.replay.lines import Deciding, deciding_lines, located
-from simverify.auditing.replay.provenance import parsed
+from simverify.auditing.replay.blame.lines import Deciding, deciding_lines, located
+from simverify.auditing.replay.blame.statements import parsed
 from simverify.auditing.subject import Contract, Subject, load_subject
 from simverify.engines import get_engine
 from simverify.engines.places import find_place

@@ -7,7 +7,7 @@ import pytest
 from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.judging.diagnosis import rich_instance
 from simverify.auditing.exact.judging.examiner import Examiner
-from simverify.auditing.replay.lines import located
+from simverify.auditing.replay.blame.lines import located
 from simverify.auditing.subject import load_subject
 from simverify.reports.audit.found import decided_words
 
