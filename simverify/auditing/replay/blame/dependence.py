@@ -16,6 +16,13 @@ from simverify.auditing.replay.blame.steps import Step
 _KEPT = 40
 """Statements that changed a part of a name, of those since it was written as a whole."""
 
+_DRAWS = frozenset(
+    {"rand", "rand_like", "random", "random_", "uniform", "uniform_", "multinomial", "choice",
+     "choices", "exponential", "exponential_", "gumbel", "gumbel_r", "bernoulli", "bernoulli_",
+     "randint", "integers", "categorical", "sample"}
+)  # fmt: skip
+"""Names of functions that draw."""
+
 _ROUNDS = 10
 """Passes that carry inputs through the graph; a loop needs more than one."""
 
@@ -26,8 +33,9 @@ class Node:
 
     ``ran``: the step that it began with. ``data``, ``tests``: what it depends on; ``calls``: the
     last statement of each call that it made. An argument is where the call is, and depends on what
-    was handed over by that name alone. ``inputs``: which of what the code was handed its values
-    come from, a bit for each; ``meets``: here they come together, from values of different inputs.
+    was handed over by that name alone. ``inputs``: which of what the code was handed, and of the
+    random numbers that it drew, its values come from, a bit for each; ``meets``: here they come
+    together, from values of different inputs.
     """
 
     statement: Statement
@@ -61,6 +69,7 @@ class Graph:
         self._handed: dict[int, frozenset[str]] = {}
         self._arguments: dict[tuple[int, str], int] = {}
         self._function: dict[int, str] = {}
+        self._bits = 0
         known = {file: statements(file) for file in {step.file for step in path}}
         for i, step in enumerate(path):
             statement = known[step.file].get(step.line)
@@ -104,6 +113,8 @@ class Graph:
         n = self.of[i] = self._last[call] = len(self.nodes)
         node = Node(statement, call, step.own, f"{step.file}:{statement.first}", i)
         self.nodes.append(node)
+        if any(site.name in _DRAWS for site in statement.calls):
+            node.inputs = self._input()
         for name in statement.reads | statement.partly:
             node.data |= self._sources(call, statement.params, name)
         node.tests = {self._tests[call][x] for x in statement.around if x in self._tests[call]}
@@ -157,7 +168,7 @@ class Graph:
         if (call, name) in self._arguments:
             return self._arguments[call, name]
         outer = self._outer[call]
-        bit = 1 << len(self._arguments) if name in self._handed[call] else 0
+        bit = self._input() if name in self._handed[call] else 0
         if outer is None and not bit:
             return None
         n = self._arguments[call, name] = len(self.nodes)
@@ -179,10 +190,15 @@ class Graph:
         }
         return n
 
+    def _input(self) -> int:
+        self._bits += 1
+        return 1 << self._bits
+
     def _carry(self) -> None:
         """Carry the inputs of the code from where it is handed them to all that comes of them."""
         nodes = self.nodes
         own = [node for node in nodes if node.own]
+        own_inputs = {id(node): node.inputs for node in own}
         for _ in range(_ROUNDS):
             before = [node.inputs for node in own]
             for node in own:
@@ -192,4 +208,4 @@ class Graph:
                 break
         for node in own:
             behind = {nodes[j].inputs for j in (*node.data, *node.calls.values())}
-            node.meets = len(behind - {0}) > 1
+            node.meets = len(behind - {0}) + (own_inputs[id(node)] > 0) > 1

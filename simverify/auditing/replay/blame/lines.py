@@ -164,7 +164,7 @@ def _sources(
     steps = Steps()
     budget = Budget(_MAX_PATHS, _SECONDS_FOLLOWED, steps=steps)
     model = InstanceRows(instance)
-    sites = Sites(instance, to_end=stage is None or not alone)
+    sites = Sites(instance, to_end=stage is None or not alone, both=stage is None)
     try:
         with steps.following():
             calls = CALLS[contract](rule, model, instance.gamma, beginnings[0], budget)

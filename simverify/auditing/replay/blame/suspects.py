@@ -3,8 +3,8 @@
 Candidates are the lines that a wrong token depends on, along paths that emit it (a dynamic slice,
 Korel and Laski 1988). Nearer to the decision comes before farther from it. A line in which values
 that the code was handed apart come together, as a row of the target and one of the draft, comes
-before one that passes values on, and that before one that has nothing to do with them. A test of
-such values is a decision as well, also where it went one way on every path.
+before one that passes values on, and that before one that has nothing to do with them. A test in
+which they come together is a decision as well, also where it went one way on every path.
 """
 
 from collections.abc import Sequence
@@ -23,6 +23,9 @@ MOST = 12
 _PASSES_ON, _APART = 1, 3
 """How much farther a line counts that no values meet in, and one without any of them."""
 
+_RIGHT = 3
+"""How much farther a line counts that something right comes from (Zhang et al. 2006)."""
+
 _TO_THE_END = 2
 """How much farther a line counts that lies behind the end of a path and not behind a decision."""
 
@@ -33,13 +36,15 @@ _SAME = 1e-6
 class Way:
     """Steps of a path, and the one whose dependences are looked for.
 
-    ``farther``: how much farther they count. ``itself``: that statement is one of them.
+    ``farther``: how much farther they count. ``itself``: that statement is one of them. ``right``:
+    a step that gets its probabilities right, and so what it depends on.
     """
 
     path: Sequence[Step]
     start: int
     farther: int = 0
     itself: bool = False
+    right: int | None = None
 
 
 def suspects(ways: Sequence[Way]) -> tuple[str, ...]:
@@ -48,7 +53,9 @@ def suspects(ways: Sequence[Way]) -> tuple[str, ...]:
     graphs: dict[int, Graph] = {}
     left_out = set()
     for number, way in enumerate(ways):
-        graph = graphs.setdefault(id(way.path), Graph(way.path))
+        if id(way.path) not in graphs:
+            graphs[id(way.path)] = Graph(way.path)
+        graph = graphs[id(way.path)]
         if way.start not in graph.of:
             continue
         start = graph.of[way.start]
@@ -56,17 +63,28 @@ def suspects(ways: Sequence[Way]) -> tuple[str, ...]:
             left_out.add(graph.nodes[start].at)
         behind = graph.behind(start, _cost)
         tests = [i for i in behind if _is_decision(graph.nodes[i]) and i != start]
-        far = dict(behind)
+        far, right = dict(behind), _right(graph, way)
         for i in tests:
             for j, more in graph.behind(i, _cost).items():
                 far[j] = min(far[j], 1 + more)
         for i, steps in far.items():
             node = graph.nodes[i]
             if node.counts:
-                doubt = _doubt(node)
+                doubt = _doubt(node) + _RIGHT * (node.at in right)
                 key = (steps + doubt + way.farther, doubt, number, -node.ran)
                 best[node.at] = min(best.get(node.at, key), key)
     return tuple(at for at in sorted(best, key=lambda at: best[at]) if at not in left_out)[:MOST]
+
+
+def _right(graph: Graph, way: Way) -> set[str]:
+    """Return the lines that are right as what is computed from them is, and that one's caller."""
+    if way.right is None or way.right not in graph.of:
+        return set()
+    caller = way.path[way.right].caller or 0
+    found = set(graph.behind(graph.of[way.right], _cost))
+    if caller in graph.of:
+        found.add(graph.of[caller])
+    return {graph.nodes[i].at for i in found}
 
 
 def _cost(node: Node) -> int:
@@ -74,35 +92,36 @@ def _cost(node: Node) -> int:
 
 
 def _is_decision(node: Node) -> bool:
-    return node.counts and node.statement.test and node.inputs > 0
+    return node.counts and node.statement.test and node.meets
 
 
 def _doubt(node: Node) -> int:
     if node.inputs == 0:
         return _APART
-    return 0 if node.meets or node.statement.test else _PASSES_ON
+    return 0 if node.meets else _PASSES_ON
 
 
-@dataclass
 class Sites:
     """Paths that are looked at, by the line of a decision and the line that called for it.
 
     ``to_end``: lines behind the end of the path count too, as where no line decides the token.
+    ``both``: so do those of a path that does not give the token, as where its kind is not known.
     """
 
-    instance: Instance
     to_end: bool
+    both: bool
+    _rows: list[list[float]]
     _found: dict[tuple[str, str], "_Site"]
 
-    def __init__(self, instance: Instance, *, to_end: bool) -> None:
-        self.instance, self.to_end, self._found = instance, to_end, {}
+    def __init__(self, instance: Instance, *, to_end: bool, both: bool) -> None:
+        self.to_end, self.both, self._found = to_end, both, {}
         self._rows = [_shares(row) for row in instance.draft_probs.values()]
 
     def add(self, call: Call, parting: Parting, event: Event) -> None:
         """Look at the likeliest path through a decision that gives the event, and one that not."""
         depth = len(parting.taken)
         leaves = through(call.leaves, parting.taken)
-        for wanted in (True, False):
+        for wanted in (True, False) if self.both else (True,):
             leaf = next((x for x in leaves if event(x.tokens) == wanted), None)
             here = None if leaf is None else decision(leaf, depth)
             if leaf is None or here is None:
@@ -122,7 +141,7 @@ class Sites:
         """Return what to look behind of, by the decisions that move the most probability.
 
         A token that a rule drafts itself, with the probabilities of the draft's own row, is drafted
-        as it should be: what is behind that is not looked at.
+        as it should be: what that depends on comes last.
         """
         sites = sorted(self._found.values(), key=lambda site: -site.moved)[:most]
         found = []
@@ -132,7 +151,8 @@ class Sites:
                     found.append(way)
                 if self.to_end:
                     farther = way.farther + _TO_THE_END * (not site.drafts)
-                    found.append(Way(way.path, _end(way.path), farther, itself=True))
+                    right = way.start if site.drafts else None
+                    found.append(Way(way.path, _end(way.path), farther, itself=True, right=right))
         return found
 
     def _is_drafted(self, parting: Parting) -> bool:
