@@ -80,9 +80,9 @@ def _right(graph: Graph, way: Way) -> set[str]:
     """Return the lines that are right as what is computed from them is, and that one's caller."""
     if way.right is None or way.right not in graph.of:
         return set()
-    caller = way.path[way.right].caller or 0
+    caller = way.path[way.right].caller
     found = set(graph.behind(graph.of[way.right], _cost))
-    if caller in graph.of:
+    if caller is not None and caller in graph.of:
         found.add(graph.of[caller])
     return {graph.nodes[i].at for i in found}
 
