@@ -6,7 +6,7 @@ the source and the lines that ran (Agrawal and Horgan 1990); what a library or a
 between them is not seen.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
@@ -77,13 +77,14 @@ class Graph:
                 self._run(i, step, statement)
         self._carry()
 
-    def behind(self, start: int, cost: Callable[[Node], int]) -> dict[int, int]:
-        """Return the nodes that node ``start`` depends on, and how far each of them is behind it.
+    def behind(self, starts: Mapping[int, int], cost: Callable[[Node], int]) -> dict[int, int]:
+        """Return the nodes that others depend on, and how far each of them is behind the nearest.
 
-        ``cost``: of a step backwards that leads to a node.
+        ``starts``: those nodes, with how far they are themselves; ``cost``: of a step backwards to
+        a node.
         """
         found: dict[int, int] = {}
-        waiting = [(0, start)]
+        waiting = sorted((far, start) for start, far in starts.items())
         while waiting:
             far, i = heappop(waiting)
             if i in found:

@@ -61,12 +61,9 @@ def suspects(ways: Sequence[Way]) -> tuple[str, ...]:
         start = graph.of[way.start]
         if not way.itself:
             left_out.add(graph.nodes[start].at)
-        behind = graph.behind(start, _cost)
-        tests = [i for i in behind if _is_decision(graph.nodes[i]) and i != start]
-        far, right = dict(behind), _right(graph, way)
-        for i in tests:
-            for j, more in graph.behind(i, _cost).items():
-                far[j] = min(far[j], 1 + more)
+        behind = graph.behind({start: 0}, _cost)
+        tests = dict.fromkeys((i for i in behind if _is_decision(graph.nodes[i])), 1)
+        far, right = graph.behind(tests | {start: 0}, _cost), _right(graph, way)
         for i, steps in far.items():
             node = graph.nodes[i]
             if node.counts:
@@ -81,7 +78,7 @@ def _right(graph: Graph, way: Way) -> set[str]:
     if way.right is None or way.right not in graph.of:
         return set()
     caller = way.path[way.right].caller
-    found = set(graph.behind(graph.of[way.right], _cost))
+    found = set(graph.behind({graph.of[way.right]: 0}, _cost))
     if caller is not None and caller in graph.of:
         found.add(graph.of[caller])
     return {graph.nodes[i].at for i in found}
