@@ -169,7 +169,7 @@ class _Site:
         self.ways: dict[bool, Way] = {}
 
 
-def _shares(row: Sequence[str]) -> list[float]:
+def _shares(row: Sequence[float | str]) -> list[float]:
     return sorted(x for x in (float(Fraction(share)) for share in row) if x > _SAME)
 
 
