@@ -141,7 +141,7 @@ def lines_in(text: str) -> tuple[str, ...]:
     """Return each ``file:line`` that :func:`raised_at` put into a text last; none if it did not."""
     found: tuple[str, ...] = ()
     for inside in re.findall(r"\(([^()]+:\d+)\)", text):
-        places = inside.replace(", called at ", ", ").split(", ")
+        places = re.findall(r"(.+?:\d+)(?:, |$)", inside.replace(", called at ", ", "))
         files = [place.rpartition(":")[0] for place in places]
         if all(Path(file).is_file() for file in files):
             found = tuple(map(portable, places))

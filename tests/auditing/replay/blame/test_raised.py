@@ -7,6 +7,7 @@ import pytest
 
 import simverify
 from simverify.reports.audit.lines import briefly, finding_words
+from simverify.symbolic.whose import lines_in
 
 RULE = """
 import numpy as np
@@ -59,6 +60,16 @@ def test_they_are_told(run):
     assert "called at " in said
     assert "What it raised on comes from, likeliest mistake first, rule.py:" in said
     assert briefly(run.findings, None).startswith("raised at rule.py:5, called at rule.py:1")
+
+
+def test_a_comma_in_a_file_s_name_is_of_the_name(tmp_path):
+    file = tmp_path / "rule, old.py"
+    file.touch()
+    assert lines_in(f"raised E: x ({file}:3, called at {file}:5, {file}:9)") == (
+        f"{file}:3",
+        f"{file}:5",
+        f"{file}:9",
+    )
 
 
 def test_code_that_calls_itself_is_named_once(tmp_path):
