@@ -8,7 +8,7 @@ which they come together is a decision as well, also where it went one way on ev
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from simverify.auditing.replay.blame.dependence import Graph, Node
@@ -28,6 +28,9 @@ _RIGHT = 3
 
 _TO_THE_END = 2
 """How much farther a line counts that lies behind the end of a path and not behind a decision."""
+
+_LAST = 1_000
+"""Farther than any line of a path that is looked at."""
 
 _SAME = 1e-6
 
@@ -144,8 +147,7 @@ class Sites:
         found = []
         for site in sites:
             for way in site.ways.values():
-                if not site.drafts:
-                    found.append(way)
+                found.append(replace(way, farther=_LAST) if site.drafts else way)
                 if self.to_end:
                     farther = way.farther + _TO_THE_END * (not site.drafts)
                     right = way.start if site.drafts else None
