@@ -4,7 +4,7 @@ from simverify import results as doc
 from simverify.auditing.exact.battery import ExactTier
 from simverify.auditing.exact.documents import optimality_notes
 from simverify.auditing.exact.judging.examiner import Judged
-from simverify.auditing.named_lines import finding
+from simverify.auditing.probes.named_lines import finding
 from simverify.auditing.probes.run import probe_findings
 from simverify.auditing.sampled.tier import SampledAudit
 

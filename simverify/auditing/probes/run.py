@@ -10,11 +10,11 @@ import numpy as np
 from msgspec.structs import replace
 
 from simverify.auditing.exact.generations.drafts import takes
-from simverify.auditing.named_lines import finding
 from simverify.auditing.probes import cases, plain
 from simverify.auditing.probes.calls import Contract, Line, Rule, caller, probe
 from simverify.auditing.probes.drafts import probe_drafter
 from simverify.auditing.probes.edges import Forced, edge_uniforms, forced, repeated_calls
+from simverify.auditing.probes.named_lines import finding
 from simverify.auditing.probes.plain import Plain, batch_rows
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject

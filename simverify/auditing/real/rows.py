@@ -9,7 +9,7 @@ from simverify import results as doc
 from simverify.auditing.coverage.reach import reach_of
 from simverify.auditing.coverage.watch import Watch, watching
 from simverify.auditing.exact.judging.comparison import TOLERANCE
-from simverify.auditing.named_lines import finding
+from simverify.auditing.probes.named_lines import finding
 from simverify.auditing.probes.run import probe_findings, probes_of
 from simverify.auditing.process.quiet import global_generators, quiet
 from simverify.auditing.real.calls import Kept

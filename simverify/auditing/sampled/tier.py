@@ -15,7 +15,7 @@ import numpy as np
 
 from simverify import results
 from simverify.auditing.exact.generations.enumerate import takes_step_arguments
-from simverify.auditing.named_lines import finding
+from simverify.auditing.probes.named_lines import finding
 from simverify.auditing.process.quiet import global_generators
 from simverify.auditing.replay.trial_choice import chosen, misused
 from simverify.auditing.sampled.documents import certificates, sampled_models, tests_findings, worst
