@@ -1,8 +1,8 @@
 """Do FAIL rows name the mistake? ``python docs/finding_lines.py --from FOLDERS [ENGINE ...]``.
 
-The counterexample of each failing row of ``reports/examples/engines`` is run again, path by path,
-and the lines that an audit names for it are looked up among those that the patch on the finding's
-page changes, or that the page names where no patch can be. A line is named if its statement is.
+The lines that each failing row of ``reports/examples/engines`` names are looked up among those that
+the patch on the finding's page changes, or that the page names where no patch can be. A line is
+named if its statement is; the sources say which statement that is.
 """
 
 import argparse
@@ -10,14 +10,10 @@ import ast
 import sys
 from pathlib import Path
 
-from simverify.auditing.exact.instances.made import SmallModel
-from simverify.auditing.exact.judging.diagnosis import rich_instance
-from simverify.auditing.exact.judging.examiner import Examiner
-from simverify.auditing.replay.lines import Deciding, deciding_lines, located
-from simverify.auditing.replay.provenance import parsed
-from simverify.auditing.subject import Contract, Subject, load_subject
+from simverify.auditing.replay.blame.statements import parsed
 from simverify.engines import get_engine
 from simverify.engines.places import find_place
+from simverify.reports.audit.lines import likeliest
 from simverify.results import TableRun
 from simverify.results.reading.document import read_document
 
@@ -64,34 +60,14 @@ def main() -> int:
             missed += 1
             continue
         row = rows[name]
-        found, where = row.counterexample, row.localisation
-        named: tuple[list[str], list[str]] = (list(row.lines), [])
-        if found is not None and where is not None:
-            subject = load_subject(name, None if place.folder is None else str(place.folder))
-            lines = deciding_lines(
-                subject.rule, row.contract, found.instance, found.sequence, where.position,
-                where.stage,
-            )  # fmt: skip
-            if not lines.lines:
-                lines = on_richer_rows(subject, row.contract)
-            named = list(row.lines or lines.lines), list(lines.sources)
-        before = rank_of(name, named[0], place.top)
-        after = rank_of(name, named[0] + named[1], place.top)
-        missed += not after
-        print(f"{name}: {before or 'not'} of {len(named[0])} decided; "
-              f"{after or 'not'} of {len(named[0]) + len(named[1])} named", flush=True)  # fmt: skip
-        print("  " + "\n  ".join(line.rpartition("/")[2] for line in [*named[0], "-", *named[1]]))
+        named = list(dict.fromkeys([*row.lines, *likeliest(row.findings, row.localisation)]))
+        first = rank_of(name, list(row.lines), place.top)
+        rank = rank_of(name, named, place.top)
+        missed += not rank
+        print(f"{name}: {first or 'not'} of {len(row.lines)} that decide or raise; "
+              f"{rank or 'not'} of {len(named)} named", flush=True)  # fmt: skip
+        print("  " + "\n  ".join(line.rpartition("/")[2] for line in named))
     return int(missed > 0)
-
-
-def on_richer_rows(subject: Subject, contract: Contract) -> Deciding:
-    """Return the lines on rows that leave the code a choice, as an audit takes then."""
-    point = SmallModel(
-        "points", 2, ((1, 0, 0), (0, 1, 0), (0, 0, 1)), ((1, 1, 1), (1, 2, 1), (1, 1, 2))
-    )
-    judged = Examiner(subject, contract, None).judge(rich_instance(contract, point), 60.0)
-    found = located(subject, contract, judged, None)
-    return Deciding() if found is None else Deciding(found.lines, found.alone, found.sources or ())
 
 
 def rank_of(name: str, lines: list[str], top: Path) -> int:

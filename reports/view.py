@@ -144,8 +144,8 @@ class Case:
 class Report:
     """A whole report: ``ruling`` says in a sentence what to do with what was judged.
 
-    ``file``: the source file under audit, where there is one; ``line``: the one of it that decides
-    what failed.
+    ``file``: the source file under audit, where there is one; ``line``: the one of it that what
+    failed is likeliest to come from; ``where``: this and others, in words.
     """
 
     command: str
@@ -161,3 +161,4 @@ class Report:
     seed: int
     file: str | None = None
     line: int | None = None
+    where: str = ""

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from simverify.reports.audit import found as say
 from simverify.reports.audit.drafted import call_lines
+from simverify.reports.audit.lines import decided_words
 from simverify.reports.view import Block, Cell, Node, Prose, Table, Tree
 from simverify.reports.words import MOST_ROWS, first
 from simverify.results import AuditRun, Branch, Breach, Counterexample, FailingTrial, Instance
@@ -35,7 +36,7 @@ def counterexample_blocks(run: AuditRun, found: Counterexample) -> Iterator[Bloc
     if run.localisation is not None:
         yield Prose(
             f"{say.place_words(run.localisation)}; TV of the whole "
-            f"output {say.probability(found.tv)}. {say.decided_words(run.localisation)}".strip()
+            f"output {say.probability(found.tv)}. {decided_words(run.localisation)}".strip()
         )
     if resemblance := say.resemblance(run):
         yield Prose(resemblance)

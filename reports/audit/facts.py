@@ -10,6 +10,7 @@ from simverify.reports.audit.found import (
     scope,
     what_is_wrong,
 )
+from simverify.reports.audit.lines import decided_words
 from simverify.reports.audit.tried import exact_words, reached_words
 from simverify.reports.faults import suspicion
 from simverify.reports.view import Fact
@@ -66,7 +67,7 @@ def audit_facts(run: AuditRun) -> Iterator[Fact]:
         if tier.certificate is not None:
             yield Fact("Certificate", certified_on(tier, tier.certificate))
     if (place := run.localisation) is not None:
-        yield Fact("Where", f"{say.place_words(place)}. {say.decided_words(place)}".strip())
+        yield Fact("Where", f"{say.place_words(place)}. {decided_words(place)}".strip())
     elif run.sampled is not None:
         for line in suspicion(run.sampled.localisation, run.sampled.faults):
             name, _, words = line.partition(": ")

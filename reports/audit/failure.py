@@ -9,7 +9,6 @@ from simverify.reports.audit.found import (
     after,
     before,
     count,
-    decided_words,
     drafted,
     fatal,
     findings,
@@ -25,6 +24,7 @@ from simverify.reports.audit.found import (
     tokens,
     what_is_wrong,
 )
+from simverify.reports.audit.lines import decided_words
 from simverify.reports.audit.tried import exact_words, reached_words
 from simverify.reports.faults import suspicion
 from simverify.reports.terminal import WIDTH

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 
-from simverify.reports.words import certified, listed
+from simverify.reports.audit.lines import finding_words
+from simverify.reports.words import certified
 from simverify.results import (
     AuditRun,
     Breach,
@@ -108,31 +109,6 @@ def place_words(place: Localisation | None) -> str:
     return where if place.stage is None else f"{where}, {_STAGES[place.stage]}"
 
 
-def decided_words(place: Localisation | None) -> str:
-    """Return the lines where the deviating token is decided, and those its numbers come from.
-
-    "" where none is known.
-    """
-    if place is None or not place.lines:
-        return ""
-    that = "That token" if place.alone else "No line decides that token alone; the output up to it"
-    places = listed(line.rpartition("/")[2] for line in place.lines)
-    return " ".join(filter(None, [f"{that} is decided at {places}.", source_words(place)]))
-
-
-def source_words(place: Localisation) -> str:
-    """Return the lines that what decides a token gets its numbers from; "" where none is known."""
-    if not place.sources:
-        return ""
-    numbers: list[str] = []
-    last = ""
-    for line in place.sources:
-        file, _, number = line.rpartition("/")[2].rpartition(":")
-        numbers.append(number if file == last else f"{file}:{number}")
-        last = file
-    return f"Its numbers come from, backwards, {listed(numbers, 10)}."
-
-
 def resemblance(run: AuditRun) -> str:
     """Return which catalogued faults the law found is, or is far nearer to than to the target's."""
     found = run.counterexample
@@ -170,7 +146,7 @@ def stopped_words(run: AuditRun) -> str:
 def findings(run: AuditRun) -> list[str]:
     """Return what failed; the probes, which have lines of their own, where nothing else did."""
     others = [found for found in run.findings if found.kind != "probe"]
-    return [found.text for found in others or run.findings]
+    return [finding_words(found) for found in others or run.findings]
 
 
 def fatal(probe: Probe) -> bool:

@@ -12,6 +12,7 @@ from simverify.reports.audit.counterexample import (
 from simverify.reports.audit.facts import audit_facts, audit_ruling
 from simverify.reports.audit.failure import audit_lines
 from simverify.reports.audit.found import certified_on, promises
+from simverify.reports.audit.lines import briefly, likeliest
 from simverify.reports.audit.tried import ALLOWED, cut_short
 from simverify.reports.faults import fault_blocks
 from simverify.reports.view import (
@@ -35,7 +36,7 @@ from simverify.reports.words import (
     optional,
     tests_table,
 )
-from simverify.results import AuditRun, Localisation, Probe
+from simverify.results import AuditRun, Probe
 
 _OUTCOMES: dict[str, Mark] = {"violation": "fail", "warning": "open", "ok": "pass"}
 
@@ -55,7 +56,8 @@ def audit_report(run: AuditRun) -> Report:
         machine=run.meta.machine,
         seed=run.seed,
         file=(file := _file(run.spec)),
-        line=_line(run.localisation, file),
+        line=_line(run, file),
+        where=briefly(run.findings, run.localisation) if run.verdict == "FAIL" else "",
     )
 
 
@@ -212,10 +214,10 @@ def _file(spec: str) -> str | None:
     return path if colon and path.endswith(".py") else None
 
 
-def _line(place: Localisation | None, file: str | None) -> int | None:
-    """Return the line of ``file`` that decides what failed, if it is one of this file."""
-    if place is None or file is None or not place.lines:
-        return None
-    where, _, line = place.lines[0].rpartition(":")
-    same = line.isdecimal() and Path(where).resolve() == Path(file).resolve()
-    return int(line) if same else None
+def _line(run: AuditRun, file: str | None) -> int | None:
+    """Return the line of ``file`` that decides what failed, or else its likeliest before that."""
+    for place in likeliest(run.findings, run.localisation) if file is not None else ():
+        where, _, line = place.rpartition(":")
+        if line.isdecimal() and Path(where).resolve() == Path(file).resolve():
+            return int(line)
+    return None

@@ -31,7 +31,10 @@ def _command(kind: str, report: Report, case: Case) -> str:
     place = [f"file={_property(report.file)}"] if report.file else []
     if report.line is not None:
         place.append(f"line={report.line}")
-    title = f"title={_property(clean(f'simverify {report.command}: {case.name}', 200))}"
+    name = f"simverify {report.command}: {case.name}"
+    if report.where and case.outcome == "failed":
+        name = f"{clean(name, 200)}: {report.where}"
+    title = f"title={_property(clean(name, 400))}"
     lines = "\n".join(clean(line) for line in case.message.splitlines()[:60])
     return f"::{kind} {','.join([*place, title])}::{_data(lines or case.name)}"
 

@@ -24,7 +24,7 @@ _OF_A_HASH = 16
 """Hexadecimal digits of a file's hash that a row has room for; the run file has them all."""
 
 _COLUMNS = (
-    "engine", "verdict", "tier", "deviation", "E[tau]", "decided at", "version", "contract",
+    "engine", "verdict", "tier", "deviation", "E[tau]", "where", "version", "contract",
     "s", "exit", "certificate", "file",
     f"SHA-256, first {_OF_A_HASH}",
 )  # fmt: skip

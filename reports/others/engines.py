@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from simverify.checks import clean
-from simverify.reports.audit.found import count, place_words, source_words
+from simverify.reports.audit.found import count, place_words
+from simverify.reports.audit.lines import briefly, raised_words, source_words
 from simverify.reports.terminal import STYLE, WIDTH, line
 from simverify.reports.words import certified, listed
 from simverify.results import EngineRow, TableRun
@@ -104,13 +105,12 @@ def share(row: EngineRow) -> str:
 
 
 def where(row: EngineRow) -> str:
-    """Return the lines that are wrong, or else the place in the output; "" where none is."""
+    """Return the lines that it may come from, or else the place in the output; "" where none is."""
     if row.verdict != "FAIL":
         return ""
-    if row.lines:
-        return listed(row.lines, 3)
-    if row.localisation is None:
-        return ""
+    words = briefly(row.findings, row.localisation)
+    if words or row.localisation is None:
+        return words
     return place_words(row.localisation)
 
 
@@ -125,6 +125,7 @@ def told(row: EngineRow) -> list[str]:
             lines.append("no line decides that token alone: this one decides the output up to it")
         if come := source_words(row.localisation):
             lines.append(come)
+    lines += list(dict.fromkeys(filter(None, map(raised_words, row.findings))))
     lines += [found.text for found in row.findings[:_MOST_FINDINGS]]
     if len(row.findings) > _MOST_FINDINGS:
         more = len(row.findings) - _MOST_FINDINGS

@@ -27,7 +27,8 @@ from simverify.auditing.exact.judging.diagnosis import refuted, resemble
 from simverify.auditing.exact.judging.examiner import generates
 from simverify.auditing.exact.tier import examine
 from simverify.auditing.probes.run import probes_of
-from simverify.auditing.replay.lines import located
+from simverify.auditing.replay.blame.lines import located
+from simverify.auditing.replay.blame.raised import with_sources
 from simverify.auditing.sampled.tables import default_instances
 from simverify.auditing.sampled.tier import KEEPS_DRAWS, SampledAudit, sample_callable
 from simverify.auditing.settings import AuditSettings
@@ -223,6 +224,7 @@ def _audit(
     # The rows that a call may ask for, and the tokens that are compared.
     way: Contract = "step" if generates(subject, chosen) else chosen
     broken = breach(violated, way) if violated else None
+    findings = with_sources(findings, subject, chosen, broken)
     bridge, line = settings.bridge, getattr(tier.not_enumerable, "line", None)
     if (watch := current()) is not None:
         watch.counts = False  # rules of the catalogue are called from here on

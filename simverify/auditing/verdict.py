@@ -4,9 +4,9 @@ from simverify import results as doc
 from simverify.auditing.exact.battery import ExactTier
 from simverify.auditing.exact.documents import optimality_notes
 from simverify.auditing.exact.judging.examiner import Judged
+from simverify.auditing.probes.named_lines import finding
 from simverify.auditing.probes.run import probe_findings
 from simverify.auditing.sampled.tier import SampledAudit
-from simverify.symbolic.whose import line_in
 
 
 def notes_of(tier: ExactTier, sampled: SampledAudit | None, tolerance: float) -> list[str]:
@@ -98,9 +98,7 @@ def findings_of(tier: ExactTier, probes: tuple[doc.Probe, ...]) -> list[doc.Find
     if tier.not_enumerable is not None:
         recorded += tier.not_enumerable.findings
     found += [
-        doc.Finding(
-            kind="contract", text=f"{f.kind}: {f.message}", line=line_in(f.message), broke=f.kind
-        )
+        finding("contract", f"{f.kind}: {f.message}", f.kind)
         for f in recorded
         if f.severity == "violation"
     ]

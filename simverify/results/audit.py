@@ -44,9 +44,9 @@ class Localisation(Struct, frozen=True):
     the deviation; null where the tokens do not tell. ``tv``: distance of the law up to there.
     ``lines``: where the code decides that token, as ``file:line``, three at most; empty where no
     line of it does, or its paths were not run again. ``alone``: they decide that token and none
-    before it; false where no line does, and they decide the output up to it. ``sources``: where
-    the numbers of that decision come from on one path, as ``file:line``, what ran last
-    first and ten at most: the mistake may lie in any of them; absent where none are known.
+    before it; false where no line does, and they decide the output up to it. ``sources``: lines
+    that the numbers of that decision come from, as ``file:line``, the likeliest mistake first and
+    twelve at most: it may lie in any of them; absent where none are known.
     """
 
     position: int
@@ -124,12 +124,17 @@ class Finding(Struct, frozen=True):
     written before findings had kinds. ``text``: what failed, in words; ``str`` returns it.
     ``line``: the code's ``file:line`` that it is about, as where it raised; null where none is.
     ``broke``: of a contract, what of it was broken, such as "constant-seed"; absent elsewhere.
+    ``callers``: where it raised, the lines of the code that called that one, from there outwards.
+    ``sources``: lines that what it raised on comes from, the likeliest mistake first and twelve at
+    most; of the instance on which it was run again. Both are absent where none are known.
     """
 
     kind: Literal["probe", "contract", "law", "tests", "process", "coverage", "other"]
     text: str
     line: str | None = None
     broke: str | UnsetType = UNSET
+    callers: tuple[str, ...] | UnsetType = UNSET
+    sources: tuple[str, ...] | UnsetType = UNSET
 
     def __str__(self) -> str:
         return self.text

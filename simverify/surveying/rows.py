@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from simverify.engines import Engine
@@ -80,6 +80,8 @@ def audited_row(engine: Engine, place: Place, audited: Audited) -> EngineRow:
                 found,
                 text=without_folder(found.text, place.top),
                 line=found.line and without_folder(found.line, place.top),
+                callers=_without_folder(found.callers, place.top),
+                sources=_without_folder(found.sources, place.top),
             )
             for found in run.findings
         ),
@@ -88,9 +90,7 @@ def audited_row(engine: Engine, place: Place, audited: Audited) -> EngineRow:
         else replace(
             run.localisation,
             lines=tuple(without_folder(line, place.top) for line in run.localisation.lines),
-            sources=tuple(without_folder(line, place.top) for line in run.localisation.sources)
-            if run.localisation.sources
-            else UNSET,
+            sources=_without_folder(run.localisation.sources, place.top),
         ),
         lines=lines_of(run, place.top),
         counterexample=run.counterexample,
@@ -130,6 +130,10 @@ def lines_of(run: AuditRun, top: Path) -> tuple[str, ...]:
     decided = run.localisation.lines if run.localisation else ()
     named = [*seeded, *decided] or [one.line for one in found]
     return tuple(without_folder(line, top) for line in dict.fromkeys(filter(None, named)))
+
+
+def _without_folder(lines: tuple[str, ...] | UnsetType, top: Path) -> tuple[str, ...] | UnsetType:
+    return tuple(without_folder(line, top) for line in lines) if lines else UNSET
 
 
 def without_folder(text: str, top: Path, instead: str = "") -> str:

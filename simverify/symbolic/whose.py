@@ -100,24 +100,52 @@ def users_line() -> str:
     return ""
 
 
-def user_line(error: BaseException) -> str:
-    """`` (file:line)`` of the innermost user code in the traceback, or nothing."""
+_MOST_CALLERS = 3
+"""Lines that are named of those that called the one that raised."""
+
+
+def user_lines(error: BaseException) -> tuple[str, ...]:
+    """``file:line`` of the user code in the traceback: where it raised, then what called that."""
     trace = error.__traceback__
-    found = ""
+    found: dict[str, None] = {}
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
         module = trace.tb_frame.f_globals.get("__name__", "")
         if is_users_file(file) and not (is_ours(module) or is_library(module)):
-            found = f" ({file}:{trace.tb_lineno})"
+            place = f"{file}:{trace.tb_lineno}"
+            found.pop(place, None)  # code that calls itself is named where it did so last
+            found[place] = None
         trace = trace.tb_next
+    return tuple(reversed(found))
+
+
+def user_line(error: BaseException) -> str:
+    """`` (file:line)`` of the innermost user code in the traceback, or nothing."""
+    found = user_lines(error)
+    return f" ({found[0]})" if found else ""
+
+
+def raised_at(error: BaseException) -> str:
+    """`` (file:line, called at file:line, file:line)``, from where it raised outwards, or nothing.
+
+    The nearest callers, if there are many.
+    """
+    found = user_lines(error)
+    if not found:
+        return ""
+    callers = ", ".join(found[1 : _MOST_CALLERS + 1])
+    return f" ({found[0]}, called at {callers})" if callers else f" ({found[0]})"
+
+
+def lines_in(text: str) -> tuple[str, ...]:
+    """Return each ``file:line`` that :func:`raised_at` put into a text last; none if it did not."""
+    found: tuple[str, ...] = ()
+    for inside in re.findall(r"\(([^()]+:\d+)\)", text):
+        places = re.findall(r"(.+?:\d+)(?:, |$)", inside.replace(", called at ", ", "))
+        files = [place.rpartition(":")[0] for place in places]
+        if all(Path(file).is_file() for file in files):
+            found = tuple(map(portable, places))
     return found
-
-
-def line_in(text: str) -> str | None:
-    """Return the ``file:line`` that :func:`user_line` put into a text last; None if it did not."""
-    places = re.findall(r"\(([^()]+):(\d+)\)", text)
-    found = [f"{file}:{line}" for file, line in places if Path(file).is_file()]
-    return portable(found[-1]) if found else None
 
 
 _LIBRARY_FOLDERS = tuple(

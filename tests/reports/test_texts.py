@@ -125,8 +125,10 @@ class TestGithub:
         first, *rest = annotations(run)
         assert first.startswith(
             "::error file=src/my%2Csampler.py,title=simverify audit%3A audit "
-            "src/my%2Csampler.py%3Averify::FAIL "
+            "src/my%2Csampler.py%3Averify%3A decided at blocks.py%3A"
         )
+        assert "; its numbers come from blocks.py%3A" in first
+        assert "::FAIL src/my,sampler.py:verify: " in first
         assert "%0ASmallest counterexample: V = 2, gamma = 2%0A" in first
         assert rest[0].startswith("::warning file=src/my%2Csampler.py,")
 
@@ -136,9 +138,18 @@ class TestGithub:
     )
     def test_the_line_that_decides_is_named_where_it_is_of_the_file(self, decided, shown):
         run = example("faulty-block")
-        place = msgspec.structs.replace(run.localisation, lines=(decided,))
+        place = msgspec.structs.replace(run.localisation, lines=(decided,), sources=())
         run = msgspec.structs.replace(run, spec="src/a.py:verify", localisation=place)
         assert next(annotations(run)).startswith(f"::error file=src/a.py,{shown}title=")
+
+    def test_where_it_is_decided_elsewhere_the_likeliest_line_of_the_file_is_named(self):
+        run = example("faulty-block")
+        behind = ("src/b.py:8", "src/a.py:5", "src/a.py:4")
+        place = msgspec.structs.replace(run.localisation, lines=("src/b.py:7",), sources=behind)
+        run = msgspec.structs.replace(run, spec="src/a.py:verify", localisation=place)
+        first = next(annotations(run))
+        assert first.startswith("::error file=src/a.py,line=5,title=")
+        assert "decided at b.py%3A7; its numbers come from b.py%3A8%2C a.py%3A5%2C 4::" in first
 
     def test_no_verdict_is_a_warning_and_a_pass_a_notice(self):
         assert next(annotations(inconclusive())).startswith("::warning ")

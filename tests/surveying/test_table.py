@@ -194,7 +194,7 @@ def test_it_is_shown_saved_and_reported(answered, tmp_path, capsys):
     outcomes = [case.outcome for case in report_of(again).cases]
     assert outcomes == ["passed", "failed", *["inconclusive"] * 3]
     assert "| lossy | FAIL |" in markdown_report(again)
-    assert "| decided at |" in markdown_report(again)
+    assert "| where |" in markdown_report(again)
     assert str(tmp_path) not in (tmp_path / "all" / "run.json").read_text()
 
 

@@ -14,13 +14,13 @@ from simverify.auditing.probes import cases, plain
 from simverify.auditing.probes.calls import Contract, Line, Rule, caller, probe
 from simverify.auditing.probes.drafts import probe_drafter
 from simverify.auditing.probes.edges import Forced, edge_uniforms, forced, repeated_calls
+from simverify.auditing.probes.named_lines import finding
 from simverify.auditing.probes.plain import Plain, batch_rows
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
 from simverify.errors import UsageError
 from simverify.results import Finding, Probe
 from simverify.symbolic.guards.watchdog import doing
-from simverify.symbolic.whose import line_in
 
 SECONDS = 3.0
 
@@ -219,11 +219,7 @@ def probes_of(
 def probe_findings(probes: Sequence[Probe]) -> list[Finding]:
     """What the probes that failed the audit found."""
     return [
-        Finding(
-            kind="probe", text=f"probe {probe.name}: {probe.message}", line=line_in(probe.message)
-        )
-        for probe in probes
-        if probe.failed
+        finding("probe", f"probe {probe.name}: {probe.message}") for probe in probes if probe.failed
     ]
 
 

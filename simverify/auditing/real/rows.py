@@ -9,6 +9,7 @@ from simverify import results as doc
 from simverify.auditing.coverage.reach import reach_of
 from simverify.auditing.coverage.watch import Watch, watching
 from simverify.auditing.exact.judging.comparison import TOLERANCE
+from simverify.auditing.probes.named_lines import finding
 from simverify.auditing.probes.run import probe_findings, probes_of
 from simverify.auditing.process.quiet import global_generators, quiet
 from simverify.auditing.real.calls import Kept
@@ -28,7 +29,6 @@ from simverify.battery.judgement import (
     test_document,
 )
 from simverify.symbolic.guards.containment import contained
-from simverify.symbolic.whose import line_in
 
 _DELTA = 1e-3
 _POWER = 0.9
@@ -115,7 +115,7 @@ def _document(
     meta: doc.Meta,
 ) -> doc.AuditRun:
     if broken is not None:
-        of_tier = [doc.Finding(kind="contract", text=broken, line=line_in(broken))]
+        of_tier = [finding("contract", broken)]
     else:
         of_tier = tests_findings(judged.findings if judged else ())
     findings = probe_findings(probes) + of_tier

@@ -11,6 +11,7 @@ from simverify.auditing.exact.generations.generation import decode
 from simverify.auditing.exact.generations.trees import arguments_of, as_judged
 from simverify.auditing.probes.calls import Outcome, Rule, attempt, built, caller, read
 from simverify.auditing.probes.cases import Case
+from simverify.auditing.replay.blame.steps import Steps
 from simverify.auditing.replay.drafts import broken_draft
 from simverify.auditing.replay.instance_rows import InstanceRows, drafting_of
 from simverify.auditing.replay.text import branch_line
@@ -28,14 +29,25 @@ def replay_breach(rule: Rule, contract: Contract, found: Breach) -> tuple[str, .
     Of a rule that drafts itself, in the shortest generation in which it does. Raises
     ``CannotEnumerate``, ``TooManyPaths`` or ``OutOfTime`` as the exact tier does.
     """
-    broken: list[Leaf] = []
-    rule, contract = as_judged(rule, contract, drafting_of(found.instance))
-    for length in _lengths(contract, found):
-        broken = broken or _broken(rule, contract, found, length)
+    broken = broken_paths(rule, contract, found)
     return tuple(
         "\n".join([*_head(found), f"path {i} of {len(broken)} that break it:", *_path(leaf)]) + "\n"
         for i, leaf in enumerate(broken)
     )
+
+
+def broken_paths(
+    rule: Rule, contract: Contract, found: Breach, steps: Steps | None = None
+) -> list[Leaf]:
+    """Return the paths on which ``rule`` breaks its contract again, the heaviest first.
+
+    ``steps``: follows the lines that they run. Raises as :func:`replay_breach` does.
+    """
+    broken: list[Leaf] = []
+    rule, contract = as_judged(rule, contract, drafting_of(found.instance))
+    for length in _lengths(contract, found):
+        broken = broken or _broken(rule, contract, found, length, steps)
+    return broken
 
 
 def _lengths(contract: Contract, found: Breach) -> list[int]:
@@ -49,10 +61,12 @@ def _lengths(contract: Contract, found: Breach) -> list[int]:
     return sorted({min(gamma + 1, recorded), recorded})
 
 
-def _broken(rule: Rule, contract: Contract, found: Breach, length: int) -> list[Leaf]:
+def _broken(
+    rule: Rule, contract: Contract, found: Breach, length: int, steps: Steps | None
+) -> list[Leaf]:
     seed_once = contract in ("step", "draft")
     enumeration = Enumeration(rule, seed_once=seed_once)
-    source = Recorder(enumeration.source.prune, seed_once=seed_once)
+    source = Recorder(enumeration.source.prune, seed_once=seed_once, steps=steps)
     enumeration.source = source
     if contract == "step":
         one = _generation(rule, found, length)

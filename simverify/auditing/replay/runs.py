@@ -12,8 +12,8 @@ from simverify.auditing.exact.generations.enumerate import check_ids, law_of_blo
 from simverify.auditing.exact.generations.generation import decode, until
 from simverify.auditing.exact.generations.trees import law_of_tree
 from simverify.auditing.probes.calls import Rule, built, read
+from simverify.auditing.replay.blame.steps import Steps
 from simverify.auditing.replay.instance_rows import InstanceRows
-from simverify.auditing.replay.steps import Steps
 from simverify.symbolic import Enumeration
 from simverify.symbolic.enumeration.endings import Tokens
 from simverify.symbolic.enumeration.paths import TooManyPaths

@@ -15,6 +15,7 @@ import numpy as np
 
 from simverify import results
 from simverify.auditing.exact.generations.enumerate import takes_step_arguments
+from simverify.auditing.probes.named_lines import finding
 from simverify.auditing.process.quiet import global_generators
 from simverify.auditing.replay.trial_choice import chosen, misused
 from simverify.auditing.sampled.documents import certificates, sampled_models, tests_findings, worst
@@ -27,7 +28,6 @@ from simverify.battery.judgement import faults_document, finite, suspect_documen
 from simverify.battery.localise import Located, locate
 from simverify.battery.naming import Named, name_faults
 from simverify.stats.planning.looks import plan_looks
-from simverify.symbolic.whose import line_in
 
 CERTIFICATE_DELTA = 1e-3
 MAX_SAMPLES = 2_000_000
@@ -198,8 +198,7 @@ class _Run:
     ) -> SampledAudit:
         findings = tests_findings(text for j in judged for text in j.findings)
         if misuse is not None:
-            text = str(misuse)
-            findings.insert(0, results.Finding(kind="contract", text=text, line=line_in(text)))
+            findings.insert(0, finding("contract", str(misuse)))
         detect = self.detects[0] if plan is None else plan.detect
         if reason is None and not findings:
             reason = self._short(judged, detect)

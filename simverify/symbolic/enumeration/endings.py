@@ -15,7 +15,7 @@ from simverify.symbolic.errors import UNTRACKED, CannotEnumerate, Finding, OnSym
 from simverify.symbolic.guards.containment import from_user
 from simverify.symbolic.guards.watchdog import Expired
 from simverify.symbolic.misfits import misfit
-from simverify.symbolic.whose import user_line
+from simverify.symbolic.whose import raised_at
 
 Tokens = tuple[int, ...]
 
@@ -38,7 +38,7 @@ class Outcome:
 
 
 def what_was_raised(error: BaseException) -> str:
-    """Return ``ValueError: its message (file:line)``, the line being the user's innermost.
+    """Return ``ValueError: its message (file:line, called at file:line)``, the user's own lines.
 
     Of the message the first line, cut to a readable length; a bare ``raise ValueError`` has none,
     which is said.
@@ -49,7 +49,7 @@ def what_was_raised(error: BaseException) -> str:
     except Exception:
         lines = ["(its message cannot be printed)"]
     what = f"{name}: {lines[0][:200]}" if lines and lines[0] else f"{name} without a message"
-    return what + user_line(error)
+    return what + raised_at(error)
 
 
 @dataclass

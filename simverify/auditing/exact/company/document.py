@@ -9,7 +9,7 @@ from simverify.auditing.exact.company.places import kinds_of
 from simverify.auditing.exact.company.trial import CompanyTrial, Tried, try_company
 from simverify.auditing.exact.documents import breach, counterexample, instance_document
 from simverify.auditing.exact.judging.comparison import TOLERANCE
-from simverify.auditing.replay.lines import located
+from simverify.auditing.replay.blame.lines import located
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
 from simverify.auditing.verdict import findings_of, reason

@@ -7,9 +7,9 @@ import pytest
 from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.judging.diagnosis import rich_instance
 from simverify.auditing.exact.judging.examiner import Examiner
-from simverify.auditing.replay.lines import located
+from simverify.auditing.replay.blame.lines import located
 from simverify.auditing.subject import load_subject
-from simverify.reports.audit.found import decided_words
+from simverify.reports.audit.lines import decided_words
 
 POINT = SmallModel(
     "point masses", 2, ((1, 0, 0), (0, 1, 0), (0, 0, 1)), ((1, 1, 1), (1, 2, 1), (1, 1, 2))
@@ -240,4 +240,4 @@ def test_the_lines_that_numbers_come_from_hold_the_mistake(name, tmp_path):
     assert wrong in place.sources
     text = (tmp_path / "rule.py").read_text().splitlines()
     assert not [line for line in place.sources if "# APART" in text[int(line.split(":")[-1]) - 1]]
-    assert "Its numbers come from, backwards, rule.py:" in decided_words(place)
+    assert "Its numbers come from, likeliest mistake first, rule.py:" in decided_words(place)

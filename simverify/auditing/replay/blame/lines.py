@@ -9,9 +9,8 @@ named.
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import msgspec
 
@@ -20,26 +19,22 @@ from simverify.auditing.exact.generations.trees import as_judged
 from simverify.auditing.exact.judging.diagnosis import rich_instance
 from simverify.auditing.exact.judging.examiner import Examiner, Judged, generates
 from simverify.auditing.probes.calls import Rule
+from simverify.auditing.replay.blame.partings import Stage, events, partings
+from simverify.auditing.replay.blame.steps import Steps
+from simverify.auditing.replay.blame.suspects import Sites, suspects
 from simverify.auditing.replay.instance_rows import InstanceRows
-from simverify.auditing.replay.provenance import MOST as MOST_SOURCES
-from simverify.auditing.replay.provenance import decision, sources, through
-from simverify.auditing.replay.runs import CALLS, Budget, Call
-from simverify.auditing.replay.steps import Steps
+from simverify.auditing.replay.runs import CALLS, Budget
 from simverify.auditing.subject import Contract, Subject
 from simverify.errors import SimverifyError
 from simverify.results import Instance, Localisation
 from simverify.symbolic.enumeration.endings import Tokens
 from simverify.symbolic.enumeration.paths import TooManyPaths
-from simverify.symbolic.enumeration.recorder import Leaf
 from simverify.symbolic.errors import CannotEnumerate, OutOfTime
 from simverify.symbolic.whose import portable
-
-Stage = Literal["accepted", "residual", "bonus"]
 
 MOST = 3
 """Lines that are named, those that move the most probability first."""
 
-_SAME = 1e-12
 _MAX_PATHS = 20_000
 _SECONDS = 10.0
 _SECONDS_FOLLOWED = 30.0
@@ -53,7 +48,7 @@ _STOPS = (CannotEnumerate, TooManyPaths, OutOfTime, SimverifyError, ValueError)
 class Deciding:
     """The lines, as ``file:line``. ``alone``: they decide the token and none before it.
 
-    ``sources``: where the numbers of that decision come from, what ran last first.
+    ``sources``: where the numbers of that decision come from, the likeliest mistake first.
     """
 
     lines: tuple[str, ...] = ()
@@ -140,8 +135,8 @@ def deciding_lines(
     for alone, lasts in itertools.product((True, False), ((sequence[position],), every)):
         moved: dict[str, float] = defaultdict(float)
         for call, last in itertools.product(calls, lasts):
-            before, event = _events(call, (*sequence[:position], last), stage)
-            for parting in _parting(call.leaves, before if alone else None, event):
+            before, event = events(call, (*sequence[:position], last), stage)
+            for parting in partings(call.leaves, before if alone else None, event):
                 moved[parting.where] += call.mass * parting.weight
         if moved:
             most = sorted(moved, key=lambda where: -moved[where])[:MOST]
@@ -162,123 +157,22 @@ def _sources(
     lines: Sequence[str],
     alone: bool,
 ) -> tuple[str, ...]:
-    """Return the statements that the decision at ``lines`` gets its numbers from.
+    """Return the statements that the decision at ``lines`` may get wrong numbers from.
 
-    They are read off the likeliest path of the failing output that takes it; where none gives
-    that output, of any that decides there. Where no line decides the token alone, the way of
-    what the code returns is followed too.
+    Where no line decides the token alone, the way of what the code returns is followed too.
     """
     steps = Steps()
     budget = Budget(_MAX_PATHS, _SECONDS_FOLLOWED, steps=steps)
     model = InstanceRows(instance)
-    to_end = stage is None or not alone
-    moved: dict[tuple[str, str], float] = defaultdict(float)
-    best: dict[tuple[str, str], tuple[tuple[bool, float], tuple[str, ...]]] = {}
-    end: dict[tuple[str, str], tuple[str, ...]] = {}
+    sites = Sites(instance, to_end=stage is None or not alone, both=stage is None)
     try:
         with steps.following():
             calls = CALLS[contract](rule, model, instance.gamma, beginnings[0], budget)
-            pairs = ((call, beginning) for call in calls for beginning in beginnings)
-            for call, beginning in pairs:
-                before, event = _events(call, beginning, stage)
-                for parting in _parting(call.leaves, before if alone else None, event):
-                    if parting.where not in lines:
-                        continue
-                    for leaf in through(call.leaves, parting.taken):
-                        here = decision(leaf, len(parting.taken))
-                        if here is None:
-                            continue
-                        caller = leaf.steps[here].caller
-                        site = parting.where, "" if caller is None else leaf.steps[caller].at
-                        rank = event(leaf.tokens), call.mass * leaf.weight
-                        if site not in best or rank > best[site][0]:
-                            best[site] = rank, sources(leaf.steps, here)
-                            if to_end:
-                                end[site] = sources(leaf.steps, len(leaf.steps) - 1)
-                        moved[site] += call.mass * parting.weight
-                        break
+            for call, beginning in ((call, end) for call in calls for end in beginnings):
+                before, event = events(call, beginning, stage)
+                for parting in partings(call.leaves, before if alone else None, event):
+                    if parting.where in lines:
+                        sites.add(call, parting, event)
     except _STOPS:
         pass  # what was followed until then is as good
-    sites = sorted(best, key=lambda site: -moved[site])[:MOST]
-    ways = [way for site in sites for way in (best[site][1], end.get(site, ()))]
-    turns = itertools.zip_longest(*ways)
-    return tuple(dict.fromkeys(line for turn in turns for line in turn if line))[:MOST_SOURCES]
-
-
-Event = Callable[[Tokens], bool]
-
-
-def _events(call: Call, beginning: Tokens, stage: Stage | None) -> tuple[Event, Event]:
-    """Return what is settled before the decisions that are looked for, and what they settle.
-
-    ``beginning``: of the output, up to the token in question.
-    """
-    end = len(beginning)
-    position, last = end - 1, beginning[-1]
-    x = call.drafted
-    if stage is None or x is None:
-        return (
-            lambda out: out[:position] == beginning[:position],
-            lambda out: out[:end] == beginning,
-        )
-    if stage == "accepted":
-        return (
-            lambda out: len(out) > position and out[:position] == x[:position],
-            lambda out: len(out) > end and out[:end] == x[:end],
-        )
-    if stage == "bonus":
-        return (
-            lambda out: out[:position] == x[:position] and len(out) == end,
-            lambda out: len(out) == end and out[:end] == (*x[:position], last),
-        )
-    return (
-        lambda out: len(out) == end and out[:position] == x[:position],
-        lambda out: len(out) == end and out[:end] == (*x[:position], last),
-    )
-
-
-@dataclass
-class _Node:
-    """Of the paths that begin with the same decisions: their weight, and that of each event."""
-
-    weight: float = 0.0
-    before: float = 0.0
-    event: float = 0.0
-    where: str = ""
-
-
-@dataclass(frozen=True)
-class _Parting:
-    """A decision that settles an event: its line, how much, and the branches taken before it."""
-
-    where: str
-    weight: float
-    taken: tuple[int, ...]
-
-
-def _parting(leaves: Iterable[Leaf], before: Event | None, event: Event) -> Iterator[_Parting]:
-    """Yield each decision that settles ``event`` and not ``before``."""
-    nodes: dict[tuple[int, ...], _Node] = defaultdict(_Node)
-    children: dict[tuple[int, ...], set[tuple[int, ...]]] = defaultdict(set)
-    for leaf in leaves:
-        taken = tuple(branch.taken for branch in leaf.branches)
-        for depth in range(len(taken) + 1):
-            node = nodes[taken[:depth]]
-            node.weight += leaf.weight
-            node.before += leaf.weight * (before is not None and before(leaf.tokens))
-            node.event += leaf.weight * event(leaf.tokens)
-            if depth < len(taken):
-                node.where = leaf.branches[depth].where
-                children[taken[:depth]].add(taken[: depth + 1])
-    for place, below in children.items():
-        ends = [nodes[child] for child in below if nodes[child].weight > 0]
-        if not nodes[place].where or len(ends) < 2:
-            continue
-        settled = [end.before / end.weight for end in ends]
-        shares = [end.event / end.weight for end in ends]
-        if max(settled) - min(settled) <= _SAME < max(shares) - min(shares):
-            mean = nodes[place].event / nodes[place].weight
-            moved = sum(
-                end.weight * abs(share - mean) for end, share in zip(ends, shares, strict=True)
-            )
-            yield _Parting(nodes[place].where, moved, place)
+    return suspects(sites.ways(MOST))

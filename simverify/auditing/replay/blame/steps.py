@@ -18,7 +18,8 @@ class Step:
     """A line that ran. ``call`` numbers the function's call that it belongs to on the path.
 
     ``caller``: index of the step that made this call; None for the outermost one. ``own``: whether
-    the line belongs to the code under audit, and not to the adapter around it.
+    the line belongs to the code under audit, and not to the adapter around it. ``handed``: of the
+    first line of a call from outside that code, the arguments that may hold rows or tokens.
     """
 
     file: str
@@ -26,6 +27,7 @@ class Step:
     call: int
     caller: int | None
     own: bool = True
+    handed: tuple[str, ...] = ()
 
     @property
     def at(self) -> str:
@@ -68,11 +70,15 @@ class Steps:
         def ran(frame: FrameType, event: str, _arg: Any) -> Any:
             if event == "line" and len(self.now) < MOST:
                 known = self._calls.get(id(frame))
+                handed: tuple[str, ...] = ()
                 if known is None or known[0] is not frame:
                     known = (frame, len(self._calls), self._caller(frame.f_back))
                     self._calls[id(frame)] = known
+                    caller = known[2]
+                    if own and (caller is None or not self.now[caller].own):
+                        handed = tuple(_handed(frame))
                 _, number, caller = known
-                self.now.append(Step(code.co_filename, frame.f_lineno, number, caller, own))
+                self.now.append(Step(code.co_filename, frame.f_lineno, number, caller, own, handed))
             return ran
 
         return ran
@@ -88,6 +94,19 @@ class Steps:
                 )
             frame = frame.f_back
         return None
+
+
+_SETTINGS = (bool, int, float, str, bytes, type(None))
+_SETTINGS_OF_TORCH = frozenset({"dtype", "device", "Generator"})
+
+
+def _handed(frame: FrameType) -> Iterator[str]:
+    """Yield the arguments of a call that are no settings, as a size or a temperature is."""
+    code = frame.f_code
+    for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
+        value = frame.f_locals.get(name)
+        if not isinstance(value, _SETTINGS) and type(value).__name__ not in _SETTINGS_OF_TORCH:
+            yield name
 
 
 def _is_own(frame: FrameType) -> bool | None:
