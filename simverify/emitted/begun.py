@@ -9,10 +9,11 @@ from simverify.emitted.judging.judge import shares_of
 from simverify.emitted.judging.looks import log_evalue
 from simverify.emitted.judging.own_rows import own_rows
 from simverify.emitted.judging.rounding import TOKENS, Rounding, tried_rounding
-from simverify.emitted.judging.weights import WEIGHT_TOKENS, weight_bets
+from simverify.emitted.judging.weights import WeightBets
 from simverify.emitted.reading.requests import Request, first_tokens
 from simverify.emitted.rescoring import rescore, whole_batches
 from simverify.emitted.settings import OutputSettings
+from simverify.models.real.roundings import ROUNDINGS
 from simverify.models.real.transformer import TransformerPair
 
 _SPARE = 1.25
@@ -40,13 +41,14 @@ class Begun:
         self.stopped = False
         self._pair, self._settings, self._proxy, self._say = pair, settings, proxy, say
         self._planned, self._told = settings.planned(proxy), 0
+        self._weights = WeightBets(ROUNDINGS)
 
     def go_on(self, coming: Sequence[Request], due: int | None = None) -> None:
         """Score the next requests; of ``due`` tokens in all it is said how many are."""
         found, said = self.found, 0
-        rounded = max(WEIGHT_TOKENS - found.n, 0)
-        for scored in rescore(coming, self._pair, self._proxy, rounded, first=self.done):
-            found.bet_on_weights(weight_bets(scored, self._pair, found.n))
+        wanted = self._weights.wanted
+        for scored in rescore(coming, self._pair, self._proxy, wanted, first=self.done):
+            found.bet_on_weights(self._weights.scored(scored, self._pair))
             found.add(scored)
             if due is not None and 10 * found.n // due > said:
                 said = 10 * found.n // due

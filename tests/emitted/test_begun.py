@@ -44,7 +44,7 @@ def answers(pair):
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """No scoring with rounded weights, which takes five times as long as all else."""
-    monkeypatch.setattr("simverify.emitted.begun.WEIGHT_TOKENS", 0)
+    monkeypatch.setattr("simverify.emitted.judging.weights.WEIGHT_TOKENS", 0)
 
 
 def requests(pair, objects):

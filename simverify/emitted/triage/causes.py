@@ -64,7 +64,7 @@ class Hypothesis:
     def of(self, own: Mapping[str, Fit]) -> bool:
         """Whether it fits, by the fits of a spot."""
         fit = own.get(self.name)
-        return fit is not None and self.reach < len(fit.reaches) and fit.reaches[self.reach]
+        return fit is not None and fit.reaches[self.reach : self.reach + 1] == (True,)
 
 
 def explained(
@@ -123,8 +123,9 @@ def _hypotheses(own: Sequence[Mapping[str, Fit]]) -> list[Hypothesis]:
     kinds: dict[tuple[str, int], TriageClass] = {}
     for fit in own:
         for name, one in fit.items():
-            for reach in range(len(one.reaches)):
-                kinds.setdefault((name, reach), one.kind)
+            for reach, said in enumerate(one.reaches):
+                if said is not None:
+                    kinds.setdefault((name, reach), one.kind)
     return [Hypothesis(name, kind, reach) for (name, reach), kind in kinds.items()]
 
 
@@ -143,7 +144,8 @@ def _groups(
 def _controls(spots: Sequence[Spot], logs: Sequence[Log], radius: float) -> list[list[Spot]]:
     """Return for each spot places of the target's own choices whose runner-up is as near.
 
-    None has less of an answer before it than what explanations ask for, and none the same text.
+    They lie about as far in an answer, as what is lost in a prompt is felt less and less, none has
+    less of it before it than what explanations ask for, and none the same text.
     """
     pool: dict[tuple[int, ...], Spot] = {}
     for log in logs:
@@ -157,9 +159,8 @@ def _controls(spots: Sequence[Spot], logs: Sequence[Log], radius: float) -> list
     free = list(pool.values())
     found = []
     for spot in spots:
-        gap = math.log(float(spot.path.gap[spot.at]))
         late = [one for one in free if one.at >= min(spot.at, BACK)]
-        late.sort(key=lambda one: abs(math.log(float(one.path.lead[one.at])) - gap))
+        late.sort(key=lambda one: _apart(spot, one))
         taken = late[:each]
         free = [one for one in free if one not in taken]
         found.append([
@@ -168,6 +169,12 @@ def _controls(spots: Sequence[Spot], logs: Sequence[Log], radius: float) -> list
             for one in taken
         ])  # fmt: skip
     return found
+
+
+def _apart(spot: Spot, other: Spot) -> float:
+    """How unlike a control is: by the ratio of how near the tokens are, and of how far in."""
+    near = float(spot.path.gap[spot.at]) / float(other.path.lead[other.at])
+    return abs(math.log(near)) + abs(math.log((spot.at + 1) / (other.at + 1)))
 
 
 def _cause(
@@ -197,7 +204,7 @@ def _open(
     """Return the likeliest of the explanations that fit most of what is left, None for none."""
     most = [
         one.name for one in tried
-        if one.reach == 0 and one.kind != "verifier" and rest
+        if one.kind != "verifier" and rest
         and sum(one.of(own[i]) for i in rest) > MOST * len(rest)
     ]  # fmt: skip
     causes = [found[one.words] for one in tried if one.name in most and one.words in found]

@@ -76,18 +76,19 @@ class Spot:
 class Fit:
     """Whether an explanation gives a token: alone, with what follows, with the whole answer.
 
-    ``reaches``: for each of ``REACHES``; where it cannot be asked for more, it is not said.
+    ``reaches``: for each of ``REACHES``, None where that is no explanation: a prompt that was read
+    otherwise is not for one token alone, and what is lost behind it touches nothing before.
     """
 
     kind: TriageClass
-    reaches: tuple[bool, ...]
+    reaches: tuple[bool | None, ...]
 
     def joined(self, other: "Fit | None") -> "Fit":
         """Return the fit of one of both."""
         if other is None:
             return self
         both = zip(self.reaches, other.reaches, strict=True)
-        return Fit(self.kind, tuple(a or b for a, b in both))
+        return Fit(self.kind, tuple(None if a is None else a or b for a, b in both))
 
 
 def fits(
@@ -130,7 +131,7 @@ def _fit(spot: Spot, context: Context, top: Ints, behind: Floats, radius: float)
     if not context.whole:
         return Fit(context.kind, (hit, follows))
     before = behind[max(row - spot.at, 0) : row]
-    return Fit(context.kind, (hit, follows, follows and bool((before <= radius).all())))
+    return Fit(context.kind, (None, follows, follows and bool((before <= radius).all())))
 
 
 def _at_hand(spot: Spot) -> dict[str, Fit]:

@@ -10,7 +10,8 @@ from support.emitted_tokens import emitted  # noqa: E402
 from support.judged_tokens import judged  # noqa: E402
 
 from simverify.emitted.judging import looks, weights  # noqa: E402
-from simverify.models.real.roundings import ROUNDINGS, Rounding, fp8, int4, nf4, q4_0, rounded  # noqa: E402
+from simverify.models.real import grids  # noqa: E402
+from simverify.models.real.roundings import ROUNDINGS, Rounding, rounded  # noqa: E402
 from simverify.models.real.transformer import load_pair  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
@@ -60,7 +61,7 @@ def coarse(weight):
 def test_rounded_weights_are_told_from_the_targets_own(pair, monkeypatch):
     """A fraction of the tokens finds weights that are rounded more coarsely."""
     offered = {"nine levels": Rounding(coarse), "8 bits": ROUNDINGS["8 bits (float8 e4m3)"]}
-    monkeypatch.setattr("simverify.emitted.rescoring.ROUNDINGS", offered)
+    monkeypatch.setattr("simverify.emitted.begun.ROUNDINGS", offered)
     with rounded(pair.target_model, offered["nine levels"]):
         wrong = emitted(pair, VERIFIERS["token"], FEW, lanes=16)
     run = judged(pair, wrong, FEW, detect=0.5)
@@ -96,8 +97,13 @@ def test_the_model_is_left_as_it_was_even_by_an_error(pair):
 
 
 @pytest.mark.parametrize(
-    ("rounding", "off", "levels"), [(q4_0, 0.13, 16), (int4, 0.14, 16), (nf4, 0.16, 16),
-                                    (fp8, 0.07, 256)]
+    ("rounding", "off", "levels"), [
+        (grids.q4_0, 0.13, 16), (grids.q4_1, 0.09, 16), (grids.q4_k, 0.09, 16),
+        (grids.groups(128), 0.14, 16), (grids.groups(32), 0.1, 16),
+        (grids.symmetric(128), 0.16, 16), (grids.fitted(64), 0.12, 16), (grids.mlx(64), 0.14, 16),
+        (grids.nf4, 0.16, 16), (grids.mxfp4, 0.2, 15), (grids.nvfp4, 0.14, 30),
+        (grids.fp8, 0.07, 256),
+    ]
 )  # fmt: skip
 def test_a_rounded_matrix_has_few_levels_and_is_near(rounding, off, levels):
     torch.manual_seed(1)
@@ -114,4 +120,4 @@ def test_a_rounded_matrix_has_few_levels_and_is_near(rounding, off, levels):
 def test_q4_0_is_ggmls():
     """The value of the largest magnitude becomes -8 scales; 8 scales of the other sign are 7."""
     block = torch.tensor([[-8.0, 7.9, 1.4, -0.4, *[0.0] * 28]])
-    assert q4_0(block)[0, :4].tolist() == [-8.0, 7.0, 1.0, 0.0]
+    assert grids.q4_0(block)[0, :4].tolist() == [-8.0, 7.0, 1.0, 0.0]
