@@ -105,19 +105,21 @@ class Begun:
     def _by_values(self, requests: Sequence[Request]) -> bool:
         """Whether what the engine says of its first tokens is enough to end the run.
 
-        Scored for itself, as these requests may be less than a batch of the whole run. Of a target
-        in float32 alone: what another precision moves takes more tokens to tell.
+        Scored for itself, as these requests may be less than a batch of the whole run. What a
+        precision that is coarser than float32 moves is measured on the same requests.
         """
         pair, settings = self._pair, self._settings
-        fine = str(pair.target_model.dtype) == "torch.float32"
-        if not fine or all(request.logprobs is None for request in requests):
+        if all(request.logprobs is None for request in requests):
             return False
+        coarse = str(pair.target_model.dtype) != "torch.float32"
+        moved = tried_rounding(requests, pair, self._proxy) if coarse else None
         found = OutputEvidence(settings.seed, self._proxy)
         for scored in rescore(requests, pair, self._proxy):
             found.add(scored)
         share = shares_of(settings.alpha)["reported"]
-        ball = min(_SPARE * allowance(found, None, None, settings.ball).ball.tv, 0.999)
-        own = own_rows(found, requests, pair, ball, share, None)
+        least = allowance(found, moved, None, None).ball.tv
+        ball = min(_SPARE * max(least, settings.ball or 0.0), 0.999)
+        own = own_rows(found, requests, pair, ball, share, moved)
         if own is None or not (own.beyond and own.said.fits):
             return False
         return own.said.test(share, min(_SPARE * max(ball, own.allowed), 0.999)).rejected

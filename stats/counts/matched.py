@@ -36,7 +36,9 @@ class MatchedFits:
     chance: Floats
 
 
-def matched_fits(groups: list[Bits], *, seed: int = 0, draws: int = _DRAWS) -> MatchedFits:
+def matched_fits(
+    groups: list[Bits], weights: list[Floats] | None = None, *, seed: int = 0, draws: int = _DRAWS
+) -> MatchedFits:
     """Test how often each explanation fits, against members of the places' own groups.
 
     Parameters
@@ -44,6 +46,9 @@ def matched_fits(groups: list[Bits], *, seed: int = 0, draws: int = _DRAWS) -> M
     groups
         For each place bool (1 + controls, H): whether each explanation fits it, in the first row,
         and its controls.
+    weights
+        For each place float64 (1 + controls,): how likely each member could have been it, in any
+        unit; None for all alike.
     seed
         Of the draws. With the same seed the answer is the same.
     draws
@@ -56,15 +61,19 @@ def matched_fits(groups: list[Bits], *, seed: int = 0, draws: int = _DRAWS) -> M
 
     Notes
     -----
-    Exact: if places and controls are exchangeable within each group, independently of the other
-    groups, the least ``chance`` is at most a with probability a at most, for every a.
+    Exact: if any member of a group is as likely the place as its weight says, independently of the
+    other groups, the least ``chance`` is at most a with probability a at most, for every a.
     """
     if not groups or any(own.ndim != 2 or not len(own) for own in groups):
         raise ValueError("matched_fits: expected groups of one row or more, (members, H) each")
     if len({own.shape[1] for own in groups}) > 1:
         raise ValueError("matched_fits: groups have different numbers of explanations")
+    laws = [np.ones(len(own)) for own in groups] if weights is None else weights
+    if [len(own) for own in groups] != [len(law) for law in laws]:
+        raise ValueError("matched_fits: expected a weight for each member of each group")
+    laws = [law / law.sum() for law in laws]
     seen = np.sum([own[0] for own in groups], axis=0, dtype=np.int64)
-    table = _tails(np.stack([own.mean(axis=0) for own in groups]))
+    table = _tails(np.stack([law @ own for law, own in zip(laws, groups, strict=True)]))
     each = np.arange(table.shape[0])
     tails = table[each, seen]
     rng = np.random.Generator(np.random.Philox(key=seed))
@@ -72,13 +81,17 @@ def matched_fits(groups: list[Bits], *, seed: int = 0, draws: int = _DRAWS) -> M
     for start in range(0, draws, _PART):
         n = min(_PART, draws - start)
         fits = np.zeros((n, table.shape[0]), np.int64)
-        for own in groups:
-            fits += own[rng.integers(len(own), size=n)]
+        for law, own in zip(laws, groups, strict=True):
+            fits += own[rng.choice(len(own), size=n, p=law)]
         least[start : start + n] = table[each, fits].min(axis=1, initial=1.0)
     least.sort()
     # Tails that are equal but for rounding count as equal.
     beyond = np.searchsorted(least, tails * (1.0 + 1e-9), side="right")
-    others = [own[1:].mean(axis=0) for own in groups if len(own) > 1]
+    others = [
+        law[1:] @ own[1:] / law[1:].sum()
+        for law, own in zip(laws, groups, strict=True)
+        if len(own) > 1
+    ]
     return MatchedFits(
         fits=seen,
         by_chance=np.mean(others, axis=0) if others else np.ones(len(seen)),

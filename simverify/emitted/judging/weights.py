@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from simverify import stats
-from simverify.arrays import Floats, Ints
+from simverify.arrays import Floats
 from simverify.emitted.rescoring import Scored
 from simverify.models.real.roundings import Rounding
 from simverify.models.real.transformer import TransformerPair
@@ -43,41 +43,43 @@ class WeightBets:
         """Bet on a request by the roundings that it was scored with; None if there is none."""
         if not one.rounded:
             return None
+        own = np.array(one.request.tokens)
         ratios = {}
         for name, logits in one.rounded.items():
             rows = one.request.rows(logits, pair)
             with np.errstate(divide="ignore", invalid="ignore"):
-                ratios[name] = np.where(rows == one.p, 1.0, rows / one.p)
-        return self.bet(np.array(one.request.tokens), ratios)
+                table = np.where(rows == one.p, 1.0, rows / one.p)
+            seen = table[np.arange(len(own)), own]
+            ratios[name] = np.stack([seen, table.min(axis=1), table.max(axis=1)])
+        return self.bet(ratios)
 
-    def bet(self, tokens: Ints, ratios: Mapping[str, Floats]) -> stats.BetSums | None:
-        """Bet on ``tokens`` (n,) with ratios (n, V) of rows, those of ``wanted`` at least.
+    def bet(self, ratios: Mapping[str, Floats]) -> stats.BetSums | None:
+        """Bet on the next tokens by ratios, float64 (3, n), of those that are ``wanted`` at least.
 
+        A ratio is of the emitted token's probabilities, then the least and the largest of its row.
         Returned are the sums of all bets over the tokens that count; None if none does.
         """
+        n, before, start = next(iter(ratios.values())).shape[1], self.n, 0
         found: stats.BetSums | None = None
-        start = 0
-        before = self.n
         for limit in (min(ALL_TOKENS, WEIGHT_TOKENS), WEIGHT_TOKENS):
-            end = int(np.clip(limit - before, start, len(tokens)))
+            end = int(np.clip(limit - before, start, n))
             if end > start:
-                own = self._part(slice(start, end), tokens, ratios)
+                own = self._part({name: x[:, start:end] for name, x in ratios.items()})
                 found = own if found is None else found + own
                 start = end
         return found
 
-    def _part(self, part: slice, tokens: Ints, ratios: Mapping[str, Floats]) -> stats.BetSums:
-        own = tokens[part]
+    def _part(self, ratios: Mapping[str, Floats]) -> stats.BetSums:
+        n = next(iter(ratios.values())).shape[1]
         found: stats.BetSums | None = None
         for i, name in enumerate(self.names):
             # What is bet on no more wins nothing and loses nothing.
-            table = ratios[name][part] if name in self._left else np.ones((len(own), 1))
-            seen = table[np.arange(len(own)), own] if name in self._left else table[:, 0]
-            bet = stats.bet_sums(name, seen, table.min(axis=1), table.max(axis=1), shares=_SHARES)
+            seen = ratios[name] if name in self._left else np.ones((3, n))
+            bet = stats.bet_sums(name, *seen, shares=_SHARES)
             self._wealth[i] += bet.log_wealth
             found = bet if found is None else found.beside(bet)
         assert found is not None
-        self.n += len(own)
+        self.n += n
         if self.n == ALL_TOKENS:
             best = np.argsort(-self._wealth.max(axis=1), kind="stable")[:KEPT]
             self._left = {self.names[i]: self._left[self.names[i]] for i in best.tolist()}

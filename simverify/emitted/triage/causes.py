@@ -28,6 +28,9 @@ LEVEL = 0.01
 MOST = 0.5
 """Share of the off tokens that a common cause fits; where none fits so many, there is none."""
 
+_SMOOTH, _WIDTH = 0.02, 0.5
+"""A share of explanations that is taken as none, and by which factor, to e, others are unlike."""
+
 _CONTROLS = 48
 _EACH = (4, 24)
 """Controls of all off tokens together, and of each at least and at most."""
@@ -90,11 +93,12 @@ def explained(
     controls = _controls(first, logs, radius)
     among = fits([spot for each in controls for spot in each], pair, radius, names)
     groups = _groups(own, among, [len(each) for each in controls], tried)
+    alike_by = [_likeness(group) for group in groups]
     taken: dict[int, TriageCause] = {}
     found: dict[str, TriageCause] = {}
     kept: dict[Hypothesis, TriageCause] = {}
     while rest := [i for i in range(len(first)) if i not in taken]:
-        worth = stats.matched_fits([groups[i] for i in rest])
+        worth = stats.matched_fits([groups[i] for i in rest], [alike_by[i] for i in rest])
         causes = {one: _cause(one, j, [own[i] for i in rest], worth)
                   for j, one in enumerate(tried) if worth.fits[j]}  # fmt: skip
         for one, cause in causes.items():
@@ -139,6 +143,16 @@ def _groups(
         np.array([[one.of(fit) for one in tried] for fit in (spot, *among[start:end])])
         for spot, start, end in zip(own, ends[:-1], ends[1:], strict=True)
     ]
+
+
+def _likeness(group: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+    """How like the spot each of its group is, by the share of all explanations that fit it.
+
+    A token that half of them would give is one that hangs by a thread, whatever its lead says.
+    """
+    share = (group.sum(axis=1) + _SMOOTH * group.shape[1]) / group.shape[1]
+    found: npt.NDArray[np.float64] = np.exp(-np.abs(np.log(share / share[0])) / _WIDTH)
+    return found
 
 
 def _controls(spots: Sequence[Spot], logs: Sequence[Log], radius: float) -> list[list[Spot]]:
