@@ -1,4 +1,4 @@
-"""Explanations that fit places, held against matched places: the level holds, and fits are found."""
+"""Explanations that fit places, held against matched ones: the level holds, fits are found."""
 
 import itertools
 
