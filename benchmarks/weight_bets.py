@@ -28,6 +28,9 @@ from simverify.models.real.roundings import ROUNDINGS, Rounding, _matrices, roun
 from simverify.models.real.transformer import BUNDLED, TransformerPair, load_pair
 
 LANES, SHORT, LENGTH = 96, 24, 86
+STEP = 4 * LENGTH
+"""Tokens between two looks at the test."""
+
 GROUP = 128
 
 
@@ -136,9 +139,9 @@ def run(
     tokens = (ends < rng.random((len(number), 1)) * ends[:, -1:]).sum(axis=1)
     bets, sums = WeightBets(ROUNDINGS), None
     found: list[int | None] = [None] * len(alphas)
-    for start in range(0, len(number), LENGTH):
-        at = number[start : start + LENGTH]
-        own = tokens[start : start + LENGTH]
+    for start in range(0, len(number), STEP):
+        at = number[start : start + STEP]
+        own = tokens[start : start + STEP]
         seen = {
             name: np.stack([table[at, own], low[at], high[at]])
             for name, (table, low, high) in ratios.items()
@@ -150,7 +153,7 @@ def run(
         for i, alpha in enumerate(alphas):
             share = shares_of(alpha)["weights"]
             if found[i] is None and stats.bet_test(sums, alpha=share, ball=1e-6).rejected:
-                found[i] = start + LENGTH
+                found[i] = start + len(own)
     return found
 
 
@@ -168,11 +171,14 @@ def main() -> None:
     p = laws(pair, texts)
     ratios: dict[str, Any] = {}
     engines: dict[str, Any] = {}
+    print("scored with", end="", flush=True)
     for name, rounding in ROUNDINGS.items():
         with rounded(pair.target_model, rounding):
             table = laws(pair, texts) / p
         ratios[name] = table, table.min(axis=1), table.max(axis=1)
         engines[name] = rounded(pair.target_model, rounding)
+        print(f" {name},", end="", flush=True)
+    print()
     for name, rule in {
         "Q4_K of all": grids.q4_k, "Q4_1 of all": grids.q4_1,
     }.items():  # fmt: skip
