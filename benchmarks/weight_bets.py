@@ -7,6 +7,7 @@ half of the matrices stay as they are, groups of other sizes, AWQ and GPTQ with 
 
     python benchmarks/weight_bets.py                # 200 runs of the target, 50 of each grid
     python benchmarks/weight_bets.py --runs 20
+    python benchmarks/weight_bets.py --orders       # by how much each moves the orders of a watch
 """
 
 import argparse
@@ -22,6 +23,7 @@ from simverify import stats
 from simverify.arrays import Floats
 from simverify.emitted.judging.judge import shares_of
 from simverify.emitted.judging.weights import WeightBets
+from simverify.emitted.watching.canary import BETS
 from simverify.models.real import grids
 from simverify.models.real.prompts import read_prompts
 from simverify.models.real.roundings import ROUNDINGS, Rounding, _matrices, rounded
@@ -157,11 +159,35 @@ def run(
     return found
 
 
+def moves(pair: TransformerPair, texts: Any, p: Floats, engines: dict[str, Any]) -> None:
+    """Print by how much each engine moves the CDF of an order, and the delay of a watch for it."""
+    each = np.arange(len(p))[:, None]
+    cuts = np.array([0.0625, 0.125, 0.25, 0.5, 0.75, 0.875, 0.9375])
+    print(f"{'planted':36}    TV  token  descending P  a watch tells within")
+    for name, engine in engines.items():
+        with engine:
+            law = laws(pair, texts)
+        off = float(np.abs(law - p).sum(axis=1).mean()) / 2.0
+        far = []
+        for key in (np.tile(np.arange(p.shape[1]), (len(p), 1)), np.argsort(-p, kind="stable")):
+            ends, own = p[each, key].cumsum(axis=1), law[each, key].cumsum(axis=1)
+            at = np.stack([(ends < cut).sum(axis=1) for cut in cuts], axis=1).clip(
+                max=key.shape[1] - 1
+            )
+            last = key[each, at]
+            share = (cuts - (ends[each, at] - p[each, last])) / p[each, last]
+            cdf = own[each, at] - law[each, last] * (1.0 - share)
+            far.append(float(np.abs(cdf.mean(axis=0) - cuts).max()))
+        delay = stats.lasting_delay(max(far), BETS, alpha=1e-6, groups=2, after=0, power=0.9)
+        print(f"{name:36} {off:.3f}  {far[0]:.4f}  {far[1]:12.4f}  {delay:,.0f} tokens", flush=True)
+
+
 def main() -> None:
     """Read, draw, count and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=200, help="of the target")
     parser.add_argument("--planted", type=int, default=50, help="of each grid")
+    parser.add_argument("--orders", action="store_true", help="what a watch sees of each instead")
     given = parser.parse_args()
     began = time.process_time()
     torch.set_num_threads(1)
@@ -169,16 +195,9 @@ def main() -> None:
     prompts = [pair.encode(text) for text in read_prompts(BUNDLED / "prompts.jsonl")]
     texts = written(pair, prompts)
     p = laws(pair, texts)
-    ratios: dict[str, Any] = {}
     engines: dict[str, Any] = {}
-    print("scored with", end="", flush=True)
     for name, rounding in ROUNDINGS.items():
-        with rounded(pair.target_model, rounding):
-            table = laws(pair, texts) / p
-        ratios[name] = table, table.min(axis=1), table.max(axis=1)
         engines[name] = rounded(pair.target_model, rounding)
-        print(f" {name},", end="", flush=True)
-    print()
     for name, rule in {
         "Q4_K of all": grids.q4_k, "Q4_1 of all": grids.q4_1,
     }.items():  # fmt: skip
@@ -194,6 +213,14 @@ def main() -> None:
     )
     engines["AWQ, groups of 128"] = planted(pair, lambda _, m: awq(read, m))
     engines["GPTQ, groups of 128"] = planted(pair, lambda _, m: gptq(read, m))
+    if given.orders:
+        moves(pair, texts, p, engines)
+        return
+    ratios: dict[str, Any] = {}
+    for name, rounding in ROUNDINGS.items():
+        with rounded(pair.target_model, rounding):
+            table = laws(pair, texts) / p
+        ratios[name] = table, table.min(axis=1), table.max(axis=1)
     alphas = (0.999, 1e-6)
     share = shares_of(alphas[0])["weights"]
     wrong = sum(run(p, p, ratios, i, alphas)[0] is not None for i in range(given.runs))
