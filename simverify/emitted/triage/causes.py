@@ -28,7 +28,7 @@ LEVEL = 0.01
 MOST = 0.5
 """Share of the off tokens that a common cause fits; where none fits so many, there is none."""
 
-_SMOOTH, _WIDTH = 0.02, 0.5
+_SMOOTH, _WIDTH = 0.05, 0.5
 """A share of explanations that is taken as none, and by which factor, to e, others are unlike."""
 
 _CONTROLS = 48

@@ -13,6 +13,7 @@ from simverify.emitted.judging import looks, weights  # noqa: E402
 from simverify.models.real import grids  # noqa: E402
 from simverify.models.real.roundings import ROUNDINGS, Rounding, rounded  # noqa: E402
 from simverify.models.real.transformer import load_pair  # noqa: E402
+from simverify.stats import bet_test  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("all_roundings")
@@ -78,6 +79,63 @@ def test_bets_end_at_a_token_that_was_fixed_and_not_with_a_request(pair, monkeyp
     objects = [{"prompt": "def f(", "tokens": [5, 6, 7, 8, 9]} for _ in range(3)]
     run = judged(pair, objects, 15)
     assert {test.n for test in run.tests if test.name.startswith("weights")} == {7}
+
+
+NAMES = tuple("abcdef")
+
+
+def drawn(seed, planted=None, n=512, size=12):
+    """Ratios of six alternatives to a row, float64 (3, n) each; tokens of the row or of one."""
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.ones(size), n)
+    laws = {name: p * np.exp(rng.normal(0.0, 0.35, p.shape)) for name in NAMES}
+    laws = {name: law / law.sum(axis=1, keepdims=True) for name, law in laws.items()}
+    ends = (p if planted is None else laws[planted]).cumsum(axis=1)
+    tokens = (ends < rng.random((n, 1))).sum(axis=1).clip(max=size - 1)
+    tables = {name: law / p for name, law in laws.items()}
+    return {
+        name: np.stack([table[np.arange(n), tokens], table.min(axis=1), table.max(axis=1)])
+        for name, table in tables.items()
+    }
+
+
+def betted(ratios, step):
+    bets, sums = weights.WeightBets(dict.fromkeys(NAMES, ROUNDINGS["4 bits (NF4)"])), None
+    for start in range(0, 512, step):
+        more = bets.bet({name: x[:, start : start + step] for name, x in ratios.items()})
+        sums = more if sums is None or more is None else sums + more
+    return bets, sums
+
+
+@pytest.fixture
+def short(monkeypatch):
+    monkeypatch.setattr(weights, "ALL_TOKENS", 100)
+
+
+def test_after_the_first_tokens_three_go_on_wherever_requests_end(short):
+    ratios = drawn(1, "d")
+    (bets, whole), (_, parts) = betted(ratios, 512), betted(ratios, 64)
+    np.testing.assert_allclose(whole.log_wealth, parts.log_wealth)
+    assert (len(bets.wanted()), "d" in bets.wanted(), whole.n) == (3, True, 512)
+    first = weights.WeightBets(dict.fromkeys(NAMES, ROUNDINGS["4 bits (NF4)"]))
+    begun = first.bet({name: x[:, :100] for name, x in ratios.items()})
+    stayed = np.isclose(begun.log_wealth, whole.log_wealth)
+    left = [name.split(",")[0] in bets.wanted() for name in whole.names]
+    assert stayed.tolist() == [not own for own in left]
+
+
+@pytest.mark.distribution
+def test_bets_of_which_most_end_early_reject_as_seldom_as_promised(short):
+    """Of 200 right runs a twentieth may be rejected at .05; tokens of an alternative all are."""
+    tests = [
+        [
+            bet_test(betted(drawn(seed, planted), 512)[1], alpha=0.05).rejected
+            for seed in range(runs)
+        ]
+        for planted, runs in ((None, 200), ("e", 20))
+    ]
+    assert sum(tests[0]) <= 18
+    assert sum(tests[1]) == 20
 
 
 def test_the_model_is_left_as_it_was_even_by_an_error(pair):
