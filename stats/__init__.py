@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from simverify.stats.counts.independence import pair_g2 as pair_g2
     from simverify.stats.counts.independence import pit_table as pit_table
     from simverify.stats.counts.independence import pit_table_g2 as pit_table_g2
+    from simverify.stats.counts.matched import MatchedFits as MatchedFits
+    from simverify.stats.counts.matched import matched_fits as matched_fits
     from simverify.stats.counts.rare import RareTokens as RareTokens
     from simverify.stats.counts.rare import SupportResult as SupportResult
     from simverify.stats.counts.rare import rare_hidden as rare_hidden
@@ -142,6 +144,7 @@ _HOME = {
     "counts.independence": (
         "disjoint_pairs duplicates_min_detectable duplicates_test pair_g2 pit_table pit_table_g2"
     ),
+    "counts.matched": "MatchedFits matched_fits",
     "scores.indicator_bank": "indicator_min_detectable indicator_test",
     "scores.indicators": (
         "INDICATOR_BINS IndicatorSums indicator_bin indicator_sums indicator_sums_of_contexts"

@@ -21,6 +21,7 @@ SURE = {
     "template": "a fact where the prompts differ, else a guess",
     "cache or rows": "off for sure, if rounding stays in its bounds; the cause is a guess",
     "verifier": "off for sure, if rounding stays in its bounds; the cause is what is left",
+    "unclear": "off for sure, if rounding stays in its bounds; the cause is open: too few requests",
 }
 """How certain each class is."""
 

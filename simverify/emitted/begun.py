@@ -9,10 +9,11 @@ from simverify.emitted.judging.judge import shares_of
 from simverify.emitted.judging.looks import log_evalue
 from simverify.emitted.judging.own_rows import own_rows
 from simverify.emitted.judging.rounding import TOKENS, Rounding, tried_rounding
-from simverify.emitted.judging.weights import WEIGHT_TOKENS, weight_bets
+from simverify.emitted.judging.weights import WeightBets
 from simverify.emitted.reading.requests import Request, first_tokens
 from simverify.emitted.rescoring import rescore, whole_batches
 from simverify.emitted.settings import OutputSettings
+from simverify.models.real.roundings import ROUNDINGS
 from simverify.models.real.transformer import TransformerPair
 
 _SPARE = 1.25
@@ -40,13 +41,14 @@ class Begun:
         self.stopped = False
         self._pair, self._settings, self._proxy, self._say = pair, settings, proxy, say
         self._planned, self._told = settings.planned(proxy), 0
+        self._weights = WeightBets(ROUNDINGS)
 
     def go_on(self, coming: Sequence[Request], due: int | None = None) -> None:
         """Score the next requests; of ``due`` tokens in all it is said how many are."""
         found, said = self.found, 0
-        rounded = max(WEIGHT_TOKENS - found.n, 0)
-        for scored in rescore(coming, self._pair, self._proxy, rounded, first=self.done):
-            found.bet_on_weights(weight_bets(scored, self._pair, found.n))
+        wanted = self._weights.wanted
+        for scored in rescore(coming, self._pair, self._proxy, wanted, first=self.done):
+            found.bet_on_weights(self._weights.scored(scored, self._pair))
             found.add(scored)
             if due is not None and 10 * found.n // due > said:
                 said = 10 * found.n // due
@@ -103,19 +105,21 @@ class Begun:
     def _by_values(self, requests: Sequence[Request]) -> bool:
         """Whether what the engine says of its first tokens is enough to end the run.
 
-        Scored for itself, as these requests may be less than a batch of the whole run. Of a target
-        in float32 alone: what another precision moves takes more tokens to tell.
+        Scored for itself, as these requests may be less than a batch of the whole run. What a
+        precision that is coarser than float32 moves is measured on the same requests.
         """
         pair, settings = self._pair, self._settings
-        fine = str(pair.target_model.dtype) == "torch.float32"
-        if not fine or all(request.logprobs is None for request in requests):
+        if all(request.logprobs is None for request in requests):
             return False
+        coarse = str(pair.target_model.dtype) != "torch.float32"
+        moved = tried_rounding(requests, pair, self._proxy) if coarse else None
         found = OutputEvidence(settings.seed, self._proxy)
         for scored in rescore(requests, pair, self._proxy):
             found.add(scored)
         share = shares_of(settings.alpha)["reported"]
-        ball = min(_SPARE * allowance(found, None, None, settings.ball).ball.tv, 0.999)
-        own = own_rows(found, requests, pair, ball, share, None)
+        least = allowance(found, moved, None, None).ball.tv
+        ball = min(_SPARE * max(least, settings.ball or 0.0), 0.999)
+        own = own_rows(found, requests, pair, ball, share, moved)
         if own is None or not (own.beyond and own.said.fits):
             return False
         return own.said.test(share, min(_SPARE * max(ball, own.allowed), 0.999)).rejected

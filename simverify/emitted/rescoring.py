@@ -5,7 +5,7 @@ request alone; it sets the orders and scores, which must not be built from the r
 the noise, and its distance from the first is what the declared ball is measured by.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from simverify.emitted.law.reach import reach
 from simverify.emitted.law.stages import Before
 from simverify.emitted.reading.requests import Request
 from simverify.emitted.stated import predicted
-from simverify.models.real.roundings import ROUNDINGS, rounded
+from simverify.models.real.roundings import Rounding, rounded
 from simverify.models.real.transformer import TransformerPair
 
 BATCH = 16
@@ -58,22 +58,20 @@ class Scored:
 
 
 def rescore(
-    requests: Sequence[Request], pair: TransformerPair, proxy: bool, rounded_tokens: int = 0,
-    *, first: int = 0,
+    requests: Sequence[Request], pair: TransformerPair, proxy: bool,
+    roundings: Callable[[], Mapping[str, Rounding]] = dict, *, first: int = 0,
 ) -> Iterator[Scored]:  # fmt: skip
     """Yield each request with its rows, in order.
 
     Logits are those of ``pair``, and so is the law where a request has none of its own; with
-    ``proxy`` its draft model gives the rows q. The first ``rounded_tokens`` tokens, and the rest of
-    their batch, get those of rounded weights too. ``first``: number of the first request among all.
+    ``proxy`` its draft model gives the rows q. A batch gets those of rounded weights too, of the
+    ``roundings`` that there are when it begins. ``first``: number of the first request among all.
     """
-    done = 0
     for batch in _batches(requests, pair.vocab_size):
         own = [requests[i] for i in batch]
         together = logits_before(pair, pair.target_model, own)
         drafts = logits_before(pair, pair.draft_model, own) if proxy else None
-        others = _with_rounded_weights(pair, own) if done < rounded_tokens else {}
-        done += sum(len(request.tokens) for request in own)
+        others = _with_rounded_weights(pair, own, roundings())
         for place, i in enumerate(batch):
             (alone,) = logits_before(pair, pair.target_model, [requests[i]])
             tokens = np.array(requests[i].tokens)
@@ -100,10 +98,10 @@ def _stated(
 
 
 def _with_rounded_weights(
-    pair: TransformerPair, requests: Sequence[Request]
+    pair: TransformerPair, requests: Sequence[Request], roundings: Mapping[str, Rounding]
 ) -> dict[str, list[npt.NDArray[np.float32]]]:
     found = {}
-    for name, rounding in ROUNDINGS.items():
+    for name, rounding in roundings.items():
         with rounded(pair.target_model, rounding):
             found[name] = logits_before(pair, pair.target_model, requests)
     return found

@@ -5,15 +5,15 @@ from simverify.models.real.roundings import ROUNDINGS
 ONE = "4 bits (groups of 128)"
 """What weights are rounded to where a test is about something else."""
 
-SEAM = "simverify.emitted.rescoring.ROUNDINGS"
+SEAM = "simverify.emitted.begun.ROUNDINGS"
 
 
 @pytest.fixture(scope="module", autouse=True)
 def one_rounding():
     """An audit bets on one rounding of the weights.
 
-    Five of its seven scorings are with rounded weights, each with the code of the others: two
-    thirds of what an audit of tokens costs.
+    Fourteen of its sixteen scorings of the first tokens are with rounded weights, each with the
+    code of the others: most of what a short audit of tokens costs.
     """
     pytest.importorskip("torch")
     with pytest.MonkeyPatch.context() as patch:

@@ -44,7 +44,7 @@ def answers(pair):
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """No scoring with rounded weights, which takes five times as long as all else."""
-    monkeypatch.setattr("simverify.emitted.begun.WEIGHT_TOKENS", 0)
+    monkeypatch.setattr("simverify.emitted.judging.weights.WEIGHT_TOKENS", 0)
 
 
 def requests(pair, objects):
@@ -101,6 +101,10 @@ def test_reported_values_end_the_run_after_some_requests(pair):
     coarse = load_pair("tiny-llama", "tiny-llama", dtype="bfloat16")
     fuzzy = reporting(coarse, emitted(coarse, VERIFIERS["token"], 80, lanes=2, length=40))
     assert not watched(pair, fuzzy, settings, 1)[0].stopped
+    # Of a target in bfloat16 what that precision moves is measured, and allowed for.
+    assert not watched(coarse, fuzzy, settings, 1)[0].stopped
+    run, _ = watched(coarse, wrong, settings, 1)
+    assert (run.verdict, run.stopped, run.requests <= 8) == ("FAIL", True, True)
 
 
 def reporting(pair, objects):

@@ -210,7 +210,10 @@ def _unanswered(
 ) -> doc.MatrixCell:
     tried = tried or tuple(dict.fromkeys(way.outcome for way in cell.ways))
     outcome: doc.CellOutcome = "refused" if why.refused else "no answer"
-    return _cell(cell, outcome, why.words[:200], (), tried, 0, None, None)
+    words = why.words[:200]
+    if why.refused and cell.law.min_tokens and cell.law.logit_bias:
+        words = f"asked with a logit bias of the end, which may be what is refused: {words}"
+    return _cell(cell, outcome, words, (), tried, 0, None, None)
 
 
 _SEED = Cell("seed", "1, 1 and 2", Law(), ())

@@ -6,233 +6,220 @@ measured at other places, where nothing is off, the runner-up is as near, and th
 explanation is asked for the runner-up.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+import numpy.typing as npt
 
-from simverify.arrays import Ints
-from simverify.emitted.triage.choices import Text, choices, takes_positions
-from simverify.emitted.triage.contexts import contexts, shared_beginning
-from simverify.emitted.triage.reading import Answer
-from simverify.emitted.triage.scoring import Path
+from simverify import stats
+from simverify.emitted.triage.contexts import BACK
+from simverify.emitted.triage.fits import REACHES, Fit, Log, Spot, fits
 from simverify.models.real.transformer import TransformerPair
 from simverify.results import TriageCause, TriageClass
 
 EXAMINED = 16
 """Off tokens on which explanations are tried; those that are taken are tried on all."""
 
-LEVEL = 1e-3
-"""An explanation is taken if it fits so often by chance with this probability at most."""
+LEVEL = 0.01
+"""An explanation is taken if one fits so often by chance with this probability at most."""
 
-FOLLOWING = 8
-"""Tokens behind an off one that an explanation may explain too."""
+MOST = 0.5
+"""Share of the off tokens that a common cause fits; where none fits so many, there is none."""
 
-DRAFTED = "the draft's own token is kept"
+_SMOOTH, _WIDTH = 0.05, 0.5
+"""A share of explanations that is taken as none, and by which factor, to e, others are unlike."""
 
-_CONTROLS = 32
-_NEIGHBOURS = 4
-
-
-@dataclass(frozen=True, eq=False)
-class Log:
-    """One log: its answers, their paths, and the draft's choices at each place, None for none."""
-
-    answers: Sequence[Answer]
-    paths: Sequence[Path]
-    drafts: Sequence[Ints] | None
-
-    def shared(self, number: int) -> int:
-        """Return how much of a prompt one of the answers before has, in the order of the log."""
-        texts = ((*own.request.prompt, *own.request.tokens) for own in self.answers[:number])
-        return shared_beginning(self.answers[number].request.prompt, texts)
-
-
-@dataclass(frozen=True, eq=False)
-class Spot:
-    """A token: of which log and answer, where, and what is to be explained there."""
-
-    log: Log
-    number: int
-    at: int
-    token: int
-
-    @property
-    def tokens(self) -> tuple[int, ...]:
-        """The answer's tokens."""
-        return self.log.answers[self.number].request.tokens
-
-
-@dataclass(frozen=True)
-class Fit:
-    """Whether an explanation gives the token, and how many of the off ones behind it."""
-
-    kind: TriageClass
-    first: bool
-    later: int
-    later_of: int
+_CONTROLS = 48
+_EACH = (4, 24)
+"""Controls of all off tokens together, and of each at least and at most."""
 
 
 @dataclass(frozen=True)
 class Explained:
-    """``causes``: what was tried and fits anywhere; ``taken``: by index of the spot, the cause."""
+    """What came of it.
+
+    ``causes``: what was tried and fits anywhere; ``taken``: by index of the spot, the cause;
+    ``tried``: explanations in all; ``open``: an explanation that would fit most of the others, but
+    not beyond chance; None where none does.
+    """
 
     causes: tuple[TriageCause, ...]
     taken: Mapping[int, TriageCause]
     tried: int
+    open: TriageCause | None = None
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """An explanation, ``name``, of as much as ``REACHES`` says at ``reach``."""
+
+    name: str
+    kind: TriageClass
+    reach: int
+
+    @property
+    def words(self) -> str:
+        """Its name with what it gives."""
+        return self.name + REACHES[self.reach]
+
+    def of(self, own: Mapping[str, Fit]) -> bool:
+        """Whether it fits, by the fits of a spot."""
+        fit = own.get(self.name)
+        return fit is not None and fit.reaches[self.reach : self.reach + 1] == (True,)
 
 
 def explained(
     spots: Sequence[Spot], logs: Sequence[Log], pair: TransformerPair, radius: float
 ) -> Explained:
-    """Try every explanation on the first spots, hold it against chance, take what is beyond it."""
+    """Try every explanation on the first spots, hold it against chance, take what is beyond it.
+
+    What is off by the same token after the same text is counted once.
+    """
     if not spots:
         return Explained((), {}, 0)
-    first = spots[:EXAMINED]
-    fits = _fits(first, pair, radius, None)
-    names = dict.fromkeys(name for own in fits for name in own)
-    tried = len(names)
-    fitting = {name for own in fits for name, fit in own.items() if fit.first}
+    alike: dict[tuple[tuple[int, ...], int], list[int]] = {}
+    for i, spot in enumerate(spots):
+        alike.setdefault((spot.text, spot.token), []).append(i)
+    numbers = list(alike.values())
+    first = [spots[same[0]] for same in numbers[:EXAMINED]]
+    own = fits(first, pair, radius)
+    tried = _hypotheses(own)
+    fitting = [one for one in tried if any(one.of(fit) for fit in own)]
+    names = {one.name for one in tried}
+    if not fitting:
+        return Explained((), {}, len(names))
     controls = _controls(first, logs, radius)
-    by_chance = _rates(fitting, _fits(controls, pair, radius, fitting))
+    among = fits([spot for each in controls for spot in each], pair, radius, names)
+    groups = _groups(own, among, [len(each) for each in controls], tried)
+    alike_by = [_likeness(group) for group in groups]
     taken: dict[int, TriageCause] = {}
     found: dict[str, TriageCause] = {}
-    kept: dict[str, TriageCause] = {}
-    while True:
-        rest = [i for i in range(len(first)) if i not in taken]
-        causes = [_cause(name, [fits[i] for i in rest], by_chance, tried) for name in names
-                  if name in fitting and any(name in fits[i] for i in rest)]  # fmt: skip
-        for cause in causes:
-            found.setdefault(cause.name, cause)
-        good = [cause for cause in causes if cause.chance <= LEVEL]
-        best = max(good, key=lambda cause: (cause.fits, -cause.chance), default=None)
-        if best is None:
+    kept: dict[Hypothesis, TriageCause] = {}
+    while rest := [i for i in range(len(first)) if i not in taken]:
+        worth = stats.matched_fits([groups[i] for i in rest], [alike_by[i] for i in rest])
+        causes = {one: _cause(one, j, [own[i] for i in rest], worth)
+                  for j, one in enumerate(tried) if worth.fits[j]}  # fmt: skip
+        for one, cause in causes.items():
+            found.setdefault(one.words, cause)
+        good = [one for one in causes if causes[one].chance <= LEVEL]
+        if not good:
             break
-        where = {i for i in rest if _at(fits[i], best.name)}
-        named = _taken(best, [n for n in fitting if {i for i in rest if _at(fits[i], n)} == where])
-        found[best.name] = kept[best.name] = named
-        taken |= dict.fromkeys(where, named)
-    if kept:
-        others = spots[len(first) :]
-        for i, own in enumerate(_fits(others, pair, radius, set(kept)), len(first)):
-            fitting_here = [kept[name] for name, fit in own.items() if fit.first]
-            if fitting_here:
-                taken[i] = max(fitting_here, key=lambda cause: cause.fits)
+        best = min(good, key=lambda one: (worth.tails[tried.index(one)], -one.reach))
+        where = {i for i in rest if best.of(own[i])}
+        others = [one for one in good if {i for i in rest if one.of(own[i])} == where]
+        found[best.words] = kept[best] = _taken(best, causes[best], others)
+        taken |= dict.fromkeys(where, kept[best])
     ordered = sorted(found.values(), key=lambda cause: (not cause.taken, cause.chance, -cause.fits))
-    return Explained(tuple(ordered), taken, tried)
+    result = {i: cause for place, cause in taken.items() for i in numbers[place]}
+    if kept and len(numbers) > len(first):
+        later = numbers[EXAMINED:]
+        more = fits([spots[same[0]] for same in later], pair, radius, {one.name for one in kept})
+        for same, fit in zip(later, more, strict=True):
+            here = [kept[one] for one in kept if one.of(fit)]
+            if here:
+                result |= dict.fromkeys(same, max(here, key=lambda cause: cause.fits))
+    return Explained(tuple(ordered), result, len(names), _open(found, rest, own, tried))
 
 
-def _fits(
-    spots: Sequence[Spot], pair: TransformerPair, radius: float, wanted: set[str] | None
-) -> list[dict[str, Fit]]:
-    """Return for each spot the explanations, of those ``wanted``, and whether they fit."""
-    jobs: list[tuple[int, str, TriageClass, Text]] = []
-    found: list[dict[str, Fit]] = []
-    placed = takes_positions(pair)
-    for i, spot in enumerate(spots):
-        answer, path = spot.log.answers[spot.number], spot.log.paths[spot.number]
-        drafts = None if spot.log.drafts is None else spot.log.drafts[spot.number].tolist()
-        own = _at_hand(spot)
-        found.append({name: fit for name, fit in own.items() if wanted is None or name in wanted})
-        made = contexts(
-            answer.request.prompt, spot.tokens, spot.at, int(path.top[spot.at]), drafts, pair,
-            spot.log.shared(spot.number),
-        )  # fmt: skip
-        for context in made:
-            if context.positions is not None and not placed:
-                continue
-            follows = spot.tokens[spot.at : spot.at + FOLLOWING]
-            fits_in = len(context.tokens) + len(follows) <= pair.context
-            if fits_in and (wanted is None or context.name in wanted):
-                text = Text.of((*context.tokens, *follows), context.positions)
-                jobs.append((i, context.name, context.kind, text))
-    texts = list(dict.fromkeys(text for *_, text in jobs))
-    given_after = choices(texts, pair)
-    for i, name, kind, text in jobs:
-        spot = spots[i]
-        follows = spot.tokens[spot.at : spot.at + FOLLOWING]
-        given = given_after[text][-len(follows) - 1 :]
-        off = spot.log.paths[spot.number].off(radius) - spot.at
-        later = [int(j) for j in off if 0 < j < len(follows)]
-        right = sum(int(given[j]) == follows[j] for j in later)
-        found[i][name] = Fit(kind, int(given[0]) == spot.token, right, len(later))
-    return found
+def _hypotheses(own: Sequence[Mapping[str, Fit]]) -> list[Hypothesis]:
+    kinds: dict[tuple[str, int], TriageClass] = {}
+    for fit in own:
+        for name, one in fit.items():
+            for reach, said in enumerate(one.reaches):
+                if said is not None:
+                    kinds.setdefault((name, reach), one.kind)
+    return [Hypothesis(name, kind, reach) for (name, reach), kind in kinds.items()]
 
 
-def _at_hand(spot: Spot) -> dict[str, Fit]:
-    """Explanations that take no model: other requests' rows at the same place, and the draft."""
-    found = {}
-    for k in range(-_NEIGHBOURS, _NEIGHBOURS + 1):
-        other = spot.number + k
-        if k and 0 <= other < len(spot.log.paths) and spot.at < len(spot.log.paths[other].top):
-            side = "before" if k < 0 else "after"
-            far = "" if abs(k) == 1 else f"{abs(k)} "
-            name = f"the row of the request {far}{side}"
-            fits = int(spot.log.paths[other].top[spot.at]) == spot.token
-            found[name] = Fit("cache or rows", fits, 0, 0)
-    if spot.log.drafts is not None:
-        drafted = int(spot.log.drafts[spot.number][spot.at])
-        found[DRAFTED] = Fit("verifier", drafted == spot.token, 0, 0)
-    return found
-
-
-def _controls(spots: Sequence[Spot], logs: Sequence[Log], radius: float) -> list[Spot]:
-    """Return places of the target's own choices whose runner-up is as near as the spots' tokens."""
-    pool = [
-        (float(path.lead[at]), log, number, at)
-        for log in logs
-        for number, path in enumerate(log.paths)
-        for at in np.flatnonzero((path.gap == 0.0) & (path.lead > radius)).tolist()
+def _groups(
+    own: Sequence[Mapping[str, Fit]], among: Sequence[Mapping[str, Fit]], sizes: Sequence[int],
+    tried: Sequence[Hypothesis],
+) -> list[npt.NDArray[np.bool_]]:  # fmt: skip
+    """Return for each spot which hypotheses fit it, and each of its controls: bool (1 + k, H)."""
+    ends = np.cumsum([0, *sizes])
+    return [
+        np.array([[one.of(fit) for one in tried] for fit in (spot, *among[start:end])])
+        for spot, start, end in zip(own, ends[:-1], ends[1:], strict=True)
     ]
-    each = -(-_CONTROLS // len(spots))
+
+
+def _likeness(group: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+    """How like the spot each of its group is, by the share of all explanations that fit it.
+
+    A token that half of them would give is one that hangs by a thread, whatever its lead says.
+    """
+    share = (group.sum(axis=1) + _SMOOTH * group.shape[1]) / group.shape[1]
+    found: npt.NDArray[np.float64] = np.exp(-np.abs(np.log(share / share[0])) / _WIDTH)
+    return found
+
+
+def _controls(spots: Sequence[Spot], logs: Sequence[Log], radius: float) -> list[list[Spot]]:
+    """Return for each spot places of the target's own choices whose runner-up is as near.
+
+    They lie about as far in an answer, as what is lost in a prompt is felt less and less, none has
+    less of it before it than what explanations ask for, and none the same text.
+    """
+    pool: dict[tuple[int, ...], Spot] = {}
+    for log in logs:
+        for number, path in enumerate(log.paths):
+            for at in np.flatnonzero((path.gap == 0.0) & (path.lead > radius)).tolist():
+                spot = Spot(log, number, at, int(path.second[at]), 0)
+                pool.setdefault(spot.text, spot)
+    for spot in spots:
+        pool.pop(spot.text, None)
+    each = int(np.clip(-(-_CONTROLS // len(spots)), *_EACH))
+    free = list(pool.values())
     found = []
     for spot in spots:
-        gap = float(spot.log.paths[spot.number].gap[spot.at])
-        pool.sort(key=lambda entry: abs(entry[0] - gap))
-        for _, log, number, at in pool[:each]:
-            found.append(Spot(log, number, at, int(log.paths[number].second[at])))
-        pool = pool[each:]
+        late = [one for one in free if one.at >= min(spot.at, BACK)]
+        late.sort(key=lambda one: _apart(spot, one))
+        taken = late[:each]
+        free = [one for one in free if one not in taken]
+        found.append([
+            Spot(one.log, one.number, one.at, one.token,
+                 one.log.shared(one.number) or min(spot.shared, len(one.prompt) - 1))
+            for one in taken
+        ])  # fmt: skip
     return found
 
 
-def _rates(names: set[str], fits: Sequence[Mapping[str, Fit]]) -> dict[str, float]:
-    """Share of controls that each explanation fits, one fit and one miss more (Laplace)."""
-    found = {}
-    for name in names:
-        own = [fit[name].first for fit in fits if name in fit]
-        found[name] = (sum(own) + 1) / (len(own) + 2)
-    return found
+def _apart(spot: Spot, other: Spot) -> float:
+    """How unlike a control is: by the ratio of how near the tokens are, and of how far in."""
+    near = float(spot.path.gap[spot.at]) / float(other.path.lead[other.at])
+    return abs(math.log(near)) + abs(math.log((spot.at + 1) / (other.at + 1)))
 
 
 def _cause(
-    name: str, fits: Sequence[Mapping[str, Fit]], by_chance: Mapping[str, float], tried: int
+    one: Hypothesis, number: int, own: Sequence[Mapping[str, Fit]], worth: stats.MatchedFits
 ) -> TriageCause:
-    own = [fit[name] for fit in fits if name in fit]
-    hits = [fit for fit in own if fit.first]
-    alone = (len(hits), len(own))
-    # A fault that stays explains the off tokens behind it too, one that passes does not.
-    later = (sum(fit.later for fit in hits), sum(fit.later_of for fit in hits))
-    tails = [
-        float(stats.binom.sf(right - 1, trials, by_chance[name]))
-        for right, trials in (alone, (alone[0] + later[0], alone[1] + later[1]))
-    ]
-    chance = 2.0 * tried * min(tails) if hits else 1.0
+    asked = [fit[one.name] for fit in own if one.name in fit]
     return TriageCause(
-        name=name, kind=own[0].kind, places=len(own), fits=len(hits),
-        by_chance=by_chance[name], chance=min(chance, 1.0), taken=False,
+        name=one.words, kind=one.kind, places=len(asked), fits=int(worth.fits[number]),
+        by_chance=float(worth.by_chance[number]), chance=float(worth.chance[number]), taken=False,
     )  # fmt: skip
 
 
-def _at(fits: Mapping[str, Fit], name: str) -> bool:
-    return name in fits and fits[name].first
-
-
-def _taken(cause: TriageCause, alike: Sequence[str]) -> TriageCause:
+def _taken(best: Hypothesis, cause: TriageCause, alike: Sequence[Hypothesis]) -> TriageCause:
     """Return the cause as taken, with another that fits the same places as well."""
-    others = sorted(name for name in alike if name != cause.name)
-    also = f", or: {others[0]}" if others else ""
+    others = sorted((one.kind == best.kind, one.name) for one in alike if one.name != best.name)
+    also = f", or: {others[0][1]}" if others else ""
     return TriageCause(
         name=f"{cause.name}{also}", kind=cause.kind, places=cause.places, fits=cause.fits,
         by_chance=cause.by_chance, chance=cause.chance, taken=True,
     )  # fmt: skip
+
+
+def _open(
+    found: Mapping[str, TriageCause], rest: Sequence[int], own: Sequence[Mapping[str, Fit]],
+    tried: Sequence[Hypothesis],
+) -> TriageCause | None:  # fmt: skip
+    """Return the likeliest of the explanations that fit most of what is left, None for none."""
+    most = [
+        one.name for one in tried
+        if one.kind != "verifier" and rest
+        and sum(one.of(own[i]) for i in rest) > MOST * len(rest)
+    ]  # fmt: skip
+    causes = [found[one.words] for one in tried if one.name in most and one.words in found]
+    return min(causes, key=lambda cause: (cause.chance, -cause.fits), default=None)

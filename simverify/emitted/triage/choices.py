@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from simverify.arrays import Ints
+from simverify.arrays import Floats, Ints
 from simverify.emitted.triage.scoring import BATCH, batches
 from simverify.models.real.transformer import TransformerPair
 
@@ -32,15 +33,19 @@ def takes_positions(pair: TransformerPair) -> bool:
     return "position_ids" in inspect.signature(type(pair.target_model).forward).parameters
 
 
-def choices(texts: Sequence[Text], pair: TransformerPair) -> dict[Text, Ints]:
-    """Return the target's choice after every token of each text, int64 (n,)."""
-    found: dict[Text, Ints] = {}
+def choices(texts: Sequence[Text], pair: TransformerPair) -> dict[Text, tuple[Ints, Floats]]:
+    """Return the target's choice after every token of each text, int64 (n,).
+
+    Beside it by how much the text's next token is behind the choice, float64 (n,) in logits; 0
+    after the last, which has none.
+    """
+    found: dict[Text, tuple[Ints, Floats]] = {}
     plain = sorted((t for t in texts if t.positions is None), key=lambda text: len(text.tokens))
     tokens = [text.tokens for text in plain]
     for together in batches(tokens, BATCH, pair.vocab_size):
         model = pair.cached(pair.target_model, len(together))
         for i, rows in zip(together, model.feed([tokens[j] for j in together]), strict=True):
-            found[plain[i]] = rows.argmax(axis=1)
+            found[plain[i]] = _chosen(rows, plain[i])
     placed = sorted((t for t in texts if t.positions is not None), key=lambda t: len(t.tokens))
     for together in batches([text.tokens for text in placed], BATCH, pair.vocab_size):
         own = [placed[i] for i in together]
@@ -48,7 +53,14 @@ def choices(texts: Sequence[Text], pair: TransformerPair) -> dict[Text, Ints]:
     return found
 
 
-def _placed(texts: Sequence[Text], pair: TransformerPair) -> list[Ints]:
+def _chosen(rows: npt.NDArray[np.float32], text: Text) -> tuple[Ints, Floats]:
+    behind = np.zeros(len(rows))
+    each = np.arange(len(rows) - 1)
+    behind[:-1] = rows[:-1].max(axis=1) - rows[each, list(text.tokens[1:])]
+    return rows.argmax(axis=1), behind
+
+
+def _placed(texts: Sequence[Text], pair: TransformerPair) -> list[tuple[Ints, Floats]]:
     """Choices after texts with positions of their own, filled up on the right to one length."""
     import torch
 
@@ -66,5 +78,5 @@ def _placed(texts: Sequence[Text], pair: TransformerPair) -> list[Ints]:
             ids.to(device), attention_mask=there.to(device), position_ids=positions.to(device),
             use_cache=False,
         ).logits  # fmt: skip
-    top = logits.argmax(dim=-1).cpu().numpy().astype(np.int64)
-    return [own[: len(text.tokens)] for own, text in zip(top, texts, strict=True)]
+    rows = logits.float().cpu().numpy()
+    return [_chosen(own[: len(text.tokens)], text) for own, text in zip(rows, texts, strict=True)]

@@ -14,6 +14,9 @@ from simverify.results import TriageClass
 BACK = 8
 """How far from the end a token is tried as missing, doubled or replaced."""
 
+_PLACES = 16
+"""Tokens at either end of a prompt, each of which is tried as missing."""
+
 _ROWS = 3
 _SHIFTED = 4
 """Last tokens at most whose positions are tried as shifted, beside those of the whole answer."""
@@ -28,13 +31,17 @@ _WINDOWS = tuple(1 << k for k in range(4, 20))
 class Context:
     """What was read instead, ``tokens``, by the name of what went wrong.
 
-    ``positions``: where each token stands, from 0; None: one after the other.
+    ``positions``: where each token stands, from 0; None: one after the other. ``family``: what it
+    is one of many of, none of which is likely for itself. ``whole``: it is the prompt that is read
+    otherwise, so that all of the answer is.
     """
 
     name: str
     kind: TriageClass
     tokens: tuple[int, ...]
     positions: tuple[int, ...] | None = None
+    family: str | None = None
+    whole: bool = False
 
 
 def contexts(
@@ -68,11 +75,11 @@ def _all(
         name = "the row after the rejected draft"
         yield Context(name, "cache or rows", (*c, int(drafts[at])))
     if out:
-        yield _missing("the prompt's last token", c, len(prompt) - 1)
-        yield _doubled("the prompt's last token", c, len(prompt) - 1)
+        yield _missing("the prompt's last token", c, len(prompt) - 1, whole=True)
+        yield _doubled("the prompt's last token", c, len(prompt) - 1, whole=True)
         yield _missing("the first emitted token", c, len(prompt))
         yield _doubled("the first emitted token", c, len(prompt))
-        yield Context("the prompt is forgotten", "cache or rows", out)
+        yield Context("the prompt is forgotten", "cache or rows", out, whole=True)
     for k in range(1, min(BACK, len(c) - 1) + 1):
         place = len(c) - k
         if k > 1:
@@ -85,12 +92,29 @@ def _all(
                 in_place, beside = (*c[:place], d, *c[place + 1 :]), (*c[:place], d, *c[place:])
                 yield Context(f"{words} stands in the cache", "cache or rows", in_place)
                 yield Context(f"{words} was left in the cache", "cache or rows", beside)
-    yield Context("the first token is forgotten", "cache or rows", c[1:])
+    yield from _lost(prompt, out)
     for window in _WINDOWS:
         if window < len(c):
             name = f"all but the last {window} tokens are forgotten"
             yield Context(name, "cache or rows", c[-window:])
     yield from _shifted(prompt, out)
+
+
+def _lost(prompt: tuple[int, ...], out: tuple[int, ...]) -> Iterator[Context]:
+    """Yield the texts that lack a token of the prompt: the first, and one of any place.
+
+    Of a prompt that is longer than twice ``_PLACES``, places in its middle are left out.
+    """
+    c = (*prompt, *out)
+    yield Context("the first token is forgotten", "cache or rows", c[1:], whole=True)
+    n = len(prompt)
+    for place in dict.fromkeys((*range(min(_PLACES, n)), *range(max(n - _PLACES, 0), n))):
+        name, family = (
+            f"the prompt's token {place + 1} is missing",
+            "a token of the prompt is missing",
+        )
+        lost = (*c[:place], *c[place + 1 :])
+        yield Context(name, "cache or rows", lost, family=family, whole=True)
 
 
 def shared_beginning(prompt: Sequence[int], earlier: Iterable[Sequence[int]]) -> int:
@@ -114,9 +138,10 @@ def _cached(
     if not 0 < shared < len(prompt):
         return
     c = (*prompt, *tokens[:at])
-    yield _missing("the last token of a beginning that an earlier request has", c, shared - 1)
-    yield _missing("the first token after a beginning that an earlier request has", c, shared)
-    yield _doubled("the last token of a beginning that an earlier request has", c, shared - 1)
+    last, after = "the last token of a beginning", "the first token after a beginning"
+    yield _missing(f"{last} that an earlier request has", c, shared - 1, whole=True)
+    yield _missing(f"{after} that an earlier request has", c, shared, whole=True)
+    yield _doubled(f"{last} that an earlier request has", c, shared - 1, whole=True)
 
 
 def _shifted(prompt: tuple[int, ...], out: tuple[int, ...]) -> Iterator[Context]:
@@ -125,10 +150,12 @@ def _shifted(prompt: tuple[int, ...], out: tuple[int, ...]) -> Iterator[Context]
     To rotary embeddings a shift of all tokens alike is none; to learned ones it is.
     """
     c = (*prompt, *out)
-    yield Context("all positions are counted from 1", "cache or rows", c, _places(c, 0, 1))
+    name = "all positions are counted from 1"
+    yield Context(name, "cache or rows", c, _places(c, 0, 1), whole=True)
     if out:
+        name = "the answer's positions are counted from 0"
         again = (*range(len(prompt)), *range(len(out)))
-        yield Context("the answer's positions are counted from 0", "cache or rows", c, again)
+        yield Context(name, "cache or rows", c, again, whole=True)
     places = {len(c) - k: _last(k) for k in range(1, min(_SHIFTED, len(c) - 1) + 1)}
     if out:
         places[len(prompt)] = "the answer's tokens stand"
@@ -139,7 +166,8 @@ def _shifted(prompt: tuple[int, ...], out: tuple[int, ...]) -> Iterator[Context]
             side = "far on" if shift > 0 else "far back"
             by = "a position" if abs(shift) == 1 else f"{shift} positions"
             shifted = _places(c, place, shift)
-            yield Context(f"{words} {by} too {side}", "cache or rows", c, shifted)
+            name, whole = f"{words} {by} too {side}", place == len(prompt)
+            yield Context(name, "cache or rows", c, shifted, whole=whole)
 
 
 def _last(k: int) -> str:
@@ -157,10 +185,12 @@ def _templates(
     start = tokenizer.bos_token_id
     if start is not None:
         if prompt[0] == start:
-            yield Context("the prompt without its BOS", "template", (*prompt[1:], *out))
-            yield Context("the prompt with a second BOS", "template", (start, *prompt, *out))
+            yield Context("the prompt without its BOS", "template", (*prompt[1:], *out), whole=True)
+            yield Context(
+                "the prompt with a second BOS", "template", (start, *prompt, *out), whole=True
+            )
         else:
-            yield Context("the prompt with a BOS", "template", (start, *prompt, *out))
+            yield Context("the prompt with a BOS", "template", (start, *prompt, *out), whole=True)
     text = tokenizer.decode(prompt, skip_special_tokens=True, clean_up_tokenization_spaces=False)
     others = {
         "the prompt without blanks at its end": text.rstrip(),
@@ -171,7 +201,7 @@ def _templates(
     }
     for name, other in others.items():
         if other.strip() and other != text:
-            yield Context(name, "template", (*pair.encode(other), *out))
+            yield Context(name, "template", (*pair.encode(other), *out), whole=True)
     if tokenizer.chat_template:
         messages = [{"role": "user", "content": text}]
         for more in (True, False):
@@ -179,16 +209,18 @@ def _templates(
             ids = tokenizer.apply_chat_template(
                 messages, add_generation_prompt=more, tokenize=True, return_dict=False
             )
-            yield Context(name, "template", (*map(int, ids), *out))
+            yield Context(name, "template", (*map(int, ids), *out), whole=True)
 
 
 def _rows(k: int) -> str:
     return "the row before" if k == 1 else f"the row {k} before"
 
 
-def _missing(words: str, c: tuple[int, ...], place: int) -> Context:
-    return Context(f"{words} is missing", "cache or rows", (*c[:place], *c[place + 1 :]))
+def _missing(words: str, c: tuple[int, ...], place: int, *, whole: bool = False) -> Context:
+    lost = (*c[:place], *c[place + 1 :])
+    return Context(f"{words} is missing", "cache or rows", lost, whole=whole)
 
 
-def _doubled(words: str, c: tuple[int, ...], place: int) -> Context:
-    return Context(f"{words} is doubled", "cache or rows", (*c[: place + 1], *c[place:]))
+def _doubled(words: str, c: tuple[int, ...], place: int, *, whole: bool = False) -> Context:
+    more = (*c[: place + 1], *c[place:])
+    return Context(f"{words} is doubled", "cache or rows", more, whole=whole)

@@ -11,7 +11,8 @@ from scipy import stats
 from simverify import results as doc
 from simverify.arrays import Ints
 from simverify.battery.judgement import stamped
-from simverify.emitted.triage.causes import Explained, Log, Spot, explained
+from simverify.emitted.triage.causes import Explained, explained
+from simverify.emitted.triage.fits import Log, Spot
 from simverify.emitted.triage.places import Outcome, agreeing, ended_alike, outcome
 from simverify.emitted.triage.reading import Answer, Pairs
 from simverify.emitted.triage.scoring import FACTOR, Path, scored
@@ -24,6 +25,7 @@ MOST_CASES = 200
 
 CLASSES: tuple[doc.TriageClass, ...] = (
     "same", "numerics", "precision", "text", "early stop", "template", "cache or rows", "verifier",
+    "unclear",
 )  # fmt: skip
 
 
@@ -162,7 +164,8 @@ def _drafts(answer: Answer, pair: TransformerPair) -> Ints:
 def _spot(one: Outcome, logs: Sequence[Log]) -> Spot:
     assert one.at is not None
     log = logs[1 if one.side == "b" else 0]
-    return Spot(log, one.number, one.at, log.answers[one.number].request.tokens[one.at])
+    token = log.answers[one.number].request.tokens[one.at]
+    return Spot(log, one.number, one.at, token, log.shared(one.number))
 
 
 def _cases(
@@ -171,7 +174,7 @@ def _cases(
 ) -> tuple[doc.TriageCase, ...]:  # fmt: skip
     causes = {one.number: why.taken.get(i) for i, one in enumerate(off)}
     cases = [
-        case_of(one, causes.get(one.number), logs.pairs[one.number],
+        case_of(one, causes.get(one.number), why.open, logs.pairs[one.number],
                 (paths[0][one.number], paths[1][one.number]), pair)
         for one in found if one.kind != "same"
     ]  # fmt: skip

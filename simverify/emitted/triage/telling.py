@@ -28,10 +28,13 @@ class Ruling:
 
 
 def case_of(
-    one: Outcome, cause: doc.TriageCause | None, both: tuple[Answer, Answer],
-    paths: tuple[Path, Path], pair: TransformerPair,
+    one: Outcome, cause: doc.TriageCause | None, open_: doc.TriageCause | None,
+    both: tuple[Answer, Answer], paths: tuple[Path, Path], pair: TransformerPair,
 ) -> doc.TriageCase:  # fmt: skip
-    """Return the entry of a request; ``cause``: what explains its token, if it is off."""
+    """Return the entry of a request; ``cause``: what explains its token, if it is off.
+
+    ``open_``: what may explain it, where nobody can tell.
+    """
     at, which = one.at, 1 if one.side == "b" else 0
     path, answer = paths[which], both[which]
     told = one.side is not None and at is not None
@@ -39,8 +42,10 @@ def case_of(
     if cause is not None:
         kind, words, chance = cause.kind, cause.name, cause.chance
         fault = None if one.side == "both" else True
+    elif kind is None and open_ is not None:
+        kind, words, chance = "unclear", f"a verifier, or: {open_.name}", open_.chance
     elif kind is None:
-        kind, words = "verifier", "no cache, row or prompt that was tried explains it"
+        kind, words = "verifier", "no cache, row or prompt that was tried explains most of them"
     place = 0 if at is None else at
     a, b = both[0].request, both[1].request
     return doc.TriageCase(
@@ -90,7 +95,7 @@ def verdict_of(
 
 def _findings(cases: Sequence[doc.TriageCase], radius: float) -> list[str]:
     found = []
-    for kind in ("verifier", "cache or rows", "template", "early stop"):
+    for kind in ("unclear", "verifier", "cache or rows", "template", "early stop"):
         own = [case for case in cases if case.kind == kind and case.fault]
         if not own:
             continue
@@ -131,19 +136,19 @@ def _notes(
     if any(case.kind == "verifier" for case in cases):
         found.append(
             f"verifier: what is left where none of {why.tried} explanations by caches, rows and "
-            f"prompts fits beyond chance; that is no proof of where the fault lies"
+            f"prompts fits most of the off tokens; one that was not tried may"
         )
-        whole = [own for own in why.causes if not own.taken and own.fits == own.places > 1]
-        if whole:
-            best = min(whole, key=lambda own: own.by_chance**own.places)
-            found.append(
-                f"{best.name}: would explain all {best.places} off tokens that were tried, but "
-                f"tokens as near do so by chance at {best.by_chance:.0%}: more requests would tell"
-            )
+    if why.open is not None and any(case.kind == "unclear" for case in cases):
+        best = why.open
+        found.append(
+            f"unclear: {best.name}: explains {best.fits} of {best.places} off tokens, but the best "
+            f"of {why.tried} explanations would fit so well by chance with probability "
+            f"{best.chance:.2g}: a log of more prompts would tell"
+        )
     if any(cause.taken for cause in why.causes):
         found.append(
-            f"a cause is a guess: it is taken where it would fit so often by chance with "
-            f"probability {LEVEL:g} at most"
+            f"a cause is a guess: it is taken where the best of all that were tried would fit so "
+            f"well by chance with probability {LEVEL:g} at most"
         )
     limits = [case for case in cases if case.kind == "early stop" and case.fault is False]
     if limits:

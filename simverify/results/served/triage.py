@@ -6,7 +6,15 @@ from simverify.results.common import Certificate, Meta, Struct, Verdict
 from simverify.results.run import Judged
 
 TriageClass = Literal[
-    "same", "numerics", "precision", "text", "early stop", "template", "cache or rows", "verifier"
+    "same",
+    "numerics",
+    "precision",
+    "text",
+    "early stop",
+    "template",
+    "cache or rows",
+    "verifier",
+    "unclear",
 ]
 """What became of a request, from nothing to the gravest.
 
@@ -14,7 +22,8 @@ TriageClass = Literal[
 the target's two choices are nearer than rounding moves them. "precision": nearer than bfloat16
 would move them, and not the declared precision. "text": off, where the tokens are known by
 their text alone. "early stop": one begins the other. "template", "cache or rows", "verifier": a
-token that is not the target's choice by more than rounding, by what explains it.
+token that is not the target's choice by more than rounding, by what explains it. "unclear": such
+a token, where a cause fits most of them, and would by chance too.
 """
 
 TriageSide = Literal["a", "b", "both"]
@@ -69,8 +78,8 @@ class TriageCause(Struct, frozen=True):
     """What was tried as an explanation of ``places`` off tokens, and fits ``fits`` of them.
 
     ``by_chance``: share of other places at which it gives the runner-up, the next likely token.
-    ``chance``: probability of fitting so often by that, times the explanations that were tried.
-    ``taken``: whether it is taken for the cause.
+    ``chance``: probability that the best of all that were tried fits so well by that. ``taken``:
+    whether it is taken for the cause.
     """
 
     name: str

@@ -10,8 +10,10 @@ from support.emitted_tokens import emitted  # noqa: E402
 from support.judged_tokens import judged  # noqa: E402
 
 from simverify.emitted.judging import looks, weights  # noqa: E402
-from simverify.models.real.roundings import ROUNDINGS, Rounding, fp8, int4, nf4, q4_0, rounded  # noqa: E402
+from simverify.models.real import grids  # noqa: E402
+from simverify.models.real.roundings import ROUNDINGS, Rounding, rounded  # noqa: E402
 from simverify.models.real.transformer import load_pair  # noqa: E402
+from simverify.stats import bet_test  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("all_roundings")
@@ -60,7 +62,7 @@ def coarse(weight):
 def test_rounded_weights_are_told_from_the_targets_own(pair, monkeypatch):
     """A fraction of the tokens finds weights that are rounded more coarsely."""
     offered = {"nine levels": Rounding(coarse), "8 bits": ROUNDINGS["8 bits (float8 e4m3)"]}
-    monkeypatch.setattr("simverify.emitted.rescoring.ROUNDINGS", offered)
+    monkeypatch.setattr("simverify.emitted.begun.ROUNDINGS", offered)
     with rounded(pair.target_model, offered["nine levels"]):
         wrong = emitted(pair, VERIFIERS["token"], FEW, lanes=16)
     run = judged(pair, wrong, FEW, detect=0.5)
@@ -77,6 +79,63 @@ def test_bets_end_at_a_token_that_was_fixed_and_not_with_a_request(pair, monkeyp
     objects = [{"prompt": "def f(", "tokens": [5, 6, 7, 8, 9]} for _ in range(3)]
     run = judged(pair, objects, 15)
     assert {test.n for test in run.tests if test.name.startswith("weights")} == {7}
+
+
+NAMES = tuple("abcdef")
+
+
+def drawn(seed, planted=None, n=512, size=12):
+    """Ratios of six alternatives to a row, float64 (3, n) each; tokens of the row or of one."""
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.ones(size), n)
+    laws = {name: p * np.exp(rng.normal(0.0, 0.35, p.shape)) for name in NAMES}
+    laws = {name: law / law.sum(axis=1, keepdims=True) for name, law in laws.items()}
+    ends = (p if planted is None else laws[planted]).cumsum(axis=1)
+    tokens = (ends < rng.random((n, 1))).sum(axis=1).clip(max=size - 1)
+    tables = {name: law / p for name, law in laws.items()}
+    return {
+        name: np.stack([table[np.arange(n), tokens], table.min(axis=1), table.max(axis=1)])
+        for name, table in tables.items()
+    }
+
+
+def betted(ratios, step):
+    bets, sums = weights.WeightBets(dict.fromkeys(NAMES, ROUNDINGS["4 bits (NF4)"])), None
+    for start in range(0, 512, step):
+        more = bets.bet({name: x[:, start : start + step] for name, x in ratios.items()})
+        sums = more if sums is None or more is None else sums + more
+    return bets, sums
+
+
+@pytest.fixture
+def short(monkeypatch):
+    monkeypatch.setattr(weights, "ALL_TOKENS", 100)
+
+
+def test_after_the_first_tokens_three_go_on_wherever_requests_end(short):
+    ratios = drawn(1, "d")
+    (bets, whole), (_, parts) = betted(ratios, 512), betted(ratios, 64)
+    np.testing.assert_allclose(whole.log_wealth, parts.log_wealth)
+    assert (len(bets.wanted()), "d" in bets.wanted(), whole.n) == (3, True, 512)
+    first = weights.WeightBets(dict.fromkeys(NAMES, ROUNDINGS["4 bits (NF4)"]))
+    begun = first.bet({name: x[:, :100] for name, x in ratios.items()})
+    stayed = np.isclose(begun.log_wealth, whole.log_wealth)
+    left = [name.split(",")[0] in bets.wanted() for name in whole.names]
+    assert stayed.tolist() == [not own for own in left]
+
+
+@pytest.mark.distribution
+def test_bets_of_which_most_end_early_reject_as_seldom_as_promised(short):
+    """Of 200 right runs a twentieth may be rejected at .05; tokens of an alternative all are."""
+    tests = [
+        [
+            bet_test(betted(drawn(seed, planted), 512)[1], alpha=0.05).rejected
+            for seed in range(runs)
+        ]
+        for planted, runs in ((None, 200), ("e", 20))
+    ]
+    assert sum(tests[0]) <= 18
+    assert sum(tests[1]) == 20
 
 
 def test_the_model_is_left_as_it_was_even_by_an_error(pair):
@@ -96,8 +155,13 @@ def test_the_model_is_left_as_it_was_even_by_an_error(pair):
 
 
 @pytest.mark.parametrize(
-    ("rounding", "off", "levels"), [(q4_0, 0.13, 16), (int4, 0.14, 16), (nf4, 0.16, 16),
-                                    (fp8, 0.07, 256)]
+    ("rounding", "off", "levels"), [
+        (grids.q4_0, 0.13, 16), (grids.q4_1, 0.09, 16), (grids.q4_k, 0.09, 16),
+        (grids.groups(128), 0.14, 16), (grids.groups(32), 0.1, 16),
+        (grids.symmetric(128), 0.16, 16), (grids.fitted(64), 0.12, 16), (grids.mlx(64), 0.14, 16),
+        (grids.nf4, 0.16, 16), (grids.mxfp4, 0.2, 15), (grids.nvfp4, 0.14, 30),
+        (grids.fp8, 0.07, 256),
+    ]
 )  # fmt: skip
 def test_a_rounded_matrix_has_few_levels_and_is_near(rounding, off, levels):
     torch.manual_seed(1)
@@ -114,4 +178,4 @@ def test_a_rounded_matrix_has_few_levels_and_is_near(rounding, off, levels):
 def test_q4_0_is_ggmls():
     """The value of the largest magnitude becomes -8 scales; 8 scales of the other sign are 7."""
     block = torch.tensor([[-8.0, 7.9, 1.4, -0.4, *[0.0] * 28]])
-    assert q4_0(block)[0, :4].tolist() == [-8.0, 7.0, 1.0, 0.0]
+    assert grids.q4_0(block)[0, :4].tolist() == [-8.0, 7.0, 1.0, 0.0]

@@ -14,6 +14,7 @@ from simverify.emitted.law import Law  # noqa: E402
 from simverify.emitted.matrix import MatrixSettings, asking, audit_matrix  # noqa: E402
 from simverify.emitted.matrix.asking import Asker, Unanswered  # noqa: E402
 from simverify.emitted.matrix.cells import Cell  # noqa: E402
+from simverify.emitted.matrix.run import _unanswered  # noqa: E402
 from simverify.emitted.serving import transport  # noqa: E402
 from simverify.errors import UsageError  # noqa: E402
 from simverify.models.real.transformer import load_pair  # noqa: E402
@@ -47,6 +48,17 @@ class Mortal:
         self.asked.append(next(name for name in ("min_p", "temperature") if name in body))
         ids = [next(self.ids) for _ in range(5)]
         return {"text": "", "token_ids": ids, "finish_reason": "length"}
+
+
+def test_a_refusal_says_what_was_asked_beside():
+    """Min tokens are asked with a bias of the end: a server may refuse that, and not them."""
+    why = Unanswered("logit_bias is not supported", True)
+    law = Law(min_tokens=8, ends=(0,), logit_bias=((0, 2.0),))
+    found = _unanswered(Cell("min-tokens", "8", law, ()), why, ("honoured",))
+    assert found.outcome == "refused"
+    assert found.words.startswith("asked with a logit bias of the end, which may be what is refus")
+    alone = _unanswered(Cell("min-p", "0.3", Law(min_p=0.3), ()), why, ("honoured",))
+    assert alone.words == "logit_bias is not supported"
 
 
 def outcomes(run):

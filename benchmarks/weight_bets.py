@@ -1,0 +1,249 @@
+"""How often the bets on rounded weights reject the target, and how soon they find few bits.
+
+Contexts are texts of the bundled target, read by it and by itself with its weights on each grid;
+the tokens of a run are drawn after them anew, by the law of the engine that is planted. What is
+counted is the bets' own test, at its share of alpha. Grids that are bet on, and others: Q4_K where
+half of the matrices stay as they are, groups of other sizes, AWQ and GPTQ with bundled prompts.
+
+    python benchmarks/weight_bets.py                # 200 runs of the target, 50 of each grid
+    python benchmarks/weight_bets.py --runs 20
+    python benchmarks/weight_bets.py --orders       # by how much each moves the orders of a watch
+"""
+
+import argparse
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+
+from simverify import stats
+from simverify.arrays import Floats
+from simverify.emitted.judging.judge import shares_of
+from simverify.emitted.judging.weights import WeightBets
+from simverify.emitted.watching.canary import BETS
+from simverify.models.real import grids
+from simverify.models.real.prompts import read_prompts
+from simverify.models.real.roundings import ROUNDINGS, Rounding, _matrices, rounded
+from simverify.models.real.transformer import BUNDLED, TransformerPair, load_pair
+
+LANES, SHORT, LENGTH = 96, 24, 86
+STEP = 4 * LENGTH
+"""Tokens between two looks at the test."""
+
+GROUP = 128
+
+
+class Read:
+    """What each matrix of the layers reads of some prompts: mean magnitudes, and products."""
+
+    def __init__(self, pair: TransformerPair, texts: list[list[int]]) -> None:
+        self.sizes: dict[Any, Any] = {}
+        self.products: dict[Any, Any] = {}
+
+        def seen(module: Any, inputs: Any) -> None:
+            x = inputs[0].reshape(-1, inputs[0].shape[-1])
+            self.sizes[module] = self.sizes.get(module, 0) + x.abs().sum(dim=0)
+            self.products[module] = self.products.get(module, 0) + x.T @ x
+
+        model = pair.target_model
+        hooks = [m.register_forward_pre_hook(seen) for m in _matrices(model, whole=False)]
+        with torch.no_grad():
+            for text in texts:
+                model(torch.tensor([text]))
+        for hook in hooks:
+            hook.remove()
+
+
+def awq(read: Read, module: Any) -> Any:
+    """Columns scaled by a power of what they read, the one of the least error, then groups."""
+    weight, size = module.weight.data, read.sizes[module]
+    best, least = weight, np.inf
+    for step in range(20):
+        scale = size.pow(step / 20.0).clamp(min=1e-4)
+        scale = scale / (scale.max() * scale.min()).sqrt()
+        found = grids.groups(GROUP)(weight * scale) / scale
+        off = found - weight
+        error = float(((off @ read.products[module]) * off).sum())
+        if error < least:
+            best, least = found, error
+    return best
+
+
+def gptq(read: Read, module: Any) -> Any:
+    """Column after column, the error of each made up for by those behind it."""
+    weight, products = module.weight.data.clone(), read.products[module].clone()
+    n = weight.shape[1]
+    products += 0.01 * products.diagonal().mean() * torch.eye(n)
+    inverse = torch.cholesky_inverse(torch.linalg.cholesky(products))
+    upper = torch.linalg.cholesky(inverse, upper=True)
+    found = torch.zeros_like(weight)
+    for i in range(n):
+        if i % GROUP == 0:
+            own = weight[:, i : i + GROUP]
+            low, high = own.amin(dim=1).clamp(max=0.0), own.amax(dim=1).clamp(min=0.0)
+            scale = ((high - low) / 15.0).clamp(min=1e-12)
+            zero = torch.round(-low / scale)
+        found[:, i] = (torch.clamp(torch.round(weight[:, i] / scale) + zero, 0, 15) - zero) * scale
+        off = (weight[:, i] - found[:, i]) / upper[i, i]
+        weight[:, i + 1 :] -= off[:, None] * upper[i, i + 1 :]
+    return found
+
+
+@contextmanager
+def planted(pair: TransformerPair, rule: Any) -> Iterator[None]:
+    """Let the layers of the target have the matrices that ``rule`` makes of them."""
+    kept = {module: module.weight.data for module in _matrices(pair.target_model, whole=False)}
+    for number, module in enumerate(kept):
+        module.weight.data = rule(number, module)
+    try:
+        yield
+    finally:
+        for module, weight in kept.items():
+            module.weight.data = weight
+
+
+def laws(pair: TransformerPair, texts: Any) -> Floats:
+    """Rows after each place of the texts but their beginnings, float64 (n, V)."""
+    with torch.no_grad():
+        logits = pair.target_model(texts).logits[:, SHORT - 1 : -1]
+    rows: Floats = logits.double().softmax(dim=-1).reshape(-1, logits.shape[-1]).numpy()
+    return rows
+
+
+def written(pair: TransformerPair, prompts: list[list[int]]) -> Any:
+    """Texts that the target goes on with, (LANES, SHORT + LENGTH)."""
+    torch.manual_seed(0)
+    long = [text for text in prompts if len(text) >= SHORT]
+    texts = torch.tensor([long[i % len(long)][-SHORT:] for i in range(LANES)])
+    model = pair.target_model
+    with torch.no_grad():
+        cache = None
+        fed = texts
+        for _ in range(LENGTH):
+            found = model(fed, past_key_values=cache, use_cache=True)
+            cache = found.past_key_values
+            fed = torch.multinomial(found.logits[:, -1].softmax(dim=-1), 1)
+            texts = torch.cat([texts, fed], dim=1)
+    return texts
+
+
+def run(
+    law: Floats, p: Floats, ratios: dict[str, Any], seed: int, alphas: tuple[float, ...]
+) -> list[int | None]:
+    """Tokens after which the test rejects at each of ``alphas``, None where it never does."""
+    rng = np.random.default_rng([5, seed])
+    order = rng.permutation(LANES)
+    number = (order[:, None] * LENGTH + np.arange(LENGTH)).ravel()
+    ends = law[number].cumsum(axis=1)
+    tokens = (ends < rng.random((len(number), 1)) * ends[:, -1:]).sum(axis=1)
+    bets, sums = WeightBets(ROUNDINGS), None
+    found: list[int | None] = [None] * len(alphas)
+    for start in range(0, len(number), STEP):
+        at = number[start : start + STEP]
+        own = tokens[start : start + STEP]
+        seen = {
+            name: np.stack([table[at, own], low[at], high[at]])
+            for name, (table, low, high) in ratios.items()
+        }
+        more = bets.bet(seen)
+        if more is not None:
+            sums = more if sums is None else sums + more
+        assert sums is not None
+        for i, alpha in enumerate(alphas):
+            share = shares_of(alpha)["weights"]
+            if found[i] is None and stats.bet_test(sums, alpha=share, ball=1e-6).rejected:
+                found[i] = start + len(own)
+    return found
+
+
+def moves(pair: TransformerPair, texts: Any, p: Floats, engines: dict[str, Any]) -> None:
+    """Print by how much each engine moves the CDF of an order, and the delay of a watch for it."""
+    each = np.arange(len(p))[:, None]
+    cuts = np.array([0.0625, 0.125, 0.25, 0.5, 0.75, 0.875, 0.9375])
+    print(f"{'planted':36}    TV  token  descending P  a watch tells within")
+    for name, engine in engines.items():
+        with engine:
+            law = laws(pair, texts)
+        off = float(np.abs(law - p).sum(axis=1).mean()) / 2.0
+        far = []
+        for key in (np.tile(np.arange(p.shape[1]), (len(p), 1)), np.argsort(-p, kind="stable")):
+            ends, own = p[each, key].cumsum(axis=1), law[each, key].cumsum(axis=1)
+            at = np.stack([(ends < cut).sum(axis=1) for cut in cuts], axis=1).clip(
+                max=key.shape[1] - 1
+            )
+            last = key[each, at]
+            share = (cuts - (ends[each, at] - p[each, last])) / p[each, last]
+            cdf = own[each, at] - law[each, last] * (1.0 - share)
+            far.append(float(np.abs(cdf.mean(axis=0) - cuts).max()))
+        delay = stats.lasting_delay(max(far), BETS, alpha=1e-6, groups=2, after=0, power=0.9)
+        print(f"{name:36} {off:.3f}  {far[0]:.4f}  {far[1]:12.4f}  {delay:,.0f} tokens", flush=True)
+
+
+def main() -> None:
+    """Read, draw, count and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=200, help="of the target")
+    parser.add_argument("--planted", type=int, default=50, help="of each grid")
+    parser.add_argument("--orders", action="store_true", help="what a watch sees of each instead")
+    given = parser.parse_args()
+    began = time.process_time()
+    torch.set_num_threads(1)
+    pair = load_pair("tiny-llama", "tiny-llama")
+    prompts = [pair.encode(text) for text in read_prompts(BUNDLED / "prompts.jsonl")]
+    texts = written(pair, prompts)
+    p = laws(pair, texts)
+    engines: dict[str, Any] = {}
+    for name, rounding in ROUNDINGS.items():
+        engines[name] = rounded(pair.target_model, rounding)
+    for name, rule in {
+        "Q4_K of all": grids.q4_k, "Q4_1 of all": grids.q4_1,
+    }.items():  # fmt: skip
+        engines[name] = rounded(pair.target_model, Rounding(rule, whole=True))
+    for name, rule in {
+        "groups of 32, fitted": grids.fitted(32), "groups of 128, fitted": grids.fitted(128),
+        "groups of 32, symmetric": grids.symmetric(32), "MLX, groups of 32": grids.mlx(32),
+    }.items():  # fmt: skip
+        engines[name] = rounded(pair.target_model, Rounding(rule))
+    read = Read(pair, prompts[::3])
+    engines["Q4_K of every other matrix"] = planted(
+        pair, lambda i, m: grids.q4_k(m.weight.data) if i % 2 else m.weight.data
+    )
+    engines["AWQ, groups of 128"] = planted(pair, lambda _, m: awq(read, m))
+    engines["GPTQ, groups of 128"] = planted(pair, lambda _, m: gptq(read, m))
+    if given.orders:
+        moves(pair, texts, p, engines)
+        return
+    ratios: dict[str, Any] = {}
+    for name, rounding in ROUNDINGS.items():
+        with rounded(pair.target_model, rounding):
+            table = laws(pair, texts) / p
+        ratios[name] = table, table.min(axis=1), table.max(axis=1)
+    alphas = (0.999, 1e-6)
+    share = shares_of(alphas[0])["weights"]
+    wrong = sum(run(p, p, ratios, i, alphas)[0] is not None for i in range(given.runs))
+    print(
+        f"the target, {len(p):,} tokens: {wrong} of {given.runs} rejected at a share of {share:.3f}"
+    )
+    print(f"{'planted':36}    TV  found at alpha 1e-6, by median and nine tenths", flush=True)
+    for name, engine in engines.items():
+        with engine:
+            law = laws(pair, texts)
+        off = float(np.abs(law - p).sum(axis=1).mean()) / 2.0
+        ends = [run(law, p, ratios, 1000 + i, alphas)[1] for i in range(given.planted)]
+        told = sorted(end for end in ends if end is not None)
+        parts = [
+            f"{told[int(share * given.planted)]:,}"
+            if int(share * given.planted) < len(told)
+            else "-"
+            for share in (0.5, 0.9)
+        ]
+        words = f"{len(told)} of {given.planted}, {', '.join(parts)} tokens"
+        print(f"{name:36} {off:.3f}  {words}", flush=True)
+    print(f"{time.process_time() - began:.0f} s of processor")
+
+
+if __name__ == "__main__":
+    main()
