@@ -253,10 +253,10 @@ def first_pairs(pairs: Pairs, most: int) -> Pairs:
 def copied(pairs: Pairs, side: int) -> int:
     """Return the prompts, asked three times or more, to which a side gave one answer alone.
 
-    Answers of fewer than eight units may be alike by chance.
+    Answers of fewer than eight units may be alike by chance, if they are fewer than eight.
     """
     return sum(
-        len({pair[side] for pair in group}) == 1 and len(group[0][side]) >= 8
+        len({pair[side] for pair in group}) == 1 and max(len(group[0][side]), len(group)) >= 8
         for group in pairs.groups
         if len(group) >= 3
     )
