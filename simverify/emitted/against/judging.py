@@ -30,7 +30,7 @@ from simverify.emitted.against.settings import DEVIATION, ONE_TOKEN, AgainstSett
 
 _DELTA = 1e-3
 
-_POOLED = 4000
+_POOLED = 2500
 """Pairs whose single units are held against each other over all prompts, at most."""
 
 
