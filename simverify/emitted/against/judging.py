@@ -34,8 +34,8 @@ _POOLED = 2500
 """Pairs whose single units are held against each other over all prompts, at most."""
 
 
-_ENTRIES = 50_000_000
-"""Products of pairs of pairs that are kept, 400 MB: with more repeats the first ones count."""
+_ENTRIES = 8_000_000
+"""Products of pairs of pairs that agreement looks at: with more repeats the first ones count."""
 
 _MOST_WORK = 2e11
 """Products that permutations may take: some minutes at most."""

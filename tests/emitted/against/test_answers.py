@@ -28,7 +28,7 @@ def said(prompt="x", **answer):
     return answer_iv({"prompt": prompt} | answer, "line 1")
 
 
-def sentences(seed, n=300, *, shown=(), other=None):
+def sentences(seed, n=900, *, shown=(), other=None):
     """Answers of five tokens and a full stop; ``other``: number of one that ends otherwise."""
     rng = random.Random(seed)
     return [
@@ -42,7 +42,7 @@ def sentences(seed, n=300, *, shown=(), other=None):
 
 
 def verdict(one, other):
-    return audit_against(paired(one, other), HERE, AgainstSettings(detect=0.2)).verdict
+    return audit_against(paired(one, other), HERE, AgainstSettings(detect=0.4)).verdict
 
 
 @pytest.mark.distribution
@@ -116,6 +116,6 @@ def test_conversations_are_asked_of_both():
     talk = Chat(json.dumps({"messages": [{"role": "user", "content": "Hi"}]}))
     with serving(complete) as a, serving(complete) as b:
         ends = (Endpoint(a, max_tokens=5), Endpoint(b, max_tokens=5))
-        asked = ask_both(ends, [talk], Sampling(), 3)
+        asked = ask_both(ends, [talk] * 3, Sampling())
     pairs = paired(asked.first, asked.second)
     assert (pairs.n, pairs.groups[0][0]) == (3, (("w1", " w2"), ("w1", " w2")))
