@@ -26,7 +26,7 @@ from simverify.emitted.against.features import (
     twos,
     within,
 )
-from simverify.emitted.against.settings import DEVIATION, ONE_TOKEN, AgainstSettings
+from simverify.emitted.against.settings import DEVIATION, ONE_TOKEN, SIZES, TRIES, AgainstSettings
 
 _DELTA = 1e-3
 
@@ -139,32 +139,38 @@ def compare(pairs: Pairs, settings: AgainstSettings) -> Compared:
         detectable=min(detectable, 1.0),
         asked_most=len(most),
         once=starts.once,
-        certificate=first_unit_certificate(most),
+        certificate=first_unit_certificate(most, chosen=len(most) < len(pairs.groups)),
         not_run=not_run,
         shown=_shown(pairs, begins, units, names, numbers) if findings else (),
     )
 
 
-def first_unit_certificate(groups: Sequence[Group]) -> stats.Certificate:
+def first_unit_certificate(groups: Sequence[Group], *, chosen: bool = False) -> stats.Certificate:
     """Bound the TV between the two laws of an answer's first unit, on average over the prompts.
 
     The plug-in TV is at least the true one in expectation, and moves by 1/n at most with each of
-    the 2 n answers to a prompt (McDiarmid).
+    the 2 n answers to a prompt (McDiarmid). It holds for each of the three sizes that a run may
+    have, at a third of its error rate. ``chosen``: of more prompts, by their first answers, which
+    may therefore be other than they would be.
     """
-    found, moves = 0.0, 0.0
+    found, moves, tried = 0.0, 0.0, 0.0
     for group in groups:
         one, other = (Counter(pair[side][:1] for pair in group) for side in (0, 1))
         off = sum(abs(one[unit] - other[unit]) for unit in {*one, *other})
         found += off / (2 * len(group))
         moves += 2.0 / len(group)
+        tried += 2.0 * TRIES / len(group) if chosen else 0.0
     count = len(groups)
-    slack = math.sqrt(math.log(1.0 / _DELTA) * moves / 2.0) / count
+    slack = math.sqrt(math.log(SIZES / _DELTA) * moves / 2.0) / count
     return stats.Certificate(
-        bound=min(found / count + slack, 1.0),
+        bound=min((found + tried) / count + slack, 1.0),
         delta=_DELTA,
-        method=f"TV of the counts + sqrt(ln(1/delta) S / 2) / P, {count} prompts",
+        method=f"TV of the counts + sqrt(ln({SIZES}/delta) S / 2) / P"
+        + (f" + {tried / count:.2g} for those that were tried" if chosen else "")
+        + f", {count} prompts",
         assumption="answers do not depend on each other and how often each prompt is asked was "
-        "fixed beforehand; it is of an answer's first token, to these prompts",
+        "fixed beforehand, or doubled by simverify; it is of an answer's first token, to these "
+        "prompts",
     )
 
 

@@ -20,8 +20,8 @@ TRIES = 16
 OFTEN = 8
 """Prompts that are asked often, at most: of one budget, few tell more than many."""
 
-MORE = 4
-"""Times the planned repeats that are asked at most, if answers begin in more ways than planned."""
+SIZES = 3
+"""How often is asked, if answers begin in more ways than planned: as planned, twice, four times."""
 
 DEVIATION = "mean TV of the laws of an answer's first two tokens"
 ONE_TOKEN = "mean one-token TV, of one token whose rate moves alike in all contexts"
@@ -104,10 +104,10 @@ class AgainstSettings:
 
     def more(self, repeats: int, found: float, prompts: int) -> int | None:
         """Return how often prompts are asked in all where ``found`` is too much; None: no more."""
-        most = min(MORE * self.planned(prompts), MOST_ANSWERS // min(prompts, OFTEN))
-        if found <= self.detect or repeats >= most or not math.isfinite(found):
-            return None
-        return min(math.ceil(repeats * max((found / self.detect) ** 2.7, 1.1)), most)
+        last = self.planned(prompts) * 2 ** (SIZES - 1)
+        wanted = 2 * repeats
+        enough = found <= self.detect or not math.isfinite(found)
+        return None if enough or wanted > last or wanted * prompts > MOST_ANSWERS else wanted
 
     def plan(self, prompts: int, max_tokens: int) -> str:
         """Say before anything is asked what will be asked, and what it can find."""
@@ -121,7 +121,7 @@ class AgainstSettings:
             found = self.expected(often, repeats)
             how = f"{tried:,} prompts {TRIES} times, then {often:,} of them"
         again = (
-            f"; up to {MORE} times as many if answers begin in more ways"
+            f"; up to {2 ** (SIZES - 1)} times as many if answers begin in more ways"
             if self.repeats is None else ""
         )  # fmt: skip
         return (

@@ -116,7 +116,7 @@ def test_answers_of_one_token_promise_nothing():
     assert audit_against(ended, HERE, AgainstSettings(detect=0.9)).verdict == "PASS"
 
 
-def test_one_stream_behind_both_is_no_pass():
+def test_one_stream_behind_both_is_no_pass(tmp_path):
     """One seed for both, or one cache: that the two agree is then no evidence."""
     pairs = asked(CHAIN.p, CHAIN.p, **SMALL)
     same = dataclasses.replace(
@@ -125,6 +125,8 @@ def test_one_stream_behind_both_is_no_pass():
     run = audit_against(same, HERE, AgainstSettings(detect=0.9))
     assert run.verdict == "INCONCLUSIVE"
     assert "the two answers are copies of each other" in run.inconclusive
+    run.save(tmp_path / "run.json")
+    assert read_document(tmp_path / "run.json") == run
 
 
 def test_a_cache_that_answers_in_turn_is_told_from_a_server_that_draws():
@@ -184,6 +186,10 @@ def test_a_certificate_is_above_the_truth_and_needs_repeats():
     )
     truth = abs(CHAIN.p[:4] - CHAIN.lenient(0.5)[:4]).sum(axis=1).mean() / 2
     assert truth < many.bound < truth + 0.1 < few.bound
+    pairs = asked(CHAIN.p, CHAIN.lenient(0.5), prompts=4, repeats=2000, length=1)
+    chosen = first_unit_certificate(pairs.groups, chosen=True)
+    # What was tried may have been chosen for how it came out: 32 of 4,000 answers.
+    assert chosen.bound == pytest.approx(first_unit_certificate(pairs.groups).bound + 0.016)
 
 
 @pytest.mark.parametrize("name", [None, "lenient"])
