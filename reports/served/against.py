@@ -70,11 +70,14 @@ def _facts(run: AgainstRun) -> Iterator[Fact]:
         law = law_words(run.asked.temperature, run.asked.top_k, run.asked.top_p)
         yield Fact("Asked for", f"{law}, {run.asked.max_tokens:,} tokens at most")
     found = "nothing" if run.detectable >= 1.0 else f"{run.detectable:.2g} or more"
+    alone = (
+        f", not confined to the {run.once:.0%} of answers that begin as no other does"
+        if run.once >= 0.005 else ""
+    )  # fmt: skip
     yield Fact(
         "Power",
-        f"{run.power:g} against {run.deviation}, of {found} (asked was {run.detect:g}), "
-        f"not confined to the {run.once:.2g} of answers that begin as no other does; false-alarm "
-        f"rate {run.alpha:g}",
+        f"{run.power:g} against {run.deviation}, of {found}{alone} (asked was "
+        f"{run.detect:g}); false-alarm rate {run.alpha:g}",
     )
     if run.certificate is not None:
         yield Fact("Certificate", certified(run.certificate))

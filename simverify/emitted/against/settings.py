@@ -23,7 +23,7 @@ OFTEN = 8
 SIZES = 3
 """How often is asked, if answers begin in more ways than planned: as planned, twice, four times."""
 
-DEVIATION = "mean TV of the laws of an answer's first two tokens"
+DEVIATION = "a mean TV between the laws of an answer's first two tokens"
 ONE_TOKEN = "mean one-token TV, of one token whose rate moves alike in all contexts"
 
 _CELLS, _ONCE, _AT = 85.0, 0.05, 2000.0
