@@ -81,8 +81,9 @@ def quadratic_spread(blocks: Sequence[Any]) -> Floats:
         gram = v @ v.T if v.shape[0] < v.shape[1] else v.T @ v
         dense = gram.toarray() if sparse.issparse(gram) else gram
         found.append(np.maximum(np.linalg.eigvalsh(np.asarray(dense, dtype=np.float64)), 0.0))
-    values: Floats = np.concatenate(found)
-    return values[values > 1e-12 * values.max(initial=0.0)]
+    values = np.concatenate(found)
+    kept: Floats = values[values > 1e-12 * values.max(initial=0.0)]
+    return kept
 
 
 def quadratic_log_tail(total: float, eigenvalues: Floats) -> float:

@@ -143,8 +143,8 @@ def _notes(pairs: Pairs, found: Compared, sources: Sources, verdict: doc.Verdict
     notes = []
     if pairs.kind != "ids":
         notes.append(
-            "text was compared, as token ids were not given by both: two ways to spell one text "
-            "are one here, and a fault that changes nothing else is not seen"
+            "text was compared, as the two give no token ids that mean the same: two ways to spell "
+            "one text are one here, and a fault that changes nothing else is not seen"
         )
     if not sources.side_by_side:
         notes.append(

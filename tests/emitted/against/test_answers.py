@@ -78,6 +78,23 @@ def test_texts_of_tokens_are_compared_where_both_write_them_as_they_are():
     assert paired([parts], [parts]).groups[0][0][0] == ("a", "\u00e9")
 
 
+@pytest.mark.distribution
+@pytest.mark.parametrize("add", [0, 100])
+def test_ids_of_two_tokenizers_are_no_difference_and_texts_may_be(add):
+    def answers(seed, add, weights):
+        rng = random.Random(seed)
+        drawn = [rng.choices(range(5), weights, k=3) for _ in range(900)]
+        return [
+            said(f"prompt {i % 2}", tokens=[add + t for t in ids], text=" ".join(map(str, ids)))
+            for i, ids in enumerate(drawn)
+        ]
+
+    one, other = answers(1, 0, [1] * 5), answers(2, add, [1] * 5)
+    assert paired(one, other).kind == ("text" if add else "ids")
+    assert verdict(one, other) == "PASS"
+    assert verdict(one, answers(2, add, [3, 1, 1, 1, 1])) == "FAIL"
+
+
 def test_every_pair_has_to_be_asked_alike():
     first = [said(tokens=[1], temperature=0.7), said(tokens=[2], temperature=1.0)]
     assert paired(first, first).n == 2
