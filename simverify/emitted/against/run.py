@@ -3,13 +3,13 @@
 import hashlib
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simverify import results as doc
 from simverify.battery.judgement import certificate_document, stamped, test_document
 from simverify.emitted.against.answers import Pairs, copied, flat
 from simverify.emitted.against.judging import Compared, compare
-from simverify.emitted.against.settings import DEVIATION, POWER, AgainstSettings
+from simverify.emitted.against.settings import DEVIATION, OFTEN, POWER, AgainstSettings
 from simverify.errors import UsageError
 
 _COPIES = (
@@ -120,9 +120,14 @@ def _open(pairs: Pairs, found: Compared, settings: AgainstSettings, sources: Sou
     short = f"{pairs.n:,} of {planned:,} pairs are there: " if pairs.n < planned else ""
     often = max(map(len, pairs.groups))
     if found.detectable >= 1.0:
+        few = min(len(pairs.groups), OFTEN)
+        try:
+            due = f"some {replace(settings, repeats=None).planned(few):,} answers"
+        except UsageError:
+            due = "more than a million answers"
         return (
-            f"{short}no power is promised, asked was {settings.detect:g}: ask each prompt often, "
-            f"by --repeats"
+            f"{short}no power is promised, asked was {settings.detect:g}: that takes {due} to each "
+            f"of {few} prompts, of each, by --repeats"
         )
     wanted = math.ceil(often * (found.detectable / settings.detect) ** 2.7)
     return (
