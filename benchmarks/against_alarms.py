@@ -1,7 +1,8 @@
-"""How often two engines that answer alike are told apart, and how often a planted fault is found.
+"""How often few long answers tell two engines apart, right ones and one with a planted fault.
 
 Both engines are simulated on a chain of 64 tokens; what is off in the second has a known mean
-one-token TV. Each run draws all answers anew, at the number of repeats that is planned.
+one-token TV. Each run draws all answers anew: 16 prompts, 22 answers of 64 tokens to each. What
+servers are asked by default is another design: ``against_texts.py``.
 
     python benchmarks/against_alarms.py                # 200 runs of each, some 20 minutes
     python benchmarks/against_alarms.py --runs 20 --alpha 1e-6
@@ -31,18 +32,17 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--alpha", type=float, default=1e-6)
     parser.add_argument("--detect", type=float, default=AgainstSettings.detect)
-    parser.add_argument("--repeats", type=int)
+    parser.add_argument("--repeats", type=int, default=22)
     parser.add_argument("--only")
     given = parser.parse_args()
     chain = Chain()
     engines = {
         "same": chain.p,
-        f"one token's rate, +{given.detect:g}": chain.biased(TOKEN, given.detect),
+        "one token's rate, +.04": chain.biased(TOKEN, 0.04),
         "lenient verifier, .7": chain.lenient(0.7),
         "temperature .95": chain.tempered(0.95),
     }
     settings = AgainstSettings(given.repeats, given.alpha, given.detect)
-    repeats = settings.planned(PROMPTS, LENGTH)
     print(settings.plan(PROMPTS, LENGTH))
     for name, rows in engines.items():
         if given.only not in (None, name):
@@ -52,7 +52,12 @@ def main() -> None:
         detectable = 0.0
         for seed in range(given.runs):
             pairs = asked(
-                chain.p, rows, prompts=PROMPTS, repeats=repeats, length=LENGTH, seed=1000 + seed
+                chain.p,
+                rows,
+                prompts=PROMPTS,
+                repeats=given.repeats,
+                length=LENGTH,
+                seed=1000 + seed,
             )
             run = audit_against(pairs, HERE, settings)
             verdicts[run.verdict] += 1
@@ -64,8 +69,8 @@ def main() -> None:
             stats.beta.ppf(0.975, failed + 1, given.runs - failed) if failed < given.runs else 1.0
         )
         print(f"{name}: TV {chain.distance(rows):.3f}; of {given.runs} runs {failed} FAIL "
-              f"(rate {low:.3f} to {high:.3f} at 95%), {verdicts['PASS']} PASS; promised from "
-              f"{detectable:.3f}")  # fmt: skip
+              f"(rate {low:.3f} to {high:.3f} at 95%), {verdicts['PASS']} PASS, "
+              f"{verdicts['INCONCLUSIVE']} INCONCLUSIVE; TV {detectable:.3f} promised")  # fmt: skip
         for test, count in by.most_common():
             print(f"  {count} by {test}")
 

@@ -125,6 +125,10 @@ if TYPE_CHECKING:
     from simverify.stats.signs.directions import directions_test as directions_test
     from simverify.stats.signs.directions import needed_shift as needed_shift
     from simverify.stats.signs.discordant import discordant_test as discordant_test
+    from simverify.stats.signs.quadratic import needed_excess as needed_excess
+    from simverify.stats.signs.quadratic import quadratic_log_tail as quadratic_log_tail
+    from simverify.stats.signs.quadratic import quadratic_spread as quadratic_spread
+    from simverify.stats.signs.quadratic import quadratic_test as quadratic_test
     from simverify.stats.signs.swaps import MOST_SWAPS as MOST_SWAPS
     from simverify.stats.signs.swaps import swap_test as swap_test
     from simverify.stats.signs.swaps import swaps_needed as swaps_needed
@@ -177,6 +181,7 @@ _HOME = {
     "signs.chaos": "agreement_test",
     "signs.directions": "direction_evalues directions_test needed_shift",
     "signs.discordant": "discordant_test",
+    "signs.quadratic": "needed_excess quadratic_log_tail quadratic_spread quadratic_test",
     "signs.swaps": "MOST_SWAPS swap_test swaps_needed",
     "counts.transitions": "expected_g2 transition_g2",
 }

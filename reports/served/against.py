@@ -50,9 +50,10 @@ def _ruling(run: AgainstRun) -> str:
         return "The two do not answer alike: one of them, or both, does not sample what it claims."
     bound = 1.0 if run.certificate is None else run.certificate.bound
     return (
-        f"No difference between the two was found. The laws of an answer's first token differ by "
-        f"a mean TV of {bound:.2g} at most over these prompts; of whole answers, and of other "
-        f"prompts, nothing is bounded. Both may be off in the same way."
+        f"No difference between the two was found. One of a mean TV of {run.detectable:.2g} "
+        f"between the laws of an answer's first two tokens is found with power {run.power:g}. The "
+        f"laws of the first token differ by {bound:.2g} at most. Of later tokens and of other "
+        f"prompts nothing is promised; both may be off in the same way."
     )
 
 
@@ -62,20 +63,31 @@ def _facts(run: AgainstRun) -> Iterator[Fact]:
     how = "in pairs, side by side" if run.endpoint else "from two files"
     yield Fact(
         "Compared",
-        f"{count(run.pairs, 'pair')} of answers{due}, {how}: {count(run.prompts, 'prompt')}, "
-        f"{run.repeats:,} times at most; {run.tokens[0]:,} and {count(run.tokens[1], unit)}",
+        f"{count(run.pairs, 'pair')} of answers{due}, {how}: {_prompts(run)}; "
+        f"{run.tokens[0]:,} and {count(run.tokens[1], unit)}",
     )
     if run.asked is not None:
         law = law_words(run.asked.temperature, run.asked.top_k, run.asked.top_p)
         yield Fact("Asked for", f"{law}, {run.asked.max_tokens:,} tokens at most")
     found = "nothing" if run.detectable >= 1.0 else f"{run.detectable:.2g} or more"
+    alone = (
+        f", not confined to the {run.once:.0%} of answers that begin as no other does"
+        if run.once >= 0.005 else ""
+    )  # fmt: skip
     yield Fact(
         "Power",
-        f"{run.power:g} against {run.deviation}, of {found} (asked was {run.detect:g}); "
-        f"false-alarm rate {run.alpha:g}",
+        f"{run.power:g} against {run.deviation}, of {found}{alone} (asked was "
+        f"{run.detect:g}); false-alarm rate {run.alpha:g}",
     )
     if run.certificate is not None:
         yield Fact("Certificate", certified(run.certificate))
+
+
+def _prompts(run: AgainstRun) -> str:
+    """Return how many prompts were asked, and how often."""
+    if run.asked_most == run.prompts:
+        return f"{count(run.prompts, 'prompt')}, {run.repeats:,} times at most"
+    return f"{count(run.prompts, 'prompt')}, {run.asked_most:,} of them {run.repeats:,} times"
 
 
 def _sections(run: AgainstRun) -> Iterator[Section]:
@@ -86,7 +98,7 @@ def _sections(run: AgainstRun) -> Iterator[Section]:
     rows = [
         ("false-alarm rate (alpha)", f"{run.alpha:g} for the whole run"),
         ("power", f"{run.power:g} against {run.deviation} of {run.detectable:.2g}"),
-        ("pairs, fixed beforehand", f"{run.planned:,}"),
+        ("pairs asked for", f"{run.planned:,}"),
         ("what was compared", f"{run.units}, sha256 {run.sha256}"),
     ]
     if run.certificate is not None:

@@ -74,7 +74,7 @@ class _OwnAuditOptions(OfRealModels):
     detect
         Deviation (mean one-token TV) that the sampled tier finds with power .9: .01, or
         up to .05 where slow code leaves no time for it; .04 on a trace, on real models and of
-        emitted tokens.
+        emitted tokens; .1, of an answer's first two tokens, with --against.
     seed
         Seed of all draws.
     outputs
@@ -87,7 +87,8 @@ class _OwnAuditOptions(OfRealModels):
     against_model
         Name of the model at --against; by default the first that it lists.
     repeats
-        Two servers: how often each prompt is asked of each; by default what the power needs.
+        Two servers: how often each prompt is asked of each; by default a few are chosen, and asked
+        as often as the power needs.
     concurrency
         Endpoint: requests under way at a time, 8 if not given; as one is answered the next is sent.
     max_tokens_total

@@ -14,12 +14,12 @@ V = 64
 class Chain:
     """Rows of a target and of a draft, float64 (V, V), fixed by ``seed``."""
 
-    def __init__(self, seed=0):
+    def __init__(self, seed=0, size=V):
         rng = np.random.default_rng(seed)
-        logits = 2.0 * rng.normal(size=(V, V))
+        logits = 2.0 * rng.normal(size=(size, size))
         self.logits = logits
         self.p = _softmax(logits)
-        self.q = _softmax(logits + 0.7 * rng.normal(size=(V, V)))
+        self.q = _softmax(logits + 0.7 * rng.normal(size=(size, size)))
 
     def lenient(self, bound):
         """Rows of a verifier that accepts with chance min(1, p / (bound q))."""
@@ -36,36 +36,42 @@ class Chain:
         """Rows whose chance of ``token`` is ``shift`` larger, at the cost of all others alike."""
         rows = self.p.copy()
         rows[:, token] = np.minimum(rows[:, token] + shift, 0.999)
-        others = np.arange(V) != token
+        others = np.arange(len(rows)) != token
         rest = 1.0 - rows[:, token]
         rows[:, others] *= (rest / self.p[:, others].sum(axis=1))[:, None]
         return rows
 
     def distance(self, rows):
         """Mean one-token TV of ``rows`` from the target's, over the states that it visits."""
-        visits = np.full(V, 1.0 / V)
+        visits = np.full(len(rows), 1.0 / len(rows))
         for _ in range(50):
             visits = visits @ self.p
         return float(visits @ np.abs(rows - self.p).sum(axis=1) / 2.0)
 
 
-def answers(rows, prompts, repeats, length, rng):
-    """Tokens int (prompts, repeats, length): answers to the first ``prompts`` states."""
-    cdf = np.cumsum(rows, axis=1)
-    cdf[:, -1] = 1.0
-    state = np.repeat(np.arange(prompts) % V, repeats)
+def answers(rows, prompts, repeats, length, rng, first=None):
+    """Tokens int (prompts, repeats, length): answers to the first ``prompts`` states.
+
+    ``first``: rows of the first token, where they are others, as in an engine that verifies
+    drafts from the second token on.
+    """
+    cdfs = [np.cumsum(own, axis=1) for own in (rows if first is None else first, rows)]
+    for cdf in cdfs:
+        cdf[:, -1] = 1.0
+    state = np.repeat(np.arange(prompts) % len(rows), repeats)
     found = np.empty((prompts * repeats, length), np.int64)
     for place in range(length):
         u = rng.random(len(state))
-        state = (cdf[state] <= u[:, None]).sum(axis=1)
+        state = (cdfs[place > 0][state] <= u[:, None]).sum(axis=1)
         found[:, place] = state
     return found.reshape(prompts, repeats, length)
 
 
-def asked(first, second, *, prompts=16, repeats=22, length=64, seed=0):
-    """Pairs of answers of two engines with the given rows."""
+def asked(first, second, *, prompts=16, repeats=22, length=64, seed=0, late=False):
+    """Pairs of answers of two engines with such rows; ``late``: the second's first is right."""
     rng = np.random.default_rng(seed)
-    one, other = (answers(rows, prompts, repeats, length, rng) for rows in (first, second))
+    one = answers(first, prompts, repeats, length, rng)
+    other = answers(second, prompts, repeats, length, rng, first if late else None)
     groups = tuple(
         tuple((tuple(a), tuple(b)) for a, b in zip(x.tolist(), y.tolist(), strict=True))
         for x, y in zip(one, other, strict=True)

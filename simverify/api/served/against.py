@@ -57,7 +57,8 @@ def audit_against(
     prompts
         Servers: the prompts to send.
     repeats
-        Servers: how often each prompt is asked of each; by default what ``detect`` needs.
+        Servers: how often each prompt is asked of each; by default a few prompts are chosen, and
+        asked as often as ``detect`` needs.
     max_tokens, served_model, against_model
         Servers: tokens of one answer; the model's name at the first and at the second.
     keep
@@ -69,7 +70,8 @@ def audit_against(
     temperature, top_k, top_p
         Servers: of the law that both are asked for.
     alpha, detect
-        False-alarm rate of the run; deviation that is found with power .9.
+        False-alarm rate of the run; mean TV of the laws of an answer's first two tokens that is
+        found with power .9.
     seed
         Of the order in which a pair is sent, and of the tests.
     progress
@@ -129,7 +131,7 @@ def _of_servers(options: AuditOptions, settings: object, say: Say) -> AgainstRun
     from simverify.emitted.against import (
         AgainstSettings,
         Sources,
-        ask_both,
+        ask_in_rounds,
         audit_against,
         beside,
         paired,
@@ -150,19 +152,24 @@ def _of_servers(options: AuditOptions, settings: object, say: Say) -> AgainstRun
     )
     # Once each: what is asked twice as often would be two prompts of one name.
     prompts = tuple(dict.fromkeys(read_asked(options.prompts)))
-    repeats = settings.planned(len(prompts), limit)
     say(settings.plan(len(prompts), limit))
-    asked = ask_both(
-        endpoints, prompts, law, repeats, seed=options.seed, concurrency=options.concurrency,
-        keep=options.keep, progress=say,
-    )  # fmt: skip
+    rounds = ask_in_rounds(
+        endpoints,
+        prompts,
+        law,
+        settings,
+        concurrency=options.concurrency,
+        keep=options.keep,
+        say=say,
+    )
+    asked = rounds.asked
     first, second = options.endpoint, options.against
     if options.keep is None:
         again = _command(options, first, second, settings.detect)
     else:
         again = _command(options, str(options.keep), str(beside(options.keep)), settings.detect)
     sources = Sources(
-        first, second, again, planned=repeats * len(prompts), endpoint=True, side_by_side=True,
+        first, second, again, planned=rounds.planned, endpoint=True, side_by_side=True,
         notes=asked.notes,
         asked=AskedFor(temperature=law.temperature, top_k=law.top_k, top_p=law.top_p,
                        max_tokens=limit),
@@ -196,6 +203,11 @@ def options_iv(options: AuditOptions) -> None:
         raise OptionError(
             "{temperature} is 0: asked again an engine would copy itself, and nothing is drawn "
             "that could be tested; expected more"
+        )
+    if options.max_tokens == 1:
+        raise OptionError(
+            "{max_tokens} is 1: what speculation does shows from an answer's second token on; "
+            "expected 2 or more"
         )
     if options.endpoint == options.against and options.served_model == options.against_model:
         say = "{endpoint} and {against} are one address: name two, or {against-model}"

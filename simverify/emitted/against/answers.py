@@ -150,8 +150,9 @@ def _asked(value: Mapping[str, Any]) -> dict[str, Any]:
 def paired(first: Sequence[Answer], second: Sequence[Answer]) -> Pairs:
     """Pair the answers of two engines: to the same prompt, the k-th of one with that of the other.
 
-    The units are the finest that all answers have. What ends all answers that ended by themselves
-    of one engine, an end-of-sequence token that the other does not show, is taken off.
+    The units are the finest that all answers have, and text if ids mean other tokens. What ends all
+    answers that ended by themselves of one engine, an end-of-sequence token that the other does
+    not show, is taken off.
 
     Raises
     ------
@@ -162,6 +163,8 @@ def paired(first: Sequence[Answer], second: Sequence[Answer]) -> Pairs:
     kinds = [kind for kind in _FIELDS if all(kind in a.units for a in every)]
     if kinds[:1] == ["token texts"] and not all(answer.spelt for answer in every):
         # Servers write the text of a token as they like, and then it is no token's text.
+        kinds = kinds[1:]
+    if kinds[:1] == ["ids"] and "text" in kinds and _numbered_otherwise(first, second):
         kinds = kinds[1:]
     if not kinds:
         raise UsageError(
@@ -186,6 +189,21 @@ def paired(first: Sequence[Answer], second: Sequence[Answer]) -> Pairs:
     )
     left = len(first) + len(second) - 2 * sum(map(len, groups))
     return Pairs(groups, tuple(prompts), kind, left)
+
+
+def _numbered_otherwise(first: Sequence[Answer], second: Sequence[Answer]) -> bool:
+    """Whether one text never has the same ids in both: their tokenizers number tokens otherwise.
+
+    Answers that ended are left out: one engine may show the token that ends them.
+    """
+    sides: list[dict[str, set[tuple[Unit, ...]]]] = [{}, {}]
+    for ids, answers in zip(sides, (first, second), strict=True):
+        for answer in answers:
+            if not answer.ended:
+                text = "".join(map(str, answer.units["text"]))
+                ids.setdefault(text, set()).add(answer.units["ids"])
+    shared = [text for text in sides[0].keys() & sides[1].keys() if text]
+    return len(shared) >= 5 and all(sides[0][text].isdisjoint(sides[1][text]) for text in shared)
 
 
 def _by_prompt(answers: Sequence[Answer]) -> dict[str, list[Answer]]:
@@ -253,10 +271,10 @@ def first_pairs(pairs: Pairs, most: int) -> Pairs:
 def copied(pairs: Pairs, side: int) -> int:
     """Return the prompts, asked three times or more, to which a side gave one answer alone.
 
-    Answers of fewer than eight units may be alike by chance.
+    Answers of fewer than eight units may be alike by chance, if they are fewer than eight.
     """
     return sum(
-        len({pair[side] for pair in group}) == 1 and len(group[0][side]) >= 8
+        len({pair[side] for pair in group}) == 1 and max(len(group[0][side]), len(group)) >= 8
         for group in pairs.groups
         if len(group) >= 3
     )

@@ -37,18 +37,19 @@ def ask_both(
     endpoints: tuple[Endpoint, Endpoint],
     prompts: Sequence[Prompt],
     law: Sampling,
-    repeats: int,
     *,
     seed: int = 0,
     concurrency: int | None = None,
     keep: Path | None = None,
+    before: AskedBoth | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> AskedBoth:
-    """Ask two servers each prompt ``repeats`` times, all prompts in turn, in pairs.
+    """Ask two servers the prompts in turn, in pairs; one that stands there often is asked often.
 
     Which of a pair is sent first is drawn by ``seed``. ``concurrency``: requests under way at a
     time, of both together. ``keep``: file of the first server's answers; :func:`beside` it lies
-    that of the second. Files that are there are gone on with.
+    that of the second. Files that are there are gone on with; where none are kept, so are the
+    answers ``before``.
 
     Raises
     ------
@@ -67,16 +68,17 @@ def ask_both(
     except Failure as failure:
         raise UsageError(str(failure)) from None
     files = (None, None) if keep is None else (keep, beside(keep))
-    total = repeats * len(prompts)
+    total = len(prompts)
+    known = (None, None) if keep is not None or before is None else (before.first, before.second)
     rng = np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, 4, 0]))
     swapped = rng.integers(0, 2, total)
     with (
-        KeptAnswers(files[0], prompts, servers[0].asked, say) as first,
-        KeptAnswers(files[1], prompts, servers[1].asked, say) as second,
+        KeptAnswers(files[0], prompts, servers[0].asked, say, known[0]) as first,
+        KeptAnswers(files[1], prompts, servers[1].asked, say, known[1]) as second,
     ):
         sides = (first, second)
         for side, own in zip(("first", "second"), sides, strict=True):
-            if own.count:
+            if own.count and before is None:
                 say(f"kept: {own.count:,} answers of the {side}")
 
         def owner(slot: int) -> int:
@@ -87,7 +89,7 @@ def ask_both(
             ahead = sides[own].ahead.get(pair)
             if ahead is not None:
                 return ahead
-            return servers[own].complete(pair, prompts[pair % len(prompts)])
+            return servers[own].complete(pair, prompts[pair])
 
         def taken(slot: int, value: dict[str, Any]) -> None:
             own = owner(slot)
@@ -131,9 +133,12 @@ class KeptAnswers(Kept):
         prompts: Sequence[Prompt],
         asked: dict[str, Any],
         say: Callable[[str], None],
+        known: Sequence[Answer] | None = None,
     ) -> None:
         self.answers: list[Answer] = []
         super().__init__(keep, prompts, asked, say)
+        if known is not None:
+            self.answers, self.count = list(known), len(known)
 
     def _read(self, value: dict[str, Any], where: str) -> None:
         self.answers.append(answer_iv(value, where))

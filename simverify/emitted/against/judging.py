@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -13,6 +13,7 @@ from simverify import stats
 from simverify.arrays import Floats
 from simverify.battery.judgement import rejections
 from simverify.emitted.against.answers import END, Pairs, Unit, first_pairs
+from simverify.emitted.against.beginnings import Group, counted, most_asked, scores
 from simverify.emitted.against.features import (
     Differences,
     differences,
@@ -25,16 +26,16 @@ from simverify.emitted.against.features import (
     twos,
     within,
 )
-from simverify.emitted.against.settings import DEVIATION, AgainstSettings
+from simverify.emitted.against.settings import DEVIATION, ONE_TOKEN, SIZES, TRIES, AgainstSettings
 
 _DELTA = 1e-3
 
-_POOLED = 4000
+_POOLED = 2500
 """Pairs whose single units are held against each other over all prompts, at most."""
 
 
-_ENTRIES = 50_000_000
-"""Products of pairs of pairs that are kept, 400 MB: with more repeats the first ones count."""
+_ENTRIES = 8_000_000
+"""Products of pairs of pairs that agreement looks at: with more repeats the first ones count."""
 
 _MOST_WORK = 2e11
 """Products that permutations may take: some minutes at most."""
@@ -45,12 +46,16 @@ class Compared:
     """Tests and what follows.
 
     ``not_run``: a test that this level cannot have, in words. ``shown``: where the two differ most,
-    in words; empty where nothing was found.
+    in words; empty where nothing was found. ``detectable``: mean TV of the laws of an answer's
+    first two units that is found, over the ``asked_most`` prompts; ``once``: the share of answers
+    that begin as no other does, of which nothing is promised.
     """
 
     tests: tuple[stats.TestResult, ...]
     findings: tuple[str, ...]
     detectable: float
+    asked_most: int
+    once: float
     certificate: stats.Certificate
     not_run: str | None
     shown: tuple[str, ...]
@@ -64,6 +69,22 @@ def compare(pairs: Pairs, settings: AgainstSettings) -> Compared:
     begins, firsts = differences(pairs, prefixes), differences(pairs, first_units)
     units = differences(pairs, single)
     tests = [_contexts(pairs, begins, firsts, shares["contexts"])]
+    most = most_asked(pairs)
+    starts = counted(most)
+    detectable = starts.detectable(shares["counts"])
+    tests.append(
+        replace(
+            stats.quadratic_test(
+                starts.blocks, alpha=shares["counts"], name="counts of first two tokens, by prompt"
+            ),
+            min_detectable=detectable if detectable < 1.0 else math.inf, deviation=DEVIATION,
+        )
+    )  # fmt: skip
+    tests.append(
+        stats.quadratic_test(
+            [scores(pairs)], alpha=shares["scores"], name="how tokens fit what came before"
+        )
+    )
     shared = begins if some.n == pairs.n else differences(some, prefixes)
     in_prefixes = within(shared.weighted(), sizes)
     tests.append(
@@ -81,7 +102,8 @@ def compare(pairs: Pairs, settings: AgainstSettings) -> Compared:
         (units, "pooled", "single tokens"),
         (differences(pairs, twos), "twos", "pairs of tokens"),
     ):
-        pooled = own.weighted()[:_POOLED]
+        rows = np.unique(np.linspace(0, pairs.n - 1, min(pairs.n, _POOLED)).astype(np.int64))
+        pooled = own.weighted()[rows]
         tests.append(
             stats.agreement_test(
                 within(pooled, [pooled.shape[0]]), alpha=shares[share], seed=seed,
@@ -91,7 +113,7 @@ def compare(pairs: Pairs, settings: AgainstSettings) -> Compared:
     length = max((pairs.units(0) + pairs.units(1)) / (2 * pairs.n), 1e-9)
     rates = stats.directions_test(
         frequent(units), alpha=shares["rates"], per_pair=length, name="rates of single tokens",
-        deviation=DEVIATION,
+        deviation=ONE_TOKEN,
     )  # fmt: skip
     names, numbers = summaries(pairs)
     tests += [rates, stats.directions_test(numbers, alpha=shares["summaries"], name="summaries of "
@@ -114,33 +136,41 @@ def compare(pairs: Pairs, settings: AgainstSettings) -> Compared:
     return Compared(
         tests=tuple(tests),
         findings=findings,
-        detectable=min(rates.min_detectable, 1.0),
-        certificate=first_unit_certificate(pairs),
+        detectable=min(detectable, 1.0),
+        asked_most=len(most),
+        once=starts.once,
+        certificate=first_unit_certificate(most, chosen=len(most) < len(pairs.groups)),
         not_run=not_run,
         shown=_shown(pairs, begins, units, names, numbers) if findings else (),
     )
 
 
-def first_unit_certificate(pairs: Pairs) -> stats.Certificate:
+def first_unit_certificate(groups: Sequence[Group], *, chosen: bool = False) -> stats.Certificate:
     """Bound the TV between the two laws of an answer's first unit, on average over the prompts.
 
     The plug-in TV is at least the true one in expectation, and moves by 1/n at most with each of
-    the 2 n answers to a prompt (McDiarmid).
+    the 2 n answers to a prompt (McDiarmid). It holds for each of the three sizes that a run may
+    have, at a third of its error rate. ``chosen``: of more prompts, by their first answers, which
+    may therefore be other than they would be.
     """
-    found, moves = 0.0, 0.0
-    for group in pairs.groups:
+    found, moves, tried = 0.0, 0.0, 0.0
+    for group in groups:
         one, other = (Counter(pair[side][:1] for pair in group) for side in (0, 1))
         off = sum(abs(one[unit] - other[unit]) for unit in {*one, *other})
         found += off / (2 * len(group))
         moves += 2.0 / len(group)
-    count = len(pairs.groups)
-    slack = math.sqrt(math.log(1.0 / _DELTA) * moves / 2.0) / count
+        tried += 2.0 * TRIES / len(group) if chosen else 0.0
+    count = len(groups)
+    slack = math.sqrt(math.log(SIZES / _DELTA) * moves / 2.0) / count
     return stats.Certificate(
-        bound=min(found / count + slack, 1.0),
+        bound=min((found + tried) / count + slack, 1.0),
         delta=_DELTA,
-        method=f"TV of the counts + sqrt(ln(1/delta) S / 2) / P, {count} prompts",
+        method=f"TV of the counts + sqrt(ln({SIZES}/delta) S / 2) / P"
+        + (f" + {tried / count:.2g} for those that were tried" if chosen else "")
+        + f", {count} prompts",
         assumption="answers do not depend on each other and how often each prompt is asked was "
-        "fixed beforehand; it is of an answer's first token, to these prompts",
+        "fixed beforehand, or doubled by simverify; it is of an answer's first token, to these "
+        "prompts",
     )
 
 

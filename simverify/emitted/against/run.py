@@ -2,14 +2,20 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 from simverify import results as doc
 from simverify.battery.judgement import certificate_document, stamped, test_document
-from simverify.emitted.against.answers import Pairs, copied
+from simverify.emitted.against.answers import Pairs, copied, flat
 from simverify.emitted.against.judging import Compared, compare
-from simverify.emitted.against.settings import DEVIATION, POWER, AgainstSettings
+from simverify.emitted.against.settings import DEVIATION, OFTEN, POWER, AgainstSettings
 from simverify.errors import UsageError
+
+_COPIES = (
+    "answers to one prompt are copies of each other",
+    "the two answers are copies of each other, in each",
+)
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,7 @@ def audit_against(
         raise UsageError("there is no pair of answers: ask both the same prompts")
     found = compare(pairs, settings)
     open_ = _open(pairs, found, settings, sources)
-    copies = open_ is not None and open_.startswith("answers to one prompt")
+    copies = open_ is not None and open_.startswith(_COPIES)
     verdict: doc.Verdict = (
         "INCONCLUSIVE" if copies else "FAIL" if found.findings
         else "INCONCLUSIVE" if open_ else "PASS"
@@ -59,6 +65,8 @@ def audit_against(
         units=pairs.kind,
         prompts=len(pairs.groups),
         repeats=max(map(len, pairs.groups)),
+        asked_most=found.asked_most,
+        once=found.once,
         pairs=pairs.n,
         planned=pairs.n if sources.planned is None else sources.planned,
         left_out=pairs.left_out,
@@ -86,31 +94,62 @@ def audit_against(
 
 def _open(pairs: Pairs, found: Compared, settings: AgainstSettings, sources: Sources) -> str | None:
     """Why there is no verdict, if there is none; copies leave none whatever was found."""
+    if _one_stream(pairs):
+        return (
+            f"{_COPIES[1]} of all {pairs.n:,} pairs, though those to one prompt differ: one seed "
+            f"for both, a cache before them, or one server behind both addresses; ask without a "
+            f"seed, and each by itself"
+        )
     asked = sum(len(group) >= 3 for group in pairs.groups)
     if asked and all(2 * copied(pairs, side) > asked for side in (0, 1)):
         return (
-            f"answers to one prompt are copies of each other, in {copied(pairs, 0):,} of {asked:,} "
+            f"{_COPIES[0]}, in {copied(pairs, 0):,} of {asked:,} "
             f"prompts of the first and {copied(pairs, 1):,} of the second: they were drawn at "
             f"temperature 0 or with one seed, and asking again tells nothing; ask above 0, and "
             f"without a seed"
+        )
+    longer = sum(len(answer) > 1 for group in pairs.groups for pair in group for answer in pair)
+    if longer < pairs.n:
+        return (
+            "most answers are one token: what speculation does shows from the second on; ask for "
+            "longer ones, by --max-tokens"
         )
     if found.detectable <= settings.detect:
         return None
     planned = pairs.n if sources.planned is None else sources.planned
     short = f"{pairs.n:,} of {planned:,} pairs are there: " if pairs.n < planned else ""
-    power = (
-        "no power is promised" if found.detectable >= 1.0
-        else f"power {POWER:g} against TV {found.detectable:.2g} alone"
-    )  # fmt: skip
-    return f"{short}{power}, asked was {settings.detect:g}: ask more often, by --repeats"
+    often = max(map(len, pairs.groups))
+    if found.detectable >= 1.0:
+        few = min(len(pairs.groups), OFTEN)
+        try:
+            due = f"some {replace(settings, repeats=None).planned(few):,} answers"
+        except UsageError:
+            due = "more than a million answers"
+        return (
+            f"{short}no power is promised, asked was {settings.detect:g}: that takes {due} to each "
+            f"of {few} prompts, of each, by --repeats"
+        )
+    wanted = math.ceil(often * (found.detectable / settings.detect) ** 2.7)
+    return (
+        f"{short}power {POWER:g} against TV {found.detectable:.2g} alone, asked was "
+        f"{settings.detect:g}: that takes some {wanted:,} answers to each prompt of each, by "
+        f"--repeats, or prompts that are answered in fewer ways"
+    )
+
+
+def _one_stream(pairs: Pairs) -> bool:
+    """Whether the two answer alike pair by pair, where the answers to one prompt differ."""
+    if any(one != other for _, one, other in flat(pairs)):
+        return False
+    return any(len(group) >= 3 and len({a for a, _ in group}) > 2 for group in pairs.groups)
 
 
 def _notes(pairs: Pairs, found: Compared, sources: Sources, verdict: doc.Verdict) -> list[str]:
     notes = []
     if pairs.kind != "ids":
         notes.append(
-            "text was compared, as token ids were not given by both: two ways to spell one text "
-            "are one here, and a fault that changes nothing else is not seen"
+            "text was compared, as the two give no token ids that mean the same: two ways to spell "
+            "one text are one here, and a fault that changes nothing else is not seen"
         )
     if not sources.side_by_side:
         notes.append(

@@ -54,8 +54,9 @@ def _against(run: AgainstRun) -> Iterator[str]:
     due: Verdict = "FAIL" if run.findings else "PASS"
     if due == "PASS" and run.detectable > run.detect:
         due = "INCONCLUSIVE"
-    # Copies leave no verdict whatever was found.
-    if run.verdict != "INCONCLUSIVE" or not min(run.copied):
+    # Copies leave no verdict whatever was found, and one stream for both or answers of one token
+    # none where nothing was.
+    if run.verdict != "INCONCLUSIVE" or (run.findings and not min(run.copied)):
         yield from due_verdict("verdict", run.verdict, due, "by findings and detectable")
     if (run.inconclusive is None) == (run.verdict == "INCONCLUSIVE"):
         yield f"inconclusive is {run.inconclusive!r} with the verdict {run.verdict}"

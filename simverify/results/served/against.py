@@ -20,7 +20,9 @@ class AgainstRun(Judged, frozen=True, tag_field="command", tag="audit-against"):
 
     ``first``, ``second``: files or addresses; ``endpoint``: whether servers were asked, side by
     side. ``units``: what was compared. ``prompts``, ``repeats``: prompts, and how often the
-    one that was asked most was; ``pairs`` of answers in all, of ``planned``, fixed beforehand;
+    one that was asked most was; ``asked_most``: prompts that were asked half as often or oftener,
+    of which power and certificate speak; ``once``: share of the answers to them that begin as no
+    other does, of which no power is promised; ``pairs`` of answers in all, of ``planned``;
     ``left_out``: answers without another beside them. ``tokens``: units of the answers of each.
     ``copied``: prompts to which each gave one answer alone. ``asked``: null of files.
     ``sha256``: of what was compared. ``detectable``: of the kind ``deviation`` names, found with
@@ -36,6 +38,8 @@ class AgainstRun(Judged, frozen=True, tag_field="command", tag="audit-against"):
     units: Literal["ids", "token texts", "text"]
     prompts: int
     repeats: int
+    asked_most: int
+    once: float
     pairs: int
     planned: int
     left_out: int

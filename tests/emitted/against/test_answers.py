@@ -28,7 +28,7 @@ def said(prompt="x", **answer):
     return answer_iv({"prompt": prompt} | answer, "line 1")
 
 
-def sentences(seed, n=300, *, shown=(), other=None):
+def sentences(seed, n=900, *, shown=(), other=None):
     """Answers of five tokens and a full stop; ``other``: number of one that ends otherwise."""
     rng = random.Random(seed)
     return [
@@ -42,7 +42,7 @@ def sentences(seed, n=300, *, shown=(), other=None):
 
 
 def verdict(one, other):
-    return audit_against(paired(one, other), HERE, AgainstSettings(detect=0.2)).verdict
+    return audit_against(paired(one, other), HERE, AgainstSettings(detect=0.4)).verdict
 
 
 @pytest.mark.distribution
@@ -76,6 +76,23 @@ def test_texts_of_tokens_are_compared_where_both_write_them_as_they_are():
     # Parts of a character that have no text are not counted.
     parts = said(pieces=["a", "", "", "\u00e9"], text="a\u00e9")
     assert paired([parts], [parts]).groups[0][0][0] == ("a", "\u00e9")
+
+
+@pytest.mark.distribution
+@pytest.mark.parametrize("add", [0, 100])
+def test_ids_of_two_tokenizers_are_no_difference_and_texts_may_be(add):
+    def answers(seed, add, weights):
+        rng = random.Random(seed)
+        drawn = [rng.choices(range(5), weights, k=3) for _ in range(900)]
+        return [
+            said(f"prompt {i % 2}", tokens=[add + t for t in ids], text=" ".join(map(str, ids)))
+            for i, ids in enumerate(drawn)
+        ]
+
+    one, other = answers(1, 0, [1] * 5), answers(2, add, [1] * 5)
+    assert paired(one, other).kind == ("text" if add else "ids")
+    assert verdict(one, other) == "PASS"
+    assert verdict(one, answers(2, add, [3, 1, 1, 1, 1])) == "FAIL"
 
 
 def test_every_pair_has_to_be_asked_alike():
@@ -116,6 +133,6 @@ def test_conversations_are_asked_of_both():
     talk = Chat(json.dumps({"messages": [{"role": "user", "content": "Hi"}]}))
     with serving(complete) as a, serving(complete) as b:
         ends = (Endpoint(a, max_tokens=5), Endpoint(b, max_tokens=5))
-        asked = ask_both(ends, [talk], Sampling(), 3)
+        asked = ask_both(ends, [talk] * 3, Sampling())
     pairs = paired(asked.first, asked.second)
     assert (pairs.n, pairs.groups[0][0]) == (3, (("w1", " w2"), ("w1", " w2")))

@@ -52,7 +52,7 @@ def quick(monkeypatch):
 def both(first, second, *, repeats=4, keep=None, **more):
     with serving(first, owner="vllm") as a, serving(second, owner="vllm") as b:
         ends = (Endpoint(a, max_tokens=5), Endpoint(b, max_tokens=5))
-        return ask_both(ends, PROMPTS, Sampling(0.8, top_k=7), repeats, keep=keep, **more)
+        return ask_both(ends, PROMPTS * repeats, Sampling(0.8, top_k=7), keep=keep, **more)
 
 
 @pytest.mark.parametrize(
@@ -142,16 +142,16 @@ def test_the_command_line_finds_a_planted_difference(tmp_path, capfd):
     prompts = tmp_path / "p.txt"
     prompts.write_text("one\n\ntwo\n\nthree\n\none")
     keep = tmp_path / "a.jsonl"
-    common = ["--prompts", str(prompts), "--max-tokens", "32", "--detect", "0.2"]
+    common = ["--prompts", str(prompts), "--max-tokens", "2", "--repeats", "150", "--detect", "0.9"]
     with serving(Words(), owner="vllm") as a, serving(Words(6.0, 1), owner="vllm") as b:
         code = command_line(["audit", "--endpoint", a, "--against", b, "--keep", str(keep), *common,
                              "--json", str(tmp_path / "run.json")])  # fmt: skip
     out, err = capfd.readouterr()
     assert code == 1
-    assert "plan: 3 prompts, each 10 times of either" in " ".join(err.split())
+    assert "plan: 3 prompts, each 150 times of either" in " ".join(err.split())
     assert "The two do not answer alike" in out
     found = json.loads((tmp_path / "run.json").read_text())
-    again = f"--outputs {keep} --against {beside(keep)} --alpha 1e-06 --detect 0.2 --seed 0"
+    again = f"--outputs {keep} --against {beside(keep)} --alpha 1e-06 --detect 0.9 --seed 0"
     assert found["reproduce"] == f"simverify audit {again}"
     assert command_line(["audit", *again.split(), "--json", str(tmp_path / "again.json")]) == 1
     same = json.loads((tmp_path / "again.json").read_text())
@@ -162,8 +162,9 @@ def test_the_command_line_finds_a_planted_difference(tmp_path, capfd):
 
 
 def test_no_model_is_loaded(tmp_path):
-    lines = [{"prompt": "x", "tokens": [i % 3], "finish_reason": "length"} for i in range(9)]
-    for name in ("a", "b"):
+    for add, name in enumerate(("a", "b")):
+        ids = [[(i + add) % 3, 1] for i in range(9)]
+        lines = [{"prompt": "x", "tokens": own, "finish_reason": "length"} for own in ids]
         (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
     code = (
         "import sys; from simverify.cli import run; "
@@ -191,6 +192,8 @@ def test_no_model_is_loaded(tmp_path):
         (["--outputs", "a", "--against", "b", "--repeats", "5"], "--repeats is for --endpoint"),
         (["--endpoint", "http://a", "--against", "http://b", "--prompts", "p", "--temperature",
           "0"], "--temperature is 0: asked again an engine would copy itself"),
+        (["--endpoint", "http://a", "--against", "http://b", "--prompts", "p", "--max-tokens", "1"],
+         "--max-tokens is 1: what speculation does shows from an answer's second token on"),
         (["--outputs", "a", "--target", "t", "--repeats", "5"], "--repeats is for --against"),
         (["--outputs", "nothing", "--against", "b"], "outputs: cannot read nothing"),
     ],

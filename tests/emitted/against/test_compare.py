@@ -16,7 +16,7 @@ from simverify.emitted.against import (
     paired,
     read_answers,
 )
-from simverify.emitted.against.answers import answer_iv
+from simverify.emitted.against.answers import END, answer_iv
 from simverify.emitted.against.judging import first_unit_certificate
 from simverify.errors import UsageError
 from simverify.reports.formats.html import html_report
@@ -25,8 +25,8 @@ from simverify.reports.formats.markdown import markdown_report
 from simverify.results.reading.document import read_document
 
 HERE = Sources("a.jsonl", "b.jsonl", "simverify audit --outputs a.jsonl --against b.jsonl")
-CHAIN = Chain()
-SMALL = {"prompts": 8, "repeats": 60, "length": 32}
+CHAIN = Chain(size=12)
+SMALL = {"prompts": 4, "repeats": 350, "length": 4}
 FAULTS = {
     "lenient": CHAIN.lenient(0.4),
     "temperature": CHAIN.tempered(0.8),
@@ -34,8 +34,8 @@ FAULTS = {
 }
 
 
-def judged(rows, *, seed=0, alpha=ALPHA, detect=0.2, **sources):
-    pairs = asked(CHAIN.p, rows, seed=seed, **SMALL)
+def judged(rows, *, seed=0, alpha=ALPHA, detect=0.35, late=False, **sources):
+    pairs = asked(CHAIN.p, rows, seed=seed, late=late, **SMALL)
     settings = AgainstSettings(alpha=alpha, detect=detect)
     return audit_against(pairs, dataclasses.replace(HERE, **sources), settings)
 
@@ -47,8 +47,11 @@ def test_engines_that_answer_alike_pass_and_others_fail(name):
     assert run.verdict == ("PASS" if name is None else "FAIL")
     assert (run.certificate is None) == bool(run.findings) == bool(run.shown)
     if name is None:
-        # No law of 8 prompts is told from itself closer than this.
-        assert 0.2 < run.certificate.bound < 1.0
+        # No law is told from itself closer than this.
+        assert 0.05 < run.certificate.bound < 0.5
+        assert 0.1 < run.detectable <= run.detect
+        assert (run.asked_most, run.repeats) == (4, 350)
+        assert 0.01 < run.once < 0.1
         assert any(note.startswith("not run: permutations") for note in run.notes)
 
 
@@ -62,11 +65,89 @@ def test_most_faults_need_another_test():
 
 
 def test_permutations_are_made_where_the_rest_finds_nothing():
-    run = judged(CHAIN.p, alpha=0.05)
+    pairs = asked(CHAIN.p, CHAIN.p, prompts=4, repeats=30, length=4)
+    run = audit_against(pairs, HERE, AgainstSettings(alpha=0.05))
     assert run.tests[-1].name == "permutations of whole answers"
     assert not run.tests[-1].rejected
-    off = judged(CHAIN.tempered(0.93), alpha=0.05, detect=0.9)
-    assert any(test.rejected for test in off.tests)
+
+
+@pytest.mark.distribution
+def test_a_fault_behind_the_first_token_is_found():
+    """Where a prompt's prefill gives the first token, speculation shows from the second on."""
+    run = judged(CHAIN.lenient(0.4), late=True)
+    assert run.verdict == "FAIL"
+    found = {test.name for test in run.tests if test.rejected}
+    assert {"counts of first two tokens, by prompt", "how tokens fit what came before"} <= found
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_wrong_engine_that_was_asked_too_little_does_not_pass(name):
+    """What the first design asked for: few long answers, in which contexts seldom recur."""
+    pairs = asked(CHAIN.p, FAULTS[name], prompts=12, repeats=6, length=4)
+    run = audit_against(pairs, HERE, AgainstSettings())
+    assert run.verdict != "PASS"
+    assert run.detectable > run.detect
+    if run.verdict == "INCONCLUSIVE":
+        assert "asked was 0.1" in run.inconclusive
+        assert "--repeats" in run.inconclusive
+
+
+def test_what_it_would_take_is_said_and_is_enough():
+    pairs = asked(CHAIN.p, CHAIN.p, prompts=4, repeats=150, length=2)
+    run = audit_against(pairs, HERE, AgainstSettings(detect=0.35))
+    assert run.verdict == "INCONCLUSIVE"
+    wanted = int(run.inconclusive.split("some ")[1].split(" ")[0].replace(",", ""))
+    more = asked(CHAIN.p, CHAIN.p, prompts=4, repeats=wanted, length=2)
+    assert audit_against(more, HERE, AgainstSettings(detect=0.35)).verdict == "PASS"
+    assert 150 < wanted < 600
+
+
+def test_answers_of_one_token_promise_nothing():
+    pairs = asked(CHAIN.p, CHAIN.p, prompts=2, repeats=400, length=1)
+    run = audit_against(pairs, HERE, AgainstSettings(detect=0.9))
+    assert run.verdict == "INCONCLUSIVE"
+    assert "most answers are one token" in run.inconclusive
+    ended = dataclasses.replace(
+        pairs,
+        groups=tuple(
+            tuple(((*a, END), (*b, END)) for a, b in group) for group in pairs.groups
+        ),
+    )  # fmt: skip
+    assert audit_against(ended, HERE, AgainstSettings(detect=0.9)).verdict == "PASS"
+
+
+def test_one_stream_behind_both_is_no_pass(tmp_path):
+    """One seed for both, or one cache: that the two agree is then no evidence."""
+    pairs = asked(CHAIN.p, CHAIN.p, **SMALL)
+    same = dataclasses.replace(
+        pairs, groups=tuple(tuple((a, a) for a, _ in group) for group in pairs.groups)
+    )
+    run = audit_against(same, HERE, AgainstSettings(detect=0.9))
+    assert run.verdict == "INCONCLUSIVE"
+    assert "the two answers are copies of each other" in run.inconclusive
+    run.save(tmp_path / "run.json")
+    assert read_document(tmp_path / "run.json") == run
+
+
+def test_a_cache_that_answers_in_turn_is_told_from_a_server_that_draws():
+    pairs = asked(CHAIN.p, CHAIN.p, **SMALL)
+    cached = tuple(
+        tuple((a, group[number % 5][1]) for number, (a, _) in enumerate(group))
+        for group in pairs.groups
+    )
+    run = audit_against(dataclasses.replace(pairs, groups=cached), HERE, AgainstSettings())
+    assert run.verdict == "FAIL"
+
+
+def test_prompts_that_were_tried_alone_are_no_part_of_the_promise():
+    often = asked(CHAIN.p, CHAIN.p, **SMALL)
+    tried = asked(CHAIN.p, CHAIN.p, prompts=12, repeats=16, length=4, seed=3)
+    groups = tuple(
+        group + (often.groups[i] if i < 4 else ()) for i, group in enumerate(tried.groups)
+    )
+    run = audit_against(dataclasses.replace(tried, groups=groups), HERE, AgainstSettings())
+    assert (run.prompts, run.asked_most, run.repeats) == (12, 4, 366)
+    assert run.detectable < audit_against(tried, HERE, AgainstSettings()).detectable
 
 
 def test_too_few_answers_promise_nothing():
@@ -93,16 +174,22 @@ def test_one_seed_in_one_engine_alone_is_a_fault():
     groups = tuple(tuple((a, group[0][1]) for a, _ in group) for group in pairs.groups)
     run = audit_against(dataclasses.replace(pairs, groups=groups), HERE, AgainstSettings())
     assert run.verdict == "FAIL"
-    assert any("the second gives one answer alone to 8 prompts: one seed?" in n for n in run.notes)
+    assert any("the second gives one answer alone to 4 prompts: one seed?" in n for n in run.notes)
 
 
 def test_a_certificate_is_above_the_truth_and_needs_repeats():
     few, many = (
-        first_unit_certificate(asked(CHAIN.p, CHAIN.lenient(0.5), prompts=4, repeats=n, length=1))
+        first_unit_certificate(
+            asked(CHAIN.p, CHAIN.lenient(0.5), prompts=4, repeats=n, length=1).groups
+        )
         for n in (20, 2000)
     )
     truth = abs(CHAIN.p[:4] - CHAIN.lenient(0.5)[:4]).sum(axis=1).mean() / 2
     assert truth < many.bound < truth + 0.1 < few.bound
+    pairs = asked(CHAIN.p, CHAIN.lenient(0.5), prompts=4, repeats=2000, length=1)
+    chosen = first_unit_certificate(pairs.groups, chosen=True)
+    # What was tried may have been chosen for how it came out: 32 of 4,000 answers.
+    assert chosen.bound == pytest.approx(first_unit_certificate(pairs.groups).bound + 0.016)
 
 
 @pytest.mark.parametrize("name", [None, "lenient"])
@@ -114,6 +201,7 @@ def test_a_document_reads_back_and_every_report_says_the_verdict(name, tmp_path)
     for shown in (text, markdown_report(run), run.as_text(verbose=True)):
         assert run.verdict in shown
         assert "rates of single tokens" in shown
+        assert "first two tokens" in " ".join(shown.split())
     assert ("<failure" in junit_report(run)) == (run.verdict == "FAIL")
     assert all(len(line) <= 80 for line in run.as_text().splitlines() if "reproduce" not in line)
     if name is not None:
@@ -190,12 +278,16 @@ def test_two_that_were_asked_otherwise_are_not_compared():
 
 def test_a_plan_asks_for_what_it_promises():
     settings = AgainstSettings()
-    assert settings.planned(16, 64) == 22
-    assert settings.planned(100_000 // 64, 64) == 8
-    assert "704 answers of 64 tokens at most" in settings.plan(16, 64)
-    assert "TV of 0.039" in settings.plan(16, 64)
+    assert settings.planned(48) == settings.planned(8)
+    assert settings.expected(8, settings.planned(8)) <= 0.1 < settings.expected(8, 1000)
+    assert "48 prompts 16 times, then 8 of them, each 2,000 times" in settings.plan(48, 4)
+    assert "TV of 0.1 between" in settings.plan(48, 4)
+    assert "TV of 0.67 between" in AgainstSettings(repeats=6).plan(48, 32)
+    assert settings.planned(1) > settings.planned(4) > settings.planned(8)
     with pytest.raises(UsageError, match="ask for a larger deviation"):
-        AgainstSettings(detect=1e-3).planned(1, 1)
+        AgainstSettings(detect=1e-3).planned(1)
+    with pytest.raises(UsageError, match="repeats is 9,000 with 200 prompts"):
+        AgainstSettings(repeats=9000).planned(200)
     for name, value in (("repeats", 1), ("alpha", 0.0), ("detect", 2.0), ("seed", -1)):
         with pytest.raises(UsageError, match=f"{name} is"):
             AgainstSettings(**{name: value})
