@@ -216,7 +216,9 @@ def _file(spec: str) -> str | None:
 
 def _line(run: AuditRun, file: str | None) -> int | None:
     """Return the line of ``file`` that decides what failed, or else its likeliest before that."""
-    for place in likeliest(run.findings, run.localisation) if file is not None else ():
+    if file is None:
+        return None
+    for place in likeliest(run.findings, run.localisation):
         where, _, line = place.rpartition(":")
         if line.isdecimal() and Path(where).resolve() == Path(file).resolve():
             return int(line)

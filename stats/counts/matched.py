@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from simverify.arrays import Floats, Ints
-
 Bits = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 _DRAWS = 9_999
 _PART = 500
@@ -72,7 +72,7 @@ def matched_fits(
     if [len(own) for own in groups] != [len(law) for law in laws]:
         raise ValueError("matched_fits: expected a weight for each member of each group")
     laws = [law / law.sum() for law in laws]
-    seen = np.sum([own[0] for own in groups], axis=0, dtype=np.int64)
+    seen: Ints = np.sum([own[0] for own in groups], axis=0, dtype=np.int64)
     table = _tails(np.stack([law @ own for law, own in zip(laws, groups, strict=True)]))
     each = np.arange(table.shape[0])
     tails = table[each, seen]

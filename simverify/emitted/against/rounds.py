@@ -78,19 +78,18 @@ def in_rounds(
     else:
         count = min(len(prompts), TRIED)
         schedule = [prompts[i * len(prompts) // count] for i in range(count)] * TRIES
-    asked: AskedBoth | None = None
-    while True:
-        longer = None
-        if asked is None and kept is not None and min(map(len, kept)) >= len(schedule):
-            size = len(schedule)
-            own = AskedBoth(kept[0][:size], kept[1][:size], ())
-            longer = _longer(own, schedule, settings, lambda _: None)
+    while kept is not None and min(map(len, kept)) >= len(schedule):
+        size = len(schedule)
+        own = AskedBoth(kept[0][:size], kept[1][:size], ())
+        longer = _longer(own, schedule, settings, lambda _: None)
         if longer is None:
-            asked = ask(schedule, asked)
-            longer = _longer(asked, schedule, settings, say)
-        if longer is None:
-            return Rounds(asked, len(schedule))
+            break
         schedule = longer
+    asked = ask(schedule, None)
+    while (longer := _longer(asked, schedule, settings, say)) is not None:
+        schedule = longer
+        asked = ask(schedule, asked)
+    return Rounds(asked, len(schedule))
 
 
 def _longer(
