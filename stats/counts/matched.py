@@ -96,7 +96,7 @@ def matched_fits(
         fits=seen,
         by_chance=np.mean(others, axis=0) if others else np.ones(len(seen)),
         tails=tails,
-        chance=(1.0 + beyond) / (draws + 1.0),
+        chance=np.asarray((1.0 + beyond) / (draws + 1.0), np.float64),
     )
 
 
