@@ -12,6 +12,7 @@ are kept for the next time. ``--engines``: some of them by name, to try it out.
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -120,8 +121,13 @@ def fetch(engine: Engine, work: Path, ready: Sequence[Path] = ()) -> tuple[Path,
         sees_this_one(python)
         wanted = f"{engine.distribution or engine.package}{engine.versions}"
         alone = [] if engine.whole else ["--no-deps"]
-        called(sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet",
-               *alone, wanted)  # fmt: skip
+        try:
+            called(sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet",
+                   *alone, wanted)  # fmt: skip
+        except subprocess.CalledProcessError:
+            shutil.rmtree(folder)  # or the next time would take it for whole
+            raise
+    sees_this_one(python)  # which may be another one than the time before
     return python, None
 
 

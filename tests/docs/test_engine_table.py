@@ -41,6 +41,25 @@ def test_a_package_comes_into_an_environment_that_sees_this_one(engine, monkeypa
     assert here.returncode != 0
 
 
+def test_a_kept_environment_sees_whoever_asks_now(engine, monkeypatch, tmp_path):
+    index(monkeypatch, tmp_path / "wheels", {"1.1": RULE})
+    python, _ = made.fetch(engine, tmp_path / "work")
+    (seen,) = (tmp_path / "work").rglob("this-one.pth")
+    before = seen.read_text()
+    seen.write_text(before.replace(sys.prefix, "/somewhere/else"))
+    assert made.fetch(engine, tmp_path / "work") == (python, None)
+    assert seen.read_text() == before
+
+
+def test_what_could_not_be_installed_is_not_taken_for_installed(engine, monkeypatch, tmp_path):
+    index(monkeypatch, tmp_path / "wheels", {"3.0": RULE})
+    with pytest.raises(subprocess.CalledProcessError):
+        made.fetch(engine, tmp_path / "work")
+    index(monkeypatch, tmp_path / "more", {"1.1": RULE})
+    python, _ = made.fetch(engine, tmp_path / "work")
+    subprocess.run([python, "-c", "import fake_verifier"], check=True)
+
+
 def test_a_repository_is_cloned_at_the_adapters_commit(engine, tmp_path):
     old, _ = repository(tmp_path / "someone" / "theirs", ["x = 1\n", "x = 2\n"])
     where = str(tmp_path / "someone" / "theirs")
