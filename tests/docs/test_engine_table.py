@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 import msgspec
 import pytest
 from docs.examples import ROOT
-from support.many_versions import RULE, index, repository
+from support.many_versions import RULE, index, repository, wheel
 from support.pages.scripts import load
 
 from simverify.engines import get_engine
@@ -67,6 +67,16 @@ def test_a_package_that_is_installed_here_has_an_environment_all_the_same(
     python, _ = made.fetch(engine, tmp_path / "work")
     assert python == tmp_path / "work" / "environments" / "fake" / "bin" / "python"
     assert list((tmp_path / "work").rglob("fake_verifier/rule.py"))
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_one_that_is_imported_whole_has_what_it_asks_for(engine, whole, monkeypatch, tmp_path):
+    index(monkeypatch, tmp_path / "wheels", {})
+    wheel(tmp_path / "wheels", "1.0", RULE, needs=["fake-need"])
+    wheel(tmp_path / "wheels", "3.1", RULE, name="fake-need", module="fake_need")
+    made.fetch(dataclasses.replace(engine, whole=whole), tmp_path / "work")
+    found = {path.name for path in (tmp_path / "work").rglob("fake_*") if "-" not in path.name}
+    assert found == {"fake_verifier", *(["fake_need"] if whole else [])}
 
 
 @pytest.mark.parametrize("changes", [{"gpu": True}, {"versions": ""}, {"package": "simverify"}])
