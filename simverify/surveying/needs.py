@@ -21,7 +21,9 @@ def _where(one: Candidate) -> str:
         return "not here"
     if place.folder is None:
         versions = f"; adapter for {engine.versions}" if engine.versions else ""
-        return f"here: {place.version or 'no version'} installed{versions}"
+        name, found = engine.provider or ("", "no version")
+        other = "" if name in ("", engine.distribution or engine.package) else f"{name} "
+        return f"here: {other}{found} installed{versions}"
     lacks = f"; needs {' and '.join(place.missing)} too" if place.missing else ""
     return f"here: {named(place.version, place.commit)} in {place.folder}{lacks}"
 

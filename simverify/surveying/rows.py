@@ -25,7 +25,7 @@ def absent_row(engine: Engine, *, asked: bool, missing: Sequence[str] = ()) -> E
         engine=engine.name,
         package=engine.repository or engine.distribution or engine.package,
         function=engine.function,
-        file="/".join(part for part in (engine.package, engine.source) if part),
+        file=engine.file,
         contract=engine.contract,
         how_to_get=engine.how_to_get,
         found=None,
@@ -41,8 +41,11 @@ def absent_row(engine: Engine, *, asked: bool, missing: Sequence[str] = ()) -> E
 
 def found_row(engine: Engine, place: Place) -> EngineRow:
     """Return the row of an engine that is here, before its audit."""
+    row = absent_row(engine, asked=False)
+    provider = engine.provider if place.folder is None else None
     return replace(
-        absent_row(engine, asked=False),
+        row,
+        package=row.package if provider is None else provider[0],
         found="installed" if place.folder is None else "checkout",
         version=place.version,
         commit=place.commit,

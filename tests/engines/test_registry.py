@@ -1,6 +1,7 @@
 import dataclasses
 import hashlib
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -124,11 +125,88 @@ def test_absent_engines_say_what_to_install():
     assert caught.value.exit_code == 2
     assert str(caught.value) == (
         "engine 'transformers' needs the package transformers_of_nowhere: "
-        "pip install transformers_of_nowhere"
+        "pip install --no-deps 'transformers_of_nowhere>=4.36,<6'"
     )
+    both = dataclasses.replace(absent, needs=("nowhere",))
+    alone = "pip install nowhere && pip install --no-deps 'transformers_of_nowhere>=4.36,<6'"
+    assert both.how_to_get == alone
+    with pytest.raises(UsageError, match="needs the packages transformers_of_nowhere and nowhere"):
+        both.load()
+    whole = dataclasses.replace(both, whole=True)
+    assert whole.how_to_get == "pip install 'transformers_of_nowhere>=4.36,<6' nowhere"
+    with pytest.raises(UsageError, match=re.escape(whole.how_to_get)):
+        whole.load()
     needy = dataclasses.replace(absent, package="json", source="__init__.py", needs=("nowhere",))
     with pytest.raises(UsageError, match=r"needs the package nowhere: pip install nowhere$"):
         needy.load()
+
+
+def provided(folder, name, version, module="fake_rule"):
+    """Put a package into a folder, of a distribution that is called otherwise."""
+    (folder / module).mkdir(exist_ok=True)
+    (folder / module / "rule.py").write_text("def verify(): ...\n")
+    about = folder / f"{name.replace('-', '_')}-1.dist-info"
+    about.mkdir()
+    stated = f"Version: {version}\n" if version else ""
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\n{stated}")
+    (about / "RECORD").write_text(f"{module}/rule.py,,\n")
+
+
+RULE = dataclasses.replace(
+    ENGINES["transformers"], name="fake", package="fake_rule", source="rule.py", needs=(),
+    distribution="fake-rule-cpu", versions=">=0.32,<0.33", parameters=(), loader=lambda path: path,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["fake-rule", "fake-rule-cpu"])
+def test_the_version_is_that_of_whatever_distribution_has_the_package(name, tmp_path, monkeypatch):
+    provided(tmp_path, name, "0.9.0")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert RULE.provider == (name, "0.9.0")
+    own = "" if name == "fake-rule-cpu" else "fake-rule-cpu "
+    with pytest.raises(UsageError) as caught:
+        RULE.load()
+    assert str(caught.value) == (
+        f"engine 'fake': {name} 0.9.0 is installed, its adapter is for {own}>=0.32,<0.33: "
+        "pip install --no-deps 'fake-rule-cpu>=0.32,<0.33', or name the source itself by "
+        "--engine-path"
+    )
+    assert RULE.load(tmp_path) == tmp_path / "fake_rule" / "rule.py"  # a checkout has none
+
+
+def test_another_distribution_in_range_is_loaded(tmp_path, monkeypatch):
+    provided(tmp_path, "fake-rule", "0.32.4")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert RULE.load() == tmp_path / "fake_rule" / "rule.py"
+
+
+def test_the_engines_own_distribution_goes_first(tmp_path, monkeypatch):
+    provided(tmp_path, "a-fake-rule", "0.9.0")
+    provided(tmp_path, "fake-rule-cpu", "0.32.1")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert RULE.provider == ("fake-rule-cpu", "0.32.1")
+
+
+@pytest.mark.parametrize("version", [None, "", "unknown"])
+def test_a_version_that_cannot_be_told_is_refused_where_it_matters(version, tmp_path, monkeypatch):
+    provided(tmp_path, "fake-rule", version)
+    if version is None:  # by hand, or a folder of PYTHONPATH
+        shutil.rmtree(tmp_path / "fake_rule-1.dist-info")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    told = "fake-rule unknown" if version else "fake_rule of no known version"
+    with pytest.raises(UsageError, match=f"^engine 'fake': {told} is installed, its adapter is"):
+        RULE.load()
+    assert dataclasses.replace(RULE, versions="").load() == tmp_path / "fake_rule" / "rule.py"
+
+
+def test_to_list_engines_does_not_read_all_that_is_installed():
+    """It is read where a package is here and its own distribution is not."""
+    code = (
+        "import sys, importlib.metadata as m; from simverify.cli import run;"
+        "m.packages_distributions = None; print(run(['table', '--list', '--quiet']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("\n0\n")
 
 
 def test_a_version_without_the_file_says_so():

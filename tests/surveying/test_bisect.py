@@ -12,7 +12,6 @@ from support.many_versions import (
     RULE,
     SAMPLED,
     SMALL,
-    git,
     index,
     repository,
     state,
@@ -205,23 +204,6 @@ def test_a_package_that_pip_does_not_know_is_one_line(audits, monkeypatch, tmp_p
     index(monkeypatch, tmp_path, {"1.0": RULE})
     with pytest.raises(UsageError, match="pip lists no release of no-such-thing"):
         simverify.bisect(SPEC, "1.0", "1.1", package="no-such-thing")
-
-
-def test_commits_that_cannot_be_bisected_are_one_line(audits, tmp_path):
-    folder = tmp_path / "repo"
-    commits = repository(folder, [RULE, LOSSY])
-    git(folder, "checkout", "--quiet", "-b", "other", commits[0])
-    git(folder, "commit", "--quiet", "--allow-empty", "-m", "aside")
-    for good, bad, words in (
-        (commits[1], commits[0], "comes after bad"),
-        ("other", commits[1], "is no ancestor of bad"),
-        (commits[0], commits[0], "are one commit"),
-        ("v9", commits[0], "good is 'v9', which is no commit"),
-    ):
-        with pytest.raises(UsageError, match=words):
-            bisect_commits(folder, good, bad)
-    with pytest.raises(UsageError, match="no git history"):
-        bisect_commits(tmp_path, "a", "b")
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,13 @@
-"""A package imported whole from the folder where it lies, for code that cannot be taken apart."""
+"""A package or a file imported whole from where it lies: code that cannot be taken apart."""
 
 import importlib
+import importlib.util
 import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from simverify.errors import SimverifyError
 from simverify.symbolic.whose import put_on_trial
@@ -43,3 +45,18 @@ def import_package(folder: Path, on_trial: Sequence[str]) -> ModuleType:
     for file in on_trial:
         put_on_trial(place / file)
     return found
+
+
+def load_file(path: Path, name: str) -> Any:
+    """Import one file as module ``name``, without the package it lies in."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise SimverifyError(f"{path} is not a Python file: name the engine's source")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module

@@ -10,7 +10,8 @@ from typing import Any
 
 from simverify.engines.adapting.adapt import COIN_BITS, Signature, Verify, as_verify
 from simverify.engines.adapting.gpu import compiled_on_gpu
-from simverify.engines.base import BLOCK, Engine, load_file
+from simverify.engines.base import BLOCK, Engine
+from simverify.engines.loading.packages import load_file
 from simverify.engines.loading.stubs import torch
 from simverify.engines.tiles import load_tiles
 

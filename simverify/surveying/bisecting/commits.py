@@ -52,6 +52,7 @@ class Commits:
             back = git(self._top, "merge-base", "--is-ancestor", last, first) is not None
             how = "comes after" if back else "is no ancestor of"
             raise UsageError(f"good {good} {how} bad {bad}: name an older commit as good")
+        self._holds_iv(good, bad)
         listed = git(self._top, "rev-list", "--reverse", "--first-parent", f"{first}..{last}")
         return (first, *(listed or last).splitlines())
 
@@ -74,10 +75,24 @@ class Commits:
             if self._code.is_file:
                 layout = Layout(clone, (f"{place}:{self._code.attribute}",))
             elif self._code.engine is not None:
-                layout = Layout(clone, (self._code.spec, "--engine-path", str(place)))
+                layout = self._code.engine_in(place, clone)
             else:
                 layout = self._code.imported_from(place, ["", "src", "python"])
             yield layout.within(made)
+
+    def _holds_iv(self, *commits: str) -> None:
+        """Raise ``UsageError`` if this is no checkout of the engine: none of its places has it."""
+        engine = self._code.engine
+        if engine is None or engine.find(self._top / self._below) is not None:
+            return
+        places = [(self._below / root / engine.file).as_posix() for root in ("", "src", "python")]
+        names = [f"{commit}:{place}" for commit in commits for place in places]
+        if all(git(self._top, "cat-file", "-e", name) is None for name in names):
+            wanted = engine.repository or engine.distribution or engine.package
+            raise UsageError(
+                f"{self._top} has no {engine.file}, nor had it at {' or '.join(commits)}: name the "
+                f"top of a checkout of {wanted}"
+            )
 
     def _commit(self, text: str, name: str) -> str:
         found = git(self._top, "rev-parse", "--verify", "--quiet", f"{text}^{{commit}}")

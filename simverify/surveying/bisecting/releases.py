@@ -74,8 +74,7 @@ class Releases:
             steps = [alone, whole]  # pip would take one that is installed here for it
         made = environment(steps, f"{self._name}-{version}")
         if self._code.engine is not None:
-            words = (self._code.spec, "--engine-path", str(made.packages))
-            yield Layout(made.packages, words).within(made)
+            yield self._code.engine_in(made.packages, made.packages).within(made)
         else:
             found = self._code.imported_from(made.packages, [""])
             yield found.within(made)

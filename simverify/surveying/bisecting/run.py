@@ -86,18 +86,18 @@ class _Search:
 
         Raises ``UsageError`` where one of them cannot be judged, or the good one is not good.
         """
+        other = f"name another {self.source.kind.removesuffix('s')}"
         good = self.look(0)
-        name = f"good {good.version}"
+        name = f"good {shortened(good.version)}"
         if good.changed is None:
-            raise UsageError(f"{name} cannot be judged: {good.reason}: name another release")
+            raise UsageError(f"{name} cannot be judged: {good.reason}: {other}")
         if self.what == "verdict" and good.verdict != "PASS":
             first = self.runs[0].findings[0].text
             raise UsageError(f"{name} is not good: it is a FAIL: {first}: name an older one")
         bad = self.look(len(self.versions) - 1)
         if bad.changed is None:
-            raise UsageError(
-                f"bad {bad.version} cannot be judged: {bad.reason}: name another release"
-            )
+            name = f"bad {shortened(bad.version)}"
+            raise UsageError(f"{name} cannot be judged: {bad.reason}: {other}")
         return bad.changed
 
     def narrow(self) -> tuple[int, int]:

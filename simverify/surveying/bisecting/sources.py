@@ -78,6 +78,16 @@ class Code:
         """
         return self.engine is None or self.engine.whole
 
+    def engine_in(self, place: Path, folder: Path) -> Layout:
+        """Return how the engine is audited from a checkout or from packages; ``folder``: all of it.
+
+        Raises ``NotLaidOut`` if the function's file is not there.
+        """
+        assert self.engine is not None
+        if self.engine.find(place) is None:
+            raise NotLaidOut(f"it has no {self.engine.file}")
+        return Layout(folder, (self.spec, "--engine-path", str(place)))
+
     def imported_from(self, folder: Path, below: Sequence[str]) -> Layout:
         """Return how a module of ``folder`` is audited, or of one of those ``below`` it.
 

@@ -5,7 +5,8 @@ from fractions import Fraction
 import msgspec
 
 from simverify.engines import ENGINES
-from simverify.engines.base import Engine, load_file
+from simverify.engines.base import Engine
+from simverify.engines.loading.packages import load_file
 
 RULE = """
 import numpy as np

@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from simverify.backends.interpreter import interpreter, load_triton  # noqa: E402
-from simverify.engines.base import load_file  # noqa: E402
+from simverify.engines.loading.packages import load_file  # noqa: E402
 from simverify.engines.tiles import load_tiles  # noqa: E402
 from simverify.errors import SimverifyError  # noqa: E402
 from simverify.folders import find_package  # noqa: E402

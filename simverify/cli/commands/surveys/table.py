@@ -7,6 +7,7 @@ from cyclopts import Parameter
 
 from simverify.api.surveys.options import TableOptions
 from simverify.cli.common import check_output, deliver, output_console, print_entries, progress
+from simverify.errors import OptionError
 
 DEFAULTS = TableOptions()
 
@@ -38,6 +39,11 @@ def table(
     quiet
         No progress on standard error.
     """
+    if list_ and any(one is not None for one in (json, report, options.audits)):
+        raise OptionError(
+            "{list} only says what is here, and audits nothing: leave {json}, {report} and "
+            "{audits} out"
+        )
     from simverify.api.surveys.table import settings_of
 
     settings = settings_of(options)
