@@ -39,7 +39,8 @@ class EngineRow(Struct, frozen=True):
     ``exit_code``: of the audit's process, negative where a signal ended it. ``certificate``: of a
     verdict of the sampled tier. ``least``: of a PASS whose instances have an optimum. ``lines``:
     the lines of its own code that the audit names for the failure, as ``file:line``: those that
-    decide the token that is wrong, else those that findings are about.
+    decide the token that is wrong, else those that findings are about. ``note``: what the engine's
+    adapter says of how the code was run, as what it changes; empty where there is no verdict.
     """
 
     engine: str
@@ -68,6 +69,7 @@ class EngineRow(Struct, frozen=True):
     lines: tuple[str, ...] = ()
     counterexample: Counterexample | None = None
     reproduce: str | None = None
+    note: str = ""
 
 
 class TableMeta(Meta, frozen=True, kw_only=True):
