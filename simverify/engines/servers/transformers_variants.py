@@ -46,7 +46,7 @@ def load_argmax(path: Path) -> Callable[..., Any]:
 
 def _ensemble(weight: float) -> Engine:
     known = {"versions": ">=5.23,<6", "parameters": (*PARAMETERS, "assistant_ensemble_weight")}
-    note = f"called with assistant_ensemble_weight={weight:g}, an option that is lossy by design"
+    note = "called with the option assistant_ensemble_weight, which is lossy by design"
     return engine(f"hf-ensemble-{weight:g}", partial(load_ensemble, weight), note=note, **known)
 
 
