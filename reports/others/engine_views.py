@@ -76,7 +76,7 @@ def _sections(run: TableRun) -> Iterator[Section]:
     table = Table(
         "Each function, audited in a process of its own",
         _COLUMNS,
-        tuple(_row(row, times[row.engine], marked.get(row.note, "")) for row in shown),
+        tuple(_row(row, times[row.engine], marked.get(row.note or "", "")) for row in shown),
         numbers=frozenset({3, 4, 8, 9}),
         names=frozenset({0, 11}),
         left_out=left_out,

@@ -202,7 +202,7 @@ def _grid(rows: list[EngineRow], seconds: dict[str, float | None], marked: dict[
             row.contract if row.found else "",
             row.tier or "",
             Text(said, style=_STYLES.get(said, STYLE.get(outcome(row), "dim")))
-            + Text(marked.get(row.note, "")),
+            + Text(marked.get(row.note or "", "")),
             deviation(row),
             share(row),
             "" if took is None else f"{took:.0f}",
