@@ -72,16 +72,19 @@ def _sections(run: TableRun) -> Iterator[Section]:
     absent = [row for row in run.rows if row.state == "absent"]
     times = dict(zip((row.engine for row in run.rows), run.meta.row_seconds, strict=True))
     shown, left_out = first(here, MOST_ROWS)
+    marked, notes = say.marks(run), say.notes(run)
     table = Table(
         "Each function, audited in a process of its own",
         _COLUMNS,
-        tuple(_row(row, times[row.engine]) for row in shown),
+        tuple(_row(row, times[row.engine], marked.get(row.note or "", "")) for row in shown),
         numbers=frozenset({3, 4, 8, 9}),
         names=frozenset({0, 11}),
         left_out=left_out,
         whole=True,
     )
     yield Section("The table", (table, *(Prose(f"{words}.") for words in say.EXPLAINED)))
+    if notes:
+        yield Section("Notes", (Items(*first(notes, MOST_ITEMS)),))
     for title, verdict in (("What fails", "FAIL"), ("No verdict", None)):
         rows = [
             row
@@ -104,7 +107,7 @@ def _told(rows: list[EngineRow]) -> Iterator[Block]:
             yield Command(row.reproduce)
 
 
-def _row(row: EngineRow, seconds: float | None) -> tuple[Cell, ...]:
+def _row(row: EngineRow, seconds: float | None, noted: str) -> tuple[Cell, ...]:
     mark: Mark = "fail" if row.verdict is None else MARKS[row.verdict]
     if row.state == "out of time":
         mark = "open"
@@ -112,7 +115,7 @@ def _row(row: EngineRow, seconds: float | None) -> tuple[Cell, ...]:
     deviation = bound if row.tier == "sampled" else row.max_abs_deviation
     return (
         Cell(row.engine),
-        Cell(say.outcome(row), mark=mark),
+        Cell(say.outcome(row) + noted, mark=mark),
         Cell(row.tier or ""),
         Cell(say.deviation(row), deviation),
         Cell(say.share(row), None if row.least is None else row.least.share),
@@ -128,10 +131,12 @@ def _row(row: EngineRow, seconds: float | None) -> tuple[Cell, ...]:
 
 
 def _case(row: EngineRow) -> Case:
-    name, message = f"table {row.engine}", "\n".join(say.told(row))
+    name = f"table {row.engine}"
+    message = "\n".join([*say.told(row), *([f"note: {row.note}"] if row.note else [])])
     if row.state == "absent":
         return Case(name, "skipped", f"{row.reason}: {row.how_to_get}")
     if row.verdict == "PASS":
         rests_on = {"tier": row.tier or "", "certificate": say.certificate(row)}
+        rests_on |= {"note": row.note} if row.note else {}
         return Case(name, "passed", rests_on=tuple(rests_on.items()))
     return Case(name, "failed" if row.verdict == "FAIL" else "inconclusive", message)

@@ -44,10 +44,13 @@ def print_table(run: TableRun, console: Console, *, verbose: bool = False) -> No
     """
     seconds = dict(zip((row.engine for row in run.rows), run.meta.row_seconds, strict=True))
     shown = [row for row in run.rows if verbose or row.state != "absent"]
-    console.print(_grid(shown, seconds))
+    console.print(_grid(shown, seconds, marks(run)))
     for words in EXPLAINED:
         for part in textwrap.wrap(words, WIDTH, subsequent_indent="  "):
             console.print(Text(part, style="dim"), soft_wrap=True)
+    for words in notes(run):
+        for part in textwrap.wrap(clean(words, 2000), WIDTH, subsequent_indent="  "):
+            console.print(Text(part), soft_wrap=True)
     for row in shown:
         lines = told(row)
         if verbose:
@@ -68,6 +71,20 @@ def print_table(run: TableRun, console: Console, *, verbose: bool = False) -> No
 def outcome(row: EngineRow) -> str:
     """Return the verdict, or what came in its place."""
     return row.verdict or row.state
+
+
+def marks(run: TableRun) -> dict[str, str]:
+    """Return the number that stands for each note, as ``[1]``: rows that say the same share it."""
+    said = dict.fromkeys(row.note for row in run.rows if row.note)
+    return {note: f"[{i}]" for i, note in enumerate(said, 1)}
+
+
+def notes(run: TableRun) -> list[str]:
+    """Return each note behind its number and the engines that it is of, one a line."""
+    return [
+        f"{mark} {listed((row.engine for row in run.rows if row.note == note), 3)}: {note}"
+        for note, mark in marks(run).items()
+    ]
 
 
 def version(row: EngineRow) -> str:
@@ -167,7 +184,7 @@ def summary(run: TableRun) -> Iterator[str]:
         yield f"{len(absent)} not here: {listed(absent)}; see simverify table --list"
 
 
-def _grid(rows: list[EngineRow], seconds: dict[str, float | None]) -> Table:
+def _grid(rows: list[EngineRow], seconds: dict[str, float | None], marked: dict[str, str]) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     for header in ("engine", "version", "sha256", "contract", "tier", "verdict"):
         wide = header in ("engine", "version")
@@ -184,7 +201,8 @@ def _grid(rows: list[EngineRow], seconds: dict[str, float | None]) -> Table:
             (row.sha256 or "")[:7],
             row.contract if row.found else "",
             row.tier or "",
-            Text(said, style=_STYLES.get(said, STYLE.get(outcome(row), "dim"))),
+            Text(said, style=_STYLES.get(said, STYLE.get(outcome(row), "dim")))
+            + Text(marked.get(row.note or "", "")),
             deviation(row),
             share(row),
             "" if took is None else f"{took:.0f}",

@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from msgspec import UNSET, UnsetType
+
 from simverify.results.audit import Finding, Localisation
 from simverify.results.common import Certificate, Meta, Struct, Verdict
 from simverify.results.counterexample import Counterexample
@@ -39,7 +41,9 @@ class EngineRow(Struct, frozen=True):
     ``exit_code``: of the audit's process, negative where a signal ended it. ``certificate``: of a
     verdict of the sampled tier. ``least``: of a PASS whose instances have an optimum. ``lines``:
     the lines of its own code that the audit names for the failure, as ``file:line``: those that
-    decide the token that is wrong, else those that findings are about.
+    decide the token that is wrong, else those that findings are about. ``note``: what the engine's
+    adapter says of how the code was run, as what it changes; absent where it says nothing, or there
+    is no verdict.
     """
 
     engine: str
@@ -68,6 +72,7 @@ class EngineRow(Struct, frozen=True):
     lines: tuple[str, ...] = ()
     counterexample: Counterexample | None = None
     reproduce: str | None = None
+    note: str | UnsetType = UNSET
 
 
 class TableMeta(Meta, frozen=True, kw_only=True):

@@ -43,12 +43,12 @@ main()
 """
 """The command line."""
 
-_SIZES = f"""{_WITH_US}
+_SAID = f"""{_WITH_US}
 import json
 from simverify.engines import get_engine
 engine = get_engine(sys.argv[1])
 with open(sys.argv[2], "w") as file:
-    json.dump([engine.gamma, engine.vocab], file)
+    json.dump([engine.gamma, engine.vocab, engine.here.note], file)
 """
 """What an engine of another distribution says when it is loaded, which is for its own process."""
 
@@ -64,7 +64,8 @@ class Audited:
     """What came of an audit.
 
     ``run``: where ``state`` is "judged". ``reason``: in a line, where it is not. ``exit_code``: of
-    the process, negative where a signal ended it; None where it was stopped.
+    the process, negative where a signal ended it; None where it was stopped. ``note``: what the
+    engine says of how its code was run.
     """
 
     state: State
@@ -72,6 +73,7 @@ class Audited:
     reason: str
     exit_code: int | None
     seconds: float
+    note: str = ""
 
 
 class Processes:
@@ -130,25 +132,26 @@ class Processes:
         run = structs.replace(audited.run, reproduce=shlex.join(["simverify", "audit", *words]))
         return replace(audited, run=run)
 
-    def sizes(self, name: str, limit: float) -> tuple[int | None, int | None]:
-        """Return the gamma and vocab of an engine of another distribution; None what it leaves.
+    def said_by(self, name: str, limit: float) -> tuple[int | None, int | None, str]:
+        """Return the gamma, vocab and note of an engine of another distribution.
 
-        An engine that does not load says neither: its audit will say why.
+        None, None and "" are what it leaves. An engine that does not load says nothing: its audit
+        will say why.
         """
         with tempfile.TemporaryDirectory(prefix="simverify-") as scratch:
             folder = Path(scratch)
-            file = folder / "sizes.json"
-            command = [sys.executable, "-P", "-c", _SIZES, name, str(file)]
+            file = folder / "said.json"
+            command = [sys.executable, "-P", "-c", _SAID, name, str(file)]
             said = (folder / "said").open("wb")
             with said, self._started(command, folder, said.fileno(), ()) as process:
                 try:
                     process.wait(min(limit, _LOADED_WITHIN))
                 except subprocess.TimeoutExpired:
-                    return None, None
+                    return None, None, ""
             if not file.exists():
-                return None, None
-            gamma, vocab = json.loads(file.read_text(encoding="utf-8"))
-            return gamma, vocab
+                return None, None, ""
+            gamma, vocab, note = json.loads(file.read_text(encoding="utf-8"))
+            return gamma, vocab, note
 
     @contextmanager
     def _started(

@@ -98,6 +98,7 @@ def audited_row(engine: Engine, place: Place, audited: Audited) -> EngineRow:
         lines=lines_of(run, place.top),
         counterexample=run.counterexample,
         reproduce=without_folder(run.reproduce, place.top, "CHECKOUT"),
+        note=audited.note or UNSET,
     )
 
 

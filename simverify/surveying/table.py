@@ -94,15 +94,16 @@ def _audit_all(known: Sequence[Candidate], settings: TableSettings, say: Say) ->
 
 def _audit(processes: Processes, engine: Engine, place: Place, settings: TableSettings) -> Audited:
     if engine.name not in ENGINES:
-        gamma, vocab = processes.sizes(engine.name, settings.sizes.limit)
-        engine = dataclasses.replace(engine, gamma=gamma, vocab=vocab)
+        gamma, vocab, note = processes.said_by(engine.name, settings.sizes.limit)
+        engine = dataclasses.replace(engine, gamma=gamma, vocab=vocab, note=note)
     words = [engine.name, *settings.sizes.words(engine)]
     if place.folder is not None:
         words += ["--engine-path", str(place.folder.resolve())]
     audited = processes.audit(words, settings.sizes.limit)
     if settings.audits is not None and audited.run is not None:
         write_whole(settings.audits / f"{engine.name}.json", document_text(audited.run))
-    return audited
+    # On a GPU it may be another engine, and to ask for one is slow: only where there is a verdict.
+    return audited if audited.run is None else dataclasses.replace(audited, note=engine.here.note)
 
 
 def _outcome(audited: Audited) -> str:

@@ -46,7 +46,7 @@ def answered(installed, monkeypatch, documents):
         return Audited("judged", found, "", {"PASS": 0, "FAIL": 1}[found.verdict], 2.4)
 
     monkeypatch.setattr(Processes, "audit", audit)
-    monkeypatch.setattr(Processes, "sizes", lambda *_: (None, None))
+    monkeypatch.setattr(Processes, "said_by", lambda *_: (None, None, ""))
     return asked
 
 

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec import UNSET
 from support.many_versions import BROKEN, HANG, RULE, SMALL, install
 from support.waiting import wait_for
 
@@ -55,11 +56,14 @@ def test_whole_audits_in_processes(installed, capsys):
 SIZED = """
 from simverify.engines import Engine
 
-verify = Engine("sized", "sized", "", "rule", "verify", "exact", loader=None, gamma=1, vocab=3)
+verify = Engine("sized", "sized", "", "rule", "verify", "exact", loader=None, gamma=1, vocab=3,
+                note="on a guess")
 """
 
 
-def test_sizes_of_an_engine_of_another_distribution_hold_too(monkeypatch, tmp_path, documents):
+def test_sizes_and_note_of_an_engine_of_another_distribution_hold_too(
+    monkeypatch, tmp_path, documents
+):
     asked = []
 
     def audit(self, words, limit, **_):
@@ -70,7 +74,8 @@ def test_sizes_of_an_engine_of_another_distribution_hold_too(monkeypatch, tmp_pa
     install(tmp_path, {"sized": SIZED, "plain": RULE, "broken": BROKEN})
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    simverify.table(["sized", "plain", "broken"], jobs=1)
+    run = simverify.table(["sized", "plain", "broken"], jobs=1)
+    assert [row.note for row in run.rows] == ["on a guess", UNSET, UNSET]
     assert asked == [["--gamma", "1", "--vocab", "3"], *[["--seed", "0"]] * 2]
     simverify.table(["sized"], vocab=2)
     assert asked[-1] == ["--gamma", "1", "--vocab", "2"]

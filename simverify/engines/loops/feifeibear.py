@@ -17,6 +17,7 @@ from simverify.engines.loading.rows_model import Rows, RowsModel, prompt, shifte
 
 HELPERS = ("norm_logits", "sample", "max_fn")
 CACHE = "KVCacheModel"
+NOTE = "the adapter makes ids one higher, as its code raises on token 0: see feifeibear-as-is"
 
 
 def load(function: str, shift: int, path: Path) -> Callable[..., Any]:
@@ -45,6 +46,7 @@ def _engine(name: str, function: str, shift: int) -> Engine:
         function=function,
         **LOOP,
         loader=partial(load, function, shift),
+        note=NOTE if shift else "",
         repository="https://github.com/feifeibear/LLMSpeculativeSampling",
         commit="59a209d",
         parameters=("prefix", "approx_model", "target_model", "max_len", "gamma"),

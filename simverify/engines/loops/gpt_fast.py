@@ -56,4 +56,5 @@ AS_IS = Engine(
     commit="6ecad9b",
     parameters=("model", "draft_model", "cur_token", "input_pos", "speculate_k"),
 )
-ENGINES = (replace(AS_IS, name="gpt-fast", loader=partial(load, flat=True)), AS_IS)
+NOTE = "the adapter takes the batch axis off its drafts, or it would not run: see gpt-fast-as-is"
+ENGINES = (replace(AS_IS, name="gpt-fast", loader=partial(load, flat=True), note=NOTE), AS_IS)

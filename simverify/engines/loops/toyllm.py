@@ -58,4 +58,5 @@ AS_IS = Engine(
     commit="1a3c832",
     parameters=("prompt", "config"),
 )
-ENGINES = (replace(AS_IS, name="toyllm", loader=partial(load, seeded=False)), AS_IS)
+NOTE = "the adapter replaces the generator of coins, which is seeded with 42: see toyllm-as-is"
+ENGINES = (replace(AS_IS, name="toyllm", loader=partial(load, seeded=False), note=NOTE), AS_IS)

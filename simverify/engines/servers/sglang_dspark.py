@@ -48,9 +48,12 @@ EXACT = Engine(
     function=FUNCTION,
     **BLOCK,
     loader=partial(load, seeded=False),
+    note="the adapter replaces the generator that it seeds itself: see sglang-dspark-as-is",
     versions=">=0.5.23,<0.6",
     parameters=("candidates", "target_logits", "draft_logits", "target_temperatures",
                 "draft_temperatures", "noise"),
 )  # fmt: skip
-AS_IS: dict[str, Any] = {"name": "sglang-dspark-as-is", "tier": "sampled", "gamma": 2, "vocab": 4}
+AS_IS: dict[str, Any] = {
+    "name": "sglang-dspark-as-is", "tier": "sampled", "gamma": 2, "vocab": 4, "note": "",
+}  # fmt: skip
 ENGINES = (EXACT, replace(EXACT, **AS_IS, loader=partial(load, seeded=True)))
