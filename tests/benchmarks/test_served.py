@@ -30,7 +30,7 @@ def test_two_engines_are_told_apart_only_where_they_differ(monkeypatch, capsys):
     script.main()
     said = capsys.readouterr().out
     assert "same: TV 0.000; of 1 runs 0 FAIL" in said
-    assert "one token's rate, +0.1: TV 0.100; of 1 runs 1 FAIL" in said
+    assert "one token's rate, +.04: TV 0.040; of 1 runs 1 FAIL" in said
 
 
 @pytest.mark.distribution

@@ -204,7 +204,7 @@ def test_bad_input_is_refused_in_one_line(name, argument, value):
 # Its errors are tested where the certificates, ratios and plans are.
 ELSEWHERE = {
     "bounded_means", "bounds", "chaos", "directions", "discordant", "dual", "eprocess", "formulas",
-    "intervals", "plans", "rare",
+    "intervals", "matched", "plans", "quadratic", "rare",
     "ratio_tests", "sums", "swaps",
 }  # fmt: skip
 
