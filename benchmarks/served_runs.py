@@ -1,7 +1,11 @@
-"""Everything that simverify asks of a server, asked of one that runs, as a user would.
+"""Seven kinds of runs that ask a server that runs, as a user would.
 
     python benchmarks/served_runs.py http://localhost:8000 --target DIR --out FOLDER
     python benchmarks/served_runs.py URL --against URL2 --runs against,greedy --expect FAIL
+
+Without ``--runs`` all are made but ``chat``, which takes a chat template, and ``against``, which
+takes ``--against`` and asks most. Where ``--detect`` or ``--tokens`` is not given, each command has
+its own default.
 
 Each run is a command of its own; its answers and its document stay in FOLDER, and the same command
 goes on with them. One line of a table a run: the verdict, the tokens, what it says first, seconds.
@@ -39,9 +43,9 @@ def command_of(run: str, own: argparse.Namespace, folder: Path) -> list[str]:
     order = ["--order", own.order] if own.order else []
     tokens = ["--tokens", str(own.tokens)] if own.tokens else []
     draft = ["--draft", own.draft] if own.draft else []
+    detect = ["--detect", str(own.detect)] if own.detect else []
     target = ["--target", own.target, *draft, "--dtype", own.dtype, "--threads", "1"]
-    audit = ["audit", "--endpoint", own.url, "--prompts", str(prompts), *body]
-    audit += ["--detect", str(own.detect)]
+    audit = ["audit", "--endpoint", own.url, "--prompts", str(prompts), *body, *detect]
     kept = ["--keep", str(folder / f"{run}.jsonl")]
     if run in ("plain", "chat"):
         return [*audit, *target, *tokens, *kept]
@@ -54,7 +58,8 @@ def command_of(run: str, own: argparse.Namespace, folder: Path) -> list[str]:
         return ["triage", own.url, other, "--prompts", str(prompts), *target, *body, *kept]
     if run == "watch":
         state = ["--state", str(folder / "canary"), "--once", "--every", ".01"]
-        return ["watch", "--endpoint", own.url, "--prompts", str(prompts), *target, *body, *state]
+        asked = ["watch", "--endpoint", own.url, "--prompts", str(prompts), *target, *body]
+        return [*asked, *detect, *state]
     asked = ["matrix", "--endpoint", own.url, "--prompts", str(prompts), *target, *order, *body]
     return [*asked, *kept, *tokens]
 
@@ -97,7 +102,7 @@ def main() -> int:
     parser.add_argument("--extra-body")
     parser.add_argument("--order")
     parser.add_argument("--tokens", type=int)
-    parser.add_argument("--detect", type=float, default=0.04)
+    parser.add_argument("--detect", type=float, help="of audits and of the watch")
     parser.add_argument("--runs", default="plain,cool,greedy,watch,matrix")
     parser.add_argument("--expect", choices=sorted(CODES.values()))
     parser.add_argument("--name", help="what the table calls the server")

@@ -57,14 +57,22 @@ def test_a_cell_is_told_by_what_its_engine_does(monkeypatch, capsys):
 def test_what_a_running_server_is_asked_are_commands(tmp_path):
     script = load(BENCHMARKS / "served_runs.py")
     own = argparse.Namespace(
-        url="http://h:1", against=None, target="tiny-llama", draft=None, prompts=script.PROMPTS,
-        dtype="float32", extra_body='{"a": 1}', order="vllm", tokens=64, detect=0.3,
+        url="http://h:1", against=None, target="tiny-llama", draft="tiny-llama",
+        prompts=script.PROMPTS, dtype="float32", extra_body='{"a": 1}', order="vllm", tokens=64,
+        detect=0.3,
     )  # fmt: skip
     for run in script.ALL:
         words = script.command_of(run, own, tmp_path)
         assert words[0] in ("audit", "triage", "watch", "matrix")
         assert "http://h:1" in words
         assert words[words.index("--extra-body") + 1] == '{"a": 1}'
+        assert ("--detect" in words) == (words[0] in ("audit", "watch"))
+        assert ("--draft" in words) == (run != "against")
+    own.detect = own.draft = None
+    for run in script.ALL:
+        words = script.command_of(run, own, tmp_path)
+        assert "--detect" not in words, "each command has a default of its own"
+        assert "--draft" not in words
     talks = (tmp_path / "talks.jsonl").read_text().splitlines()
     assert len(talks) == 48
     assert script.tokens_of({"cells": [{"tokens": 3}, {"tokens": 4}]}) == 7
