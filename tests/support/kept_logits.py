@@ -59,11 +59,13 @@ def keep_logits(monkeypatch):
         key = asked_of(model, requests)
         return list(kept.found(key, list, lambda: plain(pair, model, requests)))
 
-    def with_rounded_weights(pair, requests):
-        key = (tuple(rescoring.ROUNDINGS), *asked_of(pair.target_model, requests))
-        return dict(
-            kept.found(key, lambda by: [*chain(*by.values())], lambda: rounded(pair, requests))
-        )
+    def with_rounded_weights(pair, requests, roundings):
+        key = (tuple(roundings), *asked_of(pair.target_model, requests))
+
+        def compute():
+            return rounded(pair, requests, roundings)
+
+        return dict(kept.found(key, lambda by: [*chain(*by.values())], compute))
 
     monkeypatch.setattr(rescoring, "logits_before", logits_before)
     monkeypatch.setattr(rescoring, "_with_rounded_weights", with_rounded_weights)
