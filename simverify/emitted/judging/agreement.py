@@ -33,6 +33,9 @@ _EXACT, _SHARE = 0.02, 0.1
 """A value is exact that is off by so little of what others are; such a share of them, in requests
 that are off, is a mixture: noise of any shape without an atom has a few percent."""
 
+_ROUNDING = 1e-4
+"""Nats that float32 moves a log probability by at most, engines' ways of computing it included."""
+
 _MOST = 3.0
 
 
@@ -82,7 +85,10 @@ def _mixed(
     """Whether requests that are off have a share of exact values, scaled by what a row leaves."""
     size = nearest[open_] / -np.expm1(ours[open_])
     whose = requests[open_]
-    upper = float(np.quantile(size, 0.75))
+    away = nearest[open_] > max(1.5 * fine, _ROUNDING)
+    if not away.any():
+        return False
+    upper = float(np.median(size[away]))
     exact = (size <= _EXACT * upper) | (nearest[open_] <= 1.5 * fine)
     all_exact = np.bincount(whose, exact) >= 0.95 * np.maximum(np.bincount(whose), 1)
     left = ~all_exact[whose]

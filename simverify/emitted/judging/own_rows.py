@@ -119,7 +119,8 @@ def own_rows(
         coarse = tried_rounding(kept, pair, len(found.orders) == 3).tv
     own = OwnRows(said, beyond, ball, coarse, fine is not None)
     if beyond and said.fits and said.doubt is not None:
-        unexplained = said.test(alpha, min(max(ball, own.allowed), 0.999)).rejected
+        limit = min(max(ball, own.allowed), 0.999)
+        unexplained = said.tv > limit or said.test(alpha, limit).rejected
         own = replace(own, doubted=unexplained)
     found.reported.allowed = own.allowed
     return own
