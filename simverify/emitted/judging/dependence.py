@@ -59,7 +59,7 @@ def not_run(found: OutputEvidence) -> Iterator[str]:
         n = 0 if sums is None else sums.n
         if n < MIN_PAIRS:
             rest = " and of a repeated stream" if n == 0 else ""
-            yield f"test of correlation{rest} {words}: {n:,} pairs, it takes {MIN_PAIRS:,}"
+            yield f"test of correlation{rest} ({words}): {n:,} pairs, it takes {MIN_PAIRS:,}"
     if not found.neighbours:
         yield "tests against the request before: there is one request"
 
