@@ -69,16 +69,17 @@ def _facts(run: AgainstRun) -> Iterator[Fact]:
     if run.asked is not None:
         law = law_words(run.asked.temperature, run.asked.top_k, run.asked.top_p)
         yield Fact("Asked for", f"{law}, {run.asked.max_tokens:,} tokens at most")
-    found = "nothing" if run.detectable >= 1.0 else f"{run.detectable:.2g} or more"
+    found = f"of {run.detectable:.2g} or more"
     alone = (
         f", not confined to the {run.once:.0%} of answers that begin as no other does"
         if run.once >= 0.005 else ""
     )  # fmt: skip
-    yield Fact(
-        "Power",
-        f"{run.power:g} against {run.deviation}, of {found}{alone} (asked was "
-        f"{run.detect:g}); false-alarm rate {run.alpha:g}",
+    tells = (
+        f"so few pairs find no deviation, not even the largest, with power {run.power:g}"
+        if run.detectable >= 1.0
+        else f"{run.power:g} against {run.deviation}, {found}{alone}"
     )
+    yield Fact("Power", f"{tells} (asked was {run.detect:g}); false-alarm rate {run.alpha:g}")
     if run.certificate is not None:
         yield Fact("Certificate", certified(run.certificate))
 

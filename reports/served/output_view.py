@@ -58,9 +58,9 @@ def _passed(run: OutputRun) -> str:
         words = (
             f"No deviation from the target was found. A wrong temperature, top-k or top-p has a "
             f"mean TV of {bound:.2g} at most: its P'/P is monotone in descending P, in the same "
-            f"direction in every context. Of faults of the acceptance, and of rows that are "
-            f"another context's, no size is excluded: such P'/P need not be monotone, and nothing "
-            f"here can tell."
+            f"direction in every context. Of faults of the acceptance, of rows that are another "
+            f"context's, and of other weights, rounded ones say, no size is excluded: such P'/P "
+            f"need not be monotone, and nothing here can tell."
         )
     else:
         words = (

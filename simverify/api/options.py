@@ -118,7 +118,7 @@ class _OwnAuditOptions(OfRealModels):
         run began is gone on with.
     ball
         Emitted tokens: TV of the engine's own rows from the rescored ones, on average; by
-        default twice what computing rows again shows.
+        default what computing rows again shows.
     temperature
         Of the law that real models sample, or that the engine was asked for; 1 if not given.
     top_k

@@ -120,6 +120,6 @@ class Begun:
         least = allowance(found, moved, None, None).ball.tv
         ball = min(_SPARE * max(least, settings.ball or 0.0), 0.999)
         own = own_rows(found, requests, pair, ball, share, moved)
-        if own is None or not (own.beyond and own.said.fits):
+        if own is None or not (own.beyond and own.said.tells):
             return False
         return own.said.test(share, min(_SPARE * max(ball, own.allowed), 0.999)).rejected

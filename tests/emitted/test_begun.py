@@ -20,6 +20,9 @@ from simverify.emitted.reading.requests import Request  # noqa: E402
 from simverify.emitted.rescoring import logits_before  # noqa: E402
 from simverify.models.real.roundings import ROUNDINGS, rounded  # noqa: E402
 from simverify.models.real.transformer import load_pair  # noqa: E402
+from simverify.simulators.decoding.judges import judges  # noqa: E402
+from simverify.simulators.decoding.lanes import Job  # noqa: E402
+from simverify.simulators.decoding.loop import decode  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
 N = 1200
@@ -115,6 +118,39 @@ def reporting(pair, objects):
         rows = torch.tensor(logits).double().log_softmax(-1)
         value["logprobs"] = [float(row[t]) for row, t in zip(rows, value["tokens"], strict=True)]
     return objects
+
+
+@pytest.mark.distribution
+@pytest.mark.parametrize("how", ["draft of what is accepted", "log10"])
+def test_what_a_right_server_reports_ends_no_run_and_fails_none(how):
+    """Its tokens are the target's; only what it says of them is not. Early, and as a whole."""
+    pair = load_pair("tiny-llama", "tiny-llama")
+    found, ids = [], [tuple(pair.encode(text)) for text in PROMPTS[:8]]
+    decode(pair, Job(tuple(ids), 1, 8, 40, 40, 3), judges(VERIFIERS["token"]), found.append)
+    objects = [{"prompt": list(own), "tokens": [], "finish_reason": "length"} for own in ids]
+    drafted = [[] for _ in ids]
+    for block in found:
+        room = 40 - len(objects[block.lane]["tokens"])
+        objects[block.lane]["tokens"] += list(block.emitted)[:room]
+        drafted[block.lane] += [i + 1 < len(block.emitted) for i in range(len(block.emitted))][
+            :room
+        ]
+    for value, kept in zip(objects, drafted, strict=True):
+        request = Request(tuple(value["prompt"]), tuple(value["tokens"]))
+        rows = [
+            torch.tensor(logits_before(pair, model, [request])[0]).double().log_softmax(-1)
+            for model in (pair.target_model, pair.draft_model)
+        ]
+        at = range(len(value["tokens"]))
+        value["logprobs"] = [
+            float(rows[how[0] == "d" and kept[i]][i, value["tokens"][i]]) for i in at
+        ]
+        if how == "log10":
+            value["logprobs"] = [x / 2.302585 for x in value["logprobs"]]
+    run, _ = watched(pair, objects, OutputSettings(tokens=320, alpha=ALPHA, detect=0.6), 1)
+    assert (run.verdict, run.stopped, run.findings) == ("PASS", False, ())
+    assert not run.reported.fits
+    assert any("say nothing of the tokens" in n or "fit nothing" in n for n in run.notes)
 
 
 def test_the_shares_of_all_tests_are_one_alpha():

@@ -58,10 +58,10 @@ def not_run(found: OutputEvidence) -> Iterator[str]:
         sums = _pairs([pits[0] for pits in found.pits], lag)
         n = 0 if sums is None else sums.n
         if n < MIN_PAIRS:
-            rest = ", repeated stream" if n == 0 else ""
-            yield f"correlation{rest} {words} ({n:,} of {MIN_PAIRS:,} pairs)"
+            rest = " and of a repeated stream" if n == 0 else ""
+            yield f"test of correlation{rest} ({words}): {n:,} pairs, it takes {MIN_PAIRS:,}"
     if not found.neighbours:
-        yield "same token as the request before, copies (there is one request)"
+        yield "tests against the request before: there is one request"
 
 
 def _paired(parts: Sequence[Floats], lag: int | None) -> tuple[Floats, Floats] | None:

@@ -142,8 +142,8 @@ def _bet_tests(
 ) -> list[stats.TestResult]:
     """Deviations of all tokens at once: weights that were rounded, and rates that are learned."""
     tests = []
-    said = found.reported.said()
-    if said is not None and said.fits:
+    said = found.reported.said(shares["reported"])
+    if said is not None and said.tells:
         radius = max(ball, found.reported.allowed)
         tests.append(said.test(shares["reported"], radius))
     if found.weights is not None:

@@ -39,6 +39,16 @@ def remarks(
     skipped = tuple(not_run(found))
     if skipped:
         yield f"not run: {'; '.join(skipped)}"
+    if str(pair.target_model.dtype) != "torch.float32":
+        yield (
+            "bets on rounded weights and on rates of single tokens tell little in this precision: "
+            "they must allow for what it moves, which is as much"
+        )
+    unread = [request.unread for request in kept if request.unread is not None]
+    if unread:
+        yield (
+            f"log probabilities of {len(unread):,} requests could not be read as such: {unread[0]}"
+        )
     if found.near:
         yield (
             f"{found.near:,} tokens lie just outside the rescored top-k or top-p, within what "

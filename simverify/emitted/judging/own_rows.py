@@ -22,7 +22,8 @@ class OwnRows:
     """Reported values of a run: ``said``, and whether they are ``beyond`` the ball.
 
     ``coarse``: what bfloat16 moves rows by, where a target in float32 had to be tried in it, or
-    what the target's ``own`` precision does where that is coarser.
+    what the target's ``own`` precision does where that is coarser. ``doubted``: whether they are
+    off by more than that, and yet no evidence on the tokens.
     """
 
     said: Said
@@ -30,6 +31,7 @@ class OwnRows:
     ball: float
     coarse: float | None
     own: bool
+    doubted: bool = False
 
     def document(self, alpha: float) -> doc.Reported:
         """As the document has it."""
@@ -37,7 +39,7 @@ class OwnRows:
         return doc.Reported(
             tokens=len(self.said.off),
             kind=self.said.kind,
-            fits=self.said.fits,
+            fits=self.said.fits and not self.doubted,
             error=self.said.error,
             tv=self.said.tv,
             tv_upper=self.said.upper,
@@ -52,6 +54,12 @@ class OwnRows:
 
     def notes(self, failed: bool) -> list[str]:
         """Remarks on what was reported."""
+        if self.doubted:
+            return [
+                f"what is reported is not what was sampled, or it cannot be told: of the engine's "
+                f"log probabilities, off by TV {self.said.tv:.2g}, {self.said.doubt}: they say "
+                f"nothing of the tokens, which are judged by themselves"
+            ]
         found = [f"the engine's log probabilities {self.said.words()}"]
         if not self.said.fits or not self.beyond:
             return found
@@ -81,7 +89,7 @@ class OwnRows:
     def widened(self, certificate: stats.Certificate) -> stats.Certificate:
         """Return a certificate that holds for rows as far off as reported values say."""
         more = self.said.upper - self.ball
-        if not (self.beyond and self.said.fits and more > 0.0):
+        if self.doubted or not (self.beyond and self.said.fits and more > 0.0):
             return certificate
         return replace(
             certificate,
@@ -101,7 +109,7 @@ def own_rows(
     bfloat16 moves a target that was declared in float32, that is rounding, and is told; but not
     where some requests are exact. ``fine``: what the precision of a coarser target moves.
     """
-    said = found.reported.said()
+    said = found.reported.said(alpha)
     if said is None:
         return None
     beyond = said.test(alpha, ball).rejected
@@ -110,6 +118,10 @@ def own_rows(
     if beyond and said.fits and rounds:
         coarse = tried_rounding(kept, pair, len(found.orders) == 3).tv
     own = OwnRows(said, beyond, ball, coarse, fine is not None)
+    if beyond and said.fits and said.doubt is not None:
+        limit = min(max(ball, own.allowed), 0.999)
+        unexplained = said.tv > limit or said.test(alpha, limit).rejected
+        own = replace(own, doubted=unexplained)
     found.reported.allowed = own.allowed
     return own
 

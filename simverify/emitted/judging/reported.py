@@ -13,6 +13,7 @@ import numpy as np
 
 from simverify import stats
 from simverify.arrays import Floats
+from simverify.emitted.judging.agreement import doubt
 from simverify.emitted.reading.logprobs import fineness
 from simverify.emitted.rescoring import Scored
 from simverify.stats.means.intervals import empirical_bernstein
@@ -67,8 +68,8 @@ class Reported:
             self.ours.append(scored.stated)
             self.again.append(scored.stated_again)
 
-    def said(self) -> "Said | None":
-        """Return what the values are of; None where there are none."""
+    def said(self, alpha: float) -> "Said | None":
+        """Return what the values are of, by tests at ``alpha``; None where there are none."""
         if not self.values:
             return None
         values = np.concatenate(self.values)
@@ -89,7 +90,10 @@ class Reported:
         own = float(_off(ours[right], again).mean())
         ends = np.cumsum([int(np.isfinite(part).sum()) for part in self.values])[:-1]
         each = [float(part.mean()) for part in np.split(off, ends) if len(part) >= _LEAST]
-        return Said(kind, right, errors[kind], off, own + unit, tuple(each))
+        whose = np.repeat(np.arange(len(self.values)), [len(part) for part in self.values])[there]
+        nearest = np.min([np.abs(ours[k] - known) for k in ours if k in (*RIGHT, "draft")], axis=0)
+        why = doubt(known, ours[right], ours["processed"], nearest, whose, unit, alpha)
+        return Said(kind, right, errors[kind], off, own + unit, tuple(each), why)
 
     def _joined(self, parts: list[Mapping[str, Floats]], name: str) -> Floats:
         return np.concatenate([part[name] for part in parts])
@@ -101,7 +105,8 @@ class Said:
 
     ``error``: median distance from ours, in nats. ``off``: float64 (n,), each token's value of
     (1 - P / P')+. ``rounding``: mean of what computing ours again, and writing them down, moves.
-    ``each``: means over the requests of some length.
+    ``each``: means over the requests of some length. ``doubt``: why values that are off are no
+    evidence on the tokens, if so.
     """
 
     kind: str
@@ -110,6 +115,7 @@ class Said:
     off: Floats
     rounding: float
     each: tuple[float, ...] = ()
+    doubt: str | None = None
 
     def exact(self, ball: float) -> int:
         """Requests that are off by no more than ours are, where others are beyond ``ball``.
@@ -124,6 +130,11 @@ class Said:
     def fits(self) -> bool:
         """Whether they are of the target at all, so that its weights can be judged by them."""
         return self.kind in RIGHT and self.error <= _FAR
+
+    @property
+    def tells(self) -> bool:
+        """Whether they may be held against the tokens where they are off."""
+        return self.fits and self.doubt is None
 
     @property
     def tv(self) -> float:

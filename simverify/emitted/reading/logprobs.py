@@ -1,6 +1,7 @@
 """Log probabilities that an engine says its tokens had: where they stand, and how fine they are."""
 
 import math
+import reprlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,19 +10,44 @@ import numpy as np
 _DECIMALS = 7
 """So many decimals of a number are taken for all of float32's."""
 
+_ABOVE = 1e-3
+"""Rounding brings a log probability of a certain token so far above 0."""
+
 
 def stated_logprobs(choice: dict[str, Any]) -> list[float | None] | None:
     """Return those of a choice, one a token, None for one that is missing; None for no list."""
+    own = _listed(choice)
+    return None if own is None else _numbers(own)
+
+
+def unread_logprobs(choice: dict[str, Any], tokens: int) -> str | None:
+    """Say what cannot be right of a choice's values for so many tokens; None: nothing, or none."""
+    own = _listed(choice)
+    if not own:
+        return None
+    odd = next((v for v in own if v is not None and type(v) not in (int, float)), None)
+    if odd is not None:
+        return f"{reprlib.repr(odd)} is no number: expected a number or null for each token"
+    if len(own) != tokens:
+        return f"{len(own)} of {tokens} tokens: expected one a token"
+    above = next((v for v in own if v is not None and v > _ABOVE), None)
+    if above is not None:
+        return f"{above:g} is above 0: a log probability is 0 at most"
+    return None
+
+
+def _listed(choice: dict[str, Any]) -> list[Any] | None:
+    """What stands where log probabilities stand."""
     logprobs = choice.get("logprobs")
     if isinstance(logprobs, list):
-        return _numbers(logprobs)
+        return logprobs
     if not isinstance(logprobs, dict):
         return None
     content = logprobs.get("content")
     if isinstance(content, list) and all(isinstance(entry, dict) for entry in content):
-        return _numbers([entry.get("logprob") for entry in content])
+        return [entry.get("logprob") for entry in content]
     own = logprobs.get("token_logprobs")
-    return _numbers(own) if isinstance(own, list) else None
+    return own if isinstance(own, list) else None
 
 
 def _numbers(values: list[Any]) -> list[float | None] | None:

@@ -12,7 +12,7 @@ from simverify.arrays import Floats
 from simverify.emitted.law import Law, as_law
 from simverify.emitted.reading.asked import asked_law
 from simverify.emitted.reading.chat import chat_ids, chat_iv
-from simverify.emitted.reading.logprobs import stated_logprobs
+from simverify.emitted.reading.logprobs import stated_logprobs, unread_logprobs
 from simverify.emitted.reading.responses import expanded
 from simverify.errors import UsageError
 from simverify.models.real.prompts import unicode_iv
@@ -43,6 +43,7 @@ class Request:
     the draft that it was judged with, from 0, or -1; None where nothing says. ``logprobs``: what
     the engine says that the first tokens' log probabilities were, if it does. ``differs``: whether
     the server's prompt has other tokens than are made of it here; those that it told are taken.
+    ``unread``: what cannot be right of its log probabilities.
     """
 
     prompt: tuple[int, ...]
@@ -55,6 +56,7 @@ class Request:
     slots: tuple[int, ...] | None = None
     logprobs: tuple[float | None, ...] | None = None
     differs: Differs | None = None
+    unread: str | None = None
 
     def judged_by(self, pair: TransformerPair) -> Law:
         """The law of its line; where that says nothing, the declared one."""
@@ -133,6 +135,7 @@ def request_iv(value: Any, where: str, pair: TransformerPair) -> Request:
         raise UsageError(f"{where} has neither tokens, a list of ids, nor text, a string")
     slots = None if from_text else _slots_iv(value.get("slots"), where, len(tokens))
     stated = None if from_text else stated_logprobs(value)
+    unread = None if from_text else unread_logprobs(value, len(tokens))
     if stated is not None and len(stated) != len(tokens):
         stated = None
     left_out = _left_out(value, tokens, from_text, where, pair)
@@ -153,6 +156,7 @@ def request_iv(value: Any, where: str, pair: TransformerPair) -> Request:
         slots=None if slots is None else slots + (-1,) * len(left_out),
         differs=differs,
         logprobs=None if stated is None else tuple(stated),
+        unread=unread,
     )  # fmt: skip
 
 

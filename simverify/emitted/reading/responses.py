@@ -5,7 +5,7 @@ from typing import Any
 
 from simverify.emitted.reading.chat import FIELDS
 from simverify.emitted.reading.ids import ids_of, spells, stated_ids
-from simverify.emitted.reading.logprobs import stated_logprobs
+from simverify.emitted.reading.logprobs import stated_logprobs, unread_logprobs
 from simverify.errors import UsageError
 from simverify.models.real.transformer import TransformerPair
 
@@ -81,6 +81,8 @@ def answer_fields(
         stated = stated_logprobs(choice)
         if stated is not None and len(stated) == len(ids):
             found["logprobs"] = stated
+        elif unread_logprobs(choice, len(ids)) is not None:
+            found["logprobs"] = choice["logprobs"]
     elif ids is not None and isinstance(text, str):
         found |= {"text": text, "unlike": ids}
     elif ids is not None:

@@ -73,6 +73,9 @@ def document_of(
     canary = state.canary or Canary(settings, proxy)
     afters = sorted({0, canary.tokens, 1_000_000})
     delays = [settings.delay(n, proxy, canary.balls) for n in afters]
+    why = _short(canary.tokens, delays[0])
+    if watched.asker is None and not watched.log.exists():
+        why = f"{watched.log} is not there: {why}"
     enough = canary.tokens >= delays[0]
     verdict: doc.Verdict = "FAIL" if canary.alarm else "PASS" if enough else "INCONCLUSIVE"
     return doc.WatchRun(
@@ -111,7 +114,7 @@ def document_of(
         seed=settings.seed,
         verdict=verdict,
         findings=(canary.alarm,) if canary.alarm else (),
-        inconclusive=None if verdict != "INCONCLUSIVE" else _short(canary.tokens, delays[0]),
+        inconclusive=None if verdict != "INCONCLUSIVE" else why,
         notes=tuple(_notes(state)),
         reproduce=watched.reproduce,
         meta=meta,

@@ -15,7 +15,11 @@ from support.processed_engine import answers as processed  # noqa: E402
 from support.processed_engine import everywhere  # noqa: E402
 
 from simverify.emitted.law import Law  # noqa: E402
-from simverify.emitted.reading.logprobs import fineness, stated_logprobs  # noqa: E402
+from simverify.emitted.reading.logprobs import (  # noqa: E402
+    fineness,
+    stated_logprobs,
+    unread_logprobs,
+)
 from simverify.emitted.reading.requests import Request  # noqa: E402
 from simverify.emitted.rescoring import logits_before  # noqa: E402
 from simverify.models.real.roundings import ROUNDINGS, rounded  # noqa: E402
@@ -251,3 +255,11 @@ def test_values_are_as_fine_as_they_are_written():
     assert 1e-3 < fineness(half) < 3e-2
     assert fineness(torch.tensor(x).float().tolist()) < 1e-6
     assert fineness([]) == 0.0
+
+
+def test_values_that_cannot_be_right_are_named():
+    assert "'x' is no number" in unread_logprobs({"logprobs": [-1, 2, "x"]}, 3)
+    assert "1 of 3 tokens" in unread_logprobs({"logprobs": [-1.0]}, 3)
+    assert "2 is above 0" in unread_logprobs({"logprobs": [-1.0, 2, None]}, 3)
+    for good in ({}, {"logprobs": None}, {"logprobs": [None, -1.0, 0.0]}):
+        assert unread_logprobs(good, 3) is None
