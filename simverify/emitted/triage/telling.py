@@ -143,7 +143,7 @@ def _notes(
         found.append(
             f"unclear: {best.name}: explains {best.fits} of {best.places} off tokens, but the best "
             f"of {why.tried} explanations would fit so well by chance with probability "
-            f"{best.chance:.2g}: a log of more prompts would tell"
+            f"{best.chance:.2g}: a log of more prompts may tell"
         )
     if any(cause.taken for cause in why.causes):
         found.append(

@@ -64,9 +64,27 @@ AT_NIGHT = (
 )
 
 
+NEARLY = {"positions that rejected drafts keep": "the last token stands 2 positions too far on"}
+"""Faults that are none of the explanations but like one: of twelve requests chance cannot be ruled
+out, and no cause is named as found."""
+
+
+@pytest.mark.parametrize("name", NEARLY)
+def test_what_an_explanation_fits_in_part_is_unclear_and_says_which(name, plain, fine):
+    """Positions go on by how many drafts were rejected, which is two of them in most places."""
+    run = told(plain, decoded(fine, **FAULTS[name][0]), fine, proxy=True)
+    assert run.verdict == "FAIL"
+    assert set(counts(run)) == {"same", "unclear"}
+    assert [note for note in run.notes if note.startswith(f"unclear: {NEARLY[name]}")]
+
+
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=pytest.mark.slow) if n in AT_NIGHT else n for n in FAULTS],
+    [
+        pytest.param(n, marks=pytest.mark.slow) if n in AT_NIGHT else n
+        for n in FAULTS
+        if n not in NEARLY
+    ],
 )
 def test_a_planted_fault_is_told_by_its_class(name, plain, fine):
     how, kind = FAULTS[name]
