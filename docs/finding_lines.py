@@ -36,6 +36,7 @@ DIFFS = {
     "gptfast-eager": "GPTFast.diff",
     "gptfast-kv": "GPTFast.diff",
     "shreyansh-new": "shreyansh-new.diff",
+    "transformers-universal": "transformers-universal.diff",
 }
 """By engine, the diff on a page that makes it lossless.
 
@@ -44,12 +45,15 @@ place, so that no run comes to the line.
 """
 
 NAMED = {
-    "hf-ensemble-0.9": {"transformers/generation/utils.py": {4465}},
-    "hf-ensemble-0.99": {"transformers/generation/utils.py": {4465}},
+    "hf-ensemble-0.9": {"transformers/generation/utils.py": {4465, 4479}},
+    "hf-ensemble-0.99": {"transformers/generation/utils.py": {4465, 4479}},
     "toyllm-as-is": {"toyllm/sps/generate.py": {17, 20}},
 }
-"""By engine, the lines that its page calls wrong: an option has no diff, and of a seed that is set
-in one line and used in the next the diff changes the first, which no call runs."""
+"""By engine, the lines that its page calls wrong, in two releases where there are two numbers.
+
+An option has no diff; and of a seed that is set in one line and used in another the diff changes
+the first, which no call runs.
+"""
 
 FILE = re.compile(r"^<!-- file: (\S+\.diff) -->\n```diff\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 HUNK = re.compile(r"@@ -(\d+)")
