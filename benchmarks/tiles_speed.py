@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from simverify.backends.interpreter import interpreter, load_triton
-from simverify.engines.base import load_file
+from simverify.engines.loading.packages import load_file
 from simverify.engines.servers.sglang import FUNCTION as SGLANG
 from simverify.engines.servers.sglang import chain_sampling
 from simverify.engines.tiles import load_tiles

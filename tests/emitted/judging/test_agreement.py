@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from support.false_alarms import ALPHA
 
 from simverify.emitted.judging.agreement import doubt
 
-ALPHA = 1e-7
 V = 50
 
 
