@@ -4,7 +4,7 @@ import fcntl
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 _ASKED = 20
 _BETWEEN = 0.025
@@ -14,11 +14,12 @@ _BETWEEN = 0.025
 class Lock:
     """The lock of one file, which is made; the system lets go when the process ends, however.
 
-    Raises ``OSError`` where the file cannot be opened.
+    Raises ``OSError`` where the file cannot be opened, or :meth:`take` where its disk has no locks.
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("a+")
+        # Unbuffered: on a full disk a note that was not written would be tried again at the end.
+        self._file = path.open("ab", buffering=0)
 
     def take(self, note: str = "") -> bool:
         """Whether the lock is had now; ``note`` goes into the file, for others to read."""
@@ -28,14 +29,13 @@ class Lock:
             if _taken(self._file, fcntl.LOCK_EX):
                 with suppress(OSError):  # only a message would miss it
                     self._file.truncate(0)
-                    self._file.write(note)
-                    self._file.flush()
+                    self._file.write(note.encode())
                 return True
         return False
 
     def release(self) -> None:
         """Give the lock back, if it is had, and close the file."""
-        with self._file:
+        with self._file, suppress(OSError):  # of a disk without locks
             _let_go(self._file)
 
 
@@ -53,7 +53,7 @@ def is_locked(path: Path) -> bool:
     return False
 
 
-def _taken(file: IO[str], kind: int) -> bool:
+def _taken(file: IO[Any], kind: int) -> bool:
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -61,7 +61,7 @@ def _taken(file: IO[str], kind: int) -> bool:
     return True
 
 
-def _let_go(file: IO[str]) -> None:
+def _let_go(file: IO[Any]) -> None:
     # By word: a process that another thread is just starting has copies of all descriptors until
     # its program is loaded, and one of them would keep the lock after this file is closed.
     fcntl.flock(file, fcntl.LOCK_UN)

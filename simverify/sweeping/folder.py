@@ -74,7 +74,11 @@ class Folder:
         except OSError as error:
             raise self._unwritable(self.path / _LOCK, error) from None
         try:
-            if not lock.take(f"process {os.getpid()} on {socket.gethostname()}"):
+            try:
+                taken = lock.take(f"process {os.getpid()} on {socket.gethostname()}")
+            except OSError as error:
+                raise UsageError(f"{self.path} cannot be locked: {error.strerror}") from None
+            if not taken:
                 raise UsageError(
                     f"{self.path} is in use by another run{self._holder()}: wait for it, or name "
                     "another --out"

@@ -1,6 +1,7 @@
 """The folder keeps whole files, whatever happens while they are written."""
 
 import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -74,6 +75,16 @@ def test_a_killed_run_leaves_no_lock(tmp_path):
     assert not folder.in_use
     with folder.locked():
         assert folder.in_use
+
+
+def test_a_disk_without_locks_is_one_line(tmp_path, monkeypatch):
+    def refused(_file, _kind):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    words = f"{tmp_path} cannot be locked: No locks available"
+    with pytest.raises(UsageError, match=words), Folder(tmp_path).locked():
+        pass
 
 
 class FullDisk:
