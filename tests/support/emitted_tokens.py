@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 
+from simverify.emitted import Endpoint, ask
 from simverify.models.real.prompts import read_prompts
 from simverify.models.real.transformer import BUNDLED
 from simverify.simulators.decoding.judges import judges
@@ -134,3 +135,9 @@ def serving(complete, *, status=200, owner=None, seen=None, models=None):
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def asked(pair, complete, tokens=6, *, most=3, model=None, **serve):
+    """Ask a server with these answers for as many tokens, of one prompt."""
+    with serving(complete, **serve) as address:
+        return ask(Endpoint(address, model, most), PROMPTS[:1], pair, tokens)

@@ -1,4 +1,4 @@
-"""Calls to a server on loopback: what is tried again, what a server says, and the key."""
+"""Calls to a server on loopback: what is tried again, and what a server says."""
 
 import email.utils
 import itertools
@@ -12,10 +12,9 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from support.emitted_tokens import PROMPTS, Reply, serving
+from support.emitted_tokens import PROMPTS, Reply, asked, serving
 from support.waiting import PATIENCE, wait_for
 
-from simverify.cli import run as command_line
 from simverify.emitted import Endpoint, ask
 from simverify.emitted.serving import transport
 from simverify.emitted.serving.window import in_window
@@ -24,7 +23,6 @@ from simverify.models.real.sampling import Sampling
 from simverify.models.real.transformer import load_pair
 
 GOOD = {"token_ids": [5, 6, 7], "finish_reason": "length"}
-KEY = "sk-very-secret"
 
 
 @pytest.fixture(scope="module")
@@ -35,19 +33,12 @@ def pair():
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     monkeypatch.setattr(transport, "WAITS", (0.01, 0.02))
-    for name in ("SIMVERIFY_API_KEY", "OPENAI_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
 def alone(monkeypatch):
     """One request at a time."""
     monkeypatch.setattr("simverify.emitted.serving.window.TOGETHER", 1)
-
-
-def asked(pair, complete, tokens=6, *, most=3, model=None, **serve):
-    with serving(complete, **serve) as address:
-        return ask(Endpoint(address, model, most), PROMPTS[:1], pair, tokens)
 
 
 def in_turn(*replies):
@@ -188,71 +179,6 @@ def test_a_server_is_left_the_time_it_asks_for(pair):
 def test_an_error_in_the_place_of_an_answer_is_shown_in_the_servers_words(pair, content, says):
     with pytest.raises(UsageError, match=says):
         asked(pair, lambda _: json.dumps(content).encode())
-
-
-@pytest.mark.parametrize(
-    ("own", "other", "sent"),
-    [(KEY, "b", KEY), (None, f" {KEY}\n", KEY), ("", KEY, None), (None, None, None)],
-)
-def test_the_key_comes_from_the_environment(pair, monkeypatch, own, other, sent):
-    for name, value in (("SIMVERIFY_API_KEY", own), ("OPENAI_API_KEY", other)):
-        if value is not None:
-            monkeypatch.setenv(name, value)
-    seen = []
-    asked(pair, lambda _: GOOD, seen=seen)
-    due = None if sent is None else f"Bearer {sent}"
-    assert {headers.get("Authorization") for headers in seen} == {due}
-    assert len(seen) == 3
-
-
-@pytest.mark.parametrize("status", [401, 403])
-def test_who_is_refused_is_told_which_variable_to_set(pair, monkeypatch, status):
-    refusal = Reply(f"no access for {KEY}".encode(), status)
-    with pytest.raises(UsageError, match="no key was sent: set SIMVERIFY_API_KEY"):
-        asked(pair, lambda _: refusal)
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    with pytest.raises(UsageError, match="it had the key of OPENAI_API_KEY") as error:
-        asked(pair, lambda _: refusal)
-    assert "no access for ***" in str(error.value)
-    assert KEY not in str(error.value)
-
-
-@pytest.mark.parametrize("key", ["two words", "caf\xe9", "a\nb"])
-def test_a_key_that_no_header_can_carry_is_not_shown(pair, monkeypatch, key):
-    monkeypatch.setenv("SIMVERIFY_API_KEY", key)
-    with pytest.raises(UsageError, match="SIMVERIFY_API_KEY holds what no header") as error:
-        asked(pair, lambda _: GOOD)
-    assert key not in str(error.value)
-
-
-def test_a_key_goes_to_no_other_server(pair, monkeypatch):
-    monkeypatch.setenv("SIMVERIFY_API_KEY", KEY)
-    stolen = []
-    with serving(lambda _: GOOD, seen=stolen) as elsewhere:
-        moved = Reply(b"", 302, {"Location": f"{elsewhere}/v1/completions"})
-        with pytest.raises(UsageError, match=f"answers 302: .* it names, {elsewhere}"):
-            asked(pair, lambda _: moved)
-    assert stolen == []
-
-
-def test_a_password_in_the_address_is_refused_and_not_shown():
-    with pytest.raises(UsageError, match="SIMVERIFY_API_KEY") as error:
-        Endpoint(f"http://me:{KEY}@host")
-    assert KEY not in str(error.value)
-
-
-def test_the_key_is_in_no_document_and_no_message(monkeypatch, tmp_path, capfd):
-    monkeypatch.setenv("SIMVERIFY_API_KEY", KEY)
-    (tmp_path / "p.txt").write_text("def f(")
-    with serving(lambda _: GOOD) as address:
-        command_line(
-            ["audit", "--endpoint", address, "--target", "tiny-llama", "--samples", "2",
-             "--prompts", str(tmp_path / "p.txt"), "--keep", str(tmp_path / "kept.jsonl"),
-             "--report", str(tmp_path / "report"), "--threads", "1"]
-        )  # fmt: skip
-    written = [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]
-    assert len(written) > 4
-    assert KEY not in "".join((*written, *capfd.readouterr()))
 
 
 PLAIN = {"presence_penalty": 0.0, "frequency_penalty": 0.0, "min_p": 0.0}
