@@ -16,12 +16,9 @@ are kept for the next time. ``--engines``: some of them by name, to try it out.
 """
 
 import argparse
-import json
 import subprocess
 import sys
-import sysconfig
 import tempfile
-import venv
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -34,6 +31,7 @@ from simverify.engines.places import find_place
 from simverify.reports.present import write_reports
 from simverify.results import TableMeta, TableRun
 from simverify.results.reading.document import read_document
+from simverify.surveying.bisecting.environments import NotLaidOut, environment, steps_of
 from simverify.surveying.settings import cores
 from simverify.surveying.table import joined
 
@@ -82,10 +80,10 @@ def one_row(engine: Engine, work: Path, ready: Sequence[Path] = ()) -> TableRun 
     """Return the table of one engine, which says so where it could not be fetched."""
     try:
         python, checkouts = fetch(engine, work, ready)
-    except subprocess.CalledProcessError as error:
-        said = (error.stderr or "").strip().splitlines()
+    except (subprocess.CalledProcessError, NotLaidOut) as error:
+        said = str(getattr(error, "stderr", "") or error).strip().splitlines()
         here = "" if engine.find() is None else "; taken as it is installed here"
-        say(f"{engine.name}: not fetched: {said[-1] if said else error}{here}")
+        say(f"{engine.name}: not fetched: {said[-1]}{here}")
         python, checkouts = Path(sys.executable), None
     file = work / f"{engine.name}.json"
     words = ["table", "--engines", engine.name, "--jobs", "1", "--quiet", "--json", str(file)]
@@ -107,7 +105,8 @@ def one_row(engine: Engine, work: Path, ready: Sequence[Path] = ()) -> TableRun 
 def fetch(engine: Engine, work: Path, ready: Sequence[Path] = ()) -> tuple[Path, Path | None]:
     """Return the interpreter of the engine's environment, and the folder of its checkout, if any.
 
-    What is there from an earlier time is taken as it is. Raises ``CalledProcessError``.
+    What is there from an earlier time is taken as it is. Raises ``CalledProcessError`` where git
+    fails, and ``NotLaidOut`` where pip does.
     """
     if engine.repository:
         place = find_place(engine, ready)
@@ -120,10 +119,8 @@ def fetch(engine: Engine, work: Path, ready: Sequence[Path] = ()) -> tuple[Path,
         return Path(sys.executable), work / "checkouts"
     if engine.package == "simverify" or engine.gpu or not engine.versions:
         return Path(sys.executable), None
-    folder = work / "environments" / engine.name
-    kept(folder, lambda folder: install(engine, folder))
-    sees_this_one(python_of(folder))  # which may be another one than the time before
-    return python_of(folder), None
+    steps = steps_of(engine.requirement, whole=engine.whole)
+    return environment(steps, engine.name, root=work / "environments").python, None
 
 
 def kept(place: Path, make: Callable[[Path], None]) -> None:
@@ -146,32 +143,6 @@ def clone(engine: Engine, folder: Path) -> None:
     """Clone the engine's repository into ``folder``, at the commit of its adapter."""
     called("git", "clone", "--quiet", engine.repository, str(folder))
     called("git", "-C", str(folder), "checkout", "--quiet", "--detach", engine.commit)
-
-
-def install(engine: Engine, folder: Path) -> None:
-    """Make an environment in ``folder`` that has the engine's package itself."""
-    venv.create(folder)
-    python = python_of(folder)
-    sees_this_one(python)
-    pip = (sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet")
-    # pip would take one that is installed here for it.
-    called(*pip, "--no-deps", "--ignore-installed", engine.requirement)
-    if engine.whole:
-        called(*pip, engine.requirement)
-
-
-def python_of(folder: Path) -> Path:
-    """Return the interpreter of an environment."""
-    return folder / "bin" / "python"
-
-
-def sees_this_one(python: Path) -> None:
-    """Let the environment of ``python`` find this one's packages where it has none of its own."""
-    code = "import json, sysconfig; print(json.dumps(sysconfig.get_path('purelib')))"
-    own = Path(json.loads(called(str(python), "-c", code)))
-    places = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    lines = [f"import site; site.addsitedir({place!r})" for place in sorted(places)]
-    (own / "this-one.pth").write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 
 def called(*words: str) -> str:

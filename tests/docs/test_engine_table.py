@@ -15,6 +15,7 @@ from support.pages.scripts import load
 
 from simverify.engines import get_engine
 from simverify.results.reading.document import read_document
+from simverify.surveying.bisecting.environments import NotLaidOut
 
 made = load(ROOT / "docs" / "engine_table.py")
 
@@ -43,16 +44,6 @@ def test_a_package_comes_into_an_environment_that_sees_this_one(engine, monkeypa
     assert here.returncode != 0
 
 
-def test_a_kept_environment_sees_whoever_asks_now(engine, monkeypatch, tmp_path):
-    index(monkeypatch, tmp_path / "wheels", {"1.1": RULE})
-    python, _ = made.fetch(engine, tmp_path / "work")
-    (seen,) = (tmp_path / "work").rglob("this-one.pth")
-    before = seen.read_text()
-    seen.write_text(before.replace(sys.prefix, "/somewhere/else"))
-    assert made.fetch(engine, tmp_path / "work") == (python, None)
-    assert seen.read_text() == before
-
-
 def test_a_package_that_is_installed_here_has_an_environment_all_the_same(
     engine, monkeypatch, tmp_path
 ):
@@ -65,7 +56,7 @@ def test_a_package_that_is_installed_here_has_an_environment_all_the_same(
     monkeypatch.setenv("PYTHONPATH", str(here))
     assert engine.find() is not None
     python, _ = made.fetch(engine, tmp_path / "work")
-    assert python == tmp_path / "work" / "environments" / "fake" / "bin" / "python"
+    assert (tmp_path / "work" / "environments") in python.parents
     assert list((tmp_path / "work").rglob("fake_verifier/rule.py"))
 
 
@@ -88,7 +79,7 @@ def test_some_are_taken_as_they_are_installed(engine, changes, tmp_path):
 
 def test_what_could_not_be_installed_is_not_taken_for_installed(engine, monkeypatch, tmp_path):
     index(monkeypatch, tmp_path / "wheels", {"3.0": RULE})
-    with pytest.raises(subprocess.CalledProcessError):
+    with pytest.raises(NotLaidOut, match="pip: "):
         made.fetch(engine, tmp_path / "work")
     assert list((tmp_path / "work" / "environments").iterdir()) == []
     index(monkeypatch, tmp_path / "more", {"1.1": RULE})

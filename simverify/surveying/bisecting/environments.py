@@ -46,8 +46,20 @@ class Environment:
     packages: Path
 
 
+def steps_of(requirement: str, *, whole: bool) -> list[list[str]]:
+    """Return pip's steps for a package by itself, and for all that it asks for too if ``whole``.
+
+    In one step pip would take a package that is installed here for the one that is wanted.
+    """
+    alone = ["--no-deps", "--ignore-installed", requirement]
+    return [alone, [requirement]] if whole else [alone]
+
+
 def environment(
-    steps: Sequence[Sequence[str]], key: str, project: Path | None = None
+    steps: Sequence[Sequence[str]],
+    key: str,
+    project: Path | None = None,
+    root: Path | None = None,
 ) -> Environment:
     """Return the environment of a version, made if it is not there.
 
@@ -59,12 +71,15 @@ def environment(
         What it is called; in it stands all that ``steps`` leave open.
     project
         The folder that pip reads files of a version in, if it does.
+    root
+        The folder that keeps it; if None one of the user's cache.
 
     Raises ``NotLaidOut`` with pip's complaint where something cannot be installed.
     """
-    root = cache_folder("environments")
+    root = root or cache_folder("environments")
     if root is None:
         raise UsageError("no folder to keep environments in: set SIMVERIFY_CACHE_DIR")
+    root.mkdir(parents=True, exist_ok=True)
     place = root / _name(steps, key)
     if not (place / _COMPLETE).exists():
         _make(place, steps, project)

@@ -2,14 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import distributions
 from typing import Literal
 
-from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from simverify.errors import UsageError
-from simverify.surveying.bisecting.environments import environment
+from simverify.surveying.bisecting.environments import environment, steps_of
 from simverify.surveying.bisecting.pip import complaint, pip
 from simverify.surveying.bisecting.sources import Code, Layout
 
@@ -67,21 +65,13 @@ class Releases:
     @contextmanager
     def laid_out(self, version: str) -> Iterator[Layout]:
         """Install a release into an environment, with what it asks for where it is imported."""
-        release = f"{self._name}=={version}"
-        alone, whole = ["--no-deps", "--ignore-installed", release], [release]
-        steps = [whole] if self._code.is_imported else [alone]
-        if self._code.is_imported and self._is_here():
-            steps = [alone, whole]  # pip would take one that is installed here for it
+        steps = steps_of(f"{self._name}=={version}", whole=self._code.is_imported)
         made = environment(steps, f"{self._name}-{version}")
         if self._code.engine is not None:
             yield self._code.engine_in(made.packages, made.packages).within(made)
         else:
             found = self._code.imported_from(made.packages, [""])
             yield found.within(made)
-
-    def _is_here(self) -> bool:
-        name = canonicalize_name(self._name)
-        return any(canonicalize_name(one.name or "") == name for one in distributions())
 
     def _listed(self, *, early: bool) -> list[str]:
         done = pip("index", "versions", self._name, *(["--pre"] if early else []))
