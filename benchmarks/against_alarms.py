@@ -14,12 +14,11 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from scipy import stats
-
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from support.two_engines import Chain, asked
 
+from simverify import stats
 from simverify.emitted.against import AgainstSettings, Sources, audit_against
 
 HERE = Sources("first", "second", "python benchmarks/against_alarms.py")
@@ -64,10 +63,7 @@ def main() -> None:
             by.update(test.name for test in run.tests if test.rejected)
             detectable = max(detectable, run.detectable)
         failed = verdicts["FAIL"]
-        low = stats.beta.ppf(0.025, failed, given.runs - failed + 1) if failed else 0.0
-        high = (
-            stats.beta.ppf(0.975, failed + 1, given.runs - failed) if failed < given.runs else 1.0
-        )
+        (low,), (high,) = stats.rate_interval([failed], given.runs, error=0.05)
         print(f"{name}: TV {chain.distance(rows):.3f}; of {given.runs} runs {failed} FAIL "
               f"(rate {low:.3f} to {high:.3f} at 95%), {verdicts['PASS']} PASS, "
               f"{verdicts['INCONCLUSIVE']} INCONCLUSIVE; TV {detectable:.3f} promised")  # fmt: skip

@@ -15,9 +15,9 @@ from collections import Counter
 
 import numpy as np
 import torch
-from scipy import stats
 from transformers import DynamicCache
 
+from simverify import stats
 from simverify.emitted.against import AgainstSettings, Answer, Sources, audit_against, paired
 from simverify.emitted.against.asking import AskedBoth
 from simverify.emitted.against.rounds import in_rounds
@@ -165,8 +165,7 @@ def main() -> None:
             promised.append(found.detectable)
             spent.append(sum(found.tokens))
         failed, n = verdicts["FAIL"], given.runs
-        low = stats.beta.ppf(0.025, failed, n - failed + 1) if failed else 0.0
-        high = stats.beta.ppf(0.975, failed + 1, n - failed) if failed < n else 1.0
+        (low,), (high,) = stats.rate_interval([failed], n, error=0.05)
         print(f"{engine}: of {n} runs {failed} FAIL (rate {low:.3f} to {high:.3f} at 95%), "
               f"{verdicts['PASS']} PASS, {verdicts['INCONCLUSIVE']} INCONCLUSIVE; TV "
               f"{np.median(promised):.3f} promised; {np.median(spent):,.0f} tokens of both; "

@@ -10,7 +10,6 @@ target's rows in both orders, as an audit does. What is off has a known mean one
 import argparse
 
 import numpy as np
-from scipy import stats as laws
 
 from simverify import stats
 from simverify.emitted.judging.judge import shares_of
@@ -73,7 +72,7 @@ def main() -> None:
         ends = [stopped(p, own, given.tokens, share, seed) for seed in range(given.runs)]
         early = sorted(end for end in ends if end is not None)
         n, k = len(ends), len(early)
-        high = laws.beta.ppf(0.975, k + 1, n - k) if k < n else 1.0
+        high = stats.rate_interval([k], n, error=0.05)[1][0]
         tv = np.abs(own - p).sum(axis=1).mean() / 2.0
         when = f"; median {early[k // 2]:,} tokens, last {early[-1]:,}" if early else ""
         print(f"{name}: TV {tv:.3f}; {k} of {n} runs end early, before {given.tokens:,} tokens "

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from scipy import stats
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from support.emitted_tokens import emitted
 
+from simverify import stats
 from simverify.emitted import OutputSettings, Source, audit_outputs, request_iv
 from simverify.models.real.roundings import ROUNDINGS, Rounding, rounded
 from simverify.models.real.transformer import TransformerPair, load_pair
@@ -95,7 +95,7 @@ def main() -> None:
             run = audited(pair, given.tokens, given.first_seed + runs, given.alpha, engine)
             runs, alarms = runs + 1, alarms + (run.verdict == "FAIL")
             failed.update(test.name for test in run.tests if test.rejected)
-    high = stats.beta.ppf(0.975, alarms + 1, runs - alarms) if alarms < runs else 1.0
+    high = stats.rate_interval([alarms], runs, error=0.05)[1][0]
     print(f"{runs} runs of {given.tokens:,} tokens in {given.dtype}, weights {given.weights}: "
           f"{alarms} FAIL at alpha {given.alpha:g} (rate at most {high:.3f} at 97.5%)")  # fmt: skip
     for name, count in failed.most_common():

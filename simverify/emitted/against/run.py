@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from simverify import results as doc
 from simverify.battery.judgement import certificate_document, stamped, test_document
 from simverify.emitted.against.answers import Pairs, copied, flat
+from simverify.emitted.against.beginnings import most_asked
 from simverify.emitted.against.judging import Compared, compare
 from simverify.emitted.against.settings import DEVIATION, OFTEN, POWER, AgainstSettings
 from simverify.errors import UsageError
@@ -100,11 +101,13 @@ def _open(pairs: Pairs, found: Compared, settings: AgainstSettings, sources: Sou
             f"for both, a cache before them, or one server behind both addresses; ask without a "
             f"seed, and each by itself"
         )
-    asked = sum(len(group) >= 3 for group in pairs.groups)
-    if asked and all(2 * copied(pairs, side) > asked for side in (0, 1)):
+    # Those that were only tried may have one answer by their law, and are asked no more for that.
+    often = replace(pairs, groups=tuple(most_asked(pairs)))
+    asked = sum(len(group) >= 3 for group in often.groups)
+    if asked and all(2 * copied(often, side) > asked for side in (0, 1)):
         return (
-            f"{_COPIES[0]}, in {copied(pairs, 0):,} of {asked:,} "
-            f"prompts of the first and {copied(pairs, 1):,} of the second: they were drawn at "
+            f"{_COPIES[0]}, in {copied(often, 0):,} of {asked:,} "
+            f"prompts of the first and {copied(often, 1):,} of the second: they were drawn at "
             f"temperature 0 or with one seed, and asking again tells nothing; ask above 0, and "
             f"without a seed"
         )

@@ -89,7 +89,8 @@ class AgainstSettings:
                     f"detect is {self.detect:g}: that takes more than {MOST_ANSWERS:,} answers of "
                     f"each; ask for a larger deviation, or name --repeats"
                 )
-        return wanted
+        # Those that are asked often have to be told from those that are only tried.
+        return wanted if wanted == TRIES else max(wanted, 2 * TRIES + 1)
 
     def expected(self, prompts: int, repeats: int) -> float:
         """Return the mean TV that is found with power .9, where prompts are as the bundled ones."""

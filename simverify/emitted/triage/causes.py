@@ -97,6 +97,7 @@ def explained(
     taken: dict[int, TriageCause] = {}
     found: dict[str, TriageCause] = {}
     kept: dict[Hypothesis, TriageCause] = {}
+    causes: dict[Hypothesis, TriageCause] = {}
     while rest := [i for i in range(len(first)) if i not in taken]:
         worth = stats.matched_fits([groups[i] for i in rest], [alike_by[i] for i in rest])
         causes = {one: _cause(one, j, [own[i] for i in rest], worth)
@@ -120,7 +121,7 @@ def explained(
             here = [kept[one] for one in kept if one.of(fit)]
             if here:
                 result |= dict.fromkeys(same, max(here, key=lambda cause: cause.fits))
-    return Explained(tuple(ordered), result, len(names), _open(found, rest, own, tried))
+    return Explained(tuple(ordered), result, len(names), _open(causes, rest))
 
 
 def _hypotheses(own: Sequence[Mapping[str, Fit]]) -> list[Hypothesis]:
@@ -211,15 +212,13 @@ def _taken(best: Hypothesis, cause: TriageCause, alike: Sequence[Hypothesis]) ->
     )  # fmt: skip
 
 
-def _open(
-    found: Mapping[str, TriageCause], rest: Sequence[int], own: Sequence[Mapping[str, Fit]],
-    tried: Sequence[Hypothesis],
-) -> TriageCause | None:  # fmt: skip
-    """Return the likeliest of the explanations that fit most of what is left, None for none."""
-    most = [
-        one.name for one in tried
-        if one.kind != "verifier" and rest
-        and sum(one.of(own[i]) for i in rest) > MOST * len(rest)
+def _open(causes: Mapping[Hypothesis, TriageCause], rest: Sequence[int]) -> TriageCause | None:
+    """Return the likeliest of the explanations that fit most of what is left, None for none.
+
+    ``causes``: as they are of the places ``rest``, which no cause was found for.
+    """
+    likely = [
+        cause for one, cause in causes.items()
+        if rest and one.kind != "verifier" and cause.fits > MOST * len(rest)
     ]  # fmt: skip
-    causes = [found[one.words] for one in tried if one.name in most and one.words in found]
-    return min(causes, key=lambda cause: (cause.chance, -cause.fits), default=None)
+    return min(likely, key=lambda cause: (cause.chance, -cause.fits), default=None)

@@ -169,6 +169,20 @@ def test_copies_tell_nothing_whatever_is_found(differ):
     assert run.copied == (3, 3)
 
 
+@pytest.mark.distribution
+@pytest.mark.parametrize("name", [None, "lenient"])
+def test_prompts_of_one_answer_by_their_law_are_no_copies(name):
+    """Forty that were only tried have one answer in both engines; four were asked often."""
+    often = asked(CHAIN.p, CHAIN.p if name is None else FAULTS[name], **SMALL)
+    alone = (((1, 2, 3, 4),) * 2,) * 16
+    pairs = dataclasses.replace(
+        often, groups=(*often.groups, *((alone,) * 40)),
+        prompts=(*often.prompts, *map(str, range(40))),
+    )  # fmt: skip
+    run = audit_against(pairs, HERE, AgainstSettings(alpha=ALPHA, detect=0.35))
+    assert run.verdict == ("PASS" if name is None else "FAIL")
+
+
 def test_one_seed_in_one_engine_alone_is_a_fault():
     pairs = asked(CHAIN.p, CHAIN.p, **SMALL)
     groups = tuple(tuple((a, group[0][1]) for a, _ in group) for group in pairs.groups)

@@ -65,6 +65,16 @@ def test_where_answers_begin_in_more_ways_than_planned_more_is_asked():
     assert any("begin in more ways than planned" in line for line in told)
 
 
+@pytest.mark.parametrize("detect", [0.4, 0.5, 0.55, 0.6, 0.7, 0.8])
+def test_those_asked_often_are_told_from_those_tried_alone(detect):
+    """Where few answers would do they could be hardly more than those of the tried ones."""
+    rounds = in_rounds(tuple(WIDE), AgainstSettings(detect=detect), Servers(WIDE))
+    asked = Counter(answer.prompt for answer in rounds.asked.first)
+    often = [prompt for prompt in asked if 2 * asked[prompt] >= max(asked.values())]
+    assert len(often) in (OFTEN, len(WIDE))
+    assert (len(often) == len(WIDE)) == (max(asked.values()) == TRIES)
+
+
 def test_answers_in_one_way_alone_end_the_asking():
     ways = dict.fromkeys(("a", "b", "c"), 1)
     ask = Servers(ways)

@@ -25,11 +25,14 @@ def path(off):
     return Path(n, n + 1, np.ones(LENGTH), gap, np.zeros(LENGTH), n)
 
 
-def explained(monkeypatch, rates, *, off=8, same=False, seed=0):
-    """Explain ``off`` tokens; ``rates``: by name how often it fits them, and a control."""
+def explained(monkeypatch, rates, *, off=8, same=False, seed=0, fits=None):
+    """Explain ``off`` tokens; ``rates``: by name how often it fits them, and a control.
+
+    ``fits``: what fits where, in the place of rates.
+    """
     rng = np.random.default_rng(seed)
 
-    def fits(spots, pair, radius, wanted=None):
+    def by_rates(spots, pair, radius, wanted=None):
         return [
             {
                 name: Fit(kind, (rng.random() < rate[bool(spot.path.gap[spot.at] == 0.0)],))
@@ -38,7 +41,7 @@ def explained(monkeypatch, rates, *, off=8, same=False, seed=0):
             for spot in spots
         ]
 
-    monkeypatch.setattr(causes, "fits", fits)
+    monkeypatch.setattr(causes, "fits", fits or by_rates)
     answers = [
         Answer(Request((7, 1 if same else 10 + i), tuple(range(LENGTH))), i)
         for i in range(REQUESTS)
@@ -84,6 +87,27 @@ def test_the_same_answer_many_times_is_one(monkeypatch):
     found = explained(monkeypatch, rates, same=True)
     assert not found.taken
     assert found.open is not None
+
+
+def test_what_is_open_is_of_what_is_left(monkeypatch):
+    """One cause fits eight of fourteen, and is taken; another fits all, mostly by chance too."""
+
+    def fits(spots, pair, radius, wanted=None):
+        planted = [spot.path.gap[spot.at] > 0.0 and spot.number < 8 for spot in spots]
+        chance = np.random.default_rng(1).random((len(spots), 2))
+        off = [spot.path.gap[spot.at] > 0.0 for spot in spots]
+        return [
+            {
+                "a cache": Fit(CACHE, (own or u < 0.05,)),
+                "another": Fit(CACHE, (own or here or v < 0.9,)),
+            }
+            for own, here, (u, v) in zip(planted, off, chance, strict=True)
+        ]
+
+    found = explained(monkeypatch, {}, off=14, fits=fits)
+    assert {cause.name for cause in found.taken.values()} == {"a cache"}
+    assert len(found.taken) == 8
+    assert (found.open.name, found.open.fits, found.open.places) == ("another", 6, 6)
 
 
 @pytest.mark.distribution
