@@ -3,6 +3,7 @@
 import ast
 import builtins
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from simverify.engines.tiles.kernels import Kernel
@@ -132,7 +133,10 @@ class Expressions:
     def _attribute(self, node: ast.Attribute) -> Value:
         x = self.value(node.value)
         if isinstance(x, Known):
-            return _known(getattr(x.value, node.attr))
+            value = getattr(x.value, node.attr)
+            if isinstance(x.value, ModuleType):
+                self.read.append((vars(x.value), node.attr, value))
+            return _known(value)
         if isinstance(x, Place) and node.attr in ("dtype", "type"):
             return Known(ElementType(x.memory.dtype))
         if isinstance(x, Block):
@@ -255,7 +259,8 @@ class Expressions:
             return self.call(called, args, named)
         given = [*args, *named.values()]
         if called in PURE and all(isinstance(x, Known) for x in given):
-            return Known(called(*[x.value for x in args if isinstance(x, Known)]))
+            own = {name: x.value for name, x in named.items() if isinstance(x, Known)}
+            return Known(called(*[x.value for x in args if isinstance(x, Known)], **own))
         if called is _CONSTANT and len(given) == 1:
             return given[0]
         if called in HANDLERS:

@@ -47,7 +47,7 @@ NAMES: dict[str, Any] = {
 """Names that written kernels use."""
 
 _GAVE_UP = (Untranslatable, SimverifyError, TypeError, ValueError, AttributeError, LookupError,
-            ArithmeticError)  # fmt: skip
+            ArithmeticError, SyntaxError, RecursionError)  # fmt: skip
 """What a kernel that is not translated raises: it then runs, and is refused, as before."""
 
 MOST = 256
