@@ -65,6 +65,8 @@ class Plan:
             self._write(kernel, given)
         except _GAVE_UP:
             self.program = None
+        once = {(id(space), name): (space, name, x) for space, name, x in self.read}
+        self.read = [*once.values()]  # which every launch looks through
 
     def _write(self, kernel: Kernel, given: dict[str, Any]) -> None:
         w = Writer()
