@@ -56,7 +56,7 @@ _CONSTANT = vars(tl)["constexpr"]
 class Expressions:
     """The expressions of one function, with what its names stand for.
 
-    ``globals_read``: where names outside were looked up, and what they were.
+    ``read``: where names outside were looked up, and what they were.
     """
 
     def __init__(self, w: Writer, space: dict[str, Any], read: list[Any]) -> None:
@@ -92,12 +92,8 @@ class Expressions:
         raise Untranslatable(f"a decision on a {type(x).__name__}")
 
     def _in_turn(self, node: ast.BoolOp) -> bool | str:
-        stops = isinstance(node.op, ast.Or)
-        held = self.truth(node.values[0])
-        rest = node.values[1:]
-        if not rest:
-            return held
-        more = ast.BoolOp(node.op, rest) if len(rest) > 1 else rest[0]
+        stops, first, more = _parts(node)
+        held = self.truth(first)
         if isinstance(held, bool):
             return held if held is stops else self.truth(more)
         name = self.w.name(held)
@@ -182,12 +178,8 @@ class Expressions:
         return binary(self.w, SIGNS[sign], a, b)
 
     def _boolop(self, node: ast.BoolOp) -> Value:
-        stops = isinstance(node.op, ast.Or)
-        first = self.value(node.values[0])
-        rest = node.values[1:]
-        if not rest:
-            return first
-        more = ast.BoolOp(node.op, rest) if len(rest) > 1 else rest[0]
+        stops, one, more = _parts(node)
+        first = self.value(one)
         if isinstance(first, Known):
             return first if bool(first.value) is stops else self.value(more)
         if not isinstance(first, Scalar):
@@ -266,6 +258,13 @@ class Expressions:
         if called in HANDLERS:
             return HANDLERS[called](self.w, *args, **named)
         raise Untranslatable(f"a call of {called}")
+
+
+def _parts(node: ast.BoolOp) -> tuple[bool, ast.expr, ast.expr]:
+    """Return whether it is `or`, what is computed first, and all behind that."""
+    first, *rest = node.values
+    more = ast.BoolOp(node.op, rest) if len(rest) > 1 else rest[0]
+    return isinstance(node.op, ast.Or), first, more
 
 
 def _known(value: Any) -> Value:
