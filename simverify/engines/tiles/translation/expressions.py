@@ -15,8 +15,8 @@ from simverify.engines.tiles.translation.operations.arithmetic import (
     SIGNS,
     binary,
     inverted,
+    is_zero,
     negative,
-    refused,
 )
 from simverify.engines.tiles.translation.operations.language import (
     HANDLERS,
@@ -145,7 +145,7 @@ class Expressions:
         raise Untranslatable(f".{node.attr} of a {type(x).__name__}")
 
     def _binop(self, node: ast.BinOp) -> Value:
-        sign = SIGNS.get(type(node.op).__name__, "**")
+        sign = SIGNS[type(node.op).__name__]
         return self.applied(sign, self.value(node.left), self.value(node.right))
 
     def applied(self, sign: str, a: Value, b: Value) -> Value:
@@ -157,7 +157,7 @@ class Expressions:
         if isinstance(node.op, ast.Not):
             if not isinstance(x, Known | Scalar):
                 raise Untranslatable("`not` of a block")
-            return refused(self.w, x)
+            return is_zero(self.w, x)
         if isinstance(node.op, ast.USub):
             return negative(self.w, x)
         return inverted(self.w, x) if isinstance(node.op, ast.Invert) else x
