@@ -69,6 +69,7 @@ def briefly(findings: Sequence[Finding], place: Localisation | None) -> str:
 
 def likeliest(findings: Sequence[Finding], place: Localisation | None) -> Iterator[str]:
     """Yield the lines of :func:`briefly` and all behind them, the likeliest first."""
+    yield from (found.line for found in findings if found.broke == "constant-seed" and found.line)
     if place is not None:
         yield from place.lines
         yield from place.sources or ()

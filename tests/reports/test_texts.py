@@ -12,6 +12,7 @@ from simverify.reports.formats.github import annotations
 from simverify.reports.formats.junit import junit_report
 from simverify.reports.formats.markdown import MOST_CHARACTERS, escape, markdown_report
 from simverify.reports.present import SUMMARY, append_summary
+from simverify.results import Finding
 
 
 class TestMarkdown:
@@ -150,6 +151,17 @@ class TestGithub:
         first = next(annotations(run))
         assert first.startswith("::error file=src/a.py,line=5,title=")
         assert "decided at b.py%3A7; its numbers come from b.py%3A8%2C a.py%3A5%2C 4::" in first
+
+    def test_the_line_of_a_constant_seed_comes_first(self):
+        run = example("faulty-block")
+        place = msgspec.structs.replace(run.localisation, lines=("src/a.py:7",), sources=())
+        seed = Finding("contract", "its seed is constant", "src/a.py:3", "constant-seed")
+        run = msgspec.structs.replace(
+            run, spec="src/a.py:verify", localisation=place, findings=(*run.findings, seed)
+        )
+        first = next(annotations(run))
+        assert first.startswith("::error file=src/a.py,line=3,title=")
+        assert "seeds at a.py%3A3; decided at a.py%3A7" in first
 
     def test_no_verdict_is_a_warning_and_a_pass_a_notice(self):
         assert next(annotations(inconclusive())).startswith("::warning ")

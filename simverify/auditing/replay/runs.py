@@ -14,13 +14,17 @@ from simverify.auditing.exact.generations.trees import law_of_tree
 from simverify.auditing.probes.calls import Rule, built, read
 from simverify.auditing.replay.blame.steps import Steps
 from simverify.auditing.replay.instance_rows import InstanceRows
+from simverify.errors import SimverifyError
 from simverify.symbolic import Enumeration
 from simverify.symbolic.enumeration.endings import Tokens
 from simverify.symbolic.enumeration.paths import TooManyPaths
 from simverify.symbolic.enumeration.recorder import Leaf, Recorder
-from simverify.symbolic.errors import OutOfTime
+from simverify.symbolic.errors import CannotEnumerate, OutOfTime
 from simverify.symbolic.guards.watchdog import now
 from simverify.trees import law_of_trees
+
+STOPS = (CannotEnumerate, TooManyPaths, OutOfTime, SimverifyError, ValueError)
+"""What ends a run of all paths before its end."""
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,42 @@ def test_other_constants_and_globals_are_another_plan(tmp_path):
     assert stepped == []
 
 
+def test_constants_of_modules_are_another_plan(tmp_path):
+    head = 'import types\n\nconfig = types.ModuleType("config")\n\n\n'
+    made, stepped, module = kernel(tmp_path, head + ADDED.replace("SHIFT", "config.SHIFT"))
+    x, out = numbers()
+    for shift in (1, 3):
+        module.config.SHIFT = shift
+        launched(made, x, out)
+        assert torch.equal(out, x + shift)
+    assert stepped == []
+
+
+def test_known_functions_are_given_their_keywords(tmp_path):
+    made, stepped, _ = kernel(tmp_path, ADDED.replace("SHIFT", 'int("11", base=tl.cdiv(B, y=2))'))
+    x, out = numbers()
+    launched(made, x, out)
+    assert torch.equal(out, x + 3)
+    assert stepped == []
+
+
+def test_loops_too_deep_for_one_function_run_as_before(tmp_path):
+    """Python nests 20: each of these two kernels has fewer, both in one have more."""
+
+    def nested(names, inner):
+        loops = [f"{'    ' * k}for {i} in range(n):\n" for k, i in enumerate(names, 1)]
+        return f"{''.join(loops)}{'    ' * (len(names) + 1)}{inner}\n"
+
+    outer = nested("abcdefghijk", "inner(x_ptr, n)")
+    inner = nested("abcdefghijk", "tl.store(x_ptr, tl.load(x_ptr) + 1)")
+    source = f"@triton.jit\ndef inner(x_ptr, n):\n{inner}\n\n"
+    made, stepped, _ = kernel(tmp_path, f"{source}@triton.jit\ndef kernel(x_ptr, n):\n{outer}")
+    x, _ = numbers()
+    made[(1,)](x, 1)
+    assert x[0] == 1
+    assert stepped == [(0,)]
+
+
 def test_what_is_not_translated_runs_as_before(tmp_path):
     source = ADDED.replace("B: tl.constexpr):", "B: tl.constexpr):\n    assert n == n")
     made, stepped, _ = kernel(tmp_path, source)

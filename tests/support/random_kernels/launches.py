@@ -21,10 +21,11 @@ KINDS = ((torch.float32, torch.int32), (torch.float64, torch.int64), (torch.floa
 class Ran:
     """What one kernel gave: bits of its tensors, or None where it raised something.
 
-    ``planned``: whether a translation of it ran.
+    ``kind``: the types of its numbers; ``planned``: whether it was translated for them.
     """
 
     name: str
+    kind: Any
     real: Any
     translated: Any
     stepped: Any
@@ -41,10 +42,12 @@ def ran(path: Path, seeds: range, kinds: Any = KINDS[:1], *, really: bool = True
         getattr(stepped, name).plans = None
         for kind in kinds:
             given = _numbers(seed, block, *kind)
+            kept = getattr(translated, name).plans.kept
+            before = set(kept)
             found = [_bits(getattr(x, name, None), block, seed, *given)
                      for x in (real, translated, stepped)]  # fmt: skip
-            plans = getattr(translated, name).plans
-            yield Ran(name, *found, any(x.program for x in plans.kept.values()))
+            added = [plan.program for key, plan in kept.items() if key not in before]
+            yield Ran(name, kind, *found, bool(added) and None not in added)
 
 
 def _numbers(seed: int, block: int, floats: Any, wholes: Any) -> tuple[Any, ...]:

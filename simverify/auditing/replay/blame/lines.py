@@ -23,13 +23,10 @@ from simverify.auditing.replay.blame.partings import Stage, events, partings
 from simverify.auditing.replay.blame.steps import Steps
 from simverify.auditing.replay.blame.suspects import Sites, suspects
 from simverify.auditing.replay.instance_rows import InstanceRows
-from simverify.auditing.replay.runs import CALLS, Budget
+from simverify.auditing.replay.runs import CALLS, STOPS, Budget
 from simverify.auditing.subject import Contract, Subject
-from simverify.errors import SimverifyError
 from simverify.results import Instance, Localisation
 from simverify.symbolic.enumeration.endings import Tokens
-from simverify.symbolic.enumeration.paths import TooManyPaths
-from simverify.symbolic.errors import CannotEnumerate, OutOfTime
 from simverify.symbolic.whose import portable
 
 MOST = 3
@@ -39,9 +36,6 @@ _MAX_PATHS = 20_000
 _SECONDS = 10.0
 _SECONDS_FOLLOWED = 30.0
 """Following lines is slower."""
-
-_STOPS = (CannotEnumerate, TooManyPaths, OutOfTime, SimverifyError, ValueError)
-"""What ends a run of all paths before its end."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +66,7 @@ def located(
         examiner = Examiner(subject, contract, tolerance)
         try:
             richer = examiner.judge(rich_instance(contract, shown.model), _SECONDS)
-        except _STOPS:
+        except STOPS:
             return place
         if richer.deviates:
             named = _lines_on(subject, contract, richer)
@@ -129,7 +123,7 @@ def deciding_lines(
     budget = Budget(_MAX_PATHS, _SECONDS)
     try:
         calls = list(CALLS[contract](rule, model, instance.gamma, sequence, budget))
-    except _STOPS:
+    except STOPS:
         return Deciding()
     every = range(len(model.target(model.prompt)))
     for alone, lasts in itertools.product((True, False), ((sequence[position],), every)):
@@ -173,6 +167,6 @@ def _sources(
                 for parting in partings(call.leaves, before if alone else None, event):
                     if parting.where in lines:
                         sites.add(call, parting, event)
-    except _STOPS:
+    except STOPS:
         pass  # what was followed until then is as good
     return suspects(sites.ways(MOST))

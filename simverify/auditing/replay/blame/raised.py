@@ -7,11 +7,9 @@ import msgspec
 from simverify.auditing.replay.blame.steps import Steps
 from simverify.auditing.replay.blame.suspects import Way, suspects
 from simverify.auditing.replay.breach import broken_paths
+from simverify.auditing.replay.runs import STOPS
 from simverify.auditing.subject import Contract, Subject
-from simverify.errors import SimverifyError
 from simverify.results import Breach, Finding
-from simverify.symbolic.enumeration.paths import TooManyPaths
-from simverify.symbolic.errors import CannotEnumerate, OutOfTime
 from simverify.symbolic.whose import lines_in, portable
 
 RAISES = "raises"
@@ -40,7 +38,7 @@ def _behind(subject: Subject, contract: Contract, found: Breach) -> tuple[str, t
     try:
         with steps.following():
             broken = broken_paths(subject.rule, contract, found, steps)
-    except (CannotEnumerate, TooManyPaths, OutOfTime, SimverifyError, ValueError):
+    except STOPS:
         return "", ()
     for leaf in broken:
         for at in lines_in(leaf.broke)[:1]:

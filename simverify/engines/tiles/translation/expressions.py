@@ -3,6 +3,7 @@
 import ast
 import builtins
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from simverify.engines.tiles.kernels import Kernel
@@ -14,8 +15,8 @@ from simverify.engines.tiles.translation.operations.arithmetic import (
     SIGNS,
     binary,
     inverted,
+    is_zero,
     negative,
-    refused,
 )
 from simverify.engines.tiles.translation.operations.language import (
     HANDLERS,
@@ -55,7 +56,7 @@ _CONSTANT = vars(tl)["constexpr"]
 class Expressions:
     """The expressions of one function, with what its names stand for.
 
-    ``globals_read``: where names outside were looked up, and what they were.
+    ``read``: where names outside were looked up, and what they were.
     """
 
     def __init__(self, w: Writer, space: dict[str, Any], read: list[Any]) -> None:
@@ -91,12 +92,8 @@ class Expressions:
         raise Untranslatable(f"a decision on a {type(x).__name__}")
 
     def _in_turn(self, node: ast.BoolOp) -> bool | str:
-        stops = isinstance(node.op, ast.Or)
-        held = self.truth(node.values[0])
-        rest = node.values[1:]
-        if not rest:
-            return held
-        more = ast.BoolOp(node.op, rest) if len(rest) > 1 else rest[0]
+        stops, first, more = _parts(node)
+        held = self.truth(first)
         if isinstance(held, bool):
             return held if held is stops else self.truth(more)
         name = self.w.name(held)
@@ -132,7 +129,10 @@ class Expressions:
     def _attribute(self, node: ast.Attribute) -> Value:
         x = self.value(node.value)
         if isinstance(x, Known):
-            return _known(getattr(x.value, node.attr))
+            value = getattr(x.value, node.attr)
+            if isinstance(x.value, ModuleType):
+                self.read.append((vars(x.value), node.attr, value))
+            return _known(value)
         if isinstance(x, Place) and node.attr in ("dtype", "type"):
             return Known(ElementType(x.memory.dtype))
         if isinstance(x, Block):
@@ -145,7 +145,7 @@ class Expressions:
         raise Untranslatable(f".{node.attr} of a {type(x).__name__}")
 
     def _binop(self, node: ast.BinOp) -> Value:
-        sign = SIGNS.get(type(node.op).__name__, "**")
+        sign = SIGNS[type(node.op).__name__]
         return self.applied(sign, self.value(node.left), self.value(node.right))
 
     def applied(self, sign: str, a: Value, b: Value) -> Value:
@@ -157,7 +157,7 @@ class Expressions:
         if isinstance(node.op, ast.Not):
             if not isinstance(x, Known | Scalar):
                 raise Untranslatable("`not` of a block")
-            return refused(self.w, x)
+            return is_zero(self.w, x)
         if isinstance(node.op, ast.USub):
             return negative(self.w, x)
         return inverted(self.w, x) if isinstance(node.op, ast.Invert) else x
@@ -178,12 +178,8 @@ class Expressions:
         return binary(self.w, SIGNS[sign], a, b)
 
     def _boolop(self, node: ast.BoolOp) -> Value:
-        stops = isinstance(node.op, ast.Or)
-        first = self.value(node.values[0])
-        rest = node.values[1:]
-        if not rest:
-            return first
-        more = ast.BoolOp(node.op, rest) if len(rest) > 1 else rest[0]
+        stops, one, more = _parts(node)
+        first = self.value(one)
         if isinstance(first, Known):
             return first if bool(first.value) is stops else self.value(more)
         if not isinstance(first, Scalar):
@@ -255,12 +251,20 @@ class Expressions:
             return self.call(called, args, named)
         given = [*args, *named.values()]
         if called in PURE and all(isinstance(x, Known) for x in given):
-            return Known(called(*[x.value for x in args if isinstance(x, Known)]))
+            own = {name: x.value for name, x in named.items() if isinstance(x, Known)}
+            return Known(called(*[x.value for x in args if isinstance(x, Known)], **own))
         if called is _CONSTANT and len(given) == 1:
             return given[0]
         if called in HANDLERS:
             return HANDLERS[called](self.w, *args, **named)
         raise Untranslatable(f"a call of {called}")
+
+
+def _parts(node: ast.BoolOp) -> tuple[bool, ast.expr, ast.expr]:
+    """Return whether it is `or`, what is computed first, and all behind that."""
+    first, *rest = node.values
+    more = ast.BoolOp(node.op, rest) if len(rest) > 1 else rest[0]
+    return isinstance(node.op, ast.Or), first, more
 
 
 def _known(value: Any) -> Value:

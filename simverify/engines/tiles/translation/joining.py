@@ -1,5 +1,6 @@
 """Values that two branches or two rounds of a loop give: one variable for both."""
 
+from simverify.engines.tiles.language import FEW
 from simverify.engines.tiles.translation.operations.rows import as_row, typed
 from simverify.engines.tiles.translation.values import (
     Array,
@@ -37,7 +38,7 @@ def slot(w: Writer, x: Value) -> tuple[Value, list[tuple[str, str]]]:
     if isinstance(block, Array):
         return Array(name, block.dtype, block.shape), [(name, block.code)]
     row = as_row(w, block)
-    length = row.length if row.length == str(row.count) and row.count <= 32 else ""
+    length = row.length if row.length == str(row.count) and row.count <= FEW else ""
     return Row(name, row.dtype, row.count, length), [(name, row.code)]
 
 

@@ -47,7 +47,7 @@ NAMES: dict[str, Any] = {
 """Names that written kernels use."""
 
 _GAVE_UP = (Untranslatable, SimverifyError, TypeError, ValueError, AttributeError, LookupError,
-            ArithmeticError)  # fmt: skip
+            ArithmeticError, SyntaxError, RecursionError)  # fmt: skip
 """What a kernel that is not translated raises: it then runs, and is refused, as before."""
 
 MOST = 256
@@ -65,6 +65,8 @@ class Plan:
             self._write(kernel, given)
         except _GAVE_UP:
             self.program = None
+        once = {(id(space), name): (space, name, x) for space, name, x in self.read}
+        self.read = [*once.values()]  # which every launch looks through
 
     def _write(self, kernel: Kernel, given: dict[str, Any]) -> None:
         w = Writer()

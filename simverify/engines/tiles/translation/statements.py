@@ -108,7 +108,7 @@ class Statements(Loops):
         if not isinstance(node.target, ast.Name):
             raise Untranslatable("what is assigned to")
         held = self.value(ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target))
-        sign = SIGNS.get(type(node.op).__name__, "**")
+        sign = SIGNS[type(node.op).__name__]
         self.env[node.target.id] = self.applied(sign, held, self.value(node.value))
 
     def _return(self, node: ast.Return) -> bool:

@@ -29,8 +29,7 @@ class Writer:
     def __init__(self) -> None:
         self.line = 1
         self.constants: dict[str, Any] = {}
-        self.stores = self.checks = 0
-        self.loops = 0
+        self.stores = self.loops = 0
         self.undoes = False
         self._bodies = [Body()]
         self._count = 0
@@ -93,7 +92,6 @@ class Writer:
 
     def checked(self) -> None:
         """Note a check, which ends the program where it stands."""
-        self.checks += 1
         # In a loop a store that is written below may have run before.
         self.undoes |= self.stores > 0 or self.loops > 0
 

@@ -12,6 +12,7 @@ from simverify.engines.tiles.translation.operations.rows import (
     constant,
     full,
     longest,
+    shape_of,
     typed,
 )
 from simverify.engines.tiles.translation.values import (
@@ -161,7 +162,7 @@ def _load_array(w: Writer, place: Place, gate: Any, filling: Block) -> Array:
     index: Any = place.index
     places = _places(w, place, full(w, index))
     name = repr(place.memory.name)
-    shape = index.shape if isinstance(index, Array) else (index.count,)
+    shape = shape_of(index)
     if isinstance(gate, Known) and gate.value:
         code = f"taken({name}, {place.memory.code}, {places})"
         return Array(w.name(code), place.memory.dtype, shape)
@@ -171,16 +172,11 @@ def _load_array(w: Writer, place: Place, gate: Any, filling: Block) -> Array:
     if isinstance(gate, Scalar):
         door = w.named_once(f"full({shape}, {door})")
     else:
-        other = gate.shape if isinstance(gate, Array) else (gate.count,)
-        shape = _spread(shape, other)
-    if _spread(shape, () if isinstance(filling, Scalar) else _shape(filling)) != shape:
+        shape = _spread(shape, shape_of(gate))
+    if _spread(shape, shape_of(filling)) != shape:
         raise Untranslatable("what fills a block has another shape")
     code = f"gathered({name}, {place.memory.code}, {places}, {door}, {full(w, filling)})"
     return Array(w.name(code), place.memory.dtype, shape)
-
-
-def _shape(x: Any) -> tuple[int, ...]:
-    return x.shape if isinstance(x, Array) else (x.count,)
 
 
 def _spread(*shapes: tuple[int, ...]) -> tuple[int, ...]:
@@ -252,9 +248,9 @@ def _store_row(w: Writer, place: Place, index: Any, gate: Any, block: Any) -> No
 
 def _store_array(w: Writer, place: Place, gate: Any, block: Block) -> None:
     index: Any = place.index
-    shape = _shape(index)
+    shape = shape_of(index)
     values = full(w, block)
-    if not isinstance(block, Scalar) and _spread(_shape(block), shape) != shape:
+    if not isinstance(block, Scalar) and _spread(shape_of(block), shape) != shape:
         raise Untranslatable("a block stored at fewer places")
     if isinstance(gate, Known):
         door = w.named_once(f"full({shape}, True)")
@@ -262,7 +258,7 @@ def _store_array(w: Writer, place: Place, gate: Any, block: Block) -> None:
         door = w.named_once(f"full({shape}, {gate.code})")
     else:
         door = full(w, gate)
-        shape = _spread(shape, _shape(gate))
+        _spread(shape, shape_of(gate))  # or there is no plan
     places = _places(w, place, full(w, index))
     name = repr(place.memory.name)
     w.emit(f"put_where({name}, {place.memory.code}, {places}, {door}, {values}, _undo)")

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from simverify.engines.tiles.language import FEW
 from simverify.engines.tiles.translation.operations.lines import line, literal
 from simverify.engines.tiles.translation.operations.rows import (
-    FEW,
     as_row,
     at,
     cast,
@@ -36,7 +36,7 @@ from simverify.engines.tiles.types import Dtype, beside, float32, int1, int64, p
 
 SIGNS = {
     "Add": "+", "Sub": "-", "Mult": "*", "Div": "/", "FloorDiv": "//", "Mod": "%",
-    "BitAnd": "&", "BitOr": "|", "BitXor": "^", "LShift": "<<", "RShift": ">>",
+    "Pow": "**", "BitAnd": "&", "BitOr": "|", "BitXor": "^", "LShift": "<<", "RShift": ">>",
     "Lt": "<", "LtE": "<=", "Gt": ">", "GtE": ">=", "Eq": "==", "NotEq": "!=",
 }  # fmt: skip
 OF_PYTHON = {
@@ -235,7 +235,7 @@ def inverted(w: Writer, x: Value) -> Value:
     return every(w, lambda a: f"~{a}", block.dtype, block)
 
 
-def refused(w: Writer, x: Value) -> Value:
+def is_zero(w: Writer, x: Value) -> Value:
     """Return whether each element is 0: ``not x`` of a scalar."""
     if isinstance(x, Known):
         return Known(not x.value)

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from simverify.engines.tiles.language import MATH, power_of_two, tl
+from simverify.engines.tiles.language import FEW, MATH, power_of_two, tl
 from simverify.engines.tiles.translation.operations import access
-from simverify.engines.tiles.translation.operations.arithmetic import alike, binary, chosen, refused
+from simverify.engines.tiles.translation.operations.arithmetic import alike, binary, chosen, is_zero
 from simverify.engines.tiles.translation.operations.cipher import philox, uniform
 from simverify.engines.tiles.translation.operations.conversions import (
     converted,
@@ -63,7 +63,7 @@ def _broadcast_to(w: Writer, x: Value, *shape: Value) -> Value:
         return block
     if isinstance(block, Scalar) and len(sides) == 1:
         (count,) = sides
-        length = count if count <= 32 else 1
+        length = count if count <= FEW else 1
         return Row(w.named_once(f"full({length}, {block.code})"), block.dtype, count, str(length))
     return Array(w.named_once(f"broadcast_to({full(w, block)}, {sides})"), block.dtype, sides)
 
@@ -113,8 +113,6 @@ def _expanded(w: Writer, x: Value, axis: Value) -> Value:
 
 
 def _cdiv(w: Writer, x: Value, y: Value) -> Value:
-    if isinstance(x, Known) and isinstance(y, Known):
-        return Known(-(-x.value // y.value))
     return binary(w, "//", binary(w, "+", x, binary(w, "-", y, Known(1))), y)
 
 
@@ -158,7 +156,7 @@ METHODS: dict[str, Handler] = {
     "to": converted, "sum": total, "cumsum": running, "max": _LARGEST[0], "min": _SMALLEST[0],
     "argmax": _LARGEST[1], "argmin": _SMALLEST[1],
     "exp": _of_one("exp"), "log": _of_one("log"), "abs": _abs,
-    "logical_not": lambda w, x: refused(w, typed(w, x)),
+    "logical_not": lambda w, x: is_zero(w, typed(w, x)),
 }  # fmt: skip
 """Methods of blocks, by their names."""
 

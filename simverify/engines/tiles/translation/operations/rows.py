@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from simverify.engines.tiles import blocks
+from simverify.engines.tiles.language import FEW
 from simverify.engines.tiles.translation.operations.lines import plain
 from simverify.engines.tiles.translation.values import (
     Array,
@@ -22,9 +23,6 @@ from simverify.engines.tiles.translation.values import (
 )
 from simverify.engines.tiles.translation.writer import Writer
 from simverify.engines.tiles.types import Dtype, dtype_of, int1
-
-FEW = 32
-"""Rows of so many elements are written out; of longer ones the last may stand for others."""
 
 
 def constant(w: Writer, value: Any, dtype: Dtype) -> Scalar:
