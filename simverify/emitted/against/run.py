@@ -102,12 +102,12 @@ def _open(pairs: Pairs, found: Compared, settings: AgainstSettings, sources: Sou
             f"seed, and each by itself"
         )
     # Those that were only tried may have one answer by their law, and are asked no more for that.
-    often = replace(pairs, groups=tuple(most_asked(pairs)))
-    asked = sum(len(group) >= 3 for group in often.groups)
-    if asked and all(2 * copied(often, side) > asked for side in (0, 1)):
+    most = replace(pairs, groups=tuple(map(tuple, most_asked(pairs))))
+    asked = sum(len(group) >= 3 for group in most.groups)
+    if asked and all(2 * copied(most, side) > asked for side in (0, 1)):
         return (
-            f"{_COPIES[0]}, in {copied(often, 0):,} of {asked:,} "
-            f"prompts of the first and {copied(often, 1):,} of the second: they were drawn at "
+            f"{_COPIES[0]}, in {copied(most, 0):,} of {asked:,} "
+            f"prompts of the first and {copied(most, 1):,} of the second: they were drawn at "
             f"temperature 0 or with one seed, and asking again tells nothing; ask above 0, and "
             f"without a seed"
         )
