@@ -1,6 +1,9 @@
+import compileall
 import gc
 import os
 import signal
+import sys
+from pathlib import Path
 
 import pytest
 from support import own_names
@@ -18,7 +21,15 @@ for _library in ("OMP", "OPENBLAS", "MKL", "VECLIB"):
 # process the tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+ROOT = Path(__file__).parents[1]
+
 DISTRIBUTION_TESTS = pytest.StashKey[int]()
+
+
+def pytest_configure():
+    if sys.dont_write_bytecode:  # or each of hundreds of processes would compile what it imports
+        for room in ("simverify", "reports", "simulators", "stats"):
+            compileall.compile_dir(ROOT / room, quiet=2)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -18,6 +18,7 @@ def said(*words):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_plans_are_timed():
     text = said("--part", "plan")
     assert "plan, few cells: 10 cells, 1,000 shards" in text

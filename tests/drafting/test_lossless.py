@@ -74,19 +74,17 @@ def apart(one, other):
     return one.mean - other.mean > math.hypot(one.mean - one.low, other.high - other.mean)
 
 
+# Of token, and below of recursive, on calibrated drafts: in the tests of faults of the cache.
 @pytest.mark.parametrize(
     ("method", "name"),
-    [(CALIBRATED, "token"), (NOT_CALIBRATED, "block"), (DraftMethod("easyspec", 2), "greedy")],
+    [(NOT_CALIBRATED, "block"), (DraftMethod("easyspec", 2), "greedy")],
 )
 def test_chains_are_lossless(method, name):
     assert chain(method, name)[0] == "PASS"
 
 
-@pytest.mark.parametrize(
-    ("method", "name"), [(CALIBRATED, "recursive"), (NOT_CALIBRATED, "traversal")]
-)
-def test_trees_are_lossless(method, name):
-    assert tree(method, name)[0] == "PASS"
+def test_trees_are_lossless():
+    assert tree(NOT_CALIBRATED, "traversal")[0] == "PASS"
 
 
 def test_exact_laws_reported_of_fuzzy_drafts_are_lossy(monkeypatch):

@@ -24,10 +24,13 @@ def test_import_loads_nothing_heavy():
     assert done.returncode == 0, done.stderr
 
 
-def test_a_comparison_does_without_the_laws_of_scipy():
+@pytest.mark.parametrize(
+    "what", ["simverify.comparing.comparison, simverify.sweeping.tasks", "simverify.auditing.run"]
+)
+def test_a_run_does_without_the_laws_of_scipy(what):
     """Their import takes half a second, of every command and of every worker of a sweep."""
     code = (
-        "import sys, simverify.comparing.comparison, simverify.sweeping.tasks; "
+        f"import sys, {what}; "
         "sys.exit('scipy.stats' in sys.modules or 'scipy.special' not in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy.stats import chi2_contingency
 
 from simverify.auditing.probes.calls import Caller, Contract, Line, Outcome
 from simverify.auditing.probes.cases import EQUAL, MIXED, OTHER, PLAIN, SHORT, Case
@@ -274,7 +273,11 @@ def _law_moves(one: Callable[[int], Outcome], another: Callable[[int], None]) ->
     many = [pair for pair in counts.values() if sum(pair) >= LAW_LEAST]
     rest = [sum(pair[i] for pair in counts.values() if sum(pair) < LAW_LEAST) for i in (0, 1)]
     table = [*many, rest] if any(rest) else many
-    return len(table) > 1 and bool(chi2_contingency(np.array(table)).pvalue < LAW_ERROR)
+    if len(table) < 2:
+        return False
+    from scipy.stats import chi2_contingency  # half a second that few processes need
+
+    return bool(chi2_contingency(np.array(table)).pvalue < LAW_ERROR)
 
 
 def _said(outcome: Outcome) -> str:

@@ -1,7 +1,6 @@
 """How many tokens code accepts, and which: against the optimum, the rules, and the target."""
 
 import numpy as np
-from scipy import stats as laws
 
 from simverify import stats
 from simverify.arrays import Floats, Ints
@@ -29,6 +28,8 @@ def accepted_too_much(tables: Tables, emissions: Emissions) -> bool:
 
     Then no corrected token can make up for it: the acceptance is wrong.
     """
+    from scipy import stats as laws  # half a second that few processes need
+
     log_p, cells = 0.0, 0
     for accepted, totals, target, _ in _accepted(tables, emissions):
         tail = laws.binom.logsf(accepted - 1, totals[:, None], target)

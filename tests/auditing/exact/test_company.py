@@ -78,7 +78,7 @@ def own_alone(slip):
     return rule
 
 
-def test_the_place_that_fails_is_named():
+def test_the_place_that_fails_is_named(unsearched, unprobed, unnamed):
     run = audit(Subject("code", own_alone(3), "verify"),
                 settings=AuditSettings(gamma=1, vocab_size=3, company="greedy"))  # fmt: skip
     assert run.verdict == "FAIL"

@@ -61,7 +61,7 @@ def test_so_do_engines(monkeypatch, options):
     assert "an-engine judges one block a call" in refusal(load_subject("an-engine"), options)
 
 
-@pytest.mark.usefixtures("unprobed")
+@pytest.mark.usefixtures("unprobed", "unsearched", "unnamed")
 def test_so_does_what_as_verify_returns():
     subject = Subject("mine", as_verify(sampled, NUMPY), None)
     assert audit(subject, None, small()).verdict == "PASS"
@@ -101,7 +101,7 @@ def decorated(*given):
     return in_company(*given)
 
 
-@pytest.mark.usefixtures("unprobed")
+@pytest.mark.usefixtures("unprobed", "unsearched", "unnamed")
 @pytest.mark.parametrize(
     ("rule", "options"),
     [
@@ -115,7 +115,7 @@ def test_code_that_takes_batches_goes_on_as_before(rule, options):
     assert audit(Subject("mine", rule, None), None, small(**options)).verdict == "PASS"
 
 
-@pytest.mark.usefixtures("unprobed")
+@pytest.mark.usefixtures("unprobed", "unsearched", "unnamed")
 def test_an_engine_that_declares_it_takes_batches():
     pytest.importorskip("torch")
     subject = load_subject("torch-token")

@@ -67,19 +67,29 @@ def test_a_target_of_temperature_zero_needs_no_counts():
 
 @pytest.mark.parametrize(
     ("name", "detect"),
-    [
-        ("target-residual", 0.05),
-        ("inverted-ratio", 0.05),
-        ("wrong-bonus-row", 0.05),
-        ("reused-uniform", 0.05),
-        ("scaled-acceptance(1.1)", 0.02),
-        ("one-uniform", 0.05),
-        ("naive-block-stealth", 0.02),
-        ("seeded-per-call", 0.05),
-        ("lenient(0.9)", 0.02),
-        ("greedy-no-state", 0.02),
-        ("repeated-stream", 0.05),
-    ],
+    at_night(
+        [
+            ("target-residual", 0.05),
+            ("inverted-ratio", 0.05),
+            ("wrong-bonus-row", 0.05),
+            ("reused-uniform", 0.05),
+            ("scaled-acceptance(1.1)", 0.02),
+            ("one-uniform", 0.05),
+            ("naive-block-stealth", 0.02),
+            ("seeded-per-call", 0.05),
+            ("lenient(0.9)", 0.02),
+            ("greedy-no-state", 0.02),
+            ("repeated-stream", 0.05),
+        ],
+        # One of each part that may be wrong: residual, bonus, acceptance, randomness, state.
+        but=[
+            ("target-residual", 0.05),
+            ("wrong-bonus-row", 0.05),
+            ("scaled-acceptance(1.1)", 0.02),
+            ("seeded-per-call", 0.05),
+            ("greedy-no-state", 0.02),
+        ],
+    ),
 )
 def test_faults_fail(name, detect):
     """Small ones move a token's law by two in a hundred somewhere, the others by five and more."""

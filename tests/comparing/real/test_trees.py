@@ -8,6 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from support.levels import at_night  # noqa: E402
 from support.real_models import Words, little_pair  # noqa: E402
 
 from simverify.comparing.real.pair import compare_pair  # noqa: E402
@@ -135,14 +136,22 @@ def test_a_wrong_rule_fails(pair):
 
 @pytest.mark.parametrize(
     ("levels", "scheme", "sampling"),
-    [
-        ((2, 2), "without-replacement", Sampling(0.0)),
-        ((3, 1), "iid", Sampling(top_k=1)),
-        ((2, 1), "top-k", Sampling(0.8, top_p=0.9)),
-        ((2,), "argmax-first", Sampling(top_k=4)),
-        ((1, 1, 1), "iid", Sampling()),
-        ((3, 2, 1), "last-sampled", Sampling(top_k=2)),
-    ],
+    at_night(
+        [
+            ((2, 2), "without-replacement", Sampling(0.0)),
+            ((3, 1), "iid", Sampling(top_k=1)),
+            ((2, 1), "top-k", Sampling(0.8, top_p=0.9)),
+            ((2,), "argmax-first", Sampling(top_k=4)),
+            ((1, 1, 1), "iid", Sampling()),
+            ((3, 2, 1), "last-sampled", Sampling(top_k=2)),
+        ],
+        # Rows of one token and of few, trees of one level and of several, sampled and certain.
+        but=[
+            ((2, 2), "without-replacement", Sampling(0.0)),
+            ((2, 1), "top-k", Sampling(0.8, top_p=0.9)),
+            ((2,), "argmax-first", Sampling(top_k=4)),
+        ],
+    ),
 )
 def test_degenerate_rows_are_judged(levels, scheme, sampling):
     pair = replace(little_pair(eos=(2, 3), sampling=sampling), tokenizer=Words())

@@ -15,7 +15,6 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import chisquare
 
 from simverify.auditing.exact.generations.drafts import Reports, built_drafter, grow
 from simverify.auditing.exact.generations.enumerate import (
@@ -171,6 +170,8 @@ class Free:
             possible = due > 0
             if seen[~possible].any():
                 return True
+            from scipy.stats import chisquare  # half a second that few processes need
+
             return bool(chisquare(seen[possible], due[possible]).pvalue < _CONSTANT)
         return False
 

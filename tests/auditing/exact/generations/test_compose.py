@@ -198,7 +198,7 @@ class InALibrary(Count):
 
 @pytest.mark.parametrize("rule", [*Count.__subclasses__()], ids=lambda rule: rule.__name__)
 def test_state_wherever_it_is_kept_is_seen(rule):
-    found = judged(rule)
+    found = judged(rule, MODELS["plain, V=2, gamma=1"])
     assert found.deviates
     assert found.comparison.place.position >= 2
 

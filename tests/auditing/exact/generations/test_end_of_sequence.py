@@ -159,7 +159,7 @@ def test_a_verify_rule_may_pad_after_the_end_only_where_it_is_known():
 
 
 @pytest.mark.distribution
-def test_the_sampled_tier_judges_generations_too():
+def test_the_sampled_tier_judges_generations_too(unprobed):
     def hidden(rule):
         class Hidden(rule):
             """Draws its seed from bytes, which cannot be followed."""
