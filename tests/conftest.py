@@ -4,6 +4,7 @@ import signal
 
 import pytest
 from support import own_names
+from support.interpreted import choose_interpreter
 from support.kept_laws import FOLDER, keep_laws
 
 from simverify.cli.commands import compare
@@ -17,6 +18,8 @@ for _library in ("OMP", "OPENBLAS", "MKL", "VECLIB"):
 # A shell that starts the suite in the background has it ignore Ctrl-C, and so would every
 # process the tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+choose_interpreter()
 
 DISTRIBUTION_TESTS = pytest.StashKey[int]()
 
