@@ -3,7 +3,7 @@
 The lines that each failing row of ``reports/examples/engines`` names are looked up among those that
 the diff on the finding's page changes, or, where there is none or it lies outside of what runs,
 those that the page calls wrong. A line is named if its statement is; the sources say which
-statement that is.
+statement that is. Where no line is, the row's note has to name the function.
 """
 
 import argparse
@@ -37,12 +37,9 @@ DIFFS = {
     "gptfast-kv": "GPTFast.diff",
     "shreyansh-new": "shreyansh-new.diff",
     "transformers-universal": "transformers-universal.diff",
+    "hf-argmax-raw-q": "transformers.diff",
 }
-"""By engine, the diff on a page that makes it lossless.
-
-``hf-argmax-raw-q`` is not there: its mistake is in how it drafts, which its adapter does in its
-place, so that no run comes to the line.
-"""
+"""By engine, the diff on a page that makes it lossless."""
 
 NAMED = {
     "hf-ensemble-0.9": {"transformers/generation/utils.py": {4465, 4479}},
@@ -108,9 +105,11 @@ def main() -> int:
         named = list(dict.fromkeys([*row.lines, *likeliest(row.findings, row.localisation)]))
         first = rank_of(wrong[name], list(row.lines), place.top)
         rank = rank_of(wrong[name], named, place.top)
-        missed += not rank
+        noted = "" if rank or not row.note else function_in(row.note, wrong[name], place.top)
+        missed += not rank and not noted
         print(f"{name}: {first or 'not'} of {len(row.lines)} that decide or raise; "
-              f"{rank or 'not'} of {len(named)} named", flush=True)  # fmt: skip
+              f"{rank or 'not'} of {len(named)} named" + f"; the note names {noted}" * bool(noted),
+              flush=True)  # fmt: skip
         print("  " + "\n  ".join(line.rpartition("/")[2] for line in named))
     return int(missed > 0)
 
@@ -124,6 +123,18 @@ def rank_of(mistakes: dict[str, set[int]], lines: list[str], top: Path) -> int:
         if statement.intersection(by_name.get(Path(named).name, ())):
             return rank
     return 0
+
+
+def function_in(note: str, mistakes: dict[str, set[int]], top: Path) -> str:
+    """Return the function that a wrong line belongs to, if ``note`` names it; "" if not."""
+    for file, wrong in mistakes.items():
+        for node in ast.walk(parsed(resolved(file, top).read_text(encoding="utf-8"))):
+            inside = isinstance(node, ast.FunctionDef) and any(
+                node.lineno <= line <= (node.end_lineno or 0) for line in wrong
+            )
+            if inside and node.name in re.findall(r"\w+", note):
+                return node.name
+    return ""
 
 
 def resolved(named: str, top: Path) -> Path:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support import own_names
+from support.interpreted import choose_interpreter
 from support.kept_laws import FOLDER, keep_laws
 
 from simverify.cli.commands import compare
@@ -20,6 +21,8 @@ for _library in ("OMP", "OPENBLAS", "MKL", "VECLIB"):
 # A shell that starts the suite in the background has it ignore Ctrl-C, and so would every
 # process the tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+choose_interpreter()
 
 ROOT = Path(__file__).parents[1]
 

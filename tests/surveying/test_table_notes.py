@@ -141,6 +141,8 @@ def test_whoever_has_an_as_is_beside_it_says_what_is_changed():
             assert bool(engine.note) != engine.name.endswith("-as-is"), engine.name
 
 
-def test_a_draft_of_the_adapters_own_is_not_blamed_on_the_rule():
-    assert "candidate_generator.py" in ENGINES["hf-argmax-raw-q"].note
+def test_a_draft_of_the_librarys_own_is_not_blamed_on_the_rule():
+    assert "get_candidates" in ENGINES["hf-argmax-raw-q"].note
+    assert "get_target_logits" in ENGINES["transformers-universal"].note
+    assert ENGINES["transformers-generate"].note == ""
     assert ENGINES["transformers"].note == ""

@@ -11,7 +11,13 @@ from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutO
 from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.instances.trees import most_trees
 from simverify.auditing.exact.judging.comparison import Held
-from simverify.auditing.exact.judging.examiner import STEP_PATHS, Examiner, Judged, generates
+from simverify.auditing.exact.judging.examiner import (
+    MAX_PATHS,
+    STEP_PATHS,
+    Examiner,
+    Judged,
+    generates,
+)
 from simverify.auditing.exact.judging.repeated import Confirmed, confirm, confirm_findings
 from simverify.auditing.exact.judging.rows import FailingRows
 from simverify.symbolic.enumeration.effort import effort_of
@@ -27,6 +33,10 @@ ENOUGH = 2e-7
 EFFORT = 5.0
 """What a battery may take for each path of its budget: runs of the code, or 40 calls of torch
 each. A path through a whole model is dear."""
+
+MOST_EFFORT = 80_000
+"""What it may take in all, some half a minute, however many paths it has; in proportion where more
+paths than usual were asked for."""
 
 PART = 4
 """An instance beyond the core may take this part of the effort that is left, and no more."""
@@ -198,7 +208,8 @@ class _Run:
         source = examiner.enumeration.source
         self.begun = self.begun or (source.epoch, effort_of(source))
         runs, effort = source.epoch - self.begun[0], effort_of(source) - self.begun[1]
-        left = EFFORT * self.max_paths - effort
+        usual = max(1.0, self.max_paths / MAX_PATHS)
+        left = min(EFFORT * self.max_paths, MOST_EFFORT * usual) - effort
         return math.ceil(left / PART * max(runs, 1) / max(effort, 1))
 
     def _judged(self, examiner: Examiner, model: SmallModel, *, fits: bool) -> Judged | None:

@@ -66,12 +66,19 @@ class Dear(Told):
         return judged
 
 
-def test_beyond_the_core_dear_paths_are_fewer(monkeypatch):
+@pytest.mark.parametrize(
+    ("a_path", "in_all", "usual"), [(4.0, 9_999, 200), (99.0, 800, 200), (99.0, 400, 100)]
+)
+def test_beyond_the_core_dear_paths_are_fewer(monkeypatch, a_path, in_all, usual):
     """An instance takes a fourth of the effort that is left at most; the core takes what it needs.
+
+    There is so much for a path, and so much in all, twice that where twice the paths are asked for.
 
     What an enumeration had run before the battery began is not charged to it.
     """
-    monkeypatch.setattr(module, "EFFORT", 4.0)
+    monkeypatch.setattr(module, "EFFORT", a_path)
+    monkeypatch.setattr(module, "MOST_EFFORT", in_all)
+    monkeypatch.setattr(module, "MAX_PATHS", usual)
     core = replace(A, name="core", core=True)
     enumeration = SimpleNamespace(source=SimpleNamespace(epoch=5_000, torch_calls=9_000))
     tier, given = ExactTier(), []

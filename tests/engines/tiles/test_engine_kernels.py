@@ -16,14 +16,13 @@ from support.kernel_launches import (  # noqa: E402
 )
 
 from simverify.engines.tiles import tl  # noqa: E402
-from simverify.errors import SimverifyError  # noqa: E402
 from simverify.folders import find_package  # noqa: E402
 
 if find_package("triton") is None:
     pytest.skip("needs Triton: pip install --no-deps triton", allow_module_level=True)
 try:
     triton_itself()
-except (SimverifyError, AssertionError) as error:
+except AssertionError as error:  # there is a GPU
     pytest.skip(str(error), allow_module_level=True)
 
 BATCH = Drafted(0, 3, 2, 5, 3)

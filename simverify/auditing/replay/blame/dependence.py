@@ -31,8 +31,8 @@ _ROUNDS = 10
 class Node:
     """A statement as it ran once, in one call of its function; or an argument of such a call.
 
-    ``ran``: the step that it began with. ``data``, ``tests``: what it depends on; ``calls``: the
-    last statement of each call that it made. An argument is where the call is, and depends on what
+    ``ran``: the step that it began with. ``data``, ``tests``: what it depends on, and ``read`` what
+    of that it reads; ``calls``: the last statement of each call that it made. An argument is where the call is, and depends on what
     was handed over by that name alone. ``inputs``: which of what the code was handed, and of the
     random numbers that it drew, its values come from, a bit for each; ``meets``: here they come
     together, from values of different inputs.
@@ -44,6 +44,7 @@ class Node:
     at: str
     ran: int
     data: set[int] = field(default_factory=set)
+    read: set[int] = field(default_factory=set)
     tests: set[int] = field(default_factory=set)
     calls: dict[int, int] = field(default_factory=dict)
     inputs: int = 0
@@ -116,7 +117,10 @@ class Graph:
         self.nodes.append(node)
         if any(site.name in _DRAWS for site in statement.calls):
             node.inputs = self._input()
-        for name in statement.reads | statement.partly:
+        for name in statement.reads:
+            node.read |= self._sources(call, statement.params, name)
+        node.data |= node.read
+        for name in statement.partly:
             node.data |= self._sources(call, statement.params, name)
         node.tests = {self._tests[call][x] for x in statement.around if x in self._tests[call]}
         self._tests[call][statement.first] = n
@@ -208,5 +212,5 @@ class Graph:
             if before == [node.inputs for node in own]:
                 break
         for node in own:
-            behind = {nodes[j].inputs for j in (*node.data, *node.calls.values())}
+            behind = {nodes[j].inputs for j in (*node.read, *node.calls.values())}
             node.meets = len(behind - {0}) + (own_inputs[id(node)] > 0) > 1

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from simverify.auditing.replay.runs import Call
+from simverify.symbolic.draws.path import Decided
 from simverify.symbolic.enumeration.endings import Tokens
 from simverify.symbolic.enumeration.recorder import Leaf
 
@@ -57,19 +58,22 @@ class _Node:
     before: float = 0.0
     event: float = 0.0
     where: str = ""
+    kind: Decided | None = None
 
 
 @dataclass(frozen=True)
 class Parting:
     """A decision that settles an event: its line, how much, and the branches taken before it.
 
-    ``shares``: the probability of each of its branches there.
+    ``shares``: the probability of each of its branches there. ``coin``: it asks whether a draw is
+    below a number, as who accepts a token does.
     """
 
     where: str
     weight: float
     taken: tuple[int, ...]
     shares: tuple[float, ...]
+    coin: bool
 
 
 def partings(leaves: Iterable[Leaf], before: Event | None, event: Event) -> Iterator[Parting]:
@@ -84,7 +88,8 @@ def partings(leaves: Iterable[Leaf], before: Event | None, event: Event) -> Iter
             node.before += leaf.weight * (before is not None and before(leaf.tokens))
             node.event += leaf.weight * event(leaf.tokens)
             if depth < len(taken):
-                node.where = leaf.branches[depth].where
+                branch = leaf.branches[depth]
+                node.where, node.kind = branch.where, branch.kind
                 children[taken[:depth]].add(taken[: depth + 1])
     for place, below in children.items():
         ends = [nodes[child] for child in below if nodes[child].weight > 0]
@@ -99,7 +104,8 @@ def partings(leaves: Iterable[Leaf], before: Event | None, event: Event) -> Iter
             )
             whole = nodes[place].weight
             chances = tuple(end.weight / whole for end in ends)
-            yield Parting(nodes[place].where, moved, place, chances)
+            coin = nodes[place].kind is Decided.BOUND
+            yield Parting(nodes[place].where, moved, place, chances, coin)
 
 
 def through(leaves: Sequence[Leaf], taken: tuple[int, ...]) -> list[Leaf]:

@@ -54,7 +54,7 @@ class Statement:
 
     ``reads``: the names whose values count; of what it asks for its length, shape or device alone,
     they do not. ``partly``: names of which it changes a part, as an item, so that what they were
-    before counts as well. ``handed``: it is a call whose result nobody takes, which may change what
+    before counts as well, though it is not read. ``handed``: it is a call whose result nobody takes, which may change what
     it is of and what it is given. ``around``: the first lines of the tests and loops that it stands
     in. ``plain``: it computes nothing itself, as ``return x``. ``test``: it decides which
     statements run. ``function``, ``params``: the function that it belongs to, and its arguments.
@@ -155,11 +155,14 @@ def _statement(node: ast.stmt, inner: set[ast.stmt], last: int, place: _Place) -
     partly: set[str] = set()
     calls: list[CallSite] = []
     waiting: list[ast.AST] = [node]
+    stored: list[ast.AST] = []
     while waiting:
         one = waiting.pop()
         if isinstance(one, ast.Name):
-            (reads if isinstance(one.ctx, ast.Load) else writes).add(one.id)
+            if not any(one is whole for whole in stored):
+                (reads if isinstance(one.ctx, ast.Load) else writes).add(one.id)
         elif isinstance(one, ast.Subscript | ast.Attribute) and isinstance(one.ctx, ast.Store):
+            stored.append(_whole(one))
             partly |= _names(one.value)
         elif isinstance(one, ast.AugAssign):
             reads |= _names(one.target)
@@ -175,6 +178,13 @@ def _statement(node: ast.stmt, inner: set[ast.stmt], last: int, place: _Place) -
         node.lineno, last, frozenset(reads), frozenset(writes), frozenset(partly), handed,
         place.around, plain, isinstance(node, _TESTS), place.function, place.params, tuple(calls),
     )  # fmt: skip
+
+
+def _whole(node: ast.AST) -> ast.AST:
+    """Return what a part of is written: ``x`` of ``x.y[i]``."""
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        node = node.value
+    return node
 
 
 def _asks_about(node: ast.AST) -> bool:

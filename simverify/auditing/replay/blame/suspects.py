@@ -156,7 +156,7 @@ class Sites:
 
     def _is_drafted(self, parting: Parting) -> bool:
         shares = sorted(share for share in parting.shares if share > _SAME)
-        return any(
+        return not parting.coin and any(
             len(row) == len(shares)
             and all(abs(a - b) < _SAME for a, b in zip(row, shares, strict=True))
             for row in self._rows
