@@ -32,10 +32,10 @@ class Node:
     """A statement as it ran once, in one call of its function; or an argument of such a call.
 
     ``ran``: the step that it began with. ``data``, ``tests``: what it depends on, and ``read`` what
-    of that it reads; ``calls``: the last statement of each call that it made. An argument is where the call is, and depends on what
-    was handed over by that name alone. ``inputs``: which of what the code was handed, and of the
-    random numbers that it drew, its values come from, a bit for each; ``meets``: here they come
-    together, from values of different inputs.
+    of that it reads; ``calls``: the last statement of each call that it made. An argument is where
+    the call is, and depends on what was handed over by that name alone. ``inputs``: which of what
+    the code was handed, and of the random numbers that it drew, its values come from, a bit for
+    each; ``meets``: here they come together, from values of different inputs.
     """
 
     statement: Statement

@@ -54,10 +54,11 @@ class Statement:
 
     ``reads``: the names whose values count; of what it asks for its length, shape or device alone,
     they do not. ``partly``: names of which it changes a part, as an item, so that what they were
-    before counts as well, though it is not read. ``handed``: it is a call whose result nobody takes, which may change what
-    it is of and what it is given. ``around``: the first lines of the tests and loops that it stands
-    in. ``plain``: it computes nothing itself, as ``return x``. ``test``: it decides which
-    statements run. ``function``, ``params``: the function that it belongs to, and its arguments.
+    before counts as well, though it is not read. ``handed``: it is a call whose result nobody
+    takes, which may change what it is of and what it is given. ``around``: the first lines of the
+    tests and loops that it stands in. ``plain``: it computes nothing itself, as ``return x``.
+    ``test``: it decides which statements run. ``function``, ``params``: the function that it
+    belongs to, and its arguments.
     """
 
     first: int

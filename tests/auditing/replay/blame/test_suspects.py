@@ -7,6 +7,7 @@ import pytest
 from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.judging.diagnosis import rich_instance
 from simverify.auditing.exact.judging.examiner import Examiner
+from simverify.auditing.replay.blame.dependence import Graph
 from simverify.auditing.replay.blame.lines import located
 from simverify.auditing.replay.blame.steps import Step
 from simverify.auditing.replay.blame.suspects import MOST, Way, suspects
@@ -89,6 +90,20 @@ DRAFTED_WRONG = DRAFTED_WRONG.replace("p=q))  # DRAFT", "p=hot(q)))  # WRONG").r
 )
 
 
+GREEDY = """
+def step(prefix, target, draft, gamma, rng):
+    q = draft(prefix)
+    token = int(q.argmax())  # WRONG
+    p = target(prefix)
+    ratio = min(p[token] / q[token], 1.0)  # RATIO
+    if rng.random() < ratio:
+        return [token]
+    left = np.maximum(p - q, 0)
+    return [int(rng.choice(len(left), p=left / left.sum()))]  # RESIDUAL
+"""
+"""Its coin falls with the probabilities that a row of the draft has too, and is no draft."""
+
+
 def places(folder, text, mark):
     file = folder / "rule.py"
     lines = file.read_text().splitlines()
@@ -136,6 +151,25 @@ def test_an_honest_draft_comes_after_the_test_that_is_wrong(tmp_path):
     (draft,) = places(tmp_path, ALWAYS_KEPT, "q = draft")
     assert wrong in found
     assert draft not in found[: found.index(wrong)]
+
+
+def test_a_coin_that_falls_as_a_draft_would_is_no_draft(tmp_path):
+    found = named(tmp_path, GREEDY)
+    (wrong,), (ratio,), (residual,) = (
+        places(tmp_path, GREEDY, mark) for mark in ("# WRONG", "# RATIO", "# RESIDUAL")
+    )
+    assert wrong in found
+    assert found.index(ratio) < found.index(residual)
+
+
+def test_what_is_stored_side_by_side_does_not_meet(tmp_path):
+    file = tmp_path / "rule.py"
+    file.write_text("def f(s, p, q):\n    s.a = p\n    s.b = q\n    s.c = p - q\n    return s.b\n")
+    path = [Step(str(file), n, 0, None, True, ("p", "q") * (n == 2)) for n in (2, 3, 4, 5)]
+    graph = Graph(path)
+    assert [graph.nodes[graph.of[i]].meets for i in range(3)] == [False, False, True]
+    # The object holds all of them behind it.
+    assert graph.of[1] in graph.behind({graph.of[3]: 0}, lambda node: 1)
 
 
 def test_a_file_that_is_edited_is_read_anew(tmp_path):
