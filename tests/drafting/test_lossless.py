@@ -99,7 +99,8 @@ def test_exact_laws_reported_of_fuzzy_drafts_are_lossy(monkeypatch):
     monkeypatch.setattr(
         Faulty, "make", lambda self, pair, requests: Twin(pair.draft_model, requests)
     )
-    how = {"job": replace(JOB, lane_tokens=100), "scale": 0.6}
+    # With ten seeds of ten; at 100 tokens a lane with seven.
+    how = {"job": replace(JOB, lane_tokens=160), "scale": 0.6}
     assert chain(Faulty(), **how)[0] == "PASS"
     monkeypatch.setattr(loop, "_draft", exactly)
     assert chain(Faulty(), **how)[0] == "FAIL"
