@@ -34,13 +34,16 @@ class Compared:
     ``left``: outcomes that were not rejected, likeliest first, each with words. ``found``: the
     least share of tokens drawn without the parameter that would have been found with power .9,
     None if not even all would. ``evalue``: natural logarithm of the e-value against the law that
-    was asked for. ``unlike``: whether it was rejected as no law fits, by its PITs.
+    was asked for. ``unlike``: whether it was rejected as no law fits, by its PITs. ``tells``: how
+    many tokens would leave one outcome, with power .9 if bets go on as so far; None if one is left,
+    or if they win nothing.
     """
 
     left: tuple[tuple[Outcome, str], ...]
     found: float | None
     evalue: float
     unlike: bool
+    tells: int | None
 
 
 class Comparison:
@@ -50,7 +53,7 @@ class Comparison:
         self.ways = tuple(ways)
         self.n = 0
         k = len(self.ways)
-        self._wealth = np.zeros((k, k, len(SHARES)))
+        self._wealth, self._squares = np.zeros((2, k, k, len(SHARES)))
         self._chance = np.zeros(k)
         self._moments = np.zeros((2, 2, len(SHARES)))
         self._pits: list[list[Floats]] = [[] for _ in self.ways]
@@ -81,7 +84,9 @@ class Comparison:
             ratios = _ratio(chances, own)
             with np.errstate(divide="ignore"):
                 for s, share in enumerate(SHARES):
-                    self._wealth[i, :, s] += np.log1p(share * (ratios - 1.0)).sum(axis=1)
+                    won = np.log1p(share * (ratios - 1.0))
+                    self._wealth[i, :, s] += won.sum(axis=1)
+                    self._squares[i, :, s] += (won**2).sum(axis=1)
         if asked is not None and dropped is not None:
             self._moment(asked, dropped)
 
@@ -107,11 +112,33 @@ class Comparison:
                 rejected = self._unlike(i, fill, alpha / 2.0, ball)
                 unlike = unlike or (i == 0 and rejected)
             if not rejected:
-                left.append((self._chance[i], way))
-        left.sort(key=lambda pair: -pair[0])
+                left.append(i)
+        left.sort(key=lambda i: -self._chance[i])
         found = self._least_share(alpha, price, float(weights[0].max()))
-        named = dict.fromkeys((way.outcome, way.words) for _, way in left)
-        return Compared(tuple(named), found, float(evalues[0]), unlike)
+        named = dict.fromkeys((self.ways[i].outcome, self.ways[i].words) for i in left)
+        tells = self._tells(left, alpha, price, weights)
+        return Compared(tuple(named), found, float(evalues[0]), unlike, tells)
+
+    def _tells(
+        self, left: Sequence[int], alpha: float, price: Floats, weights: Floats
+    ) -> int | None:
+        """Return after how many tokens the likeliest outcome's bets would reject the others."""
+        others = [i for i in left if self.ways[i].outcome != self.ways[left[0]].outcome]
+        if not self.n:
+            return None
+        most = 0.0
+        for i in others:
+            weight = weights[i, left[0]] / len(SHARES)
+            mean = (self._wealth[i, left[0]] - price) / self.n
+            with np.errstate(invalid="ignore"):  # what a law rules out is lost at once
+                square = self._squares[i, left[0]] / self.n - (mean + price / self.n) ** 2
+            win = np.isfinite(square) & (mean > 0)
+            if not win.any():
+                return None
+            mean, spread = mean[win], _NORMAL * np.sqrt(np.maximum(square[win], 0.0))
+            root = spread + np.sqrt(spread**2 + 4 * mean * math.log(2.0 / (alpha * weight)))
+            most = max(most, float(((root / (2 * mean)) ** 2).min()))
+        return math.ceil(most) if others else None
 
     def _weights(self) -> Floats:
         """Of each bet against each law: outcomes alike, and alike within an outcome."""

@@ -192,7 +192,11 @@ def _named(compared: Compared) -> tuple[doc.CellOutcome, str]:
     if "honoured" not in left:
         return "not honoured", " or ".join(left)
     others = " or ".join(outcome for outcome in left if outcome != "honoured")
-    return "inconclusive", f"honoured, or {others}: ask for more tokens"
+    how_many = "more tokens may not tell"
+    if compared.tells is not None:
+        digits = 10 ** max(len(str(compared.tells)) - 2, 0)
+        how_many = f"about {-(-compared.tells // digits) * digits:,} tokens may tell"
+    return "inconclusive", f"honoured, or {others}: {how_many}"
 
 
 def _cell(

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from support.levels import at_night
 
 from simverify.emitted.law import Law
 from simverify.emitted.matrix.comparison import Comparison
@@ -19,10 +20,10 @@ WAYS = [
 ]
 
 
-def run(rng, law, share=0.0, alpha=0.05):
+def run(rng, law, share=0.0, alpha=0.05, n=N, ways=WAYS):
     """Judge tokens of ``law``, ``share`` of them drawn without truncation."""
-    comparison = Comparison(WAYS, int(rng.integers(1 << 30)))
-    for _ in range(N // LENGTH):
+    comparison = Comparison(ways, int(rng.integers(1 << 30)))
+    for _ in range(n // LENGTH):
         logits = rng.normal(size=(LENGTH, V)).astype(np.float32) * 1.5
         rows = (1 - share) * law.rows(logits) + share * RAW.rows(logits)
         tokens = tuple(int(rng.choice(V, p=row / row.sum())) for row in rows)
@@ -54,6 +55,33 @@ def test_the_share_that_it_promises_is_found():
     assert np.mean(found) > 0.8
     less = ["honoured" not in outcomes(run(rng, ASKED, promised / 8, 1e-6)) for _ in range(30)]
     assert np.mean(less) < 0.5
+
+
+@pytest.mark.distribution
+@pytest.mark.parametrize("law", at_night({"asked": ASKED, "warm": Law(1.1, 4)}, but=("asked",)))
+def test_as_many_tokens_tell_as_are_said_to(law):
+    """It is an estimate from the bets so far, right within some factor: an eighth would not do."""
+    law = {"asked": ASKED, "warm": Law(1.1, 4)}[law]
+    ways = [by("honoured", "as asked", ASKED), by("wrong order", "warm", Law(1.1, 4))]
+    rng = np.random.default_rng(5)
+    said = [run(rng, law, n=32 * LENGTH, alpha=1e-6, ways=ways) for _ in range(9)]
+    assert all(len(outcomes(one)) == 2 for one in said)
+    told = [one.tells for one in said if one.tells is not None]
+    assert len(told) > 5
+    needed = int(np.median(told))
+    enough = [run(rng, law, n=needed, alpha=1e-6, ways=ways) for _ in range(4)]
+    assert sum(len(outcomes(one)) == 1 for one in enough) >= 3
+    assert all(one.tells is None for one in enough if len(outcomes(one)) == 1)
+    few = [run(rng, law, n=needed // 8, alpha=1e-6, ways=ways) for _ in range(4)]
+    assert sum(len(outcomes(one)) == 1 for one in few) <= 1
+
+
+def test_bets_that_win_nothing_say_no_number():
+    """Two laws that are one: however many tokens come, both are left."""
+    ways = [by("honoured", "as asked", ASKED), by("wrong order", "the same", ASKED)]
+    found = run(np.random.default_rng(6), ASKED, ways=ways)
+    assert outcomes(found) == {"honoured", "wrong order"}
+    assert found.tells is None
 
 
 def test_a_ball_costs_power_and_never_gains_any():
