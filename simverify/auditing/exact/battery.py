@@ -34,8 +34,8 @@ EFFORT = 5.0
 """What a battery may take for each path of its budget: runs of the code, or 40 calls of torch
 each. A path through a whole model is dear."""
 
-MOST_EFFORT = 80_000
-"""What it may take in all, some half a minute, however many paths it has; in proportion where more
+MOST_EFFORT = 50_000
+"""What it may take in all, some twenty seconds, however many paths it has; in proportion where more
 paths than usual were asked for."""
 
 PART = 4
