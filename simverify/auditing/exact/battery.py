@@ -1,23 +1,16 @@
 """The battery of the exact tier: which instances are judged, in which order, within what."""
 
 import itertools
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from simverify.auditing.coverage.watch import look_closely
+from simverify.auditing.exact.budgets import affordable, fair_paths
 from simverify.auditing.exact.coins.coin_errors import NOT_BISECTED, TooManyCalls, limit_of
 from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
 from simverify.auditing.exact.instances.made import SmallModel
-from simverify.auditing.exact.instances.trees import most_trees
 from simverify.auditing.exact.judging.comparison import Held
-from simverify.auditing.exact.judging.examiner import (
-    MAX_PATHS,
-    STEP_PATHS,
-    Examiner,
-    Judged,
-    generates,
-)
+from simverify.auditing.exact.judging.examiner import Examiner, Judged
 from simverify.auditing.exact.judging.repeated import Confirmed, confirm, confirm_findings
 from simverify.auditing.exact.judging.rows import FailingRows
 from simverify.symbolic.enumeration.effort import effort_of
@@ -29,20 +22,6 @@ _ENDLESS = 3
 
 ENOUGH = 2e-7
 """Mass that may be left out of a law whose paths have no end: a probability is known up to it."""
-
-EFFORT = 5.0
-"""What a battery may take for each path of its budget: runs of the code, or 40 calls of torch
-each. A path through a whole model is dear."""
-
-MOST_EFFORT = 50_000
-"""What it may take in all, some twenty seconds, however many paths it has; in proportion where more
-paths than usual were asked for."""
-
-PART = 4
-"""An instance beyond the core may take this part of the effort that is left, and no more."""
-
-_AT_ONCE = 300
-"""Outcomes of one tree at most where a token is drawn at every node of it."""
 
 LARGEST = 8
 """An instance beyond the core may take this part of the paths of all, and no more."""
@@ -171,7 +150,7 @@ class _Run:
                 tier.skipped.append(model)
                 return False
             examiner = replace(examiner, max_paths=min(rest, affordable))
-        fair = _fair_paths(examiner, model)
+        fair = fair_paths(examiner, model)
         fits = examiner.max_paths >= fair
         examiner = replace(examiner, max_paths=min(examiner.max_paths, fair))
         doing(f"the exact tier on {model.name}")
@@ -208,9 +187,7 @@ class _Run:
         source = examiner.enumeration.source
         self.begun = self.begun or (source.epoch, effort_of(source))
         runs, effort = source.epoch - self.begun[0], effort_of(source) - self.begun[1]
-        usual = max(1.0, self.max_paths / MAX_PATHS)
-        left = min(EFFORT * self.max_paths, MOST_EFFORT * usual) - effort
-        return math.ceil(left / PART * max(runs, 1) / max(effort, 1))
+        return affordable(self.max_paths, runs, effort)
 
     def _judged(self, examiner: Examiner, model: SmallModel, *, fits: bool) -> Judged | None:
         """Judge one instance; None if it has too many paths, or cannot be followed."""
@@ -295,17 +272,3 @@ def is_beyond_a_limit(judged: Judged) -> bool:
         return False
     violations = [f for f in judged.comparison.findings if f.severity == "violation"]
     return {found.kind for found in violations} == {"raises"}
-
-
-def _fair_paths(examiner: Examiner, model: SmallModel) -> int:
-    """Return more paths than a rule without endless loops takes on ``model``."""
-    if examiner.subject.coin_bits is not None:
-        return examiner.max_paths + 1
-    if examiner.contract == "step":
-        return STEP_PATHS
-    if model.drafting is not None:
-        drawn = int(model.vocab_size ** (len(model.drafting.shape) + 1))
-        fair = 1_000 + most_trees(model) * min(max(40, drawn), _AT_ONCE)
-        # Of an object there are a few calls more, which look for what it keeps.
-        return 2 * fair if generates(examiner.subject, examiner.contract) else fair
-    return 1_000 + 30 * int((2 * model.vocab_size) ** model.gamma) * model.vocab_size

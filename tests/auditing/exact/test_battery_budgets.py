@@ -21,6 +21,7 @@ from support.told_examiner import (
 )
 
 import simverify.auditing.exact.battery as module
+from simverify.auditing.exact import budgets
 from simverify.auditing.exact.battery import ENOUGH, ExactTier, run_battery
 from simverify.auditing.exact.judging.repeated import Confirmed
 
@@ -76,9 +77,9 @@ def test_beyond_the_core_dear_paths_are_fewer(monkeypatch, a_path, in_all, usual
 
     What an enumeration had run before the battery began is not charged to it.
     """
-    monkeypatch.setattr(module, "EFFORT", a_path)
-    monkeypatch.setattr(module, "MOST_EFFORT", in_all)
-    monkeypatch.setattr(module, "MAX_PATHS", usual)
+    monkeypatch.setattr(budgets, "EFFORT", a_path)
+    monkeypatch.setattr(budgets, "MOST_EFFORT", in_all)
+    monkeypatch.setattr(budgets, "MAX_PATHS", usual)
     core = replace(A, name="core", core=True)
     enumeration = SimpleNamespace(source=SimpleNamespace(epoch=5_000, torch_calls=9_000))
     tier, given = ExactTier(), []
