@@ -93,7 +93,7 @@ def main() -> int:
     run = read_document(TABLE)
     assert isinstance(run, TableRun)
     rows = {row.engine: row for row in run.rows}
-    missed = 0
+    missed = by_note = 0
     wrong = mistakes()
     for name in given.engines or wrong:
         place = find_place(get_engine(name), folders)
@@ -107,10 +107,13 @@ def main() -> int:
         rank = rank_of(wrong[name], named, place.top)
         noted = "" if rank or not row.note else function_in(row.note, wrong[name], place.top)
         missed += not rank and not noted
+        by_note += bool(noted)
         print(f"{name}: {first or 'not'} of {len(row.lines)} that decide or raise; "
               f"{rank or 'not'} of {len(named)} named" + f"; the note names {noted}" * bool(noted),
               flush=True)  # fmt: skip
         print("  " + "\n  ".join(line.rpartition("/")[2] for line in named))
+    print(f"by the audit: {len(given.engines or wrong) - missed - by_note}; by a note that was "
+          f"written by hand: {by_note}; by neither: {missed}")  # fmt: skip
     return int(missed > 0)
 
 

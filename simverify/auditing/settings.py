@@ -7,8 +7,8 @@ from typing import Any
 
 from simverify.auditing.exact.company.places import kinds_of
 from simverify.auditing.exact.generations.trees import takes_tree_arguments
-from simverify.auditing.exact.judging.examiner import MAX_PATHS, SECONDS
-from simverify.auditing.exact.tier import TORCH_PATHS, uses_torch
+from simverify.auditing.exact.judging.examiner import SECONDS
+from simverify.auditing.exact.tier import usual_paths
 from simverify.auditing.sampled.tier import MAX_SAMPLES
 from simverify.auditing.subject import Contract, Subject
 from simverify.checks import MAX_SECONDS, MIN_ALPHA, MIN_DETECT, ranges_iv
@@ -126,7 +126,7 @@ class AuditSettings:
         """Budget of the exact tier; by default less for torch, whose paths are slow."""
         if self.max_paths is not None:
             return self.max_paths
-        most = TORCH_PATHS if uses_torch(subject.rule) else MAX_PATHS
+        most = usual_paths(subject.rule)
         if self.scheme is None and subject.scheme is None:
             return most
         # What builds an object takes no arguments, and each of its paths several calls.

@@ -10,7 +10,7 @@ from simverify.auditing.exact.coins.coin_errors import NOT_BISECTED, TooManyCall
 from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
 from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.judging.comparison import Held
-from simverify.auditing.exact.judging.examiner import Examiner, Judged
+from simverify.auditing.exact.judging.examiner import MAX_PATHS, Examiner, Judged
 from simverify.auditing.exact.judging.repeated import Confirmed, confirm, confirm_findings
 from simverify.auditing.exact.judging.rows import FailingRows
 from simverify.symbolic.enumeration.effort import effort_of
@@ -78,15 +78,18 @@ def run_battery(
     models: Iterable[SmallModel],
     max_paths: int,
     seconds: float,
+    usual: int = MAX_PATHS,
 ) -> None:
     """Judge the instances into ``tier``, until one fails or a budget ends.
+
+    ``usual``: what ``max_paths`` is by default.
 
     The core first, for a verdict needs it, whatever the time; what comes out is in the order of
     ``models``. Where one of the core fails, those before it are judged too: the first that fails
     is the one that counts.
     """
     models = list(models)
-    run = _Run(tier, examiner_for, max_paths, seconds)
+    run = _Run(tier, examiner_for, max_paths, seconds, usual)
     run.through(model for model in models if model.core)
     others = [model for model in models if not model.core]
     if run.found is not None:
@@ -119,6 +122,7 @@ class _Run:
     examiner_for: Callable[[int], Examiner]
     max_paths: int
     seconds: float
+    usual: int
     found: Judged | None = None
     confirmed: Confirmed = field(default_factory=lambda: Confirmed(None))
     ended: bool = False
@@ -187,7 +191,7 @@ class _Run:
         source = examiner.enumeration.source
         self.begun = self.begun or (source.epoch, effort_of(source))
         runs, effort = source.epoch - self.begun[0], effort_of(source) - self.begun[1]
-        return affordable(self.max_paths, runs, effort)
+        return affordable(self.max_paths, self.usual, runs, effort)
 
     def _judged(self, examiner: Examiner, model: SmallModel, *, fits: bool) -> Judged | None:
         """Judge one instance; None if it has too many paths, or cannot be followed."""

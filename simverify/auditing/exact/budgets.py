@@ -4,7 +4,7 @@ import math
 
 from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.instances.trees import most_trees
-from simverify.auditing.exact.judging.examiner import MAX_PATHS, STEP_PATHS, Examiner, generates
+from simverify.auditing.exact.judging.examiner import STEP_PATHS, Examiner, generates
 
 EFFORT = 5.0
 """What a battery may take for each path of its budget: runs of the code, or 40 calls of torch
@@ -12,7 +12,7 @@ each. A path through a whole model is dear."""
 
 MOST_EFFORT = 50_000
 """What it may take in all, some twenty seconds, however many paths it has; in proportion where more
-paths than usual were asked for."""
+paths are asked for than such code has by default."""
 
 PART = 4
 """An instance beyond the core may take this part of the effort that is left, and no more."""
@@ -21,13 +21,12 @@ _AT_ONCE = 300
 """Outcomes of one tree at most where a token is drawn at every node of it."""
 
 
-def affordable(max_paths: int, runs: int, effort: float) -> int:
+def affordable(max_paths: int, usual: int, runs: int, effort: float) -> int:
     """Return the paths of one more instance, after so many runs that took so much effort.
 
-    ``max_paths``: of the whole battery.
+    ``max_paths``: of the whole battery; ``usual``: what these are by default.
     """
-    usual = max(1.0, max_paths / MAX_PATHS)
-    left = min(EFFORT * max_paths, MOST_EFFORT * usual) - effort
+    left = min(EFFORT * max_paths, MOST_EFFORT * max(1.0, max_paths / usual)) - effort
     return math.ceil(left / PART * max(runs, 1) / max(effort, 1))
 
 

@@ -81,6 +81,7 @@ def examine(
             models,
             max_paths,
             seconds,
+            usual_paths(subject.rule),
         )
         # A broken contract needs no smaller instance, and broken code may be slow to search with.
         broken = tier.failure is not None and not tier.failure.deviates
@@ -187,6 +188,11 @@ def _aimed(
         return None  # a tree has other numbers: its nodes, its siblings
     eos = next((model.eos for model in models if model.core), None)
     return aimed(fails, watch, contract, eos=eos, seed=seed, affordable=affordable)
+
+
+def usual_paths(rule: Callable[..., Any]) -> int:
+    """Return the paths that code has by default, where it is no rule for trees."""
+    return TORCH_PATHS if uses_torch(rule) else MAX_PATHS
 
 
 def uses_torch(rule: Callable[..., Any]) -> bool:

@@ -79,7 +79,6 @@ def test_beyond_the_core_dear_paths_are_fewer(monkeypatch, a_path, in_all, usual
     """
     monkeypatch.setattr(budgets, "EFFORT", a_path)
     monkeypatch.setattr(budgets, "MOST_EFFORT", in_all)
-    monkeypatch.setattr(budgets, "MAX_PATHS", usual)
     core = replace(A, name="core", core=True)
     enumeration = SimpleNamespace(source=SimpleNamespace(epoch=5_000, torch_calls=9_000))
     tier, given = ExactTier(), []
@@ -90,6 +89,7 @@ def test_beyond_the_core_dear_paths_are_fewer(monkeypatch, a_path, in_all, usual
         [core, B, C, *[D] * 9],
         200,
         60.0,
+        usual,
     )
     # 800 of effort, of which the core takes 700: 100 are left, and a fourth of them is 4 paths.
     assert [(name, paths) for name, paths, *_ in given] == [("core", 200), ("B", 4)]
