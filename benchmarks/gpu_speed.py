@@ -1,8 +1,8 @@
 """The fused kernels against the torch rules and against a copy, on one GPU.
 
 ``python benchmarks/gpu_speed.py`` takes about a minute on a GPU with 24 GiB; ``--quick`` takes
-seconds and shows only that everything runs. Without a GPU it says so and exits 2. It has not been
-run on a GPU yet, so there is no results file. See ``benchmarks/README.md``.
+seconds and shows only that everything runs. Without a GPU it says so and exits 2. See
+``benchmarks/README.md``.
 """
 
 import argparse

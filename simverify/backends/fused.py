@@ -84,12 +84,14 @@ def verify(
     out = empty(batch, gamma + 1, dtype=torch.int64)
     tau = empty(batch, dtype=torch.int64)
 
+    warps = 4 if target.element_size() == 2 else 8  # a thread loads as many bytes at a time
+
     with _running(target.device):
         if logits:
             for rows, count, first in ((target, gamma + 1, 0), (draft, gamma, gamma + 1)):
                 kernels.sum_tiles[(batch * count * tiles,)](
                     rows, rows.stride(1), rows.stride(0), count, most, total, first, every,
-                    V=vocab, TILES=tiles, TILE=tile, FLOAT=ways["FLOAT"], num_warps=8,
+                    V=vocab, TILES=tiles, TILE=tile, FLOAT=ways["FLOAT"], num_warps=warps,
                 )  # fmt: skip
         kernels.weigh[(batch,)](
             *rows_given, tokens, coins, most, total, peaks, scales, weights, states,

@@ -59,10 +59,10 @@ class Launch:
     args: tuple[Any, ...]
     named: dict[str, Any]
 
-    def on(self, kernels: Kernels) -> tuple[Callable[[], None], list[Any]]:
-        """Return the launch on copies, to be made on tiles or interpreted, and the copies."""
-        args = [_copy(x, kernels.language) for x in self.args]
-        named = {name: _copy(x, kernels.language) for name, x in self.named.items()}
+    def on(self, kernels: Kernels, device: str = "cpu") -> tuple[Callable[[], None], list[Any]]:
+        """Return the launch on copies, to be made by these kernels, and the copies."""
+        args = [_copy(x, kernels.language, device) for x in self.args]
+        named = {name: _copy(x, kernels.language, device) for name, x in self.named.items()}
         kernel = kernels[self.kernel]
         tensors = [x for x in (*args, *named.values()) if isinstance(x, torch.Tensor)]
         return lambda: kernel[self.grid](*args, **named), tensors
@@ -114,10 +114,10 @@ def _rows(rng: Any, vocab: int, *shape: int) -> Any:
     return torch.tensor(x / x.sum(-1, keepdims=True), dtype=torch.float32)
 
 
-def _copy(value: Any, language: Any = tl) -> Any:
+def _copy(value: Any, language: Any = tl, device: str = "cpu") -> Any:
     if isinstance(value, Dtype):
         return getattr(language, _DTYPES[value])
-    return value.clone() if isinstance(value, torch.Tensor) else value
+    return value.clone().to(device) if isinstance(value, torch.Tensor) else value
 
 
 def interpreted(path: Path, names: Any, **given: Any) -> Any:
@@ -125,6 +125,12 @@ def interpreted(path: Path, names: Any, **given: Any) -> Any:
     triton, language = triton_itself()
     with interpreter():
         return load_pieces(path, names, **{"triton": triton, "tl": language, **given})
+
+
+def compiled(path: Path, names: Any, **given: Any) -> Any:
+    """Load names of a file with Triton itself, to be compiled for the GPU that is here."""
+    triton, language = map(importlib.import_module, ("triton", "triton.language"))
+    return load_pieces(path, names, **{"triton": triton, "tl": language, **given})
 
 
 def triton_itself() -> tuple[Any, Any]:
@@ -164,6 +170,27 @@ def differences(launch: Launch, tiles: Kernels, real: Kernels) -> list[int]:
     return [i for i, (x, y) in enumerate(zip(mine, its, strict=True)) if _bits(x) != _bits(y)]
 
 
+def apart(launch: Launch, tiles: Kernels, real: Kernels) -> tuple[int, float]:
+    """Return how far a launch on a GPU is from that on tiles.
+
+    Counts whole numbers that differ, and gives the largest difference of floats: relative to the
+    larger one where that is above 1. What is no number on one side alone is infinitely far.
+    """
+    (ours, mine), (theirs, its) = launch.on(tiles), launch.on(real, "cuda")
+    ours()
+    theirs()
+    wholes, floats = 0, 0.0
+    for x, y in zip(mine, (y.cpu() for y in its), strict=True):
+        if not x.is_floating_point():
+            wholes += int((x != y).sum())
+            continue
+        same = (x == y) | (x.isnan() & y.isnan())
+        far = (x - y).abs() / torch.maximum(x.abs(), y.abs()).clamp(min=1)
+        far = torch.where(far.isfinite(), far, torch.inf)[~same]
+        floats = max(floats, float(far.max()) if len(far) else 0.0)
+    return wholes, floats
+
+
 def _bits(x: Any) -> bytes:
     return bytes(x.contiguous().numpy().tobytes())
 
@@ -191,7 +218,7 @@ def vllm_v1(load: Load, path: Path) -> Kernels:
 
 def vllm_v2(load: Load, path: Path) -> Kernels:
     """Kernels of vLLM's V2 runner: token and block verification, with and without draft rows."""
-    math = MATH if load is load_tiles else SimpleNamespace(log1p=_log1p)
+    math = _math(load)
     noise = load(path.parents[1] / "sample/gumbel.py", DRAWING)
     own = {name: getattr(noise, name) for name in DRAWING}
     module = load(path, ["rejection_sample"], tldevice=math, philox_gumbel_block_argmax=None, **own)
@@ -212,6 +239,12 @@ def vllm_v2(load: Load, path: Path) -> Kernels:
                 )  # fmt: skip
 
     return Kernels((module, noise), calls)
+
+
+def _math(load: Load) -> Any:
+    if load is compiled:
+        return importlib.import_module("triton.language.extra.libdevice")
+    return MATH if load is load_tiles else SimpleNamespace(log1p=_log1p)
 
 
 def _log1p(x: Any) -> Any:
@@ -283,9 +316,11 @@ SHAPES = ((1, 1, 2, 0), (3, 3, 5, 3), (4, 2, 1500, 36), (5, 4, 8, 0))
 """B, gamma, V and columns behind it."""
 
 
-def both(make: Callable[[Load, Path], Kernels], path: Path) -> tuple[Kernels, Kernels]:
-    """Return an engine's kernels on tiles and in the interpreter."""
-    return make(load_tiles, path), make(interpreted, path)
+def both(
+    make: Callable[[Load, Path], Kernels], path: Path, other: Load = interpreted
+) -> tuple[Kernels, Kernels]:
+    """Return an engine's kernels on tiles and, if nothing is said, in the interpreter."""
+    return make(load_tiles, path), make(other, path)
 
 
 def drafted(shapes: Any = SHAPES, seeds: int = 1) -> Iterator[Drafted]:
