@@ -69,7 +69,8 @@ class AuditSettings:
     where it knows one: what a call emits after it is dropped. ``strict_coverage``: lines of the
     code that were not reached fail the audit, and every call is watched for that. ``pair``: the
     drafter and the verifier of which the code is made, if it is. ``bridge``: the program or the
-    library that it is, where it is no Python.
+    library that it is, where it is no Python. ``lost``: probes that ended the use of the GPU in a
+    process before, with what was raised.
     """
 
     gamma: int = 4
@@ -92,6 +93,7 @@ class AuditSettings:
     tree: str | None = None
     pair: Pair | None = None
     bridge: Bridge | None = None
+    lost: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         rules = (

@@ -19,6 +19,7 @@ from simverify.auditing.exact.generations.enumerate import (
 )
 from simverify.auditing.exact.generations.generation import decode
 from simverify.auditing.probes.cases import Case
+from simverify.auditing.probes.gpu import GpuLost, is_lost
 from simverify.results import Probe
 from simverify.symbolic.enumeration.endings import BadTokens, Tokens, what_was_raised
 from simverify.symbolic.enumeration.engine import LONGER
@@ -151,6 +152,8 @@ def attempt(call: Callable[[], tuple[Tokens, str]], case: Case | None = None) ->
     except BaseException as error:  # the user's code may raise anything, SystemExit too
         if from_user(error):
             raise
+        if is_lost(error):
+            raise GpuLost("", what_was_raised(error)) from None
         text = f"raised {what_was_raised(error)}"
         return Outcome(None, text, raised=True, exits=not isinstance(error, Exception))
     return Outcome(tokens, fault, impossible=_impossible(tokens, case) if case else "")

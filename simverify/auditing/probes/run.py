@@ -10,7 +10,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from simverify.auditing.exact.generations.drafts import takes
-from simverify.auditing.probes import cases, plain
+from simverify.auditing.probes import cases, gpu, plain
 from simverify.auditing.probes.calls import Contract, Line, Rule, caller, probe
 from simverify.auditing.probes.drafts import probe_drafter
 from simverify.auditing.probes.edges import Forced, edge_uniforms, forced, repeated_calls
@@ -20,7 +20,7 @@ from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
 from simverify.errors import UsageError
 from simverify.results import Finding, Probe
-from simverify.symbolic.guards.watchdog import doing
+from simverify.symbolic.guards.watchdog import doing, in_a_child
 
 SECONDS = 3.0
 
@@ -35,6 +35,9 @@ correct rejection loop may wait for ever.
 _WAITING = 1 / 3
 """Part of a probe's seconds for these: to wait longer would say no more."""
 
+_FREE = (*_MAY_HANG, "p = q = 0 at a draft token")
+"""Probes in which it is no violation to raise, nor to end the use of a GPU."""
+
 Body = Callable[[Line], str]
 
 
@@ -46,6 +49,7 @@ def run_probes(
     eos: int | None = None,
     batched: Rule | None = None,
     rows: int | None = None,
+    lost: Sequence[tuple[str, str]] = (),
 ) -> tuple[Probe, ...]:
     """Probe ``rule`` at the edges of its contract.
 
@@ -68,6 +72,8 @@ def run_probes(
         where to wait for ever is no violation. A call that takes over half of it when it ends
         is a hang, a violation, unless the calls that returned are slow too; after a hang
         nothing more is run.
+    lost
+        Probes that ended the use of the GPU in another process, and what the code raised.
 
     Returns
     -------
@@ -78,8 +84,12 @@ def run_probes(
     ------
     ValueError
         ``seconds`` is not positive, or the step rule cannot be built anew for every trial.
+    GpuLost
+        A probe ended the use of the GPU by this process; those in which that is no violation are
+        not run where the process is not theirs alone.
     """
     _run_probes_iv(contract, seconds)
+    others = gpu.in_use()  # what uses the GPU by now may be more than the code under audit
     call = caller(rule, contract, eos)
     honest = Plain(call, contract)
     lines: list[Probe] = []
@@ -91,11 +101,21 @@ def run_probes(
         if hung:
             lines.append(_not_run(name, f"the code hangs, see {hung!r}"))
             return
+        if name in dict(lost):
+            graded = "warning" if name in _FREE else "violation"
+            lines.append(Probe(name=name, outcome=graded, message=f"raised {dict(lost)[name]}"))
+            return
+        if name in _FREE and gpu.in_use() and (others or not in_a_child()):
+            lines.append(_not_run(name, "it may end this process's use of the GPU"))
+            return
         doing(f"the probe {name!r}")
         if name in _MAY_HANG:
             limit *= _WAITING
         line = Line(took)
-        found = probe(name, body, limit, line)
+        try:
+            found = probe(name, body, limit, line)
+        except gpu.GpuLost as error:
+            raise gpu.GpuLost(name, error.text) from None
         took = line.took
         if found.hung and name in _MAY_HANG:
             found = Probe(name=name, outcome="warning", message=found.message)
@@ -208,6 +228,7 @@ def probes_of(
             eos=settings.eos,
             batched=whole.rule if settings.batch else None,
             rows=settings.batch,
+            lost=settings.lost,
         )
     except ValueError as error:
         raise UsageError(f"{subject.name}: {error}") from None

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 import traceback
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -35,6 +36,9 @@ _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 _LENGTH = struct.Struct("Q")
 _FORK = hasattr(os, "fork")
 
+_NO_GPU = ("Cannot re-initialize CUDA in forked subprocess", "CUDA error: initialization error")
+"""What torch says in a child of a process that uses a GPU."""
+
 # Kept: while code is under audit, os._exit is another.
 _exit = os._exit
 
@@ -54,17 +58,42 @@ def in_child(work: Callable[[Say], Any], say: Say) -> Any:
     """Return ``work(say)``, run in a child, or :class:`Died` if the child brought no result.
 
     The result, and an exception of ``work``, which is raised here, are pickled. What ``work``
-    says is said here. Where a process cannot be forked, ``work`` runs in this one.
+    says is said here. Where a process cannot be forked, ``work`` runs in this one; and so it does
+    once more where it needs a GPU that this process used before, as no child can use it.
     """
     if not _FORK:
         return work(say)
+    try:
+        result = _forked(work, say)
+    except Exception as error:
+        if not _wants_our_gpu(error, *getattr(error, "__notes__", ())):
+            raise
+    else:
+        if not _wants_our_gpu(result):
+            return result
+    say("again in this process: it has used the GPU, which a child of it cannot")
+    return work(say)
+
+
+def _wants_our_gpu(*told: Any) -> bool:
+    """Whether a child came to nothing since this process uses the GPU."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return False
+    return any(words in repr(x) for words in _NO_GPU for x in told)
+
+
+def _forked(work: Callable[[Say], Any], say: Say) -> Any:
     shown = watchdog.Board()
     traces = tempfile.TemporaryFile()  # noqa: SIM115 - closed below, in both processes
     reader, writer = os.pipe()
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, OSError, ValueError):
             stream.flush()  # or both would write what is waiting
-    child = os.fork()
+    with warnings.catch_warnings():
+        # Python 3.12 warns of threads, which the work leaves alone.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
     if child == 0:
         faulthandler.enable(traces, all_threads=False)
         _work(work, shown, writer)

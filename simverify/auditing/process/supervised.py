@@ -1,7 +1,6 @@
 """An audit in a child process: code that ends, kills or blocks its process is a finding."""
 
 import sys
-import warnings
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -14,6 +13,7 @@ from simverify.auditing.calling import calling_of
 from simverify.auditing.exact.company.batches import placed
 from simverify.auditing.exact.company.places import FIRST, place_of
 from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
+from simverify.auditing.probes.gpu import GpuLost
 from simverify.auditing.probes.run import try_out
 from simverify.auditing.process.child import Died, in_child
 from simverify.auditing.replay.breach import replay_breach
@@ -50,7 +50,8 @@ def supervised_audit(
 
     ``conduct`` takes the place of that audit, and then ``reproduce`` is the command that
     repeats it. A child that dies is a FAIL that says how and where. Raises ``SimverifyError``
-    if it dies while ``load`` runs, and as ``load`` and the audit do.
+    if it dies while ``load`` runs, and as ``load`` and the audit do. After a probe that ends the
+    use of the GPU the audit begins again in another child, without that probe.
     """
     say = progress or (lambda _line: None)
     stamp = stamped()
@@ -77,7 +78,16 @@ def supervised_audit(
             return run
         return msgspec.structs.replace(run, reproduce=reproduce)
 
-    run: results.AuditRun | Died = in_child(work, say)
+    run: results.AuditRun | Died
+    while True:
+        try:
+            run = in_child(work, say)
+            break
+        except GpuLost as found:
+            if conduct is not None or found.probe in dict(settings.lost):
+                raise
+            say(f"again: the probe {found.probe!r} ended the use of the GPU by its process")
+            settings = replace(settings, lost=(*settings.lost, (found.probe, found.text)))
     if not isinstance(run, Died):
         return run
     if not run.place:
@@ -219,9 +229,7 @@ def crash(subject: Subject, contract: Contract, settings: AuditSettings) -> resu
             calling = calling_of(subject, one, contract, settings)
             try_out(calling.one.rule, calling.contract)
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Python 3.12 warns of threads, which the calls leave alone
-        died = in_child(work, lambda _line: None)
+    died = in_child(work, lambda _line: None)
     # A lock that another thread held at the fork may block a child: that is nobody's fault.
     if not isinstance(died, Died) or died.hung:
         return None

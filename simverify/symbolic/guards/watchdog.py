@@ -64,6 +64,11 @@ def write_on(board: Board) -> None:
     _board = board
 
 
+def in_a_child() -> bool:
+    """Whether this process is a child that somebody watches, and may be lost."""
+    return _board is not None
+
+
 def doing(place: str) -> None:
     """Say what begins; nobody reads it where there is no parent."""
     if _board is not None:

@@ -200,3 +200,19 @@ def test_vmap_says_as_torch_does_that_it_draws():
 def test_a_layer_that_is_not_in_training_drops_nothing():
     layer = torch.nn.Dropout().eval()
     assert same_half(lambda: (layer(torch.ones(1)).item() * rand(), rand()))[0] == 0.5
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_the_generator_of_a_gpu_is_stood_for_without_the_gpu(monkeypatch):
+    """Its use would fail in a process forked from one that uses it, as it does where none is."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with pytest.raises((RuntimeError, AssertionError)):
+        torch.Generator("cuda").seed()
+
+    def two():
+        torch.cuda.manual_seed(3)  # the GPU's stream alone
+        assert torch.cuda.initial_seed() == 3
+        torch.cuda.set_rng_state(torch.cuda.get_rng_state())
+        return rand(), rand()
+
+    assert same_half(two) == (pytest.approx(0.5, abs=1e-14), [])

@@ -167,6 +167,39 @@ def test_a_child_uses_torch_after_its_parent_did(two_threads):
     assert in_child(work, print) == many
 
 
+WORDS = (
+    "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, ...",
+    "CUDA error: initialization error\nSearch for `cudaErrorInitializationError' in ...",
+)
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_code_on_a_gpu_that_this_process_uses_is_audited_in_it(monkeypatch, words):
+    """torch raises so in a child; without a GPU the code does it."""
+    torch = pytest.importorskip("torch")
+    here, said = os.getpid(), []
+
+    def on_gpu(p, q, x, rng):
+        if os.getpid() != here:
+            raise RuntimeError(words)
+        return token(p, q, x, rng)
+
+    def audited():
+        mine = Subject("mine", on_gpu, None)
+        return supervised_audit(
+            lambda: mine, "verify", SMALL, spec="mine", progress=said.append
+        ).verdict
+
+    # Where no GPU is in use those words are a raise as any other.
+    assert audited() == "FAIL"
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    assert audited() == "PASS"
+    assert sum(line.startswith("again in this process") for line in said) == 1
+    with pytest.raises(ZeroDivisionError):  # of other errors nothing is done twice
+        in_child(lambda say: 1 // (os.getpid() - os.getpid()), said.append)
+    assert sum(line.startswith("again in this process") for line in said) == 1
+
+
 def test_a_child_ends_with_its_parents_interest():
     def interrupt(line):
         raise KeyboardInterrupt(line)

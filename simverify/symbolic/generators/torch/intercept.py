@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -20,10 +21,24 @@ from simverify.symbolic.streams import Stream
 
 
 class DefaultGenerator(SymbolicTorchGenerator):
-    """What stands for ``torch.default_generator``."""
+    """What stands for the default generator of a device.
+
+    It does not touch the device: a GPU would be begun to be used, for half a second and hundreds
+    of megabytes, and cannot be in a process forked from one that uses it.
+    """
+
+    def __new__(cls, device: Any = "cpu") -> Any:
+        """Return torch's own generator of the CPU, whatever device this one stands for."""
+        return super().__new__(cls)
 
     def __init__(self, device: Any = "cpu") -> None:
         """Nothing is seeded by it."""
+        self._stands_on = torch.device(device)
+
+    @property
+    def device(self) -> torch.device:
+        """The device that it stands for."""
+        return self._stands_on
 
     @property
     def stream(self) -> Stream:  # type: ignore[override]
@@ -56,8 +71,10 @@ def module_functions(source: Source, streams: Streams) -> list[tuple[Any, str, A
     written_in_python = {"fork_rng"}
     patches = [
         (torch.random, name, ours.get(name, _refused(source, name)))
-        for name in torch.random.__all__
-        if name not in written_in_python
+        for name, value in list(vars(torch.random).items())
+        # Torch 2.11 and older have no __all__ there.
+        if isinstance(value, FunctionType) and value.__module__ == torch.random.__name__
+        if not name.startswith("_") and name not in written_in_python
     ]
     patches += [(torch, name, new) for name, new in ours.items()]
     patches.append((torch.random, "default_generator", ours["default_generator"]))

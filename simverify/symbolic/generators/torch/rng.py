@@ -207,8 +207,9 @@ class SymbolicTorch(TorchFunctionMode):
             positive = sum(w > 0 for w in row)
             enough = positive >= (1 if replacement else num_samples)
             if not (enough and min(row) >= 0 and np.isfinite(sum(row))):
-                # Let torch say what is wrong; what it lets pass is not what it documents.
-                torch.multinomial(probs, num_samples, replacement)
+                # Let torch say what is wrong; what it lets pass is not what it documents. On the
+                # CPU: a GPU would not say it but fail from there on.
+                torch.multinomial(probs.cpu(), num_samples, replacement)
                 self.source.refuse("torch.multinomial with fewer outcomes than samples")
         stream = self._stream(generator, probs)
         self.source.make_room(len(rows) * num_samples)

@@ -72,7 +72,7 @@ class Streams:
         """
         with torch._C.DisableTorchFunction():
             image = bytes(generator.get_state().numpy().tobytes())
-            torch.rand((), generator=generator)
+            torch.rand((), generator=generator, device=generator.device)
         stream = Stream()
         seed = Seed(("torch state", image), "a torch generator is set to one and the same state")
         self.source.sequences.seed(stream, seed)
