@@ -120,6 +120,12 @@ def unsearched(monkeypatch):
 
 
 @pytest.fixture
+def no_gpu(monkeypatch):
+    """Torch finds no GPU, whatever is here: kernels run on the CPU."""
+    monkeypatch.setattr(pytest.importorskip("torch").cuda, "is_available", lambda: False)
+
+
+@pytest.fixture
 def unprobed(monkeypatch):
     """Audits leave their edge probes out, a fifth of a small one.
 

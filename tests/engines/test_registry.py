@@ -125,15 +125,15 @@ def test_absent_engines_say_what_to_install():
     assert caught.value.exit_code == 2
     assert str(caught.value) == (
         "engine 'transformers' needs the package transformers_of_nowhere: "
-        "pip install --no-deps 'transformers_of_nowhere>=4.36,<6'"
+        "pip install --no-deps 'transformers_of_nowhere>=4.37,<6'"
     )
     both = dataclasses.replace(absent, needs=("nowhere",))
-    alone = "pip install nowhere && pip install --no-deps 'transformers_of_nowhere>=4.36,<6'"
+    alone = "pip install nowhere && pip install --no-deps 'transformers_of_nowhere>=4.37,<6'"
     assert both.how_to_get == alone
     with pytest.raises(UsageError, match="needs the packages transformers_of_nowhere and nowhere"):
         both.load()
     whole = dataclasses.replace(both, whole=True)
-    assert whole.how_to_get == "pip install 'transformers_of_nowhere>=4.36,<6' nowhere"
+    assert whole.how_to_get == "pip install 'transformers_of_nowhere>=4.37,<6' nowhere"
     with pytest.raises(UsageError, match=re.escape(whole.how_to_get)):
         whole.load()
     needy = dataclasses.replace(absent, package="json", source="__init__.py", needs=("nowhere",))

@@ -27,6 +27,7 @@ def chain_sampling(function: Any, device: str = "cuda") -> Verify:
 def load(path: Path) -> Verify:
     """Return the function as a ``verify`` callable on the GPU."""
     library = import_package(path.parent, [path.name])
+    library.sampling.get_sampling_module()  # compiles it, a minute the first time: not while timed
     return chain_sampling(getattr(library.sampling, FUNCTION))
 
 

@@ -1,8 +1,11 @@
 """Transformers: ``generation.utils._speculative_sampling``.
 
-Takes logits and draws from torch's global generator; batch 1. Seen from version 5.
+Takes logits and draws from torch's global generator; batch 1. It is a function of its own since
+4.37. Older releases (5.17 among them) also ask whether the draft ends the text, and the oldest how
+many drafts may be kept.
 """
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ from simverify.engines.base import Engine
 from simverify.engines.loading.pieces import load_function
 
 FUNCTION = "_speculative_sampling"
+DOES_THE_DRAFT_END = ("is_done_candidate", "last_assistant_token_is_eos")
 PARAMETERS = ("candidate_input_ids", "candidate_logits", "candidate_length", "new_logits")
 
 
@@ -20,9 +24,13 @@ def speculative_sampling(function: Any, *, dtype: str = "float64", **options: An
 
     ``dtype``: of the logits, by torch's name.
     """
+    asked = inspect.signature(function).parameters
+    options = {**options, **{name: False for name in DOES_THE_DRAFT_END if name in asked}}
 
     def sample(draft_tokens: Any, target: Any, draft: Any, _: Any) -> Any:
-        return function(draft_tokens, draft, draft_tokens.shape[1], target, **options)[0]
+        gamma = draft_tokens.shape[1]
+        room = {"max_matches": gamma} if "max_matches" in asked else {}
+        return function(draft_tokens, draft, gamma, target, **options, **room)[0]
 
     return as_verify(sample, Signature(arrays="torch", dtype=dtype, logits=True))
 
@@ -39,7 +47,7 @@ def original(path: Path) -> Any:
 
 def engine(name: str, loader: Callable[[Path], Callable[..., Any]], **options: Any) -> Engine:
     """Return an engine of the function; ``options``: what its fields are besides."""
-    given = {"contract": "verify", "versions": ">=4.36,<6", "parameters": PARAMETERS, **options}
+    given = {"contract": "verify", "versions": ">=4.37,<6", "parameters": PARAMETERS, **options}
     return Engine(
         name=name,
         package="transformers",

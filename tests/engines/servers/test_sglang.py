@@ -108,11 +108,11 @@ def test_block_verification_is_passed_on():
 
 
 @pytest.mark.parametrize(("name", "asked"), [("sglang", "False"), ("sglang-block", "True")])
-def test_without_a_gpu_the_kernel_is_followed_path_by_path(tmp_path, name, asked):
+def test_without_a_gpu_the_kernel_is_followed_path_by_path(tmp_path, no_gpu, name, asked):
     check_double(name, tmp_path, DOUBLE.replace("ASKED", asked), "tl.load(Last)", "tl.load(Coins)")
 
 
-def test_the_report_says_how_the_kernel_was_run(tmp_path, unsearched):
+def test_the_report_says_how_the_kernel_was_run(tmp_path, no_gpu, unsearched):
     folder = checkout(tmp_path, "sglang", DOUBLE.replace("ASKED", "False"))
     run = simverify.audit("sglang", engine_path=folder, gamma=1, vocab=2)
     assert run.verdict == "PASS"

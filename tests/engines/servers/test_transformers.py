@@ -71,6 +71,27 @@ def test_the_promised_speed_at_five_tokens(function):
     assert time.process_time() - started < 6
 
 
+def test_releases_that_ask_for_more_are_told(function):
+    """As 4.40 to 5.17 and as 4.37 have it; that the draft ends the text would cost the bonus."""
+
+    def done(
+        candidate_input_ids, candidate_logits, candidate_length, new_logits, is_done_candidate
+    ):
+        assert is_done_candidate is False
+        return function(candidate_input_ids, candidate_logits, candidate_length, new_logits)
+
+    def oldest(candidate_input_ids, candidate_logits, candidate_length, new_logits,
+               last_assistant_token_is_eos, max_matches):  # fmt: skip
+        assert max_matches == candidate_length
+        return done(candidate_input_ids, candidate_logits, candidate_length, new_logits,
+                    last_assistant_token_is_eos)  # fmt: skip
+
+    for asking in (done, oldest):
+        result = compare_verify(speculative_sampling(asking), COMPACT, 2)
+        assert result.max_abs_deviation < 1e-15
+        assert result.findings == ()
+
+
 def test_a_release_without_the_weight_is_refused_in_one_line(tmp_path):
     double = "def _speculative_sampling(candidate_input_ids, candidate_logits, "
     double += "candidate_length, new_logits):\n    return candidate_input_ids, 0\n"
