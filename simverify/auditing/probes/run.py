@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from simverify.auditing.exact.generations.drafts import takes
 from simverify.auditing.probes import cases, gpu, plain
-from simverify.auditing.probes.calls import Contract, Line, Rule, caller, probe
+from simverify.auditing.probes.calls import Contract, Grade, Line, Rule, caller, probe
 from simverify.auditing.probes.drafts import probe_drafter
 from simverify.auditing.probes.edges import Forced, edge_uniforms, forced, repeated_calls
 from simverify.auditing.probes.named_lines import finding
@@ -102,7 +102,7 @@ def run_probes(
             lines.append(_not_run(name, f"the code hangs, see {hung!r}"))
             return
         if name in dict(lost):
-            graded = "warning" if name in _FREE else "violation"
+            graded: Grade = "warning" if name in _FREE else "violation"
             lines.append(Probe(name=name, outcome=graded, message=f"raised {dict(lost)[name]}"))
             return
         if name in _FREE and gpu.in_use() and (others or not in_a_child()):

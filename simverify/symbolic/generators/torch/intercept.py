@@ -36,7 +36,7 @@ class DefaultGenerator(SymbolicTorchGenerator):
         self._stands_on = torch.device(device)
 
     @property
-    def device(self) -> torch.device:
+    def device(self) -> torch.device:  # type: ignore[override]
         """The device that it stands for."""
         return self._stands_on
 
