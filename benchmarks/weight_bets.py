@@ -8,6 +8,7 @@ half of the matrices stay as they are, groups of other sizes, AWQ and GPTQ with 
     python benchmarks/weight_bets.py                # 200 runs of the target, 50 of each grid
     python benchmarks/weight_bets.py --runs 20
     python benchmarks/weight_bets.py --orders       # by how much each moves the orders of a watch
+    python benchmarks/weight_bets.py --lives        # watches that bet on weights, for their life
 """
 
 import argparse
@@ -24,6 +25,7 @@ from simverify.arrays import Floats
 from simverify.emitted.judging.judge import shares_of
 from simverify.emitted.judging.weights import WeightBets
 from simverify.emitted.watching.canary import BETS
+from simverify.emitted.watching.formats import FormatBets, log_factors
 from simverify.models.real import grids
 from simverify.models.real.prompts import read_prompts
 from simverify.models.real.roundings import ROUNDINGS, Rounding, _matrices, rounded
@@ -32,6 +34,9 @@ from simverify.models.real.transformer import BUNDLED, TransformerPair, load_pai
 LANES, SHORT, LENGTH = 96, 24, 86
 STEP = 4 * LENGTH
 """Tokens between two looks at the test."""
+
+MOST = 60 * STEP
+"""Tokens of a life of a watch that are scored with each format."""
 
 GROUP = 128
 
@@ -159,6 +164,46 @@ def run(
     return found
 
 
+def life(law: Floats, ratios: dict[str, Any], seed: int, alpha: float, most: int) -> int | None:
+    """Tokens that a watch scores with each format until its alarm, None after ``most``."""
+    rng, bets, scored = np.random.default_rng([6, seed]), FormatBets(1), 0
+    while scored < most:
+        at = rng.permutation(len(law))[:STEP]
+        ends = law[at].cumsum(axis=1)
+        own = (ends < rng.random((STEP, 1)) * ends[:, -1:]).sum(axis=1)
+        won = np.concatenate([log_factors(table[at, own]) for table, _, _ in ratios.values()])
+        # Half of the stake is on the orders of the tokens, of which nothing is won here.
+        over = np.flatnonzero(bets.add(won, 1e-6) >= np.log(2.0 / alpha))
+        if len(over):
+            return scored + int(over[0]) + 1
+        scored += STEP
+    return None
+
+
+def lives(
+    pair: TransformerPair, texts: Any, p: Floats, ratios: dict[str, Any],
+    engines: dict[str, Any], given: argparse.Namespace,
+) -> None:  # fmt: skip
+    """Print how many watches raise an alarm, right ones too, and after how many tokens."""
+    for alpha in (0.05, 1e-6):
+        wrong = sum(life(p, ratios, i, alpha, MOST) is not None for i in range(given.runs))
+        print(f"the target, {MOST:,} tokens: {wrong} alarms in {given.runs} lives at {alpha:g}")
+    print(f"{'planted':36} alarms at 1e-6, tokens by median and nine tenths", flush=True)
+    for name, engine in engines.items():
+        with engine:
+            law = laws(pair, texts)
+        ends = [life(law, ratios, 1000 + i, 1e-6, MOST) for i in range(given.planted)]
+        print(f"{name:36} {quantiles(ends)}", flush=True)
+
+
+def quantiles(ends: list[int | None]) -> str:
+    """Return how many there are, and their median and nine tenths."""
+    told = sorted(end for end in ends if end is not None)
+    at = [int(share * len(ends)) for share in (0.5, 0.9)]
+    parts = [f"{told[i]:,}" if i < len(told) else "-" for i in at]
+    return f"{len(told)} of {len(ends)}, {', '.join(parts)} tokens"
+
+
 def moves(pair: TransformerPair, texts: Any, p: Floats, engines: dict[str, Any]) -> None:
     """Print by how much each engine moves the CDF of an order, and the delay of a watch for it."""
     each = np.arange(len(p))[:, None]
@@ -188,6 +233,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=200, help="of the target")
     parser.add_argument("--planted", type=int, default=50, help="of each grid")
     parser.add_argument("--orders", action="store_true", help="what a watch sees of each instead")
+    parser.add_argument("--lives", action="store_true", help="watches that bet on weights")
     given = parser.parse_args()
     began = time.process_time()
     torch.set_num_threads(1)
@@ -221,6 +267,9 @@ def main() -> None:
         with rounded(pair.target_model, rounding):
             table = laws(pair, texts) / p
         ratios[name] = table, table.min(axis=1), table.max(axis=1)
+    if given.lives:
+        lives(pair, texts, p, ratios, engines, given)
+        return
     alphas = (0.999, 1e-6)
     share = shares_of(alphas[0])["weights"]
     wrong = sum(run(p, p, ratios, i, alphas)[0] is not None for i in range(given.runs))
@@ -233,15 +282,7 @@ def main() -> None:
             law = laws(pair, texts)
         off = float(np.abs(law - p).sum(axis=1).mean()) / 2.0
         ends = [run(law, p, ratios, 1000 + i, alphas)[1] for i in range(given.planted)]
-        told = sorted(end for end in ends if end is not None)
-        parts = [
-            f"{told[int(share * given.planted)]:,}"
-            if int(share * given.planted) < len(told)
-            else "-"
-            for share in (0.5, 0.9)
-        ]
-        words = f"{len(told)} of {given.planted}, {', '.join(parts)} tokens"
-        print(f"{name:36} {off:.3f}  {words}", flush=True)
+        print(f"{name:36} {off:.3f}  {quantiles(ends)}", flush=True)
     print(f"{time.process_time() - began:.0f} s of processor")
 
 

@@ -67,6 +67,12 @@ def _facts(run: WatchRun) -> Iterator[Fact]:
         for delay in run.delays
     )
     yield Fact("Delay", f"TV {run.detect:g} is told within, with probability {run.power:g}: {told}")
+    if run.weights:
+        yield Fact(
+            "Weights",
+            f"one request in {run.weights:,} is scored with weights in few bits, too; no delay is "
+            f"promised for them",
+        )
     yield Fact(
         "Ball",
         f"rows are allowed to be off by {max(run.balls.values()):.2g} in an order, on average over "

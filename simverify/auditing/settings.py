@@ -13,7 +13,7 @@ from simverify.auditing.sampled.tier import MAX_SAMPLES
 from simverify.auditing.subject import Contract, Subject
 from simverify.checks import MAX_SECONDS, MIN_ALPHA, MIN_DETECT, ranges_iv
 from simverify.errors import UsageError
-from simverify.results import Bridge, Pair
+from simverify.results import Bridge, Pair, Probe
 from simverify.trees import TreeShape, parse_levels
 
 _FLAGS = {
@@ -69,8 +69,8 @@ class AuditSettings:
     where it knows one: what a call emits after it is dropped. ``strict_coverage``: lines of the
     code that were not reached fail the audit, and every call is watched for that. ``pair``: the
     drafter and the verifier of which the code is made, if it is. ``bridge``: the program or the
-    library that it is, where it is no Python. ``lost``: probes that ended the use of the GPU in a
-    process before, with what was raised.
+    library that it is, where it is no Python. ``lost``: what came of probes that ended the use of
+    the GPU in a process before.
     """
 
     gamma: int = 4
@@ -93,7 +93,7 @@ class AuditSettings:
     tree: str | None = None
     pair: Pair | None = None
     bridge: Bridge | None = None
-    lost: tuple[tuple[str, str], ...] = ()
+    lost: tuple[Probe, ...] = ()
 
     def __post_init__(self) -> None:
         rules = (

@@ -71,7 +71,7 @@ def rescore(
         own = [requests[i] for i in batch]
         together = logits_before(pair, pair.target_model, own)
         drafts = logits_before(pair, pair.draft_model, own) if proxy else None
-        others = _with_rounded_weights(pair, own, roundings())
+        others = with_rounded_weights(pair, own, roundings())
         for place, i in enumerate(batch):
             (alone,) = logits_before(pair, pair.target_model, [requests[i]])
             tokens = np.array(requests[i].tokens)
@@ -97,9 +97,10 @@ def _stated(
     return predicted(logits, drafts, request, law), predicted(again, None, request, law)
 
 
-def _with_rounded_weights(
+def with_rounded_weights(
     pair: TransformerPair, requests: Sequence[Request], roundings: Mapping[str, Rounding]
 ) -> dict[str, list[npt.NDArray[np.float32]]]:
+    """Return the logits before each token of requests, by the name of a rounding."""
     found = {}
     for name, rounding in roundings.items():
         with rounded(pair.target_model, rounding):

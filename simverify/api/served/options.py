@@ -93,6 +93,9 @@ class WatchOptions(TargetOptions):
         Probability that there is ever an alarm where nothing is wrong.
     detect
         Deviation (TV) whose delay is told.
+    weights
+        Score one request in N with weights rounded to few bits, too, in each of 14 formats: tells
+        Q4_0 and others, which nothing else does. Not by default.
     seed
         Of the randomised PITs.
     """
@@ -109,6 +112,7 @@ class WatchOptions(TargetOptions):
     top_p: float | None = None
     alpha: float = 1e-6
     detect: float = 0.05
+    weights: int = 0
     seed: int = 0
 
 

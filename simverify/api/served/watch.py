@@ -44,6 +44,7 @@ def watch(
     metrics: str | None = None,
     alpha: float = 1e-6,
     detect: float = 0.05,
+    weights: int = 0,
     seed: int = 0,
     progress: Say | None = None,
 ) -> WatchRun:
@@ -70,6 +71,8 @@ def watch(
         PORT or HOST:PORT at which numbers are served for Prometheus.
     alpha, detect
         Probability that there is ever a false alarm; deviation whose delay is told.
+    weights
+        One request in so many is scored with weights rounded to few bits, too; 0 for none.
     seed
         Of the randomised PITs.
     progress
@@ -90,7 +93,7 @@ def watch(
         target=target, draft=draft, prompts=None if prompts is None else Path(prompts),
         max_tokens=max_tokens, served_model=served_model, temperature=temperature, top_k=top_k,
         top_p=top_p, device=device, dtype=dtype, threads=threads, every=every, once=once,
-        metrics=metrics, alpha=alpha, detect=detect, seed=seed, timeout=timeout,
+        metrics=metrics, alpha=alpha, detect=detect, weights=weights, seed=seed, timeout=timeout,
         extra_body=None if extra_body is None else json.dumps(extra_body),
     )  # fmt: skip
     with called_from_python():
@@ -124,7 +127,7 @@ def run_watch(options: WatchOptions, say: Say) -> WatchRun:
     from simverify.emitted.watching.state import State
     from simverify.emitted.watching.telling import Watched, key_of
 
-    settings = WatchSettings(options.alpha, options.detect, options.seed)
+    settings = WatchSettings(options.alpha, options.detect, options.seed, options.weights)
     address = None if options.metrics is None else address_of(options.metrics)
     proxy = options.draft is not None
     name = options.endpoint or str(options.outputs)
@@ -136,6 +139,12 @@ def run_watch(options: WatchOptions, say: Say) -> WatchRun:
     real.sampling()  # out of its range before anything is read
     say(settings.plan(proxy))
     pair = real.load()
+    if options.weights and (kind := str(pair.target_model.dtype)) != "torch.float32":
+        raise OptionError(
+            f"{{weights}} is {options.weights} and the target computes in "
+            f"{kind.removeprefix('torch.')}: what rounding of the rows may come to hides rounded "
+            f"weights; {{dtype}} float32, or leave {{weights}} out"
+        )
     folder = options.state
     assert folder is not None
     asker, log = None, options.outputs

@@ -39,7 +39,8 @@ class Outcome:
     ``tokens`` is None if it returned nothing usable; ``fault`` says why, or what else broke
     the contract; ``raised`` tells that it was an exception, ``exits`` that it was one which
     ends the process. ``impossible``: an emitted
-    token has p = 0 there, in words. ``changed``: the arguments changed in place.
+    token has p = 0 there, in words. ``changed``: the arguments changed in place. ``lost``: the
+    process cannot use its GPU any more.
     """
 
     tokens: Tokens | None
@@ -49,6 +50,7 @@ class Outcome:
     impossible: str = ""
     changed: tuple[str, ...] = ()
     returned: str = ""
+    lost: bool = False
 
 
 class Caller(Protocol):
@@ -152,10 +154,9 @@ def attempt(call: Callable[[], tuple[Tokens, str]], case: Case | None = None) ->
     except BaseException as error:  # the user's code may raise anything, SystemExit too
         if from_user(error):
             raise
-        if is_lost(error):
-            raise GpuLost("", what_was_raised(error)) from None
         text = f"raised {what_was_raised(error)}"
-        return Outcome(None, text, raised=True, exits=not isinstance(error, Exception))
+        exits = not isinstance(error, Exception)
+        return Outcome(None, text, raised=True, exits=exits, lost=is_lost(error))
     return Outcome(tokens, fault, impossible=_impossible(tokens, case) if case else "")
 
 
@@ -191,9 +192,11 @@ class Line:
         self.started = now()
 
     def call(self, run: Callable[[], Outcome]) -> Outcome:
-        """Run the code once, counted and timed."""
+        """Run the code once, counted and timed; ``GpuLost`` if no call can follow."""
         self.started = now()
         outcome = run()
+        if outcome.lost:
+            raise GpuLost(outcome.fault)
         self.calls += 1
         self.took = now() - self.started
         return outcome
@@ -209,6 +212,7 @@ def probe(name: str, body: Callable[[Line], str], seconds: float, line: Line) ->
 
     One call that takes more than half of ``seconds`` when they end is a hang, if the last one
     that returned took a small part of that; many slow ones are judged by those that ended.
+    Raises ``GpuLost`` if a call ends the use of the GPU.
     """
     began = now()
     hung = False
@@ -225,6 +229,8 @@ def probe(name: str, body: Callable[[Line], str], seconds: float, line: Line) ->
             text = f"{text or 'nothing amiss'} in the calls that time allowed"
         else:
             line.add("not run", f"no call ended within {seconds:g} s, as slow as the others are")
+    except GpuLost as error:
+        raise GpuLost(error.text, name, error.grade) from None
     except CannotEnumerate as error:
         line.add("not run", f"cannot be forced: {error}")
     return Probe(name=name, outcome=line.outcome, message=line.message or text, hung=hung)

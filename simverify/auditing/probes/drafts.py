@@ -12,6 +12,7 @@ import numpy as np
 from simverify.arrays import Row
 from simverify.auditing.exact.generations.drafts import asked, built_drafter
 from simverify.auditing.probes.calls import Line, Outcome, Rule, attempt, probe
+from simverify.auditing.probes.gpu import from_before
 from simverify.auditing.probes.plain import seeded, states_kept
 from simverify.results import Probe
 from simverify.symbolic.enumeration.endings import Tokens
@@ -33,8 +34,13 @@ _LARGE = 1000
 _Body = Callable[[Line], str]
 
 
-def probe_drafter(rule: Rule, others: Sequence[Probe]) -> tuple[Probe, ...]:
-    """Probe a drafter: ``others``, as far as they say something of one, and its own."""
+def probe_drafter(
+    rule: Rule, others: Sequence[Probe], lost: Sequence[Probe] = ()
+) -> tuple[Probe, ...]:
+    """Probe a drafter: ``others``, as far as they say something of one, and its own.
+
+    ``lost``: what came of probes that ended the use of the GPU in another process.
+    """
     kept = [found for found in others if found.name not in _OF_TARGETS]
     if any(found.hung for found in others):
         return tuple(kept)
@@ -52,7 +58,8 @@ def probe_drafter(rule: Rule, others: Sequence[Probe]) -> tuple[Probe, ...]:
         warnings.simplefilter("ignore")
         for name, body in bodies.items():
             doing(f"the probe {name!r}")
-            kept.append(probe(name, body, SECONDS, Line()))
+            known = from_before(name, kept, lost)
+            kept.append(known or probe(name, body, SECONDS, Line()))
     return tuple(kept)
 
 

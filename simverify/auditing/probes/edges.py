@@ -19,6 +19,7 @@ import numpy as np
 
 from simverify.auditing.probes.calls import Caller, Contract, Line, Outcome
 from simverify.auditing.probes.cases import EQUAL, MIXED, OTHER, PLAIN, SHORT, Case
+from simverify.auditing.probes.gpu import GpuLost
 from simverify.symbolic.enumeration.endings import Tokens
 from simverify.symbolic.enumeration.paths import Path
 from simverify.symbolic.enumeration.source import Source
@@ -176,16 +177,22 @@ def edge_uniforms(line: Line, forced: Forced, edge: Edge) -> str:
             sound = True
             places = range(0, count, max(1, -(-count // MAX_PLACES)))
             for at in (*places, None):
-                outcome = forced.run(line, case, drafted, seed, edge, at)
+                try:
+                    outcome = forced.run(line, case, drafted, seed, edge, at)
+                except GpuLost as lost:
+                    raise GpuLost(f"{lost.text} ({case.name})", grade=_grade(forced)) from None
                 problem = outcome.fault or outcome.impossible
                 if problem:
-                    likely = forced.source.probability > LIKELY
-                    line.add("violation" if likely else "warning", f"{problem} ({case.name})")
+                    line.add(_grade(forced), f"{problem} ({case.name})")
     if not sound:
         line.add("not run", "the code breaks its contract on ordinary numbers too")
     elif not drawn:
         line.add("not run", "no draw of the code could be forced: it makes none that is known")
     return "every draw in turn, and all at once"
+
+
+def _grade(forced: Forced) -> Literal["warning", "violation"]:
+    return "violation" if forced.source.probability > LIKELY else "warning"
 
 
 def _blocks(contract: Contract) -> Iterator[tuple[Case, Tokens]]:

@@ -1,8 +1,11 @@
 """A GPU that a probe's rows or draws may cost: what fails on it ends its use by the process."""
 
+import os
 import sys
+from collections.abc import Sequence
 
 from simverify.errors import SimverifyError
+from simverify.results import Probe
 
 _STICKY = (
     "device-side assert triggered",
@@ -13,21 +16,41 @@ _STICKY = (
 
 
 class GpuLost(SimverifyError):
-    """A probe ended the use of the GPU by this process.
+    """A probe ended the use of the GPU by a process.
 
-    ``probe``: its name; ``text``: what the code raised.
+    ``text``: what the code raised. ``probe``: its name, and ``grade``: how bad that is, "warning"
+    or "violation"; both empty where they are not known yet. ``process``: whose GPU it was.
     """
 
-    def __init__(self, probe: str, text: str) -> None:
-        super().__init__(probe, text)
-        self.probe, self.text = probe, text
+    def __init__(
+        self, text: str, probe: str = "", grade: str = "", process: int | None = None
+    ) -> None:
+        self.text, self.probe, self.grade = text, probe, grade
+        self.process = os.getpid() if process is None else process
+        super().__init__(text, probe, grade, self.process)
 
     def __str__(self) -> str:
         """Return the line for the user."""
         return (
             f"the probe {self.probe!r} ended the use of the GPU by this process: {self.text}; "
-            "audit by `simverify audit`, which starts another process then, or on the CPU"
+            "audit in a process that has not used its GPU, or on the CPU"
         )
+
+
+def from_before(name: str, lines: Sequence[Probe], lost: Sequence[Probe]) -> Probe | None:
+    """Return the line of a probe that is not to be run, None for one that is.
+
+    ``lines``: those before it; ``lost``: what came of probes that ended the use of the GPU in
+    another process. After a violation among them nothing more is run, as after a hang.
+    """
+    before = {one.name: one for one in lost}
+    if name in before:
+        return before[name]
+    for one in lines:
+        if one.name in before and one.outcome == "violation":
+            why = f"the code ends the use of its GPU, see {one.name!r}"
+            return Probe(name=name, outcome="not run", message=why)
+    return None
 
 
 def is_lost(error: BaseException) -> bool:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from simverify.auditing.exact.generations.drafts import takes
 from simverify.auditing.probes import cases, gpu, plain
-from simverify.auditing.probes.calls import Contract, Grade, Line, Rule, caller, probe
+from simverify.auditing.probes.calls import Contract, Line, Rule, caller, probe
 from simverify.auditing.probes.drafts import probe_drafter
 from simverify.auditing.probes.edges import Forced, edge_uniforms, forced, repeated_calls
 from simverify.auditing.probes.named_lines import finding
@@ -35,8 +35,11 @@ correct rejection loop may wait for ever.
 _WAITING = 1 / 3
 """Part of a probe's seconds for these: to wait longer would say no more."""
 
-_FREE = (*_MAY_HANG, "p = q = 0 at a draft token")
-"""Probes in which it is no violation to raise, nor to end the use of a GPU."""
+_NO_LAWS = ("zero rows", "NaN rows", "p = q = 0 at a draft token")
+"""Probes of what the contract rules out: to raise there is no violation."""
+
+_SPARED = (*_NO_LAWS, "u = 0", "u = 1 - ulp")
+"""Probes that are not made with a GPU that others need: right code may end its use by them."""
 
 Body = Callable[[Line], str]
 
@@ -49,7 +52,7 @@ def run_probes(
     eos: int | None = None,
     batched: Rule | None = None,
     rows: int | None = None,
-    lost: Sequence[tuple[str, str]] = (),
+    lost: Sequence[Probe] = (),
 ) -> tuple[Probe, ...]:
     """Probe ``rule`` at the edges of its contract.
 
@@ -73,7 +76,8 @@ def run_probes(
         is a hang, a violation, unless the calls that returned are slow too; after a hang
         nothing more is run.
     lost
-        Probes that ended the use of the GPU in another process, and what the code raised.
+        What came of probes that ended the use of the GPU in another process. After one that is a
+        violation nothing more is run.
 
     Returns
     -------
@@ -85,11 +89,10 @@ def run_probes(
     ValueError
         ``seconds`` is not positive, or the step rule cannot be built anew for every trial.
     GpuLost
-        A probe ended the use of the GPU by this process; those in which that is no violation are
-        not run where the process is not theirs alone.
+        A probe ended the use of the GPU by this process; those in which right code may do so are
+        not run but in a child, which may be lost.
     """
     _run_probes_iv(contract, seconds)
-    others = gpu.in_use()  # what uses the GPU by now may be more than the code under audit
     call = caller(rule, contract, eos)
     honest = Plain(call, contract)
     lines: list[Probe] = []
@@ -101,11 +104,10 @@ def run_probes(
         if hung:
             lines.append(_not_run(name, f"the code hangs, see {hung!r}"))
             return
-        if name in dict(lost):
-            graded: Grade = "warning" if name in _FREE else "violation"
-            lines.append(Probe(name=name, outcome=graded, message=f"raised {dict(lost)[name]}"))
+        if (known := gpu.from_before(name, lines, lost)) is not None:
+            lines.append(known)
             return
-        if name in _FREE and gpu.in_use() and (others or not in_a_child()):
+        if name in _SPARED and gpu.in_use() and not in_a_child():
             lines.append(_not_run(name, "it may end this process's use of the GPU"))
             return
         doing(f"the probe {name!r}")
@@ -115,7 +117,8 @@ def run_probes(
         try:
             found = probe(name, body, limit, line)
         except gpu.GpuLost as error:
-            raise gpu.GpuLost(name, error.text) from None
+            grade = error.grade or ("warning" if name in _NO_LAWS else "violation")
+            raise gpu.GpuLost(error.text, name, grade) from None
         took = line.took
         if found.hung and name in _MAY_HANG:
             found = Probe(name=name, outcome="warning", message=found.message)
@@ -233,7 +236,7 @@ def probes_of(
     except ValueError as error:
         raise UsageError(f"{subject.name}: {error}") from None
     if drafter is not None:
-        probes = probe_drafter(drafter, probes)
+        probes = probe_drafter(drafter, probes, settings.lost)
     return tuple(replace(probe, failed=probe.outcome in fatal) for probe in probes)
 
 

@@ -36,8 +36,10 @@ _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 _LENGTH = struct.Struct("Q")
 _FORK = hasattr(os, "fork")
 
-_NO_GPU = ("Cannot re-initialize CUDA in forked subprocess", "CUDA error: initialization error")
-"""What torch says in a child of a process that uses a GPU."""
+_NO_GPU = re.compile(
+    r"(?:^|\w: )(?:Cannot re-initialize CUDA in forked|CUDA error: initialization error)"
+)
+"""What torch says in a child of a process that uses a GPU, and findings say that it raised."""
 
 # Kept: while code is under audit, os._exit is another.
 _exit = os._exit
@@ -66,21 +68,21 @@ def in_child(work: Callable[[Say], Any], say: Say) -> Any:
     try:
         result = _forked(work, say)
     except Exception as error:
-        if not _wants_our_gpu(error, *getattr(error, "__notes__", ())):
+        if not _wants_our_gpu(str(error)):
             raise
     else:
-        if not _wants_our_gpu(result):
+        if not _wants_our_gpu(repr(result)):
             return result
     say("again in this process: it has used the GPU, which a child of it cannot")
     return work(say)
 
 
-def _wants_our_gpu(*told: Any) -> bool:
+def _wants_our_gpu(told: str) -> bool:
     """Whether a child came to nothing since this process uses the GPU."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return False
-    return any(words in repr(x) for words in _NO_GPU for x in told)
+    return _NO_GPU.search(told) is not None
 
 
 def _forked(work: Callable[[Say], Any], say: Say) -> Any:

@@ -1,10 +1,11 @@
 """An audit in a child process: code that ends, kills or blocks its process is a finding."""
 
+import os
 import sys
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -33,7 +34,7 @@ from simverify.symbolic.guards.watchdog import Expired, deadline, doing
 _TRIAL_SECONDS = 2.0
 
 Conduct = Callable[..., results.AuditRun]
-"""An audit of a subject, with a keyword ``progress``."""
+"""An audit of a subject, with keywords ``settings`` and ``progress``."""
 
 
 def supervised_audit(
@@ -62,7 +63,7 @@ def supervised_audit(
         try:
             with closing(subject):
                 if conduct is not None:
-                    return conduct(subject, progress=told)
+                    return conduct(subject, settings=settings, progress=told)
                 return audit(subject, contract, settings, reproduce=reproduce, progress=told)
         except SimverifyError:
             raise
@@ -84,10 +85,14 @@ def supervised_audit(
             run = in_child(work, say)
             break
         except GpuLost as found:
-            if conduct is not None or found.probe in dict(settings.lost):
+            before = {one.name for one in settings.lost}
+            if found.process == os.getpid() or found.probe in before:
                 raise
             say(f"again: the probe {found.probe!r} ended the use of the GPU by its process")
-            settings = replace(settings, lost=(*settings.lost, (found.probe, found.text)))
+            outcome: Literal["warning", "violation"]
+            outcome = "warning" if found.grade == "warning" else "violation"
+            probe = results.Probe(name=found.probe, outcome=outcome, message=found.text)
+            settings = replace(settings, lost=(*settings.lost, probe))
     if not isinstance(run, Died):
         return run
     if not run.place:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simverify import stats
 from simverify.arrays import Floats
@@ -21,6 +22,18 @@ KEPT = 3
 
 _SHARES = (1.0, 0.3)
 """How strongly the laws of rounded weights are mixed with the target's own."""
+
+
+def ratios_of(one: Scored, logits: NDArray[np.float32], pair: TransformerPair) -> Floats:
+    """Return how much likelier tokens are by the logits of rounded weights, float64 (3, n).
+
+    Of the emitted token, then the least and the largest of its row.
+    """
+    own, rows = np.array(one.request.tokens), one.request.rows(logits, pair)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        table = np.where(rows == one.p, 1.0, rows / one.p)
+    seen = table[np.arange(len(own)), own]
+    return np.stack([seen, table.min(axis=1), table.max(axis=1)])
 
 
 class WeightBets:
@@ -43,15 +56,7 @@ class WeightBets:
         """Bet on a request by the roundings that it was scored with; None if there is none."""
         if not one.rounded:
             return None
-        own = np.array(one.request.tokens)
-        ratios = {}
-        for name, logits in one.rounded.items():
-            rows = one.request.rows(logits, pair)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                table = np.where(rows == one.p, 1.0, rows / one.p)
-            seen = table[np.arange(len(own)), own]
-            ratios[name] = np.stack([seen, table.min(axis=1), table.max(axis=1)])
-        return self.bet(ratios)
+        return self.bet({name: ratios_of(one, x, pair) for name, x in one.rounded.items()})
 
     def bet(self, ratios: Mapping[str, Floats]) -> stats.BetSums | None:
         """Bet on the next tokens by ratios, float64 (3, n), of those that are ``wanted`` at least.

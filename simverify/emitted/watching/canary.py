@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from simverify import stats
+from simverify.arrays import Floats
 from simverify.checks import MIN_ALPHA, MIN_DETECT, ranges_iv
 from simverify.emitted.judging.features import orders
 from simverify.emitted.rescoring import Scored
+from simverify.emitted.watching.formats import FormatBets
 from simverify.emitted.watching.moved import LEAST_BALL, Moved, kind_of
 from simverify.simulators.kernels.philox import PIT
 
@@ -21,14 +23,21 @@ BETS = stats.StepBets.grid(
 
 POWER = 0.9
 
+MOST_WEIGHTS = 1_000_000
+"""Requests of which one is bet on by rounded weights, at most."""
+
 
 @dataclass(frozen=True)
 class WatchSettings:
-    """How a life is judged: ``alpha`` for all of it, and the deviation whose delay is told."""
+    """How a life is judged: ``alpha`` for all of it, and the deviation whose delay is told.
+
+    ``weights``: of so many requests one is bet on by rounded weights, too; 0 for none.
+    """
 
     alpha: float = 1e-6
     detect: float = 0.05
     seed: int = 0
+    weights: int = 0
 
     def __post_init__(self) -> None:
         ranges_iv((
@@ -36,6 +45,8 @@ class WatchSettings:
             ("detect", self.detect, MIN_DETECT <= self.detect < 1,
              f"{MIN_DETECT:g} or more, below 1"),
             ("seed", self.seed, 0 <= self.seed < 2**64, "0 to 2^64 - 1"),
+            ("weights", self.weights, 0 <= self.weights <= MOST_WEIGHTS,
+             f"0 to {MOST_WEIGHTS:,}: one request in so many, 0 for none"),
         ))  # fmt: skip
 
     @property
@@ -48,19 +59,24 @@ class WatchSettings:
 
         It takes the order of the largest ball: the change may show in no other.
         """
+        alpha = self.alpha / 2.0 if self.weights else self.alpha  # as half of the stake is theirs
         return stats.lasting_delay(
-            self.detect, BETS, alpha=self.alpha, groups=len(order_names(proxy)), after=after,
+            self.detect, BETS, alpha=alpha, groups=len(order_names(proxy)), after=after,
             ball=max(balls.values(), default=LEAST_BALL), power=POWER,
         )  # fmt: skip
 
     def plan(self, proxy: bool) -> str:
         """Say before anything is scored what will be told, and when."""
         first, later = (self.delay(n, proxy, {}) for n in (0, 1_000_000))
+        formats = (
+            f"; one request in {self.weights:,} is scored with weights in few bits too, for which "
+            f"no delay is promised"
+        )
         return (
             f"plan: alarm with probability {self.alpha:g} at most, ever, where nothing is wrong; a "
             f"deviation of TV {self.detect:g} from the start is told within {first:,.0f} tokens "
             f"with probability {POWER:g}, one after a million tokens within {later:,.0f}; what "
-            f"rounding of the rows may come to is added"
+            f"rounding of the rows may come to is added{formats if self.weights else ''}"
         )
 
 
@@ -79,6 +95,8 @@ class Canary:
         self.settings, self.proxy = settings, proxy
         self.moved = Moved() if moved is None else moved
         self.lasting = stats.LastingBets.begin(len(BETS.cuts) * len(order_names(proxy)))
+        self.formats = FormatBets(settings.weights) if settings.weights else None
+        self.highest, self.highest_at = 0.0, 0
         self.requests = self.near = self.unsupported = 0
         self.alarm: str | None = None
         self.alarm_at: int | None = None
@@ -93,8 +111,18 @@ class Canary:
         """By the name of an order, how far the CDF of a sampled row may be off, on average."""
         return self.moved.balls(order_names(self.proxy))
 
-    def add(self, scored: Scored) -> None:
-        """Bet on the tokens of the next request, whose number is ``requests``."""
+    @property
+    def log_evalue(self) -> float:
+        """Logarithm of the e-value now: of the bets on PITs, or the mean with those on formats."""
+        if self.formats is None:
+            return self.lasting.log_evalue
+        return _mean(self.lasting.log_evalue, self.formats.lasting.log_evalue)
+
+    def add(self, scored: Scored, formats: Floats | None = None) -> None:
+        """Bet on the tokens of the next request, whose number is ``requests``.
+
+        ``formats``: logarithms of the factors of bets on formats, if the request is one of theirs.
+        """
         tokens = np.array(scored.request.tokens)
         first, names = self.tokens, order_names(self.proxy)
         balls = self.moved.balls(names, kind_of(scored))
@@ -113,6 +141,14 @@ class Canary:
             price = np.log1p(balls[name] * BETS.spans)
             factors.append(BETS.log_factors(u) - price[:, None])
         means = self.lasting.add(np.concatenate(factors))
+        if self.formats is not None:
+            theirs = np.full(len(tokens), self.formats.lasting.log_evalue)
+            if formats is not None:
+                theirs = self.formats.add(formats, max(balls.values()))
+            means = _mean(means, theirs)
+        top = int(means.argmax())
+        if means[top] > self.highest:
+            self.highest, self.highest_at = float(means[top]), first + top + 1
         self.requests += 1
         found = []
         if len(beyond):
@@ -133,6 +169,8 @@ class Canary:
 
     def leading(self) -> str:
         """Say which bet is worth most: a diagnosis, without an error rate."""
+        if self.formats is not None and self.formats.lasting.log_evalue > self.lasting.log_evalue:
+            return f"weights rounded to {self.formats.leading()}"
         best = int(self.lasting.log_wealth.argmax())
         order, bet = divmod(best, len(BETS.cuts))
         cut, share = BETS.cuts[bet], BETS.shares[bet]
@@ -146,10 +184,11 @@ class Canary:
         """Return all of it as JSON has it; -inf as null."""
         wealth = [float(x) if math.isfinite(x) else None for x in self.lasting.log_wealth]
         return {
-            "log_wealth": wealth, "tokens": self.lasting.n, "highest": self.lasting.highest,
-            "highest_at": self.lasting.highest_at, "requests": self.requests, "near": self.near,
+            "log_wealth": wealth, "tokens": self.lasting.n, "highest": self.highest,
+            "highest_at": self.highest_at, "requests": self.requests, "near": self.near,
             "unsupported": self.unsupported, "alarm": self.alarm, "alarm_at": self.alarm_at,
             "moved": self.moved.as_dict(),
+            **({} if self.formats is None else {"formats": self.formats.as_dict()}),
         }  # fmt: skip
 
     @classmethod
@@ -163,11 +202,16 @@ class Canary:
             raise ValueError(f"{len(wealth)} bets")
         if not all(type(n) is int and n >= 0 for n in counts.values()):
             raise ValueError(f"counts {counts}")
-        found.lasting = stats.LastingBets(
-            log_wealth=wealth, n=counts["tokens"], highest=float(value["highest"]),
-            highest_at=int(value["highest_at"]),
-        )  # fmt: skip
+        found.lasting = stats.LastingBets(log_wealth=wealth, n=counts["tokens"])
+        found.highest, found.highest_at = float(value["highest"]), int(value["highest_at"])
+        if settings.weights:
+            found.formats = FormatBets.from_dict(value["formats"], settings.weights, found.tokens)
         found.requests, found.near = counts["requests"], counts["near"]
         found.unsupported = counts["unsupported"]
         found.alarm, found.alarm_at = value["alarm"], value["alarm_at"]
         return found
+
+
+def _mean(first: Any, second: Any) -> Any:
+    """Return the logarithm of the mean of two e-values, of their logarithms."""
+    return np.logaddexp(first, second) - math.log(2.0)

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from simverify import results as doc
+from simverify.arrays import Floats
 from simverify.battery.judgement import stamped
 from simverify.emitted.judging.notes import other_prompt
 from simverify.emitted.reading.requests import Request, request_iv
 from simverify.emitted.reading.responses import expanded
-from simverify.emitted.rescoring import rescore
+from simverify.emitted.rescoring import BATCH, Scored, rescore
 from simverify.emitted.watching.asking import mend_last_line
 from simverify.emitted.watching.canary import Canary, WatchSettings, order_names
 from simverify.emitted.watching.metrics import Metric
@@ -133,8 +134,23 @@ class Watch:
         names = order_names(self._proxy)
         if canary.moved.measure(scored, self._pair, names, self._proxy):
             self._say_rounding(before, canary.balls)
-        for one in scored:
-            canary.add(one)
+        formats = self._formats(canary, scored)
+        for i, one in enumerate(scored):
+            canary.add(one, formats.get(i))
+
+    def _formats(self, canary: Canary, scored: Sequence[Scored]) -> dict[int, Floats]:
+        """Return, by their places, the factors of those requests that formats are bet on."""
+        bets, first = canary.formats, canary.requests
+        if bets is None:
+            return {}
+        chosen = [i for i in range(len(scored)) if bets.wanted(first + i)]
+        found: dict[int, Floats] = {}
+        for start in range(0, len(chosen), BATCH):
+            part = chosen[start : start + BATCH]
+            found.update(
+                zip(part, bets.factors([scored[i] for i in part], self._pair), strict=True)
+            )
+        return found
 
     def _say_rounding(self, before: float, balls: Mapping[str, float]) -> None:
         """Say what rounding comes to where it is more than float32's, and more than was said."""

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec import UNSET
+
 from simverify import results as doc
 from simverify.emitted.watching.asking import Asker
 from simverify.emitted.watching.canary import POWER, Canary, WatchSettings
@@ -44,9 +46,9 @@ def metrics_of(
     return [
         Metric("alarm", "1 from an alarm on.", float(bool(canary and canary.alarm))),
         Metric("log_evalue", "Logarithm of the e-value now.",
-               canary.lasting.log_evalue if canary else 0.0),
+               canary.log_evalue if canary else 0.0),
         Metric("log_evalue_highest", "The largest there ever was.",
-               canary.lasting.highest if canary else 0.0),
+               canary.highest if canary else 0.0),
         Metric("log_evalue_alarm", "The value at which the alarm is raised, ln(1 / alpha).",
                settings.hurdle),
         Metric("delay_tokens", f"Tokens within which a TV of {settings.detect:g} from now "
@@ -103,9 +105,10 @@ def document_of(
             doc.WatchDelay(after=n, tokens=None if x == float("inf") else x)
             for n, x in zip(afters, delays, strict=True)
         ),
-        log_evalue=canary.lasting.log_evalue,
-        highest=canary.lasting.highest,
-        highest_at=canary.lasting.highest_at,
+        log_evalue=canary.log_evalue,
+        highest=canary.highest,
+        highest_at=canary.highest_at,
+        weights=settings.weights or UNSET,
         hurdle=settings.hurdle,
         near=canary.near,
         unsupported=canary.unsupported,
@@ -153,4 +156,5 @@ def key_of(
         "vocabulary": pair.vocab_size, "dtype": str(pair.target_model.dtype),
         "temperature": law.temperature, "top_k": law.top_k, "top_p": law.top_p,
         "alpha": settings.alpha, "seed": settings.seed,
+        **({"weights": settings.weights} if settings.weights else {}),
     }  # fmt: skip

@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from msgspec import UNSET, UnsetType
+
 from simverify.results.common import Meta, Struct, Verdict
 from simverify.results.run import Judged
 
@@ -26,7 +28,8 @@ class WatchRun(Judged, frozen=True, tag_field="command", tag="watch"):
     how much a row's order may be off, by its name. ``log_evalue``: of all bets now, ``highest``:
     the largest there was, at token ``highest_at``; ``hurdle``: ln(1 / alpha), at which the
     alarm is raised. ``unsupported``: tokens that truncation cuts off, beyond the margin; ``near``:
-    within it. ``alarm``: why, null for none; ``alarm_at``: the token.
+    within it. ``alarm``: why, null for none; ``alarm_at``: the token. ``weights``: of so many
+    requests one was scored with rounded weights too; absent where none was.
     """
 
     schema_version: Literal[1]
@@ -65,3 +68,4 @@ class WatchRun(Judged, frozen=True, tag_field="command", tag="watch"):
     notes: tuple[str, ...]
     reproduce: str
     meta: Meta
+    weights: int | UnsetType = UNSET

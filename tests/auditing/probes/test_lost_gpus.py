@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 
 from simverify.auditing.probes import gpu
+from simverify.auditing.probes.calls import Line, caller
+from simverify.auditing.probes.edges import Forced, edge_uniforms, forced
 from simverify.auditing.probes.gpu import GpuLost, is_lost
 from simverify.auditing.probes.run import run_probes
+from simverify.auditing.process import supervised
 from simverify.auditing.process.supervised import supervised_audit
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
@@ -68,17 +71,71 @@ def test_a_wrong_rule_fails_all_the_same():
     assert run.counterexample is not None
 
 
+def one_hot(weights):
+    return weights.max() > 0.999
+
+
 def test_rows_of_the_contract_may_not():
-    run = audited(lambda weights: weights.max() > 0.999)  # one-hot rows
+    said = []
+    run = audited(one_hot, said)
     assert run.verdict == "FAIL"
+    assert [x.name for x in run.probes if x.outcome == "violation"] == ["one-hot targets"]
     probes = {x.name: x for x in run.probes}
-    assert probes["one-hot targets"].outcome == "violation"
     assert "device-side assert triggered" in probes["one-hot targets"].message
+    # It ends there, as after a hang.
+    assert probes["NaN rows"].message == ("the code ends the use of its GPU, see 'one-hot targets'")
+    assert sum(line.startswith("again: the probe") for line in said) == 1
+
+
+def test_code_that_always_loses_it_begins_once_more():
+    said = []
+    run = audited(lambda weights: True, said)
+    assert run.verdict == "FAIL"
+    assert [x.name for x in run.probes if x.outcome == "violation"] == ["output"]
+    assert sum(line.startswith("again: the probe") for line in said) == 1
+
+
+def test_in_the_users_own_process_nothing_begins_again(monkeypatch):
+    """As where a child could not use the GPU: what is lost is lost, and is said."""
+    monkeypatch.setattr(supervised, "in_child", lambda work, say: work(say))
+    said = []
+    with pytest.raises(GpuLost, match="'one-hot targets' ended the use of the GPU by this process"):
+        audited(one_hot, said)
+    assert not any(line.startswith("again") for line in said)
+
+
+def test_a_drafter_that_loses_it_fails():
+    def draft(prefix, row, k, rng):
+        if len(row) > 500:
+            raise RuntimeError(WORDS)
+        return [int(rng.choice(len(row), p=row)) for _ in range(k)], row
+
+    run = supervised_audit(lambda: Subject("mine", draft, None), "draft", SMALL, spec="mine")
+    assert run.verdict == "FAIL"
+    assert any("device-side assert" in x.message for x in run.probes if x.outcome == "violation")
+
+
+@pytest.mark.parametrize(("kind", "grade"), [("float64", "warning"), ("bfloat16", "violation")])
+def test_an_edge_that_a_coarse_draw_reaches_often_is_a_violation(kind, grade):
+    torch = pytest.importorskip("torch")
+    forcing = []  # ordinary draws of bfloat16 are 0 now and then
+
+    def rule(p, q, x, rng):
+        if torch.rand((), dtype=getattr(torch, kind)) == 0 and forcing:
+            raise RuntimeError(WORDS)
+        return [int(rng.choice(p.shape[1], p=p[0]))]
+
+    with forced(rule) as (source, generator):
+        kept = Forced(caller(rule, "verify"), "verify", source, generator)
+        forcing.append(True)
+        with pytest.raises(GpuLost) as lost:
+            edge_uniforms(Line(), kept, "first")
+    assert lost.value.grade == grade
 
 
 def test_a_process_that_others_use_is_spared(monkeypatch):
     rule = on_gpu(no_law)
-    with pytest.raises(GpuLost, match="ended the use of the GPU by this process: RuntimeError"):
+    with pytest.raises(GpuLost, match="ended the use of the GPU by this process: raised Runtime"):
         run_probes(rule, "verify")
     monkeypatch.setattr(gpu, "in_use", lambda: True)
     probes = run_probes(on_gpu(no_law), "verify")
