@@ -116,7 +116,7 @@ class Canary:
         """Logarithm of the e-value now: of the bets on PITs, or the mean with those on formats."""
         if self.formats is None:
             return self.lasting.log_evalue
-        return _mean(self.lasting.log_evalue, self.formats.lasting.log_evalue)
+        return float(_mean(self.lasting.log_evalue, self.formats.lasting.log_evalue))
 
     def add(self, scored: Scored, formats: Floats | None = None) -> None:
         """Bet on the tokens of the next request, whose number is ``requests``.
