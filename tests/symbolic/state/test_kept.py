@@ -61,6 +61,7 @@ HOLDERS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning")  # NumPy 2.5
 @pytest.mark.parametrize("name", HOLDERS)
 def test_a_change_in_place_is_seen(name):
     make, change = HOLDERS[name]
