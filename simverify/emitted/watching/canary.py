@@ -161,8 +161,7 @@ class Canary:
             evidence = means[over[0]] / math.log(10.0)
             found.append((
                 first + int(over[0]) + 1,
-                f"the tokens stray from the target, e-value 1e{evidence:.1f}; most in "
-                f"{self.leading()}",
+                f"the tokens stray from the target, e-value 1e{evidence:.1f}; {self.leading()}",
             ))  # fmt: skip
         if found and self.alarm is None:
             self.alarm_at, self.alarm = min(found)
@@ -170,13 +169,13 @@ class Canary:
     def leading(self) -> str:
         """Say which bet is worth most: a diagnosis, without an error rate."""
         if self.formats is not None and self.formats.lasting.log_evalue > self.lasting.log_evalue:
-            return f"weights rounded to {self.formats.leading()}"
+            return f"they fit weights rounded to {self.formats.leading()}"
         best = int(self.lasting.log_wealth.argmax())
         order, bet = divmod(best, len(BETS.cuts))
         cut, share = BETS.cuts[bet], BETS.shares[bet]
         side = "more" if share > cut else "fewer"
         return (
-            f"the order {order_names(self.proxy)[order]}: {side} than {cut:.3g} of the tokens lie "
+            f"most in the order {order_names(self.proxy)[order]}: {side} than {cut:.3g} of the tokens lie "
             f"in the first {cut:.3g} of their row"
         )
 

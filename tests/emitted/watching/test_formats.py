@@ -98,7 +98,7 @@ def test_the_stake_is_one_and_is_shared():
     assert canary.log_evalue == 0.0
     canary.formats.lasting.log_wealth[:] = 30.0
     assert canary.log_evalue == pytest.approx(30.0 - np.log(2.0))
-    assert canary.leading() == "weights rounded to nine levels"
+    assert canary.leading() == "they fit weights rounded to nine levels"
 
 
 @pytest.mark.parametrize("ball", [0.0, 1e-4, 0.03])
