@@ -175,8 +175,8 @@ class Canary:
         cut, share = BETS.cuts[bet], BETS.shares[bet]
         side = "more" if share > cut else "fewer"
         return (
-            f"most in the order {order_names(self.proxy)[order]}: {side} than {cut:.3g} of the tokens lie "
-            f"in the first {cut:.3g} of their row"
+            f"most in the order {order_names(self.proxy)[order]}: {side} than {cut:.3g} of the "
+            f"tokens lie in the first {cut:.3g} of their row"
         )
 
     def as_dict(self) -> dict[str, Any]:
