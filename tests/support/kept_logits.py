@@ -47,7 +47,7 @@ class Kept:
 
 def keep_logits(monkeypatch):
     """Let every rescoring of this process use what was computed before."""
-    kept, plain, rounded = Kept(), rescoring.logits_before, rescoring._with_rounded_weights
+    kept, plain, rounded = Kept(), rescoring.logits_before, rescoring.with_rounded_weights
 
     def asked_of(model, requests):
         return weights_of(model), tuple((own.prompt, own.tokens) for own in requests)
@@ -59,7 +59,7 @@ def keep_logits(monkeypatch):
         key = asked_of(model, requests)
         return list(kept.found(key, list, lambda: plain(pair, model, requests)))
 
-    def with_rounded_weights(pair, requests, roundings):
+    def kept_rounded(pair, requests, roundings):
         key = (tuple(roundings.items()), *asked_of(pair.target_model, requests))
 
         def compute():
@@ -68,4 +68,4 @@ def keep_logits(monkeypatch):
         return dict(kept.found(key, lambda by: [*chain(*by.values())], compute))
 
     monkeypatch.setattr(rescoring, "logits_before", logits_before)
-    monkeypatch.setattr(rescoring, "_with_rounded_weights", with_rounded_weights)
+    monkeypatch.setattr(rescoring, "with_rounded_weights", kept_rounded)
