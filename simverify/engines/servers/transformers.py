@@ -1,8 +1,7 @@
 """Transformers: ``generation.utils._speculative_sampling``.
 
-Takes logits and draws from torch's global generator; batch 1. It is a function of its own since
-4.37. Older releases (5.17 among them) also ask whether the draft ends the text, and the oldest how
-many drafts may be kept.
+Takes logits and draws from torch's global generator; batch 1; since 4.37. Older releases (5.17 is
+one) also ask whether the draft ends the text, and the oldest how many drafts may be kept.
 """
 
 import inspect
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from simverify.engines.adapting.adapt import Signature, Verify, as_verify
-from simverify.engines.base import Engine
+from simverify.engines.base import BLOCK, Engine
 from simverify.engines.loading.pieces import load_function
 
 FUNCTION = "_speculative_sampling"
@@ -47,16 +46,14 @@ def original(path: Path) -> Any:
 
 def engine(name: str, loader: Callable[[Path], Callable[..., Any]], **options: Any) -> Engine:
     """Return an engine of the function; ``options``: what its fields are besides."""
-    given = {"contract": "verify", "versions": ">=4.37,<6", "parameters": PARAMETERS, **options}
+    given = {**BLOCK, "versions": ">=4.37,<6", "parameters": PARAMETERS, **options}
     return Engine(
         name=name,
         package="transformers",
         source="generation/utils.py",
         function=FUNCTION,
-        tier="exact",
         loader=loader,
         tolerance=1e-9,
-        needs=("torch",),
         **given,
     )
 
