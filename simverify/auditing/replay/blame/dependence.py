@@ -7,7 +7,7 @@ between them is not seen.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
 from simverify.auditing.replay.blame.statements import Statement, statements
@@ -96,6 +96,25 @@ class Graph:
                 heappush(waiting, (far + cost(self.nodes[j]), j))
         return found
 
+    def values(self, steps: Iterable[int], decided: Iterable[int]) -> set[int]:
+        """Return the nodes that the values at these steps come from; no test is followed.
+
+        Nothing is followed behind what is drawn before, or ``decided`` at these steps: it is what
+        it is by chance, whatever its chances were.
+        """
+        begun = {self.of[step] for step in steps if step in self.of}
+        stops = {self.of[step] for step in decided if step in self.of}
+        found: set[int] = set()
+        waiting = list(begun)
+        while waiting:
+            i = waiting.pop()
+            node = self.nodes[i]
+            if i in found or i in stops or (i not in begun and _draws(node.statement)):
+                continue
+            found.add(i)
+            waiting += [*node.data, *node.calls.values()]
+        return found
+
     def _run(self, i: int, step: Step, statement: Statement) -> None:
         call = self._within.get(step.call, step.call)
         outer = None if step.caller is None else self.of.get(step.caller)
@@ -115,7 +134,7 @@ class Graph:
         n = self.of[i] = self._last[call] = len(self.nodes)
         node = Node(statement, call, step.own, f"{step.file}:{statement.first}", i)
         self.nodes.append(node)
-        if any(site.name in _DRAWS for site in statement.calls):
+        if _draws(statement):
             node.inputs = self._input()
         for name in statement.reads:
             node.read |= self._sources(call, statement.params, name)
@@ -139,6 +158,7 @@ class Graph:
     def _changed(self, n: int) -> None:
         """Note what a statement changed by way of a call, now that the call has ended."""
         node = self.nodes[n]
+        self._take_apart(node)
         if not node.statement.handed:
             return
         changed = set(node.statement.reads)
@@ -151,6 +171,28 @@ class Graph:
                     if given is not None and param not in self._written[call]:
                         changed -= given.names
         self._add(node.call, changed, n)
+
+    def _take_apart(self, node: Node) -> None:
+        """Let each name of a tuple that a call returned depend on its own part alone."""
+        parts = node.statement.parts if node.statement.writes else ()
+        for call, end in list(node.calls.items()) if parts else ():
+            last = self.nodes[end]
+            if (
+                last.statement.function != node.statement.calls[0].name
+                or len(last.statement.parts) != len(parts)
+                or last.statement.writes
+            ):
+                continue
+            for names, own in zip(parts, last.statement.parts, strict=True):
+                read = set().union(
+                    *(self._sources(last.call, last.statement.params, name) for name in own)
+                )
+                self.nodes.append(replace(last, data=read, read=read))
+                # What is handed over counts as far as the function's own lines make use of it.
+                calls = {call: len(self.nodes) - 1}
+                self.nodes.append(replace(node, data=set(), read=set(), calls=calls))
+                for name in names:
+                    self._written[node.call][name] = (len(self.nodes) - 1,)
 
     def _sources(self, call: int, params: tuple[str, ...], name: str) -> set[int]:
         """Return where ``name`` comes from: written in a call, handed to it, or from around it."""
@@ -214,3 +256,7 @@ class Graph:
         for node in own:
             behind = {nodes[j].inputs for j in (*node.read, *node.calls.values())}
             node.meets = len(behind - {0}) + (own_inputs[id(node)] > 0) > 1
+
+
+def _draws(statement: Statement) -> bool:
+    return any(site.name in _DRAWS for site in statement.calls)

@@ -58,7 +58,9 @@ class Statement:
     takes, which may change what it is of and what it is given. ``around``: the first lines of the
     tests and loops that it stands in. ``plain``: it computes nothing itself, as ``return x``.
     ``test``: it decides which statements run. ``function``, ``params``: the function that it
-    belongs to, and its arguments.
+    belongs to, and its arguments. ``parts``: the names of each part of a tuple, where it returns
+    one, or where it takes one apart that a call returns, of which that is the first of ``calls``.
+    ``hands_on``: it is a call of names as they are.
     """
 
     first: int
@@ -73,6 +75,8 @@ class Statement:
     function: str
     params: tuple[str, ...]
     calls: tuple[CallSite, ...]
+    parts: tuple[Names, ...] = ()
+    hands_on: bool = False
 
 
 def statements(file: str) -> dict[int, Statement]:
@@ -178,7 +182,27 @@ def _statement(node: ast.stmt, inner: set[ast.stmt], last: int, place: _Place) -
     return Statement(
         node.lineno, last, frozenset(reads), frozenset(writes), frozenset(partly), handed,
         place.around, plain, isinstance(node, _TESTS), place.function, place.params, tuple(calls),
+        _parts(node), _hands_on(node),
     )  # fmt: skip
+
+
+def _parts(node: ast.stmt) -> tuple[Names, ...]:
+    if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple):
+        return tuple(_argument(one).names for one in node.value.elts)
+    if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and len(node.targets) == 1:
+        target = node.targets[0]
+        if isinstance(target, ast.Tuple) and all(isinstance(x, ast.Name) for x in target.elts):
+            return tuple(map(_names, target.elts))
+    return ()
+
+
+def _hands_on(node: ast.stmt) -> bool:
+    call = node.value if isinstance(node, ast.Assign | ast.Return) else None
+    return isinstance(call, ast.Call) and not any(
+        isinstance(one, _COMPUTES)
+        for part in (*call.args, *(named.value for named in call.keywords))
+        for one in ast.walk(part)
+    )
 
 
 def _whole(node: ast.AST) -> ast.AST:

@@ -5,14 +5,19 @@ Korel and Laski 1988). Nearer to the decision comes before farther from it. A li
 that the code was handed apart come together, as a row of the target and one of the draft, comes
 before one that passes values on, and that before one that has nothing to do with them. A test in
 which they come together is a decision as well, also where it went one way on every path.
+
+Where a decision is not as the rows demand, a number that it rests on is wrong, and what comes from
+other decisions comes last. Lines that it hangs on by a test alone count farther, and so do lines
+that the numbers of a right decision come from (a dice, Chen and Cheung 1997).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from simverify.auditing.replay.blame.dependence import Graph, Node
 from simverify.auditing.replay.blame.partings import Event, Parting, decision, through
+from simverify.auditing.replay.blame.rights import Known, Verdicts
 from simverify.auditing.replay.blame.steps import Step
 from simverify.auditing.replay.runs import Call
 from simverify.results import Instance
@@ -26,11 +31,20 @@ _PASSES_ON, _APART = 1, 3
 _RIGHT = 3
 """How much farther a line counts that something right comes from (Zhang et al. 2006)."""
 
+_HANDS_ON = 3
+"""How much farther a line counts that calls a function of names as they are."""
+
+_NO_VALUE = 3
+"""How much farther a line counts that a wrong number hangs on by a test alone."""
+
 _TO_THE_END = 2
 """How much farther a line counts that lies behind the end of a path and not behind a decision."""
 
 _LAST = 1_000
 """Farther than any line of a path that is looked at."""
+
+_TAKES = frozenset({"argmax", "argsort", "topk"})
+"""Names of functions that take the likeliest where others draw."""
 
 _SAME = 1e-6
 
@@ -40,7 +54,7 @@ class Way:
     """Steps of a path, and the one whose dependences are looked for.
 
     ``farther``: how much farther they count. ``itself``: that statement is one of them. ``right``:
-    a step that gets its probabilities right, and so what it depends on.
+    a step that gets its probabilities right, and so what it depends on. ``known``: of the path.
     """
 
     path: Sequence[Step]
@@ -48,16 +62,24 @@ class Way:
     farther: int = 0
     itself: bool = False
     right: int | None = None
+    known: Known = field(default_factory=Known)
+
+    @property
+    def wrong(self) -> bool:
+        """Whether the decision that it begins at is known not to be as the rows demand."""
+        return self.start in self.known.wrong
 
 
 def suspects(ways: Sequence[Way]) -> tuple[str, ...]:
     """Return the statements that these depend on, as ``file:line``."""
     best: dict[str, tuple[int, int, int, int]] = {}
     graphs: dict[int, Graph] = {}
-    left_out = set()
-    for number, way in enumerate(ways):
+    for way in ways:
         if id(way.path) not in graphs:
             graphs[id(way.path)] = Graph(way.path)
+    right_values = _right_values(ways, graphs)
+    left_out = set()
+    for number, way in enumerate(ways):
         graph = graphs[id(way.path)]
         if way.start not in graph.of:
             continue
@@ -65,15 +87,49 @@ def suspects(ways: Sequence[Way]) -> tuple[str, ...]:
         if not way.itself:
             left_out.add(graph.nodes[start].at)
         behind = graph.behind({start: 0}, _cost)
-        tests = dict.fromkeys((i for i in behind if _is_decision(graph.nodes[i])), 1)
+        tests = {} if way.wrong else {i: 1 for i in behind if _is_decision(graph.nodes[i])}
         far, right = graph.behind(tests | {start: 0}, _cost), _right(graph, way)
+        values = graph.values([way.start], ()) if way.wrong else far.keys()
         for i, steps in far.items():
             node = graph.nodes[i]
             if node.counts:
                 doubt = _doubt(node) + _RIGHT * (node.at in right)
+                if way.known.undrawn and any(x.name in _TAKES for x in node.statement.calls):
+                    doubt = -steps
+                doubt += _NO_VALUE * (i not in values)
+                doubt += _RIGHT * (node.ran in right_values[number])
                 key = (steps + doubt + way.farther, doubt, number, -node.ran)
                 best[node.at] = min(best.get(node.at, key), key)
     return tuple(at for at in sorted(best, key=lambda at: best[at]) if at not in left_out)[:MOST]
+
+
+def _right_values(ways: Sequence[Way], graphs: Mapping[int, Graph]) -> list[set[int]]:
+    """Return of each way the steps that the values of right decisions come from.
+
+    What is known of one path holds for another that parts from it at the same decision, as far as
+    both run the same lines.
+    """
+    own = []
+    for way in ways:
+        graph = graphs[id(way.path)]
+        found = graph.values(way.known.right, way.known.wrong)
+        own.append({graph.nodes[i].ran for i in found})
+    every: list[set[int]] = []
+    for way in ways:
+        every.append(set())
+        for other, steps in zip(ways, own, strict=True):
+            if other.start == way.start:
+                common = _common(way.path, other.path)
+                every[-1] |= {step for step in steps if step < common}
+    return every
+
+
+def _common(path: Sequence[Step], other: Sequence[Step]) -> int:
+    """Return how many steps two paths share."""
+    if path is other:
+        return len(path)
+    same = (a == b for a, b in zip(path, other, strict=False))
+    return next((i for i, is_same in enumerate(same) if not is_same), min(len(path), len(other)))
 
 
 def _right(graph: Graph, way: Way) -> set[str]:
@@ -88,7 +144,11 @@ def _right(graph: Graph, way: Way) -> set[str]:
 
 
 def _cost(node: Node) -> int:
-    return int(node.counts)
+    return int(node.counts and not _hands_on(node))
+
+
+def _hands_on(node: Node) -> bool:
+    return node.statement.hands_on and bool(node.calls)
 
 
 def _is_decision(node: Node) -> bool:
@@ -98,7 +158,7 @@ def _is_decision(node: Node) -> bool:
 def _doubt(node: Node) -> int:
     if node.inputs == 0:
         return _APART
-    return 0 if node.meets else _PASSES_ON
+    return (0 if node.meets else _PASSES_ON) + _HANDS_ON * _hands_on(node)
 
 
 class Sites:
@@ -117,8 +177,11 @@ class Sites:
         self.to_end, self.both, self._found = to_end, both, {}
         self._rows = [_shares(row) for row in instance.draft_probs.values()]
 
-    def add(self, call: Call, parting: Parting, event: Event) -> None:
-        """Look at the likeliest path through a decision that gives the event, and one that not."""
+    def add(self, call: Call, parting: Parting, event: Event, verdicts: Verdicts) -> None:
+        """Look at the likeliest path through a decision that gives the event, and one that not.
+
+        ``verdicts``: on the decisions of the call.
+        """
         depth = len(parting.taken)
         leaves = through(call.leaves, parting.taken)
         for wanted in (True, False) if self.both else (True,):
@@ -132,26 +195,37 @@ class Sites:
             weight = call.mass * leaf.weight
             if weight > site.weights[wanted]:
                 site.weights[wanted] = weight
-                site.ways[wanted] = Way(leaf.steps, here, int(not wanted))
+                known = verdicts.of(leaf)
+                site.ways[wanted] = Way(leaf.steps, here, int(not wanted), known=known)
             if wanted:
                 site.moved += call.mass * parting.weight
-                site.drafts &= call.drafted is None and self._is_drafted(parting)
+                site.drafts &= (
+                    call.drafted is None
+                    and self._is_drafted(parting)
+                    and verdicts.known.get(parting.taken) is not False
+                )
 
     def ways(self, most: int) -> list[Way]:
         """Return what to look behind of, by the decisions that move the most probability.
 
         A token that a rule drafts itself, with the probabilities of the draft's own row, is drafted
-        as it should be: what that depends on comes last.
+        as it should be: what that depends on comes last, as it does of any other right decision.
         """
         sites = sorted(self._found.values(), key=lambda site: -site.moved)[:most]
+        is_known = any(way.wrong for site in sites for way in site.ways.values())
         found = []
         for site in sites:
             for way in site.ways.values():
-                found.append(replace(way, farther=_LAST) if site.drafts else way)
-                if self.to_end:
-                    farther = way.farther + _TO_THE_END * (not site.drafts)
+                if way.wrong:
+                    found.append(way)
+                    continue
+                is_right = site.drafts or way.start in way.known.right
+                found.append(replace(way, farther=_LAST) if is_right or is_known else way)
+                if self.to_end or way.known.always_kept:
+                    farther = way.farther + _TO_THE_END * (not is_right) + _LAST * is_known
                     right = way.start if site.drafts else None
-                    found.append(Way(way.path, _end(way.path), farther, itself=True, right=right))
+                    end = _end(way.path)
+                    found.append(replace(way, start=end, farther=farther, itself=True, right=right))
         return found
 
     def _is_drafted(self, parting: Parting) -> bool:

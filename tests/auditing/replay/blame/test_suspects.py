@@ -7,8 +7,10 @@ import pytest
 from simverify.auditing.exact.instances.made import SmallModel
 from simverify.auditing.exact.judging.diagnosis import rich_instance
 from simverify.auditing.exact.judging.examiner import Examiner
+from simverify.auditing.replay.blame import lines
 from simverify.auditing.replay.blame.dependence import Graph
 from simverify.auditing.replay.blame.lines import located
+from simverify.auditing.replay.blame.rights import UNKNOWN
 from simverify.auditing.replay.blame.steps import Step
 from simverify.auditing.replay.blame.suspects import MOST, Way, suspects
 from simverify.auditing.subject import load_subject
@@ -103,6 +105,46 @@ def step(prefix, target, draft, gamma, rng):
 """
 """Its coin falls with the probabilities that a row of the draft has too, and is no draft."""
 
+REPORTED = """
+def told(row):
+    back = row[::-1]  # WRONG
+    return back / back.sum()
+
+def drafted(draft, prefix, rng):
+    row = draft(prefix)
+    row = row / row.sum()  # DRAFTED
+    token = int(rng.choice(len(row), p=row))
+    reported = told(row)
+    return token, reported
+
+def scored(target, prefix, token):
+    rows = [target(prefix), target((*prefix, token))]
+    rows = np.stack(rows)
+    logits = np.log(np.maximum(rows, 1e-300))
+    logits = logits - logits.max(-1, keepdims=True)
+    logits = logits * 1.0
+    logits = logits + 0.0
+    shifted = logits - logits.mean(-1, keepdims=True)
+    shifted = np.clip(shifted, -700.0, 700.0)
+    powers = np.exp(shifted)
+    powers = np.maximum(powers, 0.0)
+    sums = powers.sum(-1, keepdims=True)
+    rows = powers / sums
+    rows = rows * 1.0
+    rows = rows + 0.0
+    return rows  # SCORED
+
+def step(prefix, target, draft, gamma, rng):
+    token, q = drafted(draft, prefix, rng)
+    p = scored(target, prefix, token)
+    ratio = p[0][token] / q[token]
+    if rng.random() < ratio:
+        return [token, int(rng.choice(len(q), p=p[1]))]
+    left = np.maximum(p[0] - q, 0)
+    return [int(rng.choice(len(left), p=left / left.sum()))]
+"""
+"""More lines make the rows of the target, which are right, than are named."""
+
 
 def places(folder, text, mark):
     file = folder / "rule.py"
@@ -122,7 +164,7 @@ def named(folder, text):
 
 
 @pytest.mark.parametrize(
-    "text", [FAR_BACK, ONE_ARGUMENT, COMPREHENSION, ALWAYS_KEPT, DRAFTED_WRONG]
+    "text", [FAR_BACK, ONE_ARGUMENT, COMPREHENSION, ALWAYS_KEPT, DRAFTED_WRONG, GREEDY, REPORTED]
 )
 def test_the_mistake_is_named(text, tmp_path):
     found = named(tmp_path, text)
@@ -160,6 +202,25 @@ def test_a_coin_that_falls_as_a_draft_would_is_no_draft(tmp_path):
     )
     assert wrong in found
     assert found.index(ratio) < found.index(residual)
+
+
+def test_what_a_right_decision_comes_from_is_named_last(tmp_path, monkeypatch):
+    """The bonus token's law is right, and so are the target's rows; the draft may be any."""
+    found = named(tmp_path, REPORTED)
+    (wrong,), (drafted,) = (places(tmp_path, REPORTED, mark) for mark in ("# WRONG", "# DRAFTED"))
+    assert wrong in found
+    assert drafted not in found
+    monkeypatch.setattr(lines, "verdicts_on", lambda *_: UNKNOWN)  # the control
+    assert named(tmp_path, REPORTED).index(wrong) > found.index(wrong) + 2
+
+
+def test_a_token_that_nothing_draws_is_named_first(tmp_path, monkeypatch):
+    """Where every decision is as it should be, a token was taken without one."""
+    found = named(tmp_path, GREEDY)
+    (wrong,) = places(tmp_path, GREEDY, "# WRONG")
+    assert found.index(wrong) <= 2
+    monkeypatch.setattr(lines, "verdicts_on", lambda *_: UNKNOWN)  # the control
+    assert named(tmp_path, GREEDY).index(wrong) > 2
 
 
 def test_what_is_stored_side_by_side_does_not_meet(tmp_path):
