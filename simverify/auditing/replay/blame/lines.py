@@ -16,14 +16,12 @@ import msgspec
 
 from simverify.auditing.exact.documents import counterexample, localisation
 from simverify.auditing.exact.generations.trees import as_judged
-from simverify.auditing.exact.instances.made import SmallModel, battery
 from simverify.auditing.exact.judging.diagnosis import rich_instance
 from simverify.auditing.exact.judging.examiner import Examiner, Judged, generates
 from simverify.auditing.probes.calls import Rule
 from simverify.auditing.replay.blame.partings import Stage, events, partings
 from simverify.auditing.replay.blame.rights import UNKNOWN, verdicts_on
 from simverify.auditing.replay.blame.steps import Steps
-from simverify.auditing.replay.blame.suspects import MOST as SOURCES
 from simverify.auditing.replay.blame.suspects import Sites, suspects
 from simverify.auditing.replay.instance_rows import InstanceRows
 from simverify.auditing.replay.runs import CALLS, STOPS, Budget
@@ -36,7 +34,7 @@ MOST = 3
 """Lines that are named, those that move the most probability first."""
 
 _MAX_PATHS = 20_000
-_SECONDS = 6.0
+_SECONDS = 10.0
 _SECONDS_FOLLOWED = 30.0
 """Following lines is slower."""
 
@@ -58,45 +56,27 @@ def located(
 ) -> Localisation | None:
     """Return where the law that was judged leaves the target, with the lines that decide it.
 
-    Where their numbers come from is looked for on a richer instance, where the law leaves the
-    target there, too: the smallest may leave the code no choice, as rows of one token do.
+    Where the failing instance leaves the code no choice, as rows of one token do, a richer one is
+    taken for the lines.
     """
     place = localisation(shown)
     if place is None or subject.coin_bits is not None:
         return place
-    named = _lines_on(subject, contract, shown, follow=False)
-    examiner = Examiner(subject, contract, tolerance)
-    for richer in telling(contract, shown.model):
+    named = _lines_on(subject, contract, shown)
+    if not named.lines:
+        examiner = Examiner(subject, contract, tolerance)
         try:
-            judged = examiner.judge(richer, _SECONDS)
+            richer = examiner.judge(rich_instance(contract, shown.model), _SECONDS)
         except STOPS:
-            continue
-        told = _lines_on(subject, contract, judged) if judged.deviates else Deciding()
-        named = named if named.lines else replace(told, sources=())
-        if told.sources:
-            sources = [x for x in (*told.lines, *told.sources) if x not in named.lines]
-            named = replace(named, sources=tuple(sources[:SOURCES]))
-            break
-    else:
-        own = _lines_on(subject, contract, shown)
-        named = own if own.lines else named
+            return place
+        if richer.deviates:
+            named = _lines_on(subject, contract, richer)
     return msgspec.structs.replace(
         place, lines=named.lines, alone=named.alone, sources=named.sources or msgspec.UNSET
     )
 
 
-def telling(contract: Contract, failing: SmallModel) -> list[SmallModel]:
-    """Return instances on which decisions are there to be taken, and no two rows are alike."""
-    if failing.drafting is not None:
-        return [rich_instance(contract, failing)]
-    gammas = (1, 2) if contract == "step" else (2,)
-    names = [f"plain, V=3, gamma={gamma}" for gamma in gammas]
-    return [model for name in names for model in battery(3, 3) if model.name == name]
-
-
-def _lines_on(
-    subject: Subject, contract: Contract, judged: Judged, *, follow: bool = True
-) -> Deciding:
+def _lines_on(subject: Subject, contract: Contract, judged: Judged) -> Deciding:
     place = localisation(judged)
     if place is None:
         return Deciding()
@@ -104,9 +84,8 @@ def _lines_on(
     if len(found.sequence) <= place.position:
         return Deciding()
     return deciding_lines(
-        subject.rule, contract, found.instance, found.sequence, place.position, place.stage,
-        follow=follow,
-    )  # fmt: skip
+        subject.rule, contract, found.instance, found.sequence, place.position, place.stage
+    )
 
 
 def deciding_lines(
@@ -116,8 +95,6 @@ def deciding_lines(
     sequence: Tokens,
     position: int,
     stage: Stage | None,
-    *,
-    follow: bool = True,
 ) -> Deciding:
     """Return the lines where the token at ``position`` is decided.
 
@@ -136,8 +113,6 @@ def deciding_lines(
         The kind of token that carries the deviation: the line that keeps the draft token, that
         draws after a rejection, or that draws the bonus token. Of an output that never comes, or
         whose token is of another kind, every token in that place is looked at.
-    follow
-        Whether the lines behind them are looked for.
 
     Empty where the paths cannot be run again one by one, or where no line of the code under audit
     decides it.
@@ -161,8 +136,6 @@ def deciding_lines(
         if moved:
             most = sorted(moved, key=lambda where: -moved[where])[:MOST]
             found = Deciding(tuple(map(portable, most)), alone)
-            if not follow:
-                return found
             ends = [(*sequence[:position], last) for last in lasts]
             behind = _sources(
                 rule, contract, instance, sequence[: position + 2], ends, stage, most, alone

@@ -200,7 +200,7 @@ def _hands_on(node: ast.stmt) -> bool:
     call = node.value if isinstance(node, ast.Assign | ast.Return) else None
     return isinstance(call, ast.Call) and not any(
         isinstance(one, _COMPUTES)
-        for part in (*call.args, *(named.value for named in call.keywords))
+        for part in (call.func, *call.args, *(named.value for named in call.keywords))
         for one in ast.walk(part)
     )
 
