@@ -91,6 +91,8 @@ def verdicts_on(
             p, q = rows.target(prefix), rows.draft(prefix)
         except ValueError:
             continue
+        if any(token is not None and not 0 <= token < len(p) for token in fork.next_tokens()):
+            continue
         if (drafts := fork.drafts(q, forks)) is not None:
             drafted[place, fork.position], kept = drafts
             always_kept |= any(p[token] < drafts[0][token] - _SAME for token in kept)
@@ -125,6 +127,10 @@ class _Fork:
     def position(self) -> int:
         """Index of the next token."""
         return len(self.before)
+
+    def next_tokens(self) -> frozenset[int | None]:
+        """Return the next tokens of all paths; None of one that ends before."""
+        return frozenset().union(*self.tokens.values())
 
     def settled(self) -> Law | None:
         """Return the law of the next token where this decision settles it, else None."""

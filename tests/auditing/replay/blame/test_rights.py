@@ -1,7 +1,9 @@
 """Which decisions of a call are as the rows demand, by rules whose mistake is known."""
 
 import textwrap
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from simverify.auditing.exact.documents import counterexample
@@ -13,6 +15,8 @@ from simverify.auditing.replay.blame.steps import Step
 from simverify.auditing.replay.instance_rows import InstanceRows
 from simverify.auditing.replay.runs import CALLS, Budget
 from simverify.auditing.subject import load_subject
+from simverify.symbolic.draws.path import Decided
+from simverify.symbolic.enumeration.recorder import Branch, Leaf
 
 PLAIN = next(model for model in battery(3, 3) if model.name == "plain, V=3, gamma=1")
 
@@ -98,9 +102,22 @@ def test_a_coin_that_nobody_asks_is_missed(ratio, tmp_path):
     assert not wrong
 
 
+@pytest.mark.parametrize("token", [-1, 3, 77])
+def test_a_decision_for_what_is_no_token_is_not_judged(token):
+    def leaf(taken, emitted):
+        branch = Branch(Decided.BOUND, 1, taken, 2, 0.5, None, "rule.py:1")
+        return Leaf((emitted,), 0.5, 1, (branch,))
+
+    def row(prefix):
+        return np.array([0.5, 0.5, 0.0])
+
+    rows = SimpleNamespace(prompt=(), target=row, draft=row)
+    assert verdicts_on([leaf(0, 0), leaf(1, 1)], rows).known == {(): True}  # the control
+    assert verdicts_on([leaf(0, 0), leaf(1, token)], rows) == UNKNOWN
+
+
 def test_nothing_is_known_of_a_call_without_decisions():
-    rows = type("Rows", (), {"prompt": ()})()
-    assert verdicts_on([], rows) == UNKNOWN
+    assert verdicts_on([], SimpleNamespace(prompt=())) == UNKNOWN
 
 
 PARTS = """
