@@ -32,7 +32,7 @@ EXPLAINED = (
     "a PASS of the exact tier holds on every path of its instances; --verbose has each one's "
     "certificate",
     "E[tau]: of a PASS, the least share of the optimum (block verification's) that is accepted on "
-    "any one instance; a rule that drafts itself has no optimum",
+    "any one instance; trees of drafts, or drafts that are picked, may make more than 100%",
 )
 """What the columns hold, where their names do not say."""
 

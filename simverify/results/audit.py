@@ -84,8 +84,10 @@ class Probe(Struct, frozen=True):
 class ExactInstance(Struct, frozen=True):
     """One instance of the exact tier: the law's deviation over all paths of the code.
 
-    ``optimum``: E[tau] of block verification, which no lossless rule without state exceeds;
-    null where the code drafts itself. ``left_out``: the mass of paths that were not run, as those
+    ``optimum``: E[tau] of block verification on chains of gamma tokens, which no lossless rule
+    without state exceeds. Of code that drafts itself ``expected_accepted`` is the tokens of its
+    first call, less one, and it may exceed the optimum where it drafts trees or picks its drafts.
+    ``left_out``: the mass of paths that were not run, as those
     of a loop without end, or gave no tokens; ``max_abs_deviation`` counts it, and is above the
     tolerance for no other reason where ``failed`` is false. null in files before there was one.
     """

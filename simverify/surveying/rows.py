@@ -105,7 +105,7 @@ def audited_row(engine: Engine, place: Place, audited: Audited) -> EngineRow:
 def least_share(run: AuditRun) -> LeastShare | None:
     """Return the instance on which least of the optimum is accepted; None unless ``run`` passes.
 
-    What a lossy rule accepts has no optimum, nor what a rule that drafts for itself does.
+    What a lossy rule accepts has no optimum.
     """
     if run.verdict != "PASS":
         return None

@@ -185,8 +185,10 @@ def optimality_notes(judged: Sequence[Judged], tolerance: float) -> list[str]:
     position a call weighs, and a rule that weighs two may well accept more than block does.
     """
     rounding = max(_ROUNDING, tolerance)
-    found = {x.model: x.comparison.expected_accepted for x in judged if not x.model.drafting}
-    accepted = {model: tau for model, tau in found.items() if tau is not None}
+    # Of rules that draft themselves no comparison knows the mass of bonus tokens.
+    chains = (x for x in judged if not x.model.drafting and x.comparison.bonus is not None)
+    found = {x.model: x.comparison for x in chains}
+    accepted = {m: x.expected_accepted for m, x in found.items() if x.expected_accepted is not None}
     below = {m: tau for m, tau in accepted.items() if tau < optimum(m) - rounding * m.gamma}
     if not below:
         return []

@@ -8,7 +8,7 @@ from simverify.arrays import Row
 from simverify.auditing.exact.generations.calls import Beyond, Generation
 from simverify.auditing.exact.generations.enumerate import CannotEnumerate, OutOfTime, TooManyPaths
 from simverify.auditing.exact.generations.laws import law_of_generation
-from simverify.auditing.exact.generations.steps import StepEnumeration, law_of_first_call
+from simverify.auditing.exact.generations.steps import StepEnumeration
 from simverify.auditing.exact.generations.trees import as_judged
 from simverify.auditing.exact.judging.comparison import Comparison, deviation, hold
 from simverify.auditing.exact.judging.law import compare_blocks, compare_tokens
@@ -44,7 +44,6 @@ def exact_on(
     on = _OnModel(rule, contract, asked)
     try:
         held = hold(on.compare, subject.tolerance)
-        accepted = on.accepted(held.comparison)
     except (CannotEnumerate, OutOfTime, TooManyPaths):
         return None, ()
     found = held.comparison
@@ -52,7 +51,8 @@ def exact_on(
     deviates = found.complete and deviation(found) > held.tolerance
     # What was not run may hold what is missing: the law is not known well enough then.
     undecided = not deviates and found.max_abs_deviation > held.tolerance
-    if broken or not found.complete or undecided:
+    accepted = found.expected_accepted
+    if broken or not found.complete or undecided or accepted is None:
         return None, broken
     length = asked.gamma + 1
     scope = f"first {length} tokens, over calls" if contract == "step" else "a call's tokens"
@@ -89,7 +89,7 @@ class _OnModel:
                     max_paths=MAX_PATHS, seconds=SECONDS,
                     beyond=Beyond(every_way=False, due=False),
                 )  # fmt: skip
-                return compare_tokens(law, model.target)
+                return compare_tokens(law, model.target, accepted=law.accepted)
         with Enumeration(self.rule, lift=lift) as enumeration:
             if self.contract == "tree":
                 assert asked.drafting is not None
@@ -101,18 +101,6 @@ class _OnModel:
                 enumeration, self.rule, model, asked.gamma,
                 max_paths=MAX_PATHS, seconds=SECONDS,
             )  # fmt: skip
-
-    def accepted(self, found: Comparison) -> float:
-        """Return E[tau], of a rule that drafts for itself from the law of its first call."""
-        if found.expected_accepted is not None:
-            return found.expected_accepted
-        asked, model = self.asked, self.asked.model
-        with StepEnumeration(self.rule) as steps:
-            law = law_of_first_call(
-                steps, self.rule, model.target, model.draft, gamma=asked.gamma,
-                max_paths=MAX_PATHS, seconds=SECONDS,
-            )  # fmt: skip
-        return sum(weight * (len(tokens) - 1) for tokens, weight in law.probabilities.items())
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,14 @@
 """Notes on rules that are lossless and accept less than they could."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from simverify.auditing.exact.documents import accepted_by, optimum
 from simverify.auditing.exact.instances.made import battery
+from simverify.auditing.exact.judging.diagnosis import as_step
+from simverify.auditing.exact.judging.examiner import Examiner
 from simverify.auditing.run import audit
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
@@ -70,3 +74,36 @@ def test_the_optimum_on_one_draft_is_the_overlap():
     for model in battery(1, 3):
         p, q = model.target(()), model.draft(())
         assert optimum(model) == pytest.approx(np.minimum(p, q).sum(), abs=1e-12)
+
+
+def few(prefix, target, draft, gamma, rng):
+    """Draft one token fewer than asked for."""
+    return as_step(VERIFIERS["token"].rule)(prefix, target, draft, gamma - 1, rng)
+
+
+@pytest.mark.parametrize("name", ["token", "block"])
+def test_a_rule_that_drafts_itself_accepts_the_tokens_of_its_first_call_less_one(name):
+    rule = as_step(VERIFIERS[name].rule)
+    run = audit(Subject("mine", rule, None), "step", SMALL)
+    assert (run.verdict, run.notes) == ("PASS", ())  # no word of how far from optimal it is
+    models = {model.name: model for model in battery(2, 3)}
+    told = [x for x in run.instances if x.expected_accepted is not None and x.name in models]
+    assert len(told) > 10
+    for instance in told:
+        model = models[instance.name]
+        assert instance.expected_accepted == pytest.approx(accepted_by(name, model), abs=1e-9)
+        assert instance.optimum == pytest.approx(optimum(model), abs=1e-12)
+
+
+def test_of_one_that_drafts_fewer_it_is_less():
+    run = audit(Subject("mine", few, None), "step", SMALL)
+    assert run.verdict == "PASS"
+    told = [x for x in run.instances if x.expected_accepted is not None and x.gamma == 2]
+    assert any(x.expected_accepted < 0.9 * x.optimum for x in told)
+
+
+def test_where_an_end_of_sequence_cuts_a_call_it_is_not_known():
+    model = next(model for model in battery(2, 3) if model.gamma == 2)
+    judge = Examiner(Subject("mine", as_step(VERIFIERS["token"].rule), None), "step").judge
+    assert judge(model).comparison.expected_accepted == pytest.approx(accepted_by("token", model))
+    assert judge(replace(model, eos=0)).comparison.expected_accepted is None

@@ -160,7 +160,9 @@ class Composed:
     """The law of the first tokens of a generation, of different lengths.
 
     ``probabilities``: those of sequences which the target's law follows; ``open``: of those
-    after which nothing is known. Other fields as in :class:`ExactLaw`.
+    after which nothing is known. ``accepted``: the tokens of the first call, less one, on
+    average; None where an end of sequence may have cut them. Other fields as in
+    :class:`ExactLaw`.
     """
 
     probabilities: dict[Tokens, float]
@@ -171,6 +173,7 @@ class Composed:
     findings: tuple[Finding, ...]
     complete: bool
     dtypes: frozenset[str]
+    accepted: float | None = None
 
 
 def composed(
@@ -210,4 +213,12 @@ def composed(
         findings=tuple(findings.values()),
         complete=all(law.complete for _, law in laws),
         dtypes=frozenset[str]().union(*(law.dtypes for _, law in laws)),
+        accepted=_accepted(nodes[generation.first(), start].law, generation),
     )  # fmt: skip
+
+
+def _accepted(law: ExactLaw | None, generation: Generation) -> float | None:
+    """E[tau] of the first call, whose ``law`` this is, where its tokens tell it."""
+    if law is None or generation.eos is not None:
+        return None
+    return sum(weight * (len(tokens) - 1) for tokens, weight in law.probabilities.items())

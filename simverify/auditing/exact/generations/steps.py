@@ -66,21 +66,6 @@ def law_of_tokens(
     return enumeration.run(lambda: generated()[:length], max_paths=max_paths, seconds=seconds)
 
 
-def law_of_first_call(
-    enumeration: Enumeration,
-    rule: Callable[..., Any],
-    target: Callable[[Tokens], Row],
-    draft: Callable[[Tokens], Row],
-    *,
-    gamma: int,
-    max_paths: int = MAX_PATHS,
-    seconds: float | None = SECONDS,
-) -> ExactLaw:
-    """Exact law of all tokens of a step rule's first call; arguments as :func:`law_of_tokens`."""
-    generated = _generations(enumeration, rule, target, draft, gamma, length=1)
-    return enumeration.run(generated, max_paths=max_paths, seconds=seconds)
-
-
 def _generations(
     enumeration: Enumeration,
     rule: Callable[..., Any],

@@ -181,8 +181,9 @@ class Examiner:
             enough=self.enough,
         )  # fmt: skip
         return compare_tokens(
-            law, lambda tokens: target(model.prompt + tokens), tolerance=self.tolerance
-        )
+            law, lambda tokens: target(model.prompt + tokens),
+            tolerance=self.tolerance, accepted=law.accepted,
+        )  # fmt: skip
 
     def fails(self, model: SmallModel) -> bool:
         """Whether the code fails on ``model``; what cannot be enumerated does not count."""

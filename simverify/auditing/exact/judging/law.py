@@ -128,12 +128,13 @@ def compare_tokens(
     target: Callable[[Tokens], Row],
     *,
     tolerance: float | None = None,
+    accepted: float | None = None,
 ) -> Comparison:
     """Compare a step rule's law of the first tokens of its output with the target's.
 
     ``target(tokens)``: the target's row (V,) after those tokens of the output. Sequences that
-    ``law`` leaves open are compared as far as they go. ``expected_accepted`` is None: a number
-    of tokens does not define E[tau].
+    ``law`` leaves open are compared as far as they go. ``accepted``: E[tau], if it is known; the
+    tokens of several calls do not tell it.
     """
     bound = TOLERANCE[coarsest(set(law.dtypes))] if tolerance is None else tolerance
     rows: dict[Tokens, Row] = {}
@@ -151,7 +152,7 @@ def compare_tokens(
         tv=tvs[-1],
         worst=OutputSequence(worst.tokens, worst.one, worst.other),
         place=None if position is None else Place(position, None, tvs[position]),
-        expected_accepted=None,
+        expected_accepted=accepted,
         bonus=None,
         paths=law.paths,
         pruned=law.pruned,

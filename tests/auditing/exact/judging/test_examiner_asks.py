@@ -39,6 +39,9 @@ class Following:
         self.said.append("released")
 
 
+LAW = SimpleNamespace(accepted=0.75)
+
+
 @pytest.fixture
 def asked(monkeypatch):
     """Calls that an examiner makes, in order: the name, what was given, and that by name."""
@@ -54,7 +57,7 @@ def asked(monkeypatch):
     note("compare_coins", "coins")
     note("compare_blocks", "blocks")
     note("compare_tokens", "tokens")
-    note("law_of_generation", "law")
+    note("law_of_generation", LAW)
     note("enumeration_of", Following)
     return calls
 
@@ -149,7 +152,8 @@ def test_of_a_step_rule_the_output_is_compared(
     assert (name, following, rule) == ("law_of_generation", known, SUBJECT.rule)
     assert generation == Generation(model.target, model.draft, 3, 2, (0, 0), 1, 1)
     assert limits == {"max_paths": most, "seconds": 3.0, "beyond": beyond, "enough": 2e-7}
-    assert (compared, law, named) == ("compare_tokens", "law", {"tolerance": 1e-7})
+    assert (compared, law) == ("compare_tokens", LAW)
+    assert named == {"tolerance": 1e-7, "accepted": 0.75}
     # After the prompt, and filled up with the token that ends it.
     assert target((0,)).tolist() == model.target((0, 0, 0)).tolist()
     assert target((1,)).tolist() == target((1, 0)).tolist() == [0, 1]
