@@ -23,7 +23,7 @@ import torch
 from simverify import stats
 from simverify.arrays import Floats
 from simverify.emitted.judging.judge import shares_of
-from simverify.emitted.judging.weights import WeightBets
+from simverify.emitted.judging.weights import Gains, WeightBets
 from simverify.emitted.watching.canary import BETS
 from simverify.emitted.watching.formats import FormatBets, log_factors
 from simverify.models.real import grids
@@ -204,6 +204,17 @@ def quantiles(ends: list[int | None]) -> str:
     return f"{len(told)} of {len(ends)}, {', '.join(parts)} tokens"
 
 
+def promised(name: str, p: Floats, law: Floats) -> str:
+    """Return the tokens that a PASS says it takes to find this format with power .9."""
+    if name not in ROUNDINGS:
+        return ""
+    gains = Gains()
+    gains.add(p, law, law / p)
+    share = shares_of(1e-6)["weights"]
+    needed = gains.document(name, 1, share, 1e-6, bets=2 * len(ROUNDINGS)).needed
+    return "-" if needed is None else f"{needed:,}"
+
+
 def moves(pair: TransformerPair, texts: Any, p: Floats, engines: dict[str, Any]) -> None:
     """Print by how much each engine moves the CDF of an order, and the delay of a watch for it."""
     each = np.arange(len(p))[:, None]
@@ -276,13 +287,13 @@ def main() -> None:
     print(
         f"the target, {len(p):,} tokens: {wrong} of {given.runs} rejected at a share of {share:.3f}"
     )
-    print(f"{'planted':36}    TV  found at alpha 1e-6, by median and nine tenths", flush=True)
+    print(f"{'planted':36}    TV  promised  found at alpha 1e-6, by median and nine tenths")
     for name, engine in engines.items():
         with engine:
             law = laws(pair, texts)
         off = float(np.abs(law - p).sum(axis=1).mean()) / 2.0
         ends = [run(law, p, ratios, 1000 + i, alphas)[1] for i in range(given.planted)]
-        print(f"{name:36} {off:.3f}  {quantiles(ends)}", flush=True)
+        print(f"{name:36} {off:.3f}  {promised(name, p, law):8}  {quantiles(ends)}", flush=True)
     print(f"{time.process_time() - began:.0f} s of processor")
 
 

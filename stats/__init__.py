@@ -76,7 +76,10 @@ if TYPE_CHECKING:
     from simverify.stats.planning.plans import PlanTable as PlanTable
     from simverify.stats.planning.plans import budget_table as budget_table
     from simverify.stats.planning.plans import plan_table as plan_table
+    from simverify.stats.ratios.bets import RATIO_CAP as RATIO_CAP
     from simverify.stats.ratios.bets import BetSums as BetSums
+    from simverify.stats.ratios.bets import bet_power as bet_power
+    from simverify.stats.ratios.bets import bet_samples as bet_samples
     from simverify.stats.ratios.bets import bet_sums as bet_sums
     from simverify.stats.ratios.bets import bet_test as bet_test
     from simverify.stats.ratios.lasting import LastingBets as LastingBets
@@ -170,7 +173,7 @@ _HOME = {
         "FaultAtStrength RatioResult eprocess_growth eprocess_min_detectable eprocess_samples "
         "ratio_gate ratio_test"
     ),
-    "ratios.bets": "BetSums bet_sums bet_test",
+    "ratios.bets": "RATIO_CAP BetSums bet_power bet_samples bet_sums bet_test",
     "ratios.rates": "LearnedRates",
     "ratios.sums": "RatioSums STRENGTHS ratio_sums",
     "results": "TestResult",

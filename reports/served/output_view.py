@@ -12,6 +12,7 @@ from simverify.reports.view import Block, Case, Cell, Command, Fact, Items, Repo
 from simverify.reports.words import (
     MOST_ITEMS,
     certified,
+    figure,
     first,
     tests_table,
 )
@@ -135,6 +136,8 @@ def _facts(run: OutputRun) -> Iterator[Fact]:
         f"{run.power:g} against {run.deviation}, of {run.detectable:.2g} or more (asked was "
         f"{run.detect:g}); false-alarm rate {run.alpha:g}",
     )
+    if run.weights:
+        yield Fact("Rounded weights", _weights_words(run))
     if run.failed_from is not None:
         early = ": the server was asked no more" if run.stopped else ""
         yield Fact("Bets as tokens came", f"FAIL after {count(run.failed_from, 'token')}{early}")
@@ -142,6 +145,25 @@ def _facts(run: OutputRun) -> Iterator[Fact]:
         yield Fact("Budget", f"{count(run.budget, 'token')} that the server might emit")
     if run.certificate is not None:
         yield Fact("Certificate", certified(run.certificate))
+
+
+def _weights_words(run: OutputRun) -> str:
+    """Say which rounded weights these tokens would have told, and what the others take."""
+    seen = [own for own in run.weights if own.power >= run.power]
+    words = f"power {run.power:g} or more against {len(seen)} of {len(run.weights)} formats"
+    missed = sorted((own for own in run.weights if own.power < run.power), key=lambda x: -x.tv)
+    if not missed:
+        return words
+    own = missed[0]
+    after = (
+        "the bets end too soon to tell it"
+        if own.needed is None
+        else f"it takes {count(own.needed, 'token')}"
+    )
+    return (
+        f"{words}; of those missed {own.name} is the farthest from the target: TV {own.tv:.2g}, "
+        f"power {own.power:.2f}; {after}"
+    )
 
 
 def processing_words(own: Processing) -> Iterator[str]:
@@ -170,6 +192,8 @@ def _sections(run: OutputRun) -> Iterator[Section]:
     if run.worst:
         yield Section("Where it fails", where_blocks(run))
     yield Section("What was promised", (_promise(run),))
+    if run.weights:
+        yield Section("Rounded weights", (_formats(run),))
     yield Section("Tests", tuple(_tests(run)))
     if run.notes:
         yield Section("Notes", (Items(*first(run.notes, MOST_ITEMS)),))
@@ -191,6 +215,21 @@ def _promise(run: OutputRun) -> Table:
     return Table(
         "Error rates and limits", ("what", "value"), tuple((Cell(a), Cell(b)) for a, b in rows)
     )
+
+
+def _formats(run: OutputRun) -> Table:
+    return Table(
+        f"What these tokens would have told, and tokens for a power of {run.power:g}",
+        ("weights rounded to", "TV", "power", "tokens"),
+        tuple(
+            (
+                Cell(own.name), figure(own.tv, 2), figure(own.power, 2),
+                Cell("none do") if own.needed is None else Cell(f"{own.needed:,}", own.needed),
+            )
+            for own in sorted(run.weights, key=lambda x: -x.tv)
+        ),
+        numbers=frozenset(range(1, 4)),
+    )  # fmt: skip
 
 
 def _tests(run: OutputRun) -> Iterator[Block]:

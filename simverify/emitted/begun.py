@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 
+from simverify import results as doc
 from simverify.emitted.judging.allowed import allowance
 from simverify.emitted.judging.evidence import OutputEvidence
 from simverify.emitted.judging.judge import shares_of
@@ -42,6 +43,10 @@ class Begun:
         self._pair, self._settings, self._proxy, self._say = pair, settings, proxy, say
         self._planned, self._told = settings.planned(proxy), 0
         self._weights = WeightBets(ROUNDINGS)
+
+    def powers(self, ball: float) -> tuple[doc.FormatPower, ...]:
+        """Return which rounded weights so many tokens would have told."""
+        return self._weights.powers(shares_of(self._settings.alpha)["weights"], ball)
 
     def go_on(self, coming: Sequence[Request], due: int | None = None) -> None:
         """Score the next requests; of ``due`` tokens in all it is said how many are."""

@@ -164,6 +164,7 @@ def audit_outputs(
         longest_prompt=max(len(r.prompt) for r in kept),
         longest_answer=max(len(r.tokens) for r in kept),
         reported=None if own is None else own.document(share),
+        weights=begun.powers(allowed.ball.tv) if verdict == "PASS" else (),
     )
 
 

@@ -74,6 +74,7 @@ from simverify.results.served.against import AgainstRun, AskedFor
 from simverify.results.served.matrix import CellOutcome, MatrixCell, MatrixRun, matrix_verdict
 from simverify.results.served.outputs import (
     AtPlace,
+    FormatPower,
     OutputRun,
     PlaceOf,
     Processing,
@@ -167,6 +168,7 @@ __all__ = [
     "FailingTrial",
     "FaultAtStrength",
     "Finding",
+    "FormatPower",
     "Instance",
     "InstanceLaw",
     "Judged",

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from simverify.stats._checks import Floats, open_unit, tv_ball
+from simverify.stats._checks import Floats, open_unit, positive_int, tv_ball
 from simverify.stats.results import TestResult
 
 RATIO_CAP = 64.0
@@ -137,3 +137,56 @@ def bet_test(
         min_detectable=math.inf,
         deviation=deviation,
     )
+
+
+def bet_power(
+    n: int, *, mean: float, variance: float, alpha: float, bets: int, price: float = 0.0
+) -> float:
+    """Return the power of :func:`bet_test` against what one of ``bets`` bets wins by itself.
+
+    By the normal approximation of a sum of ``n`` logarithms of factors, each with this ``mean``
+    and ``variance`` under the alternative, less ``price``, log(1 + ball w) of a span w. What other
+    bets win comes on top.
+
+    Raises
+    ------
+    ValueError
+        If n or bets is below 1, alpha outside (0, 1), mean not finite, or variance or price
+        negative or not finite.
+    """
+    n, (gain, needed) = positive_int("n", n), _gain(mean, variance, price, alpha, bets)
+    if variance == 0.0:
+        return float(n * gain > needed)
+    return float(special.ndtr((n * gain - needed) / math.sqrt(n * variance)))
+
+
+def bet_samples(
+    *, mean: float, variance: float, alpha: float, bets: int, price: float = 0.0, power: float = 0.9
+) -> int | None:
+    """Return the least n with so much :func:`bet_power`; None where none has: nothing is won.
+
+    Raises
+    ------
+    ValueError
+        As :func:`bet_power` does, or if power is outside (0, 1).
+    """
+    gain, needed = _gain(mean, variance, price, alpha, bets)
+    z = float(special.ndtri(open_unit("power", power)))
+    if gain <= 0.0:
+        return None
+    # n gain - needed = z sqrt(n variance), solved for the root of n.
+    spread = z * math.sqrt(variance)
+    root = (spread + math.sqrt(spread**2 + 4.0 * gain * needed)) / (2.0 * gain)
+    return math.ceil(root**2)
+
+
+def _gain(
+    mean: float, variance: float, price: float, alpha: float, bets: int
+) -> tuple[float, float]:
+    """Return what a token wins, and what all have to win: of ``bets`` bets the mean counts."""
+    if not math.isfinite(mean):
+        raise ValueError(f"mean is {mean}, expected a finite number")
+    for name, value in (("variance", variance), ("price", price)):
+        if not (math.isfinite(value) and value >= 0.0):
+            raise ValueError(f"{name} is {value}, expected a finite number, 0 or more")
+    return mean - price, math.log(positive_int("bets", bets) / open_unit("alpha", alpha))

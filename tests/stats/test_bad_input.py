@@ -27,12 +27,16 @@ STEPS = stats.StepBets.grid([0.5], [0.2])
 ALPHA_01 = {"alpha": 0.01}
 CURVE = {"lower": [0.5], "upper": [0.6]}
 
+GAIN = {"mean": 0.1, "variance": 0.2, "bets": 3, "price": 0.01}
+
 VALID = {
     "adjusted_pvalues": {"log_pvalues": np.array([-3.0, -math.inf])},
     "accept": {"p": ROWS, "q": ROWS},
     "acceptance_min_detectable": {"n": 100, **CURVE, **ALPHA_01, "power": 0.9},
     "acceptance_samples": {"shift": 0.1, **CURVE, **ALPHA_01, "power": 0.9},
     "acceptance_test": {"tail_counts": np.array([55]), "n": 100, **CURVE, **ALPHA_01},
+    "bet_power": {"n": 100, **GAIN, **ALPHA_01},
+    "bet_samples": {**GAIN, **ALPHA_01, "power": 0.9},
     "bet_sums": {
         "name": "a", "ratios": RATIOS, "low": np.zeros(3), "high": np.full(3, 2.0), "shares": [0.5],
     },
@@ -148,6 +152,7 @@ BAD = {
     "variances": [np.zeros(2), -np.ones(2), np.full(2, math.nan), np.full(2, math.inf)],
     "errors": [-np.ones(2), np.full(2, math.nan), np.full(2, math.inf), np.zeros(1)],
     "most": NOT_POSITIVE,
+    "price": [-0.1, math.nan, math.inf],
     "earlier": NO_ENDS,
     "later": NO_ENDS,
     "weights": [{}, {"a": 0.0}, {"a": math.nan}],
@@ -165,6 +170,14 @@ FIRST = {
     "pit_table": NO_PITS,
 }
 EXTRA = {
+    **{
+        (name, argument): values
+        for name in ("bet_power", "bet_samples")
+        for argument, values in (
+            ("mean", [math.nan, math.inf]), ("variance", [-0.1, math.nan, math.inf]),
+            ("bets", [0, 1.5]),
+        )
+    },
     ("rate_interval", "count"): [np.array([-1]), np.array([11]), np.array([0.5])],
     ("indicator_sums", "probabilities"): [
         np.array([0.2, math.nan]), np.array([0.2, 1.1]), np.array([0.2]),

@@ -1,10 +1,12 @@
 """Whether the engine's weights were rounded: bets on the laws of rounded weights."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simverify import results as doc
 from simverify import stats
 from simverify.arrays import Floats
 from simverify.emitted.rescoring import Scored
@@ -29,11 +31,66 @@ def ratios_of(one: Scored, logits: NDArray[np.float32], pair: TransformerPair) -
 
     Of the emitted token, then the least and the largest of its row.
     """
-    own, rows = np.array(one.request.tokens), one.request.rows(logits, pair)
+    _, table = _laws(one, logits, pair)
+    return _of_emitted(one, table)
+
+
+def _laws(one: Scored, logits: NDArray[np.float32], pair: TransformerPair) -> tuple[Floats, Floats]:
+    """Return the rows of rounded weights and their ratios to the target's, float64 (n, V)."""
+    rows = one.request.rows(logits, pair)
     with np.errstate(divide="ignore", invalid="ignore"):
-        table = np.where(rows == one.p, 1.0, rows / one.p)
-    seen = table[np.arange(len(own)), own]
-    return np.stack([seen, table.min(axis=1), table.max(axis=1)])
+        return rows, np.where(rows == one.p, 1.0, rows / one.p)
+
+
+def _of_emitted(one: Scored, table: Floats) -> Floats:
+    own = np.array(one.request.tokens)
+    return np.stack([table[np.arange(len(own)), own], table.min(axis=1), table.max(axis=1)])
+
+
+@dataclass
+class Gains:
+    """What tokens of one format would win for its bets, summed over the contexts of ``n`` tokens.
+
+    The target's rows and the format's are both known, so that this needs no such tokens. ``won``,
+    ``squares``: sums of the mean and mean square of a token's log factor under the format's law,
+    float64 (S,), by share; ``widest``: the largest ratio less the least; ``tv``: sum of distances.
+    """
+
+    n: int = 0
+    tv: float = 0.0
+    widest: float = 0.0
+    won: Floats = field(default_factory=lambda: np.zeros(len(_SHARES)))
+    squares: Floats = field(default_factory=lambda: np.zeros(len(_SHARES)))
+
+    def add(self, p: Floats, rows: Floats, table: Floats) -> None:
+        """Count contexts with the target's rows and the format's, float64 (n, V), and ratios."""
+        capped = np.minimum(table, stats.RATIO_CAP) - 1.0
+        for i, share in enumerate(_SHARES):
+            # A token that the format cannot emit is none that would be lost on.
+            with np.errstate(divide="ignore"):
+                logs = np.where(rows > 0.0, np.log1p(share * capped), 0.0)
+            self.won[i] += float((rows * logs).sum())
+            self.squares[i] += float((rows * logs**2).sum())
+        self.n += len(rows)
+        self.tv += float(np.abs(rows - p).sum()) / 2.0
+        self.widest = max(self.widest, float((capped.max(axis=1) - capped.min(axis=1)).max()))
+
+    def document(
+        self, name: str, tokens: int, alpha: float, ball: float, bets: int
+    ) -> doc.FormatPower:
+        """Return with which power ``tokens`` tokens of this format fail, and how many it takes."""
+        powers, needed = [], []
+        for share, won, squares in zip(_SHARES, self.won, self.squares, strict=True):
+            mean = float(won) / self.n
+            variance = max(float(squares) / self.n - mean**2, 0.0)
+            price = float(np.log1p(ball * share * self.widest))
+            known = {"mean": mean, "variance": variance, "price": price}
+            powers.append(stats.bet_power(tokens, alpha=alpha, bets=bets, **known))
+            due = stats.bet_samples(alpha=alpha, bets=bets, **known)
+            needed += [] if due is None or due > WEIGHT_TOKENS else [due]
+        return doc.FormatPower(
+            name=name, tv=self.tv / self.n, power=max(powers), needed=min(needed, default=None)
+        )
 
 
 class WeightBets:
@@ -47,6 +104,7 @@ class WeightBets:
         self.names, self.n = tuple(roundings), 0
         self._left = dict(roundings)
         self._wealth = np.zeros((len(self.names), len(_SHARES)))
+        self._gains = {name: Gains() for name in self.names}
 
     def wanted(self) -> Mapping[str, Rounding]:
         """Return the roundings that the next token is to be scored with."""
@@ -56,7 +114,24 @@ class WeightBets:
         """Bet on a request by the roundings that it was scored with; None if there is none."""
         if not one.rounded:
             return None
-        return self.bet({name: ratios_of(one, x, pair) for name, x in one.rounded.items()})
+        ratios = {}
+        for name, logits in one.rounded.items():
+            rows, table = _laws(one, logits, pair)
+            ratios[name] = _of_emitted(one, table)
+            self._gains[name].add(one.p, rows, table)
+        return self.bet(ratios)
+
+    def powers(self, alpha: float, ball: float) -> tuple[doc.FormatPower, ...]:
+        """Return which weights the tokens bet on would have told, at this level and ball.
+
+        Formats whose laws are the target's own, and those that were never scored, have no entry.
+        """
+        bets = len(self.names) * len(_SHARES)
+        return tuple(
+            gains.document(name, self.n, alpha, ball, bets)
+            for name, gains in self._gains.items()
+            if gains.n and gains.tv > 0.0
+        )
 
     def bet(self, ratios: Mapping[str, Floats]) -> stats.BetSums | None:
         """Bet on the next tokens by ratios, float64 (3, n), of those that are ``wanted`` at least.

@@ -98,6 +98,20 @@ class Reported(Struct, frozen=True):
     fits: bool = True
 
 
+class FormatPower(Struct, frozen=True):
+    """What the judged tokens would have told of weights that were rounded to a format.
+
+    ``tv``: of its law from the target's, mean over contexts; ``power``: of the bets on rounded
+    weights, by what its law would have won. ``needed``: tokens for a power of .9; null if more
+    than are bet on, or by no number.
+    """
+
+    name: str
+    tv: float
+    power: float
+    needed: int | None
+
+
 class Processing(Struct, frozen=True):
     """What requests were asked for beside temperature, top-k and top-p; null: nothing.
 
@@ -140,6 +154,7 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     ``other_prompts``: prompts of which the server says other tokens than are made of them here.
     ``longest_prompt``, ``longest_answer``: tokens of the longest that was judged, 0 where a
     document does not say.
+    ``weights``: which rounded weights would have failed; empty unless the verdict is PASS.
     ``processing``: what else the first request was asked for; null where nothing was.
     ``certificate``: null unless the verdict is PASS. ``worst``: the tokens that were expected
     least; ``places``: where a mean is off; both empty unless the verdict is FAIL.
@@ -199,3 +214,4 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     other_prompts: int = 0
     longest_prompt: int = 0
     longest_answer: int = 0
+    weights: tuple[FormatPower, ...] = ()

@@ -13,7 +13,7 @@ from simverify.emitted.judging import looks, weights  # noqa: E402
 from simverify.models.real import grids  # noqa: E402
 from simverify.models.real.roundings import ROUNDINGS, Rounding, rounded  # noqa: E402
 from simverify.models.real.transformer import load_pair  # noqa: E402
-from simverify.stats import bet_test  # noqa: E402
+from simverify.stats import bet_sums, bet_test  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("all_roundings")
@@ -179,3 +179,57 @@ def test_q4_0_is_ggmls():
     """The value of the largest magnitude becomes -8 scales; 8 scales of the other sign are 7."""
     block = torch.tensor([[-8.0, 7.9, 1.4, -0.4, *[0.0] * 28]])
     assert grids.q4_0(block)[0, :4].tolist() == [-8.0, 7.0, 1.0, 0.0]
+
+
+@pytest.mark.distribution
+def test_a_format_is_told_as_often_as_was_promised_and_by_half_of_that_seldom():
+    """Contexts and a law of random rows; runs draw their contexts and tokens anew."""
+    rng = np.random.default_rng(3)
+    p = rng.dirichlet(np.ones(12), 512)
+    rows = p * np.exp(rng.normal(0.0, 0.35, p.shape))
+    rows /= rows.sum(axis=1, keepdims=True)
+    gains = weights.Gains()
+    gains.add(p, rows, rows / p)
+    alpha, ball = 1e-4, 1e-3
+    promised = gains.document("a", 1, alpha, ball, bets=2)
+    assert promised.tv == pytest.approx(np.abs(rows - p).sum(axis=1).mean() / 2)
+    half = promised.needed // 2
+    ends = rows.cumsum(axis=1)
+
+    def told(n, law):
+        at = rng.integers(512, size=n)
+        tokens = (law[at] < rng.random((n, 1))).sum(axis=1).clip(max=11)
+        table = rows[at] / p[at]
+        seen = np.stack([table[np.arange(n), tokens], table.min(axis=1), table.max(axis=1)])
+        sums = bet_sums("a", *seen, shares=(1.0, 0.3))
+        return bet_test(sums, alpha=alpha, ball=ball).rejected
+
+    for n in (half, promised.needed):
+        power = gains.document("a", n, alpha, ball, bets=2).power
+        found = sum(told(n, ends) for _ in range(400)) / 400
+        assert found == pytest.approx(power, abs=0.08), n  # four times the noise of 400 runs
+    assert power == pytest.approx(0.9, abs=0.005)
+    assert not any(told(promised.needed, p.cumsum(axis=1)) for _ in range(200))
+
+
+def test_what_wins_nothing_is_told_by_no_number_of_tokens():
+    p = np.random.default_rng(4).dirichlet(np.ones(5), 64)
+    gains = weights.Gains()
+    gains.add(p, p, np.ones_like(p))
+    same = gains.document("a", 1000, 1e-6, 0.0, bets=2)
+    assert (same.tv, same.power, same.needed) == (0.0, 0.0, None)
+
+
+def test_a_pass_says_which_weights_it_would_have_told(pair, monkeypatch):
+    offered = {"nine levels": Rounding(coarse), "8 bits": ROUNDINGS["8 bits (float8 e4m3)"]}
+    monkeypatch.setattr("simverify.emitted.begun.ROUNDINGS", offered)
+    run = judged(pair, emitted(pair, VERIFIERS["token"], FEW, lanes=16), FEW, detect=0.5)
+    told, missed = run.weights
+    assert (told.name, missed.name) == ("nine levels", "8 bits")
+    assert told.power > 0.9 > 0.1 > missed.power
+    assert told.tv > 5 * missed.tv > 0
+    assert told.needed < FEW
+    assert missed.needed is None or missed.needed > FEW
+    lines = " ".join(str(run).split())
+    assert "Rounded weights: power 0.9 or more against 1 of 2 formats" in lines
+    assert "of those missed 8 bits is the farthest from the target: TV 0.016, power 0.00" in lines

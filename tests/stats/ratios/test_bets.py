@@ -7,7 +7,7 @@ import pytest
 from support.calibration import wrong_size
 from support.false_alarms import ALPHA
 
-from simverify.stats import BetSums, LearnedRates, bet_sums, bet_test
+from simverify.stats import BetSums, LearnedRates, bet_power, bet_samples, bet_sums, bet_test
 
 V = 12
 
@@ -153,3 +153,23 @@ def test_rates_need_one_vocabulary():
     assert learned.sums.log_wealth == pytest.approx(0.0)  # nothing is known yet
     with pytest.raises(ValueError, match="V is 5, expected 4"):
         learned.add(np.full((2, 5), 0.2), [0, 1])
+
+
+GAIN = {"mean": 0.02, "variance": 0.05, "alpha": 1e-6, "bets": 28, "price": 0.001}
+
+
+def test_the_tokens_for_a_power_are_the_fewest_that_have_it():
+    for power in (0.5, 0.9, 0.99):
+        n = bet_samples(**GAIN, power=power)
+        assert bet_power(n - 1, **GAIN) < power <= bet_power(n, **GAIN)
+
+
+def test_a_bet_that_wins_no_more_than_the_ball_costs_tells_nothing():
+    assert bet_samples(**GAIN | {"mean": 0.001}) is None
+    assert bet_samples(**GAIN | {"mean": 0.0011}) is not None
+
+
+def test_without_noise_the_power_is_0_or_1():
+    given = GAIN | {"variance": 0.0}
+    n = bet_samples(**given)
+    assert [bet_power(n + off, **given) for off in (-1, 0)] == [0.0, 1.0]

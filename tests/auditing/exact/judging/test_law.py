@@ -194,7 +194,8 @@ def test_tokens_that_were_worked_out_by_hand():
     assert found.max_abs_deviation == 1 / 8 + 1 / 64
     assert found.place == Place(0, None, 1 / 8)
     assert found.expected_accepted is None
-    assert compare_tokens(tokens({(0,): 1.0}), pair().target, accepted=0.75).expected_accepted == 0.75
+    known = compare_tokens(tokens({(0,): 1.0}), pair().target, accepted=0.75)
+    assert known.expected_accepted == 0.75
     assert found.bonus is None
     assert (found.paths, found.pruned, found.lost, found.complete) == (7, 1 / 64, 1 / 128, False)
     assert found.findings == (WARNING,)
