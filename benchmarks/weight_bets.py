@@ -8,6 +8,7 @@ half of the matrices stay as they are, groups of other sizes, AWQ and GPTQ with 
     python benchmarks/weight_bets.py                # 200 runs of the target, 50 of each grid
     python benchmarks/weight_bets.py --runs 20
     python benchmarks/weight_bets.py --orders       # by how much each moves the orders of a watch
+    python benchmarks/weight_bets.py --promises     # how often each is told by the promised tokens
     python benchmarks/weight_bets.py --lives        # watches that bet on weights, for their life
 """
 
@@ -215,6 +216,29 @@ def promised(name: str, p: Floats, law: Floats) -> str:
     return "-" if needed is None else f"{needed:,}"
 
 
+def promises(p: Floats, laws_of: dict[str, Floats], ratios: dict[str, Any], runs: int) -> None:
+    """Print how often so many tokens tell a format as are promised to with power .9."""
+    share = shares_of(1e-6)["weights"]
+    print(f"{'format':36} promised  told")
+    for name, law in laws_of.items():
+        n = promised(name, p, law).replace(",", "")
+        if n == "-":
+            continue
+        told = 0
+        for seed in range(runs):
+            rng = np.random.default_rng([9, seed])
+            order = rng.permutation(LANES)
+            at = (order[:, None] * LENGTH + np.arange(LENGTH)).ravel()[: int(n)]
+            ends = law[at].cumsum(axis=1)
+            own = (ends < rng.random((len(at), 1)) * ends[:, -1:]).sum(axis=1)
+            seen = {x: np.stack([t[at, own], low[at], high[at]])
+                    for x, (t, low, high) in ratios.items()}  # fmt: skip
+            sums = WeightBets(ROUNDINGS).bet(seen)
+            assert sums is not None
+            told += stats.bet_test(sums, alpha=share, ball=1e-6).rejected
+        print(f"{name:36} {int(n):8,}  {told} of {runs}", flush=True)
+
+
 def moves(pair: TransformerPair, texts: Any, p: Floats, engines: dict[str, Any]) -> None:
     """Print by how much each engine moves the CDF of an order, and the delay of a watch for it."""
     each = np.arange(len(p))[:, None]
@@ -244,6 +268,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=200, help="of the target")
     parser.add_argument("--planted", type=int, default=50, help="of each grid")
     parser.add_argument("--orders", action="store_true", help="what a watch sees of each instead")
+    parser.add_argument("--promises", action="store_true", help="what a PASS says it would tell")
     parser.add_argument("--lives", action="store_true", help="watches that bet on weights")
     given = parser.parse_args()
     began = time.process_time()
@@ -274,10 +299,15 @@ def main() -> None:
         moves(pair, texts, p, engines)
         return
     ratios: dict[str, Any] = {}
+    laws_of: dict[str, Floats] = {}
     for name, rounding in ROUNDINGS.items():
         with rounded(pair.target_model, rounding):
-            table = laws(pair, texts) / p
+            laws_of[name] = laws(pair, texts)
+        table = laws_of[name] / p
         ratios[name] = table, table.min(axis=1), table.max(axis=1)
+    if given.promises:
+        promises(p, laws_of, ratios, given.runs)
+        return
     if given.lives:
         lives(pair, texts, p, ratios, engines, given)
         return

@@ -1,5 +1,7 @@
 """The examples of README and docs, run as a reader would; run this file to write outputs anew.
 
+All pages, or those that are named.
+
 A page is a story: its blocks run from top to bottom in one empty folder.
 
 - ``<!-- file: NAME -->`` above a block: the block is that file.
@@ -196,7 +198,8 @@ def _python(code: str, names: dict[str, object]) -> str:
 
 
 if __name__ == "__main__":
-    for page in PAGES:
+    chosen = [Path(name).absolute() for name in sys.argv[1:]] or PAGES
+    for page in chosen:
         told = tell(page.read_text(encoding="utf-8"))
         page.write_text(told.page, encoding="utf-8")
         print(f"{page.relative_to(ROOT)}: {len(told.problems)} outputs written anew")
