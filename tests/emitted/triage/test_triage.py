@@ -7,6 +7,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from support.greedy_engines import FAULTS, PROMPTS, decoded, line, loaded  # noqa: E402
+from support.kept_choices import keep_choices  # noqa: E402
 
 from simverify.emitted.triage import Source, paired, triage  # noqa: E402
 from simverify.emitted.triage.contexts import contexts, shared_beginning  # noqa: E402
@@ -16,6 +17,17 @@ from simverify.reports.formats.html import html_report  # noqa: E402
 from simverify.reports.formats.junit import junit_report  # noqa: E402
 from simverify.reports.formats.markdown import markdown_report  # noqa: E402
 from simverify.results.reading.document import document_text, read_document  # noqa: E402
+
+
+@pytest.fixture(scope="module", autouse=True)
+def choices_once():
+    """What the target chooses after a text is computed for the first triage that asks.
+
+    Each computes it in batches of its own in ``test_asked_servers.py`` and ``test_servers.py``.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        keep_choices(patch)
+        yield
 
 
 @pytest.fixture(scope="module")
