@@ -20,16 +20,8 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from support.kernel_launches import (
-    ENGINES,
-    SHAPES,
-    Kernels,
-    Launch,
-    both,
-    differences,
-    drafted,
-    launches,
-)
+from support.kernel_launches import Kernels, Launch, differences, launches
+from support.launching_engines import ENGINES, SHAPES, both, drafted
 
 from simverify.backends.interpreter import interpreter
 

@@ -18,16 +18,8 @@ from pathlib import Path
 
 import torch
 from engine_kernels import places
-from support.kernel_launches import (
-    ENGINES,
-    SHAPES,
-    Launch,
-    apart,
-    both,
-    compiled,
-    drafted,
-    launches,
-)
+from support.kernel_launches import Launch, apart, compiled, launches
+from support.launching_engines import ENGINES, SHAPES, both, drafted
 
 NEAR = 1e-5
 OTHERS = 1e-3

@@ -23,12 +23,17 @@ CODES = {
                                   "kept what was done"),
     "no memory": (MemoryError(), 4, MEMORY),
     "a full disk": (OSError(errno.ENOSPC, FULL), 2, f"the output cannot be written: {FULL}"),
+    "a name that is too long": (OSError(errno.ENAMETOOLONG, "File name too long", "aaa"), 2,
+                                "aaa cannot be used: File name too long"),
+    "a folder of others": (PermissionError(errno.EACCES, "Permission denied", "a"), 2,
+                           "a cannot be used: Permission denied"),
 }  # fmt: skip
 
 BUGS = {
     "a file that is no output": FileNotFoundError(errno.ENOENT, "No such file", "a.json"),
     "a file on a full disk": OSError(errno.ENOSPC, FULL, "a.json"),
     "another error of the system": OSError(errno.EPERM, "Not permitted"),
+    "no permission for what has no name": PermissionError(errno.EACCES, "Permission denied"),
     "a bug": ValueError("no"),
     "another bug": AssertionError(),
 }
@@ -60,7 +65,8 @@ def test_what_ends_a_run_has_a_code(monkeypatch, capsys, discarded, error, code,
     assert cli.run(["compare"]) == code
     assert code not in EXIT_CODES.values()
     assert capsys.readouterr() == ("", f"simverify: {words}\n")
-    assert len(discarded) == isinstance(error, OSError)
+    # A file with a name is not standard output.
+    assert len(discarded) == (isinstance(error, OSError) and error.filename is None)
 
 
 @pytest.mark.parametrize("error", BUGS.values(), ids=BUGS)

@@ -166,7 +166,8 @@ def test_a_large_engine_has_the_verdict_that_it_deserves(large, name):
 @pytest.mark.skipif(sys.platform != "linux", reason="these engines are built for Linux")
 @pytest.mark.parametrize("name", ["vllm-v1", "vllm-v2", "aphrodite", "sglang"])
 def test_kernels_give_what_the_interpreter_gives_to_the_last_bit(large, name):
-    from support.kernel_launches import ENGINES, both, differences, drafted, launches
+    from support.kernel_launches import differences, launches
+    from support.launching_engines import ENGINES, both, drafted
 
     if find_package("triton") is None:  # imported here it would be one that compiles
         pytest.skip("needs Triton: pip install --no-deps triton")

@@ -1,6 +1,6 @@
 """An examiner that is told what comes of each instance, and a battery run by it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
 from simverify.auditing.exact.battery import ExactTier, run_battery
@@ -20,10 +20,18 @@ FAIR = 1_000 + 30 * 4 * 2
 """Paths that a rule without endless loops stays below on two tokens and one draft."""
 
 
-def seen(model, *, paths=10, failed=False, undecided=False):
-    return SimpleNamespace(
-        model=model, comparison=SimpleNamespace(paths=paths), failed=failed, undecided=undecided
-    )
+CORE = replace(B, name="core", core=True)
+
+
+def seen(model, *, paths=10, failed=False, undecided=False, complete=True):
+    law = SimpleNamespace(paths=paths, complete=complete)
+    return SimpleNamespace(model=model, comparison=law, failed=failed, undecided=undecided)
+
+
+def counting(widest=(0, ""), longest="", **counts):
+    """An enumeration that has run so often, on integers of so many values."""
+    counts = {"epoch": 0, "torch_calls": 0} | counts
+    return SimpleNamespace(source=SimpleNamespace(widest=widest, longest=longest, **counts))
 
 
 @dataclass(frozen=True)
@@ -36,7 +44,7 @@ class Told:
     contract: str = "verify"
     subject: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(coin_bits=None))
     enough: float | None = None
-    enumeration: None = None
+    enumeration: SimpleNamespace | None = None
 
     def judge(self, model, seconds):
         self.given.append((model.name, self.max_paths, seconds, self.enough))

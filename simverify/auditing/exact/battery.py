@@ -178,7 +178,7 @@ class _Run:
             tier.beyond.append(judged)
             return False
         confirmed = confirm(examiner, judged)
-        if confirmed.failure is None and confirmed.limit is not None:
+        if confirmed.limit is not None:  # nothing of the failure repeats
             self._stop(confirmed.limit)
             return False
         self.found, self.confirmed = judged, confirmed

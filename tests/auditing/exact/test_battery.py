@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from support.told_examiner import (
+    CORE,
     FAIR,
     LARGE,
     LARGER,
@@ -13,6 +14,7 @@ from support.told_examiner import (
     A,
     B,
     C,
+    counting,
     instance,
     names,
     run,
@@ -21,6 +23,7 @@ from support.told_examiner import (
 
 import simverify.auditing.exact.battery as module
 from simverify.auditing.exact.battery import ExactTier
+from simverify.auditing.exact.coins.coin_errors import Hidden
 from simverify.auditing.exact.coins.coins import NotMonotone, TooManyCalls
 from simverify.auditing.exact.judging.repeated import Confirmed
 from simverify.auditing.verdict import notes_of
@@ -44,6 +47,9 @@ def _alone(monkeypatch):
 ENDINGS = {
     "all is well": ({}, {"judged": "ABC"}),
     "one that fails": ({B: seen(B, failed=True)}, {"judged": "AB", "failure": "B"}),
+    "two that fail": (
+        {B: seen(B, failed=True), C: seen(C, failed=True)}, {"judged": "AB", "failure": "B"},
+    ),
     "one that fails and is undecided": (
         {B: seen(B, failed=True, undecided=True)}, {"judged": "AB", "failure": "B"},
     ),
@@ -75,6 +81,35 @@ def test_the_battery_ends_as_the_table_says(come, due):
     assert (tier.not_enumerable and tier.not_enumerable.call) == due.get("stop")
 
 
+ORDERS = {
+    "all is well": ({}, ["core", "A", "C"], ["A", "core", "C"], None),
+    "one of the core fails": (
+        {CORE: seen(CORE, failed=True)}, ["core", "A"], ["A", "core"], "core",
+    ),
+    "one before it fails too": (
+        {CORE: seen(CORE, failed=True), A: seen(A, failed=True)}, ["core", "A"], ["A"], "A",
+    ),
+    "one of the core does not come back": (
+        {CORE: seen(CORE, failed=True, complete=False)}, ["core"], ["core"], "core",
+    ),
+}  # fmt: skip
+"""What comes of three instances of which the second is of the core; in which order each is run."""
+
+
+@pytest.mark.parametrize(("come", "order", "judged", "failure"), ORDERS.values(), ids=ORDERS)
+def test_the_core_is_first_and_the_first_that_fails_counts(come, order, judged, failure):
+    tier, given = run([A, CORE, C], come)
+    assert [name for name, *_ in given] == order
+    assert names(tier.judged) == judged
+    assert (tier.failure and tier.failure.model.name) == failure
+
+
+def test_where_nothing_can_be_asked_the_finding_names_the_instance():
+    tier, _ = run([A, B], {B: Hidden()})
+    (finding,) = tier.not_enumerable.findings
+    assert (finding.kind, finding.message) == ("own-randomness", f"{Hidden()}, on B")
+
+
 def test_what_is_too_large_alone_to_follow_is_left_out():
     """Of the others the first is named; a small instance, or a finding, ends the tier."""
     first, second = TooLarge("a race of 4"), TooLarge("a race of 5")
@@ -93,8 +128,9 @@ def test_what_is_too_large_alone_to_follow_is_left_out():
 
 def test_a_failure_that_does_not_repeat_is_a_limit(monkeypatch):
     monkeypatch.setattr(module, "confirm", lambda *_: Confirmed(None, STOPPED))
-    tier, _ = run([A, B], {A: seen(A, failed=True)})
+    tier, given = run([A, CORE], {CORE: seen(CORE, failed=True)})
     assert (tier.judged, tier.failure, tier.not_enumerable) == ([], None, STOPPED)
+    assert [name for name, *_ in given] == ["core"]
 
 
 def ends_at(*kinds, prompt, deviates=False):
@@ -137,9 +173,9 @@ def test_any_other_failure_on_a_long_prefix_counts(failure):
 def test_who_waits_is_told_where_the_tier_is(monkeypatch):
     said = []
     monkeypatch.setattr(module, "doing", said.append)
-    monkeypatch.setattr(module, "look_closely", lambda _: said.append("looks"))
+    monkeypatch.setattr(module, "look_closely", said.append)
     run([A, B])
-    assert said == ["the exact tier on A", "looks", "the exact tier on B", "looks"]
+    assert said == ["the exact tier on A", A, "the exact tier on B", B]
 
 
 def test_what_repeats_of_an_error_is_told(monkeypatch):
@@ -189,15 +225,24 @@ def test_the_coarsest_precision_is_what_all_is_held_to():
 
 
 def test_an_integer_of_many_values_is_named_where_it_is_drawn():
-    model = replace(A, gamma=1)
-    source = SimpleNamespace(widest=(1000, "a.py:3"))
-    wide = module._too_many(SimpleNamespace(enumeration=SimpleNamespace(source=source)), model, 7)
-    assert wide.call.startswith("all paths on A: more than 7: a random integer of 1,000 values")
-    assert wide.where == "a.py:3"
-    none = module._too_many(SimpleNamespace(enumeration=None), model, 7_000)
-    assert none.call.startswith("all paths on A: more than 7,000, as where a loop draws")
-    assert "mass above 2e-07" in none.call
-    assert none.where == ""
+    wide = counting(widest=(1000, "a.py:3"), longest="a.py:7")
+    limit = module._too_many(SimpleNamespace(enumeration=wide), A, 7)
+    assert (limit.where, limit.call) == (
+        "a.py:3",
+        "all paths on A: more than 7: a random integer of 1,000 values is used in more than a "
+        "comparison, and is run value by value: compare it with a number, or draw a uniform "
+        "instead",
+    )
+
+
+@pytest.mark.parametrize(
+    ("enumeration", "where"), [(counting(longest="a.py:7"), "a.py:7"), (None, "")]
+)
+def test_a_loop_without_an_end_is_named_where_it_draws(enumeration, where):
+    limit = module._too_many(SimpleNamespace(enumeration=enumeration), A, 7_000)
+    assert limit.where == where
+    assert limit.call.startswith("all paths on A: more than 7,000, as where a loop draws")
+    assert "mass above 2e-07" in limit.call
 
 
 def test_what_does_not_repeat_outside_a_battery_is_a_limit_too():

@@ -1,10 +1,11 @@
 """How the exact tier deals out its paths and seconds among instances."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
 from support.told_examiner import (
+    CORE,
     FAIR,
     LARGE,
     LARGER,
@@ -14,6 +15,7 @@ from support.told_examiner import (
     C,
     D,
     Told,
+    counting,
     instance,
     names,
     run,
@@ -56,6 +58,21 @@ def test_a_large_instance_takes_an_eighth_and_leaves_one():
     assert [(name, paths) for name, paths, *_ in given] == [("A", 800), ("large", 50), ("B", 140)]
 
 
+def test_parts_of_the_paths_are_whole_and_small_instances_waste_none_of_large_ones():
+    _, given = run([LARGE], max_paths=801)
+    assert [(name, paths) for name, paths, *_ in given] == [("large", 100)]
+    _, given = run([A, B, LARGE], {A: MANY, B: seen(B, paths=651)}, max_paths=801)
+    assert [(name, paths) for name, paths, *_ in given] == [("A", 801), ("B", 801), ("large", 50)]
+
+
+@pytest.mark.parametrize(("taken", "left"), [(699, [("large", 1)]), (700, [])])
+def test_a_large_instance_takes_the_last_path_and_no_more(taken, left):
+    come = {B: seen(B, paths=taken)}
+    tier, given = run([B, LARGE], come, max_paths=800, enumeration=counting())
+    assert [(name, paths) for name, paths, *_ in given] == [("B", 800), *left]
+    assert names(tier.skipped) == ([] if left else ["large"])
+
+
 @dataclass(frozen=True)
 class Dear(Told):
     """An examiner whose paths take seven times the effort of others, as torch's in a model do."""
@@ -65,6 +82,21 @@ class Dear(Told):
         self.enumeration.source.epoch += judged.comparison.paths
         self.enumeration.source.torch_calls += 6 * 40 * judged.comparison.paths
         return judged
+
+
+def run_dear(models, come, usual):
+    """A battery of 200 paths that are dear, and the paths that each instance was given."""
+    tier, given = ExactTier(), []
+    enumeration = counting(epoch=5_000, torch_calls=9_000)
+    run_battery(
+        tier,
+        lambda paths: Dear(come, given, paths, enumeration=enumeration),
+        models,
+        200,
+        60.0,
+        usual,
+    )
+    return tier, [(name, paths) for name, paths, *_ in given]
 
 
 @pytest.mark.parametrize(
@@ -79,21 +111,20 @@ def test_beyond_the_core_dear_paths_are_fewer(monkeypatch, a_path, in_all, usual
     """
     monkeypatch.setattr(budgets, "EFFORT", a_path)
     monkeypatch.setattr(budgets, "MOST_EFFORT", in_all)
-    core = replace(A, name="core", core=True)
-    enumeration = SimpleNamespace(source=SimpleNamespace(epoch=5_000, torch_calls=9_000))
-    tier, given = ExactTier(), []
-    come = {core: seen(core, paths=100), B: seen(B, paths=30), C: seen(C, paths=41)}
-    run_battery(
-        tier,
-        lambda paths: Dear(come, given, paths, enumeration=enumeration),
-        [core, B, C, *[D] * 9],
-        200,
-        60.0,
-        usual,
-    )
+    come = {CORE: seen(CORE, paths=100), B: seen(B, paths=30), C: seen(C, paths=41)}
+    tier, given = run_dear([CORE, B, C, *[D] * 9], come, usual)
     # 800 of effort, of which the core takes 700: 100 are left, and a fourth of them is 4 paths.
-    assert [(name, paths) for name, paths, *_ in given] == [("core", 200), ("B", 4)]
+    assert given == [("core", 200), ("B", 4)]
     assert names(tier.skipped) == ["C", *"D" * 9]
+
+
+@pytest.mark.parametrize(("taken", "left"), [(112, [("B", 1)]), (115, [])])
+def test_the_last_dear_path_is_taken_and_no_more(monkeypatch, taken, left):
+    """Of 800 of effort the core takes 784, or 805."""
+    monkeypatch.setattr(budgets, "EFFORT", 4.0)
+    tier, given = run_dear([CORE, B], {CORE: seen(CORE, paths=taken)}, 200)
+    assert given == [("core", 200), *left]
+    assert names(tier.skipped) == ([] if left else ["B"])
 
 
 def test_no_instance_takes_more_than_is_fair():
@@ -119,12 +150,14 @@ def test_paths_without_end_are_weighed_from_then_on():
     assert [seconds for _, _, seconds, _ in given] == [0.5, 0.01]
 
 
-@pytest.mark.parametrize("why", ["paths", "coins"])
+@pytest.mark.parametrize("why", ["paths", "coins", "an integer"])
 def test_what_did_not_get_a_fair_part_may_have_an_end(why):
     """Then the others are tried to their end too."""
     subject = SimpleNamespace(coin_bits=24 if why == "coins" else None)
     more = {"max_paths": FAIR - 1} if why == "paths" else {}
-    tier, given = run([A, B], {A: MANY}, subject=subject, **more)
+    # Whether anybody knows where it is drawn makes no difference.
+    enumeration = counting(widest=(1000, "")) if why == "an integer" else None
+    tier, given = run([A, B], {A: MANY}, subject=subject, enumeration=enumeration, **more)
     assert [(name, enough) for name, _, _, enough in given] == [("A", None), ("B", None)]
     assert names(tier.skipped) == ["A"]
     ((_, _, _, enough),) = run([A], {A: seen(A)}, max_paths=FAIR)[1]

@@ -5,6 +5,7 @@ import random
 
 import pytest
 from support.emitted_tokens import serving, write_lines
+from support.two_engines import said
 
 from simverify.emitted import Endpoint
 from simverify.emitted.against import (
@@ -15,17 +16,12 @@ from simverify.emitted.against import (
     paired,
     read_answers,
 )
-from simverify.emitted.against.answers import answer_iv
 from simverify.emitted.reading.chat import Chat
 from simverify.errors import UsageError
 from simverify.models.real.sampling import Sampling
 
 HERE = Sources("a", "b", "simverify audit")
 STOP, END = 7, 99
-
-
-def said(prompt="x", **answer):
-    return answer_iv({"prompt": prompt} | answer, "line 1")
 
 
 def sentences(seed, n=900, *, shown=(), other=None):

@@ -15,10 +15,9 @@ from simverify.emitted.watching import formats  # noqa: E402
 from simverify.emitted.watching.canary import Canary, WatchSettings  # noqa: E402
 from simverify.emitted.watching.formats import MOST, FormatBets  # noqa: E402
 from simverify.models.real.roundings import ROUNDINGS, Rounding, rounded  # noqa: E402
-from simverify.models.real.transformer import load_pair  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
-N = 900
+N, LANES = 900, 16
 
 
 def nine_levels(weight):
@@ -32,20 +31,9 @@ TWO = {"nine levels": COARSE, "4 bits (NF4)": ROUNDINGS["4 bits (NF4)"]}
 
 
 @pytest.fixture(scope="module")
-def pair():
-    torch.set_num_threads(1)
-    return load_pair("tiny-llama", "tiny-llama")
-
-
-@pytest.fixture(scope="module")
-def right(pair):
-    return emitted(pair, VERIFIERS["token"], N, lanes=16, length=32)
-
-
-@pytest.fixture(scope="module")
 def coarse(pair):
     with rounded(pair.target_model, COARSE):
-        return emitted(pair, VERIFIERS["token"], N, lanes=16, length=32)
+        return emitted(pair, VERIFIERS["token"], N, lanes=LANES, length=32)
 
 
 @pytest.fixture(autouse=True)

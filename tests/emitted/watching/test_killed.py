@@ -24,17 +24,10 @@ from simverify.emitted.watching.state import State  # noqa: E402
 from simverify.emitted.watching.telling import Watched, key_of  # noqa: E402
 from simverify.errors import UsageError  # noqa: E402
 from simverify.faults import FAULTS  # noqa: E402
-from simverify.models.real.transformer import load_pair  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
 SETTINGS = WatchSettings(alpha=1e-4, detect=0.3)
 KILLS = 8
-
-
-@pytest.fixture(scope="module")
-def pair():
-    torch.set_num_threads(1)
-    return load_pair("tiny-llama", "tiny-llama")
 
 
 @pytest.fixture(scope="module")

@@ -27,25 +27,13 @@ from simverify.models.real.transformer import load_pair  # noqa: E402
 from simverify.reports.formats.html import html_report  # noqa: E402
 from simverify.reports.formats.markdown import markdown_report  # noqa: E402
 from simverify.results.reading.document import document_text, read_document  # noqa: E402
-from simverify.verifiers import VERIFIERS  # noqa: E402
 
-N = 1500
-
-
-@pytest.fixture(scope="module")
-def pair():
-    torch.set_num_threads(1)
-    return load_pair("tiny-llama", "tiny-llama")
-
-
-@pytest.fixture(scope="module")
-def right(pair):
-    return emitted(pair, VERIFIERS["token"], N, lanes=24, length=32)
+N, LANES = 1500, 24
 
 
 @pytest.fixture(scope="module")
 def wrong(pair):
-    return emitted(pair, FAULTS["typical-acceptance"].rule, N, lanes=24, length=32)
+    return emitted(pair, FAULTS["typical-acceptance"].rule, N, lanes=LANES, length=32)
 
 
 def watched(log, folder, pair, *, said=None, asker=None, settings=None, sleep=None, **how):

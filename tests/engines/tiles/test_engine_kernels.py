@@ -6,14 +6,12 @@ torch = pytest.importorskip("torch")
 
 from support.batched_doubles import V1  # noqa: E402
 from support.kernel_launches import (  # noqa: E402
-    ENGINES,
     Drafted,
-    both,
     differences,
     launches,
     triton_itself,
-    vllm_v1,
 )
+from support.launching_engines import ENGINES, both, vllm_v1  # noqa: E402
 
 from simverify.engines.tiles import tl  # noqa: E402
 from simverify.folders import find_package  # noqa: E402

@@ -9,7 +9,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from support.batched_doubles import V1  # noqa: E402
-from support.kernel_launches import ENGINES, Drafted, launches, vllm_v1  # noqa: E402
+from support.kernel_launches import Drafted, launches  # noqa: E402
+from support.launching_engines import ENGINES, vllm_v1  # noqa: E402
 
 from simverify.engines.tiles import OutOfBounds, load_tiles  # noqa: E402
 from simverify.engines.tiles.kernels import Kernel  # noqa: E402
