@@ -105,9 +105,11 @@ def audited_row(engine: Engine, place: Place, audited: Audited) -> EngineRow:
 def least_share(run: AuditRun) -> LeastShare | None:
     """Return the instance on which least of the optimum is accepted; None unless ``run`` passes.
 
-    What a lossy rule accepts has no optimum.
+    What a lossy rule accepts has no optimum. Code that drafts itself, and never emits a second
+    token, hands its tokens out one by one: how many a call of the target made is not seen.
     """
-    if run.verdict != "PASS":
+    taken = [one.expected_accepted for one in run.instances]
+    if run.verdict != "PASS" or (run.contract == "step" and not any(taken)):
         return None
     shares = [
         LeastShare(

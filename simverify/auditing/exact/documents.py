@@ -40,10 +40,14 @@ def instance_document(judged: Judged) -> results.ExactInstance:
 
 
 def _optimum(judged: Judged) -> float | None:
-    """E[tau] of the best rule, where the code's own is known and a closed form says it."""
-    if judged.comparison.expected_accepted is None or judged.model.drafting is not None:
+    """E[tau] of the best rule, where the code's own is known and a closed form says it.
+
+    The closed form is of drafts after the empty text: after a prompt there are other rows.
+    """
+    model = judged.model
+    if judged.comparison.expected_accepted is None or model.drafting is not None or model.prompt:
         return None
-    return optimum(judged.model)
+    return optimum(model)
 
 
 def counterexample(judged: Judged, contract: Contract) -> results.Counterexample:
