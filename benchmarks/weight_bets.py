@@ -14,12 +14,11 @@ half of the matrices stay as they are, groups of other sizes, AWQ and GPTQ with 
 
 import argparse
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
+from planted_weights import Read, awq, gptq, planted
 
 from simverify import stats
 from simverify.arrays import Floats
@@ -29,7 +28,7 @@ from simverify.emitted.watching.canary import BETS
 from simverify.emitted.watching.formats import FormatBets, log_factors
 from simverify.models.real import grids
 from simverify.models.real.prompts import read_prompts
-from simverify.models.real.roundings import ROUNDINGS, Rounding, _matrices, rounded
+from simverify.models.real.roundings import ROUNDINGS, Rounding, rounded
 from simverify.models.real.transformer import BUNDLED, TransformerPair, load_pair
 
 LANES, SHORT, LENGTH = 96, 24, 86
@@ -38,77 +37,6 @@ STEP = 4 * LENGTH
 
 MOST = 60 * STEP
 """Tokens of a life of a watch that are scored with each format."""
-
-GROUP = 128
-
-
-class Read:
-    """What each matrix of the layers reads of some prompts: mean magnitudes, and products."""
-
-    def __init__(self, pair: TransformerPair, texts: list[list[int]]) -> None:
-        self.sizes: dict[Any, Any] = {}
-        self.products: dict[Any, Any] = {}
-
-        def seen(module: Any, inputs: Any) -> None:
-            x = inputs[0].reshape(-1, inputs[0].shape[-1])
-            self.sizes[module] = self.sizes.get(module, 0) + x.abs().sum(dim=0)
-            self.products[module] = self.products.get(module, 0) + x.T @ x
-
-        model = pair.target_model
-        hooks = [m.register_forward_pre_hook(seen) for m in _matrices(model, whole=False)]
-        with torch.no_grad():
-            for text in texts:
-                model(torch.tensor([text]))
-        for hook in hooks:
-            hook.remove()
-
-
-def awq(read: Read, module: Any) -> Any:
-    """Columns scaled by a power of what they read, the one of the least error, then groups."""
-    weight, size = module.weight.data, read.sizes[module]
-    best, least = weight, np.inf
-    for step in range(20):
-        scale = size.pow(step / 20.0).clamp(min=1e-4)
-        scale = scale / (scale.max() * scale.min()).sqrt()
-        found = grids.groups(GROUP)(weight * scale) / scale
-        off = found - weight
-        error = float(((off @ read.products[module]) * off).sum())
-        if error < least:
-            best, least = found, error
-    return best
-
-
-def gptq(read: Read, module: Any) -> Any:
-    """Column after column, the error of each made up for by those behind it."""
-    weight, products = module.weight.data.clone(), read.products[module].clone()
-    n = weight.shape[1]
-    products += 0.01 * products.diagonal().mean() * torch.eye(n)
-    inverse = torch.cholesky_inverse(torch.linalg.cholesky(products))
-    upper = torch.linalg.cholesky(inverse, upper=True)
-    found = torch.zeros_like(weight)
-    for i in range(n):
-        if i % GROUP == 0:
-            own = weight[:, i : i + GROUP]
-            low, high = own.amin(dim=1).clamp(max=0.0), own.amax(dim=1).clamp(min=0.0)
-            scale = ((high - low) / 15.0).clamp(min=1e-12)
-            zero = torch.round(-low / scale)
-        found[:, i] = (torch.clamp(torch.round(weight[:, i] / scale) + zero, 0, 15) - zero) * scale
-        off = (weight[:, i] - found[:, i]) / upper[i, i]
-        weight[:, i + 1 :] -= off[:, None] * upper[i, i + 1 :]
-    return found
-
-
-@contextmanager
-def planted(pair: TransformerPair, rule: Any) -> Iterator[None]:
-    """Let the layers of the target have the matrices that ``rule`` makes of them."""
-    kept = {module: module.weight.data for module in _matrices(pair.target_model, whole=False)}
-    for number, module in enumerate(kept):
-        module.weight.data = rule(number, module)
-    try:
-        yield
-    finally:
-        for module, weight in kept.items():
-            module.weight.data = weight
 
 
 def laws(pair: TransformerPair, texts: Any) -> Floats:
@@ -205,15 +133,12 @@ def quantiles(ends: list[int | None]) -> str:
     return f"{len(told)} of {len(ends)}, {', '.join(parts)} tokens"
 
 
-def promised(name: str, p: Floats, law: Floats) -> str:
-    """Return the tokens that a PASS says it takes to find this format with power .9."""
-    if name not in ROUNDINGS:
-        return ""
+def promised(p: Floats, law: Floats) -> int | None:
+    """Return the tokens that a PASS says it takes to tell a format with power .9."""
     gains = Gains()
     gains.add(p, law, law / p)
     share = shares_of(1e-6)["weights"]
-    needed = gains.document(name, 1, share, 1e-6, bets=2 * len(ROUNDINGS)).needed
-    return "-" if needed is None else f"{needed:,}"
+    return gains.document("", 1, share, 1e-6, bets=2 * len(ROUNDINGS)).needed
 
 
 def promises(p: Floats, laws_of: dict[str, Floats], ratios: dict[str, Any], runs: int) -> None:
@@ -221,14 +146,14 @@ def promises(p: Floats, laws_of: dict[str, Floats], ratios: dict[str, Any], runs
     share = shares_of(1e-6)["weights"]
     print(f"{'format':36} promised  told")
     for name, law in laws_of.items():
-        n = promised(name, p, law).replace(",", "")
-        if n == "-":
+        n = promised(p, law)
+        if n is None:
             continue
         told = 0
         for seed in range(runs):
             rng = np.random.default_rng([9, seed])
             order = rng.permutation(LANES)
-            at = (order[:, None] * LENGTH + np.arange(LENGTH)).ravel()[: int(n)]
+            at = (order[:, None] * LENGTH + np.arange(LENGTH)).ravel()[:n]
             ends = law[at].cumsum(axis=1)
             own = (ends < rng.random((len(at), 1)) * ends[:, -1:]).sum(axis=1)
             seen = {x: np.stack([t[at, own], low[at], high[at]])
@@ -236,7 +161,7 @@ def promises(p: Floats, laws_of: dict[str, Floats], ratios: dict[str, Any], runs
             sums = WeightBets(ROUNDINGS).bet(seen)
             assert sums is not None
             told += stats.bet_test(sums, alpha=share, ball=1e-6).rejected
-        print(f"{name:36} {int(n):8,}  {told} of {runs}", flush=True)
+        print(f"{name:36} {n:8,}  {told} of {runs}", flush=True)
 
 
 def moves(pair: TransformerPair, texts: Any, p: Floats, engines: dict[str, Any]) -> None:
@@ -323,7 +248,9 @@ def main() -> None:
             law = laws(pair, texts)
         off = float(np.abs(law - p).sum(axis=1).mean()) / 2.0
         ends = [run(law, p, ratios, 1000 + i, alphas)[1] for i in range(given.planted)]
-        print(f"{name:36} {off:.3f}  {promised(name, p, law):8}  {quantiles(ends)}", flush=True)
+        due = promised(p, law) if name in ROUNDINGS else None  # of what is bet on
+        words = "" if due is None else f"{due:,}"
+        print(f"{name:36} {off:.3f}  {words:8}  {quantiles(ends)}", flush=True)
     print(f"{time.process_time() - began:.0f} s of processor")
 
 

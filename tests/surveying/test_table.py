@@ -23,7 +23,7 @@ from simverify.results import Certificate, Finding, table_verdict
 from simverify.results.reading.schema import shipped_schema
 from simverify.results.reading.verdicts import verdict_complaints
 from simverify.surveying.audited import Audited, Processes
-from simverify.surveying.rows import audited_row, least_share, lines_of
+from simverify.surveying.rows import audited_row, lines_of
 from simverify.surveying.table import joined
 
 
@@ -295,14 +295,3 @@ def test_bad_input_is_one_line(answered, capsys, words, complaint):
     err = capsys.readouterr().err
     assert complaint in err
     assert err.count("\n") == 1
-
-
-def test_code_that_hands_its_tokens_out_one_by_one_has_no_share(documents):
-    """How many a call of the target made is not seen; a verifier that accepts none has a share."""
-    right = documents[TEXTS["right"]]
-    none = tuple(replace(one, expected_accepted=0.0) for one in right.instances)
-    assert least_share(right).share > 0
-    assert least_share(replace(right, instances=none)).share == 0
-    assert least_share(replace(right, instances=none, contract="step")) is None
-    some = (replace(none[0], expected_accepted=0.5), *none[1:])
-    assert least_share(replace(right, instances=some, contract="step")).share == 0

