@@ -9,6 +9,7 @@ import pytest
 from support import own_names
 from support.interpreted import choose_interpreter
 from support.kept_laws import FOLDER, keep_laws
+from support.levels import thorough_ones
 
 from simverify.cli.commands import compare
 
@@ -29,6 +30,13 @@ ROOT = Path(__file__).parents[1]
 DISTRIBUTION_TESTS = pytest.StashKey[int]()
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--thorough", action="store_true",
+        help="run the tests marked thorough too, as .ci/run does; those of a named file always run",
+    )  # fmt: skip
+
+
 def pytest_configure():
     if sys.dont_write_bytecode:  # or each of hundreds of processes would compile what it imports
         for room in ("simverify", "reports", "simulators", "stats"):
@@ -43,9 +51,16 @@ def pytest_collection_modifyitems(config, items):
     # Not by addopts: a -m of the caller would replace it, and -m distribution run them.
     for mark in ("slow", "engines"):
         if mark not in config.option.markexpr:
-            left_out = [item for item in items if item.get_closest_marker(mark)]
-            config.hook.pytest_deselected(items=left_out)
-            items[:] = [item for item in items if not item.get_closest_marker(mark)]
+            _leave_out(config, items, [item for item in items if item.get_closest_marker(mark)])
+    named = any(".py" in argument for argument in config.args)
+    if not (config.option.thorough or named):
+        _leave_out(config, items, thorough_ones(items))
+
+
+def _leave_out(config, items, left_out):
+    config.hook.pytest_deselected(items=left_out)
+    ids = set(map(id, left_out))
+    items[:] = [item for item in items if id(item) not in ids]
 
 
 def pytest_collection_finish(session):

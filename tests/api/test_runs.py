@@ -106,6 +106,7 @@ def test_a_notebook_shows_the_report_in_a_frame_of_its_own(failed):
     assert "counterexample" in frame["srcdoc"]
 
 
+@pytest.mark.thorough
 def test_a_comparison_prints_a_table_and_one_sentence():
     run = every(small_comparison(), lambda row: replace(row, calls=()))
     text, full = str(run), run.as_text(verbose=True)

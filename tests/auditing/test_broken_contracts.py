@@ -57,6 +57,7 @@ def elsewhere(p, q, x, rng):
         lambda p, q, x, rng: "0",
     ],
 )
+@pytest.mark.thorough
 def test_misbehaviour_is_a_finding_and_never_a_pass(rule, monkeypatch):
     if rule is endless:  # it is waited for in vain
         monkeypatch.setitem(run_probes.__kwdefaults__, "seconds", 0.2)

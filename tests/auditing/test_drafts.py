@@ -195,6 +195,7 @@ def test_inputs_are_left_as_they_are():
 @pytest.mark.parametrize(
     ("dtype", "verdict"), [(np.float32, "PASS"), (np.float16, "FAIL"), (np.float64, "PASS")]
 )
+@pytest.mark.thorough
 def test_a_report_in_16_bits_is_not_excused(dtype, verdict):
     def draft(prefix, draft_row, k, rng):
         return honest(prefix, draft_row, k, rng)[0], draft_row.astype(dtype)

@@ -44,6 +44,7 @@ def test_an_honest_pair_passes(verifier):
         but=[("raw-row-report", "block", "FAIL"), ("raw-row-report", "match", "PASS")],
     ),
 )
+@pytest.mark.thorough
 def test_a_wrong_drafter_is_told_from_a_right_verifier(fault, verifier, verdict):
     run = audited(fault, verifier)
     assert run.verdict == verdict
@@ -53,6 +54,7 @@ def test_a_wrong_drafter_is_told_from_a_right_verifier(fault, verifier, verdict)
 
 
 @pytest.mark.usefixtures("unprobed")
+@pytest.mark.thorough
 def test_a_wrong_verifier_is_told_from_a_right_drafter():
     run = audited(honest, "inverted-ratio")
     assert run.verdict == "FAIL"
@@ -92,6 +94,7 @@ class Sharing:
 
 
 @pytest.mark.usefixtures("unprobed")
+@pytest.mark.thorough
 def test_one_uniform_for_draft_and_coin_shows_in_the_pair_alone():
     shared = Sharing()
     assert audited(shared.draft, shared.drawing).verdict == "PASS"
@@ -121,6 +124,7 @@ def verify(target_probs, draft_probs, draft_tokens, rng):
 @pytest.mark.usefixtures("unprobed")
 # Code in two files is code in one of them, read by way of the other.
 @pytest.mark.parametrize("apart", at_night([False, True], but=[True]))
+@pytest.mark.thorough
 def test_code_of_one_file_shares_what_it_holds_and_a_failure_is_shown_again(tmp_path, apart):
     path = tmp_path / "mine.py"
     path.write_text(FILE)
@@ -148,6 +152,7 @@ def test_code_of_one_file_shares_what_it_holds_and_a_failure_is_shown_again(tmp_
         but=[("without-replacement", "recursive", "FAIL"), ("iid", "recursive", "PASS")],
     ),
 )
+@pytest.mark.thorough
 def test_trees_are_drafted_and_judged_in_one(scheme, verifier, verdict):
     def without(prefix, draft_row, k, rng):
         count = min(k, np.count_nonzero(draft_row))
@@ -161,6 +166,7 @@ def test_trees_are_drafted_and_judged_in_one(scheme, verifier, verdict):
 
 
 @pytest.mark.usefixtures("unprobed")
+@pytest.mark.thorough
 def test_a_draft_that_may_be_empty_is_judged_too():
     def sometimes(prefix, draft_row, k, rng):
         return ([], draft_row) if rng.random() < 0.5 else honest(prefix, draft_row, k, rng)

@@ -110,6 +110,7 @@ class Forgetless(GreedyBlock):
 
 
 @pytest.mark.usefixtures("unprobed")
+@pytest.mark.thorough
 def test_a_reset_that_forgets_nothing_is_caught():
     """The right one passes in tests/auditing/test_whole_runs.py."""
     result = run(Forgetless, "step")
@@ -142,6 +143,7 @@ def shared(p, q, x, rng):
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_rows_of_a_batch_must_not_depend_on_each_other():
     # Every second row is its neighbour's again: no small deviation has to be found.
     settings = AuditSettings(gamma=2, vocab_size=3, batch=8, alpha=ALPHA / 3, detect=0.1)
@@ -230,6 +232,7 @@ def by_rejection(lenience):
 
 @pytest.mark.usefixtures("unprobed")
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_a_residual_drawn_by_rejection_is_judged_by_sampling(monkeypatch):
     # One instance whose paths have no end says as much as three.
     monkeypatch.setattr("simverify.auditing.exact.battery._ENDLESS", 1)

@@ -22,6 +22,7 @@ def some(monkeypatch):
     return {entry.subject.name for entry in entries if entry.kind == "fault"}
 
 
+@pytest.mark.thorough
 def test_some_faults_are_caught_and_some_controls_pass(some):
     run = self_test(SMALLER)
     assert (run.verdict, run.unexpected) == ("PASS", ())

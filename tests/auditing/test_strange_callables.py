@@ -147,6 +147,7 @@ def quiet_coroutines():
 
 
 @pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.thorough
 def test_right_ones_pass(name):
     settings = np.geterr()
     run = audit(Subject("mine", RIGHT[name], None), "verify", SMALL)
@@ -155,6 +156,7 @@ def test_right_ones_pass(name):
 
 
 @pytest.mark.parametrize("name", WRONG)
+@pytest.mark.thorough
 def test_wrong_ones_fail_in_words(name):
     rule, words = WRONG[name]
     run = audit(Subject("mine", rule, None), "verify", SMALL)
@@ -208,6 +210,7 @@ SHARED = {
 
 @pytest.mark.parametrize("name", SHARED)
 @pytest.mark.parametrize("where", ["here", "in a child"])
+@pytest.mark.thorough
 def test_what_it_replaces_for_everybody_is_a_finding(name, where):
     subject = Subject("mine", SHARED[name], None)
     before = sys.modules.copy(), vars(np).copy(), vars(builtins).copy(), vars(random).copy()

@@ -88,6 +88,7 @@ OUTCOMES = {}
 
 
 @pytest.mark.parametrize("style", cases(OPEN))
+@pytest.mark.thorough
 def test_exact_tier_is_not_wrong(style):
     # A clock that runs out refuses code, which would look like a right judgement of a known one.
     seconds = PATIENT if style.name in OPEN else SECONDS

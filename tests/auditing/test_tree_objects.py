@@ -79,6 +79,7 @@ def run(rule):
 
 
 @pytest.mark.parametrize("rule", [Right, Counts, lambda: Right()])
+@pytest.mark.thorough
 def test_a_right_object_passes_exactly(rule):
     found = run(rule)
     assert (found.verdict, found.tier) == ("PASS", "exact")
@@ -127,6 +128,7 @@ def test_a_failure_is_shown_again_and_an_object_is_named(tmp_path):
 
 
 @pytest.mark.usefixtures("unprobed")
+@pytest.mark.thorough
 def test_a_verifier_of_a_pair_may_be_a_class():
     def draft(prefix, draft_row, k, rng):
         return [int(rng.choice(len(draft_row), p=draft_row)) for _ in range(k)], draft_row

@@ -53,6 +53,7 @@ def run(rule, settings=SMALL):
     return audit(Subject("mine", rule, None), "tree", settings)
 
 
+@pytest.mark.thorough
 def test_a_right_rule_passes_exactly():
     found = run(slipped(None), AuditSettings(gamma=3, vocab_size=2, scheme="iid"))
     assert (found.verdict, found.tier) == ("PASS", "exact")

@@ -21,6 +21,7 @@ def whole(name):
 
 
 @pytest.mark.parametrize("name", at_night(["token", "block", "match"], but=["block"]))
+@pytest.mark.thorough
 def test_the_projects_rules_pass_on_the_whole_battery(name):
     result = whole(name)
     assert (result.verdict, result.tier, result.findings) == ("PASS", "exact", ())
@@ -28,6 +29,7 @@ def test_the_projects_rules_pass_on_the_whole_battery(name):
 
 
 @pytest.mark.usefixtures("unsearched")
+@pytest.mark.thorough
 def test_greedy_passes_under_the_step_contract():
     result = audit(load_subject("greedy"), settings=AuditSettings(gamma=2, vocab_size=3))
     assert (result.contract, result.verdict, result.tier) == ("step", "PASS", "exact")
@@ -40,6 +42,7 @@ def test_greedy_passes_as_it_comes():
     assert (result.contract, result.verdict, result.tier) == ("step", "PASS", "exact")
 
 
+@pytest.mark.thorough
 def test_a_fault_is_named_shown_and_placed():
     result = audit(load_subject("reused-uniform"))
     assert result.verdict == "FAIL"
@@ -66,6 +69,7 @@ def test_the_first_counterexample_comes_at_once():
     assert result.paths < 5_000
 
 
+@pytest.mark.thorough
 def test_the_same_seed_gives_the_same_document():
     subject, settings = Subject("mine", scaled(1.1), None), AuditSettings(gamma=2, vocab_size=3)
     first, second = (

@@ -31,6 +31,7 @@ def one_coin(target_probs, draft_probs, draft_tokens, rng):
     return result.tokens if len(shape) == 2 else result.tokens[0, : result.tau[0] + 1]
 
 
+@pytest.mark.thorough
 def test_an_audit_by_name_is_exact():
     run = audit(load_subject("torch-block"), settings=AuditSettings(gamma=2, vocab_size=3))
     assert (run.verdict, run.tier, run.not_enumerable) == ("PASS", "exact", None)

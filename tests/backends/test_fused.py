@@ -59,6 +59,7 @@ def test_uniforms_are_those_of_the_cpu():
 @BOTH
 @pytest.mark.parametrize("logits", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.thorough
 def test_every_token_is_within_the_tolerance(small_tiles, rule, logits, dtype):
     given = batch(16, 3, 100, seed=2, dtype=dtype, logits=logits, device=DEVICE)
     result = fused.verify(rule, *given, logits=logits, check=False)
@@ -90,6 +91,7 @@ def test_the_largest_vocabulary(rule):
 
 @BOTH
 @pytest.mark.parametrize("coin", [0.0, 0.5, 1 - 2**-53])
+@pytest.mark.thorough
 def test_tokens_without_mass_are_never_drawn(small_tiles, rule, coin):
     p = torch.zeros(5, 2, 100, dtype=torch.float64, device=DEVICE)
     p[:, :, 37], p[:, :, 70] = 0.5, 0.5
@@ -151,6 +153,7 @@ def test_bad_input_is_one_line():
         pytest.param("block", 2, 211 / 144, marks=pytest.mark.slow),  # in the interpreter
     ],
 )
+@pytest.mark.thorough
 def test_the_kernels_are_lossless_on_every_box_of_coins(rule, gamma, tau):
     engine = get_engine(f"triton-{rule}").on_gpu
     verify = fused_coins(rule, device=DEVICE)
@@ -163,6 +166,7 @@ def test_the_kernels_are_lossless_on_every_box_of_coins(rule, gamma, tau):
     assert "TRITON_INTERPRET" not in os.environ or DEVICE == "cuda"
 
 
+@pytest.mark.thorough
 def test_kernels_on_a_wrong_draft_are_caught():
     verify = fused_coins("token", device=DEVICE)
 
@@ -194,6 +198,7 @@ COMPILE = Path(__file__).with_name("compile_kernels.py")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Triton brings its assembler on Linux alone")
+@pytest.mark.thorough
 def test_the_kernels_compile_for_a_gpu_that_is_not_there(tmp_path):
     environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path)}
     environment.pop("TRITON_INTERPRET", None)

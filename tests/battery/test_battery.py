@@ -58,6 +58,7 @@ def rejected(tier):
         ],
     ),
 )
+@pytest.mark.thorough
 def test_a_catalogued_fault_is_named_and_localised(name, part):
     fault = FAULTS[name]
     tier = audit(fault.rule, fault.contract)
@@ -100,6 +101,7 @@ def mixed_bonus(p, q, x, rng):
 @pytest.mark.parametrize(
     ("rule", "part"), [(doubled, "accept"), (uniform_residual, "residual"), (mixed_bonus, "bonus")]
 )
+@pytest.mark.thorough
 def test_a_fault_that_is_in_no_catalogue_is_localised(rule, part):
     tier = audit(rule)
     assert tier.findings
@@ -124,6 +126,7 @@ def test_a_shared_stream_is_localised_by_independence_alone():
 
 @pytest.mark.distribution
 @pytest.mark.parametrize("name", at_night(["token", "block", "match", "greedy"], but=["block"]))
+@pytest.mark.thorough
 def test_a_right_rule_passes_and_refutes_faults(name):
     verifier = VERIFIERS[name]
     tier = audit(verifier.rule, verifier.contract, detect=0.03)
@@ -144,6 +147,7 @@ def test_a_right_rule_passes_and_refutes_faults(name):
 @pytest.mark.parametrize(
     ("rule", "options"), [("token", {}), ("token", {"batch": 4}), ("greedy", {})]
 )
+@pytest.mark.thorough
 def test_all_looks_together_spend_no_more_than_alpha(rule, options):
     verifier = VERIFIERS[rule]
     call = verifier.rule

@@ -25,6 +25,7 @@ def document(tmp_path_factory):
     return json.loads(path.read_text())
 
 
+@pytest.mark.thorough
 def test_every_case_is_measured(document):
     assert [case["name"] for case in document["cases"]] == [
         "counted, token",

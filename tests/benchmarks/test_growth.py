@@ -178,6 +178,7 @@ def run(tmp_path, *words):
     return json.loads((tmp_path / "growth.json").read_text())["axes"]
 
 
+@pytest.mark.thorough
 def test_an_axis_runs(tmp_path):
     (axis,) = run(tmp_path, "--only", "compare: drafts")
     assert [point["value"] for point in axis["points"]] == [1, 2]

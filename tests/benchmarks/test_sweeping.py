@@ -25,6 +25,7 @@ def test_plans_are_timed():
     assert "plan, many cells: 1,000 cells, 1,000 shards" in text
 
 
+@pytest.mark.thorough
 def test_shards_are_timed_with_the_coordinator_beside_them():
     text = said("--part", "shards")
     for kind in ("short", "whole"):

@@ -29,6 +29,7 @@ def references():
 
 
 @pytest.mark.parametrize(("rule", "other"), [("k-seq", "recursive"), ("recursive", "k-seq")])
+@pytest.mark.thorough
 def test_law_of_the_numpy_reference(references, rule, other):
     trees = references.NumpyTrees(compact(), SHAPE)
     law = {}

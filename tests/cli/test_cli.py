@@ -269,6 +269,7 @@ def test_an_interrupt(start, tmp_path):
 
 
 @pytest.mark.parametrize("where", [[], ["--json", "-"]])
+@pytest.mark.thorough
 def test_a_reader_that_left_changes_no_verdict(start, where):
     """``simverify compare | head -1`` under pipefail must not pass a fault, or make one up."""
     lossy = ("--models", "toy", "--verifiers", "temperature-0", "--blocks", "1000", "--gamma", "2")

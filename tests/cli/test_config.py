@@ -169,6 +169,7 @@ def audited(command, *arguments):
     return json.loads(command.out)
 
 
+@pytest.mark.thorough
 def test_precedence_in_audit(command, settings, monkeypatch):
     assert audited(command)["gamma"] == 4
     settings("[tool.simverify.audit]\ngamma = 3\nseed = 30\nmax-paths = 5000\ntolerance = 1e-7\n")

@@ -35,6 +35,7 @@ simverify.cli.main()
 
 
 @pytest.mark.parametrize("delay", [0, 0.05, 0.1, 0.2, 0.4, 0.7, 1.1, 1.6])
+@pytest.mark.thorough
 def test_an_interrupt_at_any_moment(start, tmp_path, delay):
     process = start(*LONG, code=CODE)
     assert os.read(process.stdout.fileno(), 7) == b"started"

@@ -43,6 +43,7 @@ def test_standard_output_closed(tmp_path, arguments):
     )
 
 
+@pytest.mark.thorough
 def test_standard_error_closed(tmp_path):
     """Its lines must not go to standard output instead."""
     done = shell(tmp_path, (*RUN, "--json", "-"), "2>&-")
@@ -59,6 +60,7 @@ def test_everything_closed(tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [RUN, (*RUN, "--json", "-"), ("--help",), ("verifiers",)])
+@pytest.mark.thorough
 def test_standard_output_that_cannot_be_written(tmp_path, arguments):
     done = shell(
         tmp_path, (*arguments, "--quiet") if arguments[0] == "compare" else arguments, "1</dev/null"

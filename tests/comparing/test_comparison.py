@@ -192,6 +192,7 @@ def without_meta(run):
     return document_text(msgspec.structs.replace(run, meta=None))
 
 
+@pytest.mark.thorough
 def test_the_seed_is_all_that_a_result_depends_on(run):
     arguments = (["toy", "compact"], RULES)
     options = {"gamma": 3, "blocks": BLOCKS, "cost_ratio": 0.25, "alpha": ALPHA}

@@ -33,6 +33,7 @@ INSTANCES = {name: rows for name, *rows in instances()}
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_a_comparison_of_truncated_targets_passes(tmp_path):
     files = []
     for name, (p, q) in INSTANCES.items():

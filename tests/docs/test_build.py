@@ -32,6 +32,7 @@ def built(tmp_path_factory):
     return to
 
 
+@pytest.mark.thorough
 def test_every_page_is_there(built):
     for page in PAGES.rglob("*.md"):
         assert (built / page.relative_to(PAGES).with_suffix(".html")).is_file()

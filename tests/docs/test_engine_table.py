@@ -61,6 +61,7 @@ def test_a_package_that_is_installed_here_has_an_environment_all_the_same(
 
 
 @pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.thorough
 def test_one_that_is_imported_whole_has_what_it_asks_for(engine, whole, monkeypatch, tmp_path):
     index(monkeypatch, tmp_path / "wheels", {})
     wheel(tmp_path / "wheels", "1.0", RULE, needs=["fake-need"])

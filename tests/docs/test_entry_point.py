@@ -43,6 +43,7 @@ def simverify(folder, *arguments):
     )
 
 
+@pytest.mark.thorough
 def test_it_is_listed_and_audited(installed):
     listed = simverify(installed, "engines").stdout
     assert "my-engine\n  my_kernel: verify\n  1.0 installed; tier: exact\n" in listed

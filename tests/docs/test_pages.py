@@ -17,6 +17,7 @@ TEXTS = [page.read_text(encoding="utf-8") for page in PAGES]
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=IDS)
+@pytest.mark.thorough
 def test_a_page_is_what_happens(text):
     """To write outputs anew: python tests/docs/examples.py."""
     if "$ g++ " in text and shutil.which("g++") is None:
@@ -74,6 +75,7 @@ def test_only_timings_and_folds_around_paths_may_differ():
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=IDS)
+@pytest.mark.thorough
 def test_every_command_it_names_can_be_given(text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # no pyproject.toml here
     quoted = re.findall(r"`(simverify [^`]+)`", text.replace("\n", " "))

@@ -152,6 +152,7 @@ def test_a_rerun_passes_and_a_drop_is_called_worse(repository):
     assert "WORSE" in page
 
 
+@pytest.mark.thorough
 def test_a_fault_is_annotated_at_its_line(repository):
     assert repository.job(FAULTY, "pull_request", GAMMA="1")
     assert repository.codes == {"Install": 0, "Audit": 1, "Annotate": 0}
@@ -173,6 +174,7 @@ CHECK = "Check against the baseline"
 @pytest.mark.parametrize(
     "kind", at_night(("of another law", "cut off", "empty"), but=("of another law",))
 )
+@pytest.mark.thorough
 def test_a_baseline_that_does_not_compare_stops_no_push_for_ever(repository, kind):
     """No run succeeded any more, so that none kept a baseline that would have compared."""
     run = drawn(200_000)
@@ -189,6 +191,7 @@ def test_a_baseline_that_does_not_compare_stops_no_push_for_ever(repository, kin
 
 
 @pytest.mark.parametrize("event", at_night(("push", "pull_request"), but=("push",)))
+@pytest.mark.thorough
 def test_a_baseline_that_compares_is_not_replaced(repository, event):
     whole, worse = (document_text(drawn(200_000, share)).encode() for share in (1.0, 0.95))
     assert repository.one(CHECK, event, {"run.json": worse, BASE: whole}) == 1

@@ -56,6 +56,7 @@ def naive_entries(model, text):
 
 
 @KINDS
+@pytest.mark.thorough
 def test_laws_are_those_of_fuzzy_passes_behind_an_exact_text(kind):
     model, other = deep_model(kind, LAYERS), 0.0
     for texts, drafts, heads in phases(EasySpec(model, 3, WIDE)):
@@ -172,6 +173,7 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("calibration", [True, False])
+@pytest.mark.thorough
 def test_groups_of_one_are_plain_drafts_to_the_last_bit(calibration):
     plain = blocks_of(DraftMethod())
     assert same(plain, blocks_of(DraftMethod("easyspec", 1, calibration=calibration)))

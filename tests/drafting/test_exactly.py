@@ -53,6 +53,7 @@ def exactly_reported(prefix, draft_row, k, rng):
     ),
     ids=str,
 )
+@pytest.mark.thorough
 def test_what_reports_its_fuzzy_law_passes_and_what_reports_the_exact_one_fails(unprobed, how):
     run = simverify.audit(fuzzy, contract="draft", **how)
     assert (run.verdict, run.sampled) == ("PASS", None)

@@ -79,14 +79,17 @@ def apart(one, other):
     ("method", "name"),
     [(NOT_CALIBRATED, "block"), (DraftMethod("easyspec", 2), "greedy")],
 )
+@pytest.mark.thorough
 def test_chains_are_lossless(method, name):
     assert chain(method, name)[0] == "PASS"
 
 
+@pytest.mark.thorough
 def test_trees_are_lossless():
     assert tree(NOT_CALIBRATED, "traversal")[0] == "PASS"
 
 
+@pytest.mark.thorough
 def test_exact_laws_reported_of_fuzzy_drafts_are_lossy(monkeypatch):
     drafted = loop._draft
 
@@ -117,6 +120,7 @@ def right_chain():
 @pytest.mark.parametrize(
     "kind", at_night((KeepsAcceptedEntries, OneTokenShort), but=(KeepsAcceptedEntries,))
 )
+@pytest.mark.thorough
 def test_faults_of_the_cache_are_slow_and_not_lossy(right_chain, kind):
     """The law that is reported is the law that was drawn from, however far from the model's own."""
     verdict, right = right_chain
@@ -126,6 +130,7 @@ def test_faults_of_the_cache_are_slow_and_not_lossy(right_chain, kind):
     assert apart(right, kept)
 
 
+@pytest.mark.thorough
 def test_a_fault_of_the_cache_of_trees_is_slow_and_not_lossy():
     verdict, right = tree(CALIBRATED)
     assert verdict == "PASS"

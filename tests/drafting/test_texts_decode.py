@@ -71,6 +71,7 @@ def test_every_block_is_drafted_from_its_lanes_texts(method):
     ),
     ids=lambda value: getattr(value, "name", "truncated" if value else "whole"),
 )
+@pytest.mark.thorough
 def test_token_and_block_stay_lossless(method, sampling):
     run = compare_pair(
         texts_pair(sampling), PROMPTS, ("token", "block"), gamma=3, methods=[method], tokens=1600,

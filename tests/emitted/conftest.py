@@ -22,6 +22,20 @@ def one_rounding():
 
 
 @pytest.fixture(scope="module")
+def shallow_target():
+    """Pairs have a shallow target, in files that ask how tokens are judged and not how good it is.
+
+    Not for tests that count how many tokens tell a fault.
+    """
+    pytest.importorskip("transformers")
+    from support.shallow_target import cut_target
+
+    with pytest.MonkeyPatch.context() as patch:
+        cut_target(patch)
+        yield
+
+
+@pytest.fixture(scope="module")
 def logits_once():
     """Tokens that were rescored before are not rescored again, in files that judge the same often.
 

@@ -65,6 +65,7 @@ def watched(pair, objects, settings, every):
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_looking_changes_nothing_of_what_is_right(pair, answers):
     settings = OutputSettings(tokens=N, alpha=ALPHA, detect=0.3)
     whole = audit_outputs(requests(pair, answers["token"]), pair, HERE, settings)
@@ -76,6 +77,7 @@ def test_looking_changes_nothing_of_what_is_right(pair, answers):
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_a_fault_ends_the_run_long_before_its_end(pair, answers):
     settings = OutputSettings(tokens=N, alpha=ALPHA, detect=0.3)
     run, told = watched(pair, answers["lossy"], settings, 5)
@@ -89,6 +91,7 @@ def test_a_fault_ends_the_run_long_before_its_end(pair, answers):
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_reported_values_end_the_run_after_some_requests(pair):
     """Wrong weights show in the first requests; exact values, or those of bfloat16, end nothing."""
     settings = OutputSettings(tokens=N, alpha=ALPHA, detect=0.3)
@@ -122,6 +125,7 @@ def reporting(pair, objects):
 
 @pytest.mark.distribution
 @pytest.mark.parametrize("how", ["draft of what is accepted", "log10"])
+@pytest.mark.thorough
 def test_what_a_right_server_reports_ends_no_run_and_fails_none(how):
     """Its tokens are the target's; only what it says of them is not. Early, and as a whole."""
     pair = load_pair("tiny-llama", "tiny-llama")
@@ -199,6 +203,7 @@ def served(answers):
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_an_endpoint_is_asked_no_more_than_is_needed(pair, answers, tmp_path, capfd):
     prompts = tmp_path / "p.jsonl"
     prompts.write_text("".join(json.dumps({"prompt": text}) + "\n" for text in PROMPTS))

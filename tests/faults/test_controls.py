@@ -66,6 +66,7 @@ def test_a_hotter_draft_without_its_true_q_is_wrong():
 
 @pytest.mark.distribution
 @pytest.mark.parametrize("name", [name for name in CONTROLS if name not in BY_PATHS])
+@pytest.mark.thorough
 def test_the_counts_fit_the_law(name):
     control, law = CONTROLS[name], due_law(name)
     assert deviation(law) < 1e-12

@@ -101,6 +101,7 @@ def test_a_q_that_is_not_renormalised_is_as_good_as_stale():
 
 
 @pytest.mark.parametrize("seed", [0, 7])
+@pytest.mark.thorough
 def test_each_shows_on_the_core_and_is_refuted_by_a_law_that_is_right_there(seed):
     for name, fault in TREES.items():
         examiner = Examiner(Subject(name, fault.rule, "tree"), "tree", leaves=10_000)
@@ -185,6 +186,7 @@ def test_a_fault_by_another_hand_is_named_first(name, rule):
 
 
 @pytest.mark.parametrize("slip", [None, "unnormalised-sibling-residual"])
+@pytest.mark.thorough
 def test_code_for_one_shape_is_held_against_them_on_that_one(slip):
     def pairs_alone(target_probs, draft_probs, tokens, parents, rng):
         assert len(tokens) == 2, "made for two drafts"

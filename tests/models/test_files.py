@@ -282,6 +282,7 @@ def test_entries_that_float64_cannot_divide_by_are_refused(tmp_path, tiny):
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("tiny", [1e-300, 1e-200, 1e-40])
 @pytest.mark.parametrize("swap", [False, True])
+@pytest.mark.thorough
 def test_tiny_entries_are_exact_under_every_rule(tmp_path, tiny, swap):
     flat = {"start": [0.4, 0.4, 0.2], "rows": [[0.5, 0.5, 0], [0.3, 0.3, 0.4], [0.2, 0.5, 0.3]]}
     steep = {

@@ -26,6 +26,7 @@ BAD_MARKS = {
 
 
 @pytest.mark.parametrize("declared", ["", 'markers = ["distribution: our own words"]'])
+@pytest.mark.thorough
 def test_marker_selects(tmp_path, declared):
     (tmp_path / "test_selected.py").write_text(SELECTED)
     (tmp_path / "pyproject.toml").write_text(

@@ -77,6 +77,7 @@ for i in range(int(sys.argv[3])):
 """
 
 
+@pytest.mark.thorough
 def test_two_processes_and_many_threads_lose_nothing(tmp_path):
     store, file = tmp_path / "new.db", tmp_path / "run.json"
     drawn(100).save(file)

@@ -56,6 +56,7 @@ def test_differences_are_seen():
 
 
 @pytest.mark.parametrize("name", at_night(made.EXAMPLES, but=("draft-trees", "faulty-block")))
+@pytest.mark.thorough
 def test_a_run_of_the_same_code_gives_the_same_document(name):
     if name == "transformers" and importlib.util.find_spec("transformers") is None:
         pytest.skip("transformers is not installed")

@@ -239,6 +239,7 @@ def test_the_targets_tokens_pass_every_test(dtype):
         ("target-temperature(0.9)", {"pit-2", "surprise"}),
     ],
 )
+@pytest.mark.thorough
 def test_a_faults_tokens_fail_and_it_is_named(fault, sees):
     """Negative control: the same tests of tokens that follow another law."""
     found, gate = log_pvalues(get_fault(fault).law, np.float64, 20_260_102)

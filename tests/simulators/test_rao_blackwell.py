@@ -157,6 +157,7 @@ def exact(small):
     return two_token_model(small)
 
 
+@pytest.mark.thorough
 def test_temperature_zero_is_exact(small, exact):
     np.testing.assert_allclose(modes_curve(small, 2), exact["temperature-0"], rtol=1e-12)
     for gamma in (1, 3):

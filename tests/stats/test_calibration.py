@@ -139,6 +139,7 @@ def simulation(draw, seed):
 
 @pytest.mark.distribution
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.thorough
 def test_size(case):
     draw, band = CASES[case]
     assert wrong_size(simulation(draw, 131), runs=500, band=band) is None

@@ -173,6 +173,7 @@ def sizes(n, p, tests_of):
 
 @pytest.mark.parametrize("n", [1, 2, pytest.param(5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.thorough
 def test_no_size_exceeds_its_level(pair, n):
     p, q = PAIRS[pair]
     for name, ratio in sizes(n, p, lambda counts: every_test(counts, p, q, 1e-6)):
@@ -282,6 +283,7 @@ def test_a_vocabulary_of_one_is_refused_by_name():
 
 
 @pytest.mark.parametrize("pair", at_night(PAIRS, but=("top-2 in thirds", "one-hot, apart")))
+@pytest.mark.thorough
 def test_any_level_has_a_promise(pair):
     """No crash, no NaN, and nothing smaller is promised at a smaller level."""
     p, q = PAIRS[pair]

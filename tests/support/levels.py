@@ -1,4 +1,9 @@
-"""Which cases of a test run with every change, and which at night."""
+"""Which tests run at once, which with every change, and which at night.
+
+A test without a mark runs always. One that takes more than two seconds, all its cases together, is
+marked ``thorough``: of several cases the first runs always, and all of them in ``.ci/run``. What
+takes minutes is ``slow``, and runs at night.
+"""
 
 from collections.abc import Iterable
 from typing import Any
@@ -16,6 +21,16 @@ def at_night(cases: Iterable[Any], *, but: Iterable[Any]) -> list[Any]:
     if missing := [case for case in quick if case not in cases]:
         raise ValueError(f"no such cases: {missing}")
     return [case if case in quick else _slow(case) for case in cases]
+
+
+def thorough_ones(items: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """Return those that are left to ``.ci/run``: not the first of a test's several cases."""
+    thorough = [item for item in items if item.get_closest_marker("thorough")]
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in thorough:
+        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    first = {id(own[0]) for own in cases.values() if len(own) > 1}
+    return [item for item in thorough if id(item) not in first]
 
 
 def _slow(case: Any) -> Any:

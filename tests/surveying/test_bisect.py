@@ -69,6 +69,7 @@ def bisect_commits(folder, good, bad, **options):
     return simverify.bisect(f"{folder}/rule.py:verify", good, bad, engine_path=folder, **options)
 
 
+@pytest.mark.thorough
 def test_the_first_release_that_differs_is_named_and_how(audits, monkeypatch, tmp_path):
     """Sorted as versions are: as texts, 1.10 would come before 1.9."""
     index(monkeypatch, tmp_path, {"1.8": RULE, "1.9": EDITED, "1.10": LOSSY})
@@ -146,6 +147,7 @@ def test_where_it_hides_among_the_skipped_a_range_is_named(audits, tmp_path):
     assert "could not be judged: 1.2, 1.3" in " ".join(str(found).split())
 
 
+@pytest.mark.thorough
 def test_a_release_without_the_package_is_skipped_not_taken_from_elsewhere(
     audits, monkeypatch, tmp_path
 ):
@@ -226,6 +228,7 @@ def test_the_middle_is_asked_first():
     assert list(halves([4])) == [4]
 
 
+@pytest.mark.thorough
 def test_it_is_saved_read_and_reported(audits, monkeypatch, tmp_path, capsys):
     index(monkeypatch, tmp_path / "wheels", {"1.0": RULE, "1.1": LOSSY})
     words = ("--good", "1.0", "--bad", "1.1", "--package", "fake-verifier", "--quiet")

@@ -60,6 +60,7 @@ def bisect(good, bad):
     return simverify.bisect(SPEC, good, bad, package="fake-verifier")
 
 
+@pytest.mark.thorough
 def test_the_dependency_that_a_release_asks_for_decides(asked, shop, monkeypatch, tmp_path):
     """What cannot be installed is untestable, and gone around; the rest is installed once.
 
@@ -106,6 +107,7 @@ def test_one_that_was_not_finished_is_made_again(shop):
     assert not stray.exists()
 
 
+@pytest.mark.thorough
 def test_a_release_that_is_installed_here_is_not_taken_from_here(shop):
     wheel(shop, "0.0.1", "", "pytest", "pytest")
     releases = Releases(code_of("pytest.rule:verify"))
@@ -118,6 +120,7 @@ def test_a_release_that_is_installed_here_is_not_taken_from_here(shop):
     assert done.stdout.startswith(str(layout.folder))
 
 
+@pytest.mark.thorough
 def test_the_dependency_that_a_commit_asks_for_decides(asked, shop, tmp_path):
     folder, commits = tmp_path / "repo", []
     repository(folder, [ASKS])

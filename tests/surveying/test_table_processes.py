@@ -19,6 +19,7 @@ def rows(run):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux ends processes with their parents")
+@pytest.mark.thorough
 def test_a_table_that_is_killed_takes_its_audits_along(installed, tmp_path):
     (installed / "hang.py").write_text(
         f"import os, time\nopen({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\n" + HANG

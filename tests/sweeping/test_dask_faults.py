@@ -62,6 +62,7 @@ def client(cluster):
         yield found
 
 
+@pytest.mark.thorough
 def test_a_worker_that_is_killed_with_a_shard_under_way(
     ends_as_expected, cluster, dask, tmp_path, monkeypatch
 ):
@@ -119,6 +120,7 @@ def test_a_disk_that_is_full(spec, ends_as_expected, dask, tmp_path):
         pytest.param("threads", "spec.json", 1, marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.thorough
 def test_a_sweep_that_is_killed_between_write_and_rename(
     spec, ends_as_expected, dask, tmp_path, where, name, number
 ):
@@ -183,6 +185,7 @@ def _clock_back():
 
 
 @pytest.mark.parametrize("steps", [(0.0, 864e3), (864e3, 0.0), (-1e9, 1e9, 0.0)])
+@pytest.mark.thorough
 def test_clocks_that_jump(ends_as_expected, dask, client, tmp_path, monkeypatch, steps):
     """Those of workers, forth and back by days, and by two minutes the scheduler's and ours.
 
@@ -238,6 +241,7 @@ def hurried(monkeypatch):
 
 
 @pytest.mark.usefixtures("hurried")
+@pytest.mark.thorough
 def test_audits_end_with_the_same_bytes_on_any_workers(ready, dask, tmp_path, monkeypatch):
     """A right one and a wrong one, one that crashes and one that never ends; broken off once.
 

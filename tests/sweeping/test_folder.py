@@ -115,6 +115,7 @@ def test_a_full_disk_leaves_files_as_they_were(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("room", [10, 2_000, 9_000, 16_000])
+@pytest.mark.thorough
 def test_a_sweep_on_a_full_disk_goes_on_when_there_is_room(
     spec, ends_as_expected, tmp_path, monkeypatch, room
 ):

@@ -60,6 +60,7 @@ TREES = Spec(
 """A rule with a kernel, one that is called, one of either, and one for a single draft."""
 
 
+@pytest.mark.thorough
 def test_drafts_are_a_list_like_the_others(tmp_path):
     """Each cell is the row of a comparison on its draft trees, whoever counts it."""
     run = run_sweep(TREES, tmp_path / "threads", executor="threads", workers=1)
@@ -223,6 +224,7 @@ def test_files_of_other_cells_are_not_taken(spec, ends_as_expected, tmp_path):
 
 
 @pytest.mark.parametrize("behind", [False, True])
+@pytest.mark.thorough
 def test_files_of_another_sweep_are_not_taken(spec, ends_as_expected, tmp_path, behind):
     """They have the names and the cells' numbers of this one's, and hashes of their own."""
     out, another = tmp_path / "sweep", tmp_path / "another"

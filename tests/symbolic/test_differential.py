@@ -169,6 +169,7 @@ SAME = {
 
 
 @pytest.mark.parametrize("what", SAME)
+@pytest.mark.thorough
 def test_what_was_found_stays_mended(what):
     assert run_twice(f"def program(rng):\n    {SAME[what]}\n", seed=12) == "same"
 

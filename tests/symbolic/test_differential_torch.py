@@ -75,5 +75,6 @@ TORCH = {
 
 
 @pytest.mark.parametrize("what", TORCH)
+@pytest.mark.thorough
 def test_what_was_found_in_tensors_stays_mended(what):
     assert run_twice(f"def program(rng):\n    {TORCH[what]}\n", seed=13) == "same"

@@ -100,6 +100,7 @@ def tried(rule, contract="verify", *, steered=True):
     ],
     ids=lambda x: getattr(x, "__qualname__", x),
 )
+@pytest.mark.thorough
 def test_a_fault_behind_several_numbers_is_found(rule, contract, monkeypatch):
     # Negative control: nothing but what is unreached leads there.
     tier, _ = tried(rule, contract, steered=False)
@@ -145,6 +146,7 @@ def guarded(target, draft, drafted, rng):
     return token(target, draft, drafted, rng)
 
 
+@pytest.mark.thorough
 def test_what_nothing_leads_to_costs_a_fifth_at_most():
     calls = {}
     for steered in (False, True):

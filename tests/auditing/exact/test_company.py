@@ -28,6 +28,7 @@ def tried(rule, kinds, settings=SMALL):
 
 
 @pytest.mark.parametrize("name", COMPANY_FAULTS)
+@pytest.mark.thorough
 def test_every_fault_is_caught_in_its_company(name):
     fault = COMPANY_FAULTS[name]
     assert tried(fault.rule, kinds_of(fault.kinds), SMALLEST).caught
@@ -78,6 +79,7 @@ def own_alone(slip):
     return rule
 
 
+@pytest.mark.thorough
 def test_the_place_that_fails_is_named(unsearched, unprobed, unnamed):
     run = audit(Subject("code", own_alone(3), "verify"),
                 settings=AuditSettings(gamma=1, vocab_size=3, company="greedy"))  # fmt: skip
@@ -107,6 +109,7 @@ def in_the_dark(rule):
     return lambda batch, rng: rule(batch, np.random.default_rng([*rng.bytes(8)]))
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_followed_is_sampled_at_every_place():
     settings = AuditSettings(gamma=1, vocab_size=3, company="padded", detect=0.2)
     run = audit(Subject("code", in_the_dark(in_company), "verify"), settings=settings)
@@ -151,6 +154,7 @@ def test_a_neighbour_that_is_wrong_is_an_error_that_names_it():
 
 
 @pytest.mark.parametrize("name", [name for name, f in COMPANY_FAULTS.items() if f.kinds != "seeds"])
+@pytest.mark.thorough
 def test_a_fault_of_the_request_under_test_alone_is_a_deviation(name):
     """Its neighbours are right: what is left is its own law, at whatever place."""
     fault = COMPANY_FAULTS[name]

@@ -82,6 +82,7 @@ def few(prefix, target, draft, gamma, rng):
 
 
 @pytest.mark.parametrize("name", ["token", "block"])
+@pytest.mark.thorough
 def test_a_rule_that_drafts_itself_accepts_the_tokens_of_its_first_call_less_one(name):
     rule = as_step(VERIFIERS[name].rule)
     run = audit(Subject("mine", rule, None), "step", SMALL)

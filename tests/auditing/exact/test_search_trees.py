@@ -58,6 +58,7 @@ def tier_of(rule, contract, scheme, *, numbers=None, searching=False):
 
 
 @pytest.mark.parametrize("when", WRONG)
+@pytest.mark.thorough
 def test_what_a_number_in_the_code_hides_is_found(when):
     tier = tier_of(rule_of(when, "iid"), "tree", "iid")
     if when == "never":
@@ -70,6 +71,7 @@ def test_what_a_number_in_the_code_hides_is_found(when):
 @pytest.mark.parametrize(
     ("when", "number"), [("never", 5), ("a node of 5 children", 5), ("V of 9", 9)]
 )
+@pytest.mark.thorough
 def test_siblings_that_differ_are_drafted_for_it_too(when, number):
     scheme = "without-replacement"
     tier = tier_of(rule_of(when, scheme), "tree", scheme, numbers={number})
@@ -135,6 +137,7 @@ def test_a_search_keeps_to_the_shapes_that_the_code_takes():
     assert set(seen) == {one}
 
 
+@pytest.mark.thorough
 def test_after_a_clean_battery_trees_are_searched():
     # Wrong at the third of three nodes below each other where the root has another child too.
     right = get_tree_verifier("recursive").rule

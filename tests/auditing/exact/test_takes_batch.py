@@ -116,6 +116,7 @@ def test_code_that_takes_batches_goes_on_as_before(rule, options):
 
 
 @pytest.mark.usefixtures("unprobed", "unsearched", "unnamed")
+@pytest.mark.thorough
 def test_an_engine_that_declares_it_takes_batches():
     pytest.importorskip("torch")
     subject = load_subject("torch-token")

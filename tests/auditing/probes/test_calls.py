@@ -97,6 +97,7 @@ def few(monkeypatch):
 
 
 @pytest.mark.usefixtures("few")
+@pytest.mark.thorough
 def test_slow_code_is_no_hang():
     def rule(p, q, x, rng):
         time.sleep(0.02)  # hardly any of it is the processor's, so the wall clock counts
@@ -108,6 +109,7 @@ def test_slow_code_is_no_hang():
 
 
 @pytest.mark.usefixtures("few")
+@pytest.mark.thorough
 def test_a_call_as_slow_as_the_others_is_no_hang():
     def rule(p, q, x, rng):
         time.sleep(0.3)

@@ -70,6 +70,7 @@ CORRECT = {
 
 
 @pytest.mark.parametrize("name", CORRECT)
+@pytest.mark.thorough
 def test_correct_rules_pass(name):
     rule, contract = CORRECT[name]
     # The limits of an audit, which no right rule comes near: shorter ones are for those that hang.
@@ -245,6 +246,7 @@ def test_bad_arguments_are_named():
         run_probes(object(), "step")
 
 
+@pytest.mark.thorough
 def test_the_controls_of_the_catalogue_have_no_violation():
     faults = pytest.importorskip("simverify.faults")
     for control in faults.CONTROLS.values():

@@ -163,6 +163,7 @@ WORDS = (
 
 
 @pytest.mark.parametrize("words", WORDS)
+@pytest.mark.thorough
 def test_code_on_a_gpu_that_this_process_uses_is_audited_in_it(monkeypatch, words):
     """torch raises so in a child; without a GPU the code does it."""
     torch = pytest.importorskip("torch")

@@ -74,6 +74,7 @@ def drafted_twice(*, updated):
     ],
     ids=["token", "greedy", "two drafts"],
 )
+@pytest.mark.thorough
 def test_lossless_code_passes(rule, contract):
     found = audited(rule, contract)
     assert (found.verdict, found.tier, found.contract) == ("PASS", "sampled", contract)
@@ -95,6 +96,7 @@ def half_drafted(prefix, target, draft, gamma, rng):
     [("target-residual", "verify", 1600), (half_drafted, "step", 600)],
     ids=["target residual", "half drafted"],
 )
+@pytest.mark.thorough
 def test_lossy_code_fails(rule, contract, tokens, monkeypatch):
     monkeypatch.setattr("simverify.auditing.real.rows.probes_of", lambda *_: ())
     found = audited(rule, contract, tokens=tokens)
@@ -275,6 +277,7 @@ def autoregressive(prefix, target, draft, gamma, rng):
         (autoregressive, "step", "if len(prefix) > 10_000"),
     ],
 )
+@pytest.mark.thorough
 def test_lines_that_no_call_reached_are_named(rule, contract, why):
     run = audited(rule, contract)
     (missed,) = run.coverage.not_reached

@@ -48,6 +48,7 @@ def unprobed(monkeypatch):
     ),
     ids=lambda value: getattr(value, "words", value),
 )
+@pytest.mark.thorough
 def test_a_lossless_rule_passes(rule, method):
     found = audited(rule, method)
     assert (found.verdict, found.tier, found.contract) == ("PASS", "sampled", "verify")
@@ -56,6 +57,7 @@ def test_a_lossless_rule_passes(rule, method):
 
 @pytest.mark.distribution
 @named
+@pytest.mark.thorough
 def test_the_catalogues_residual_of_the_target_fails(method):
     found = audited("target-residual", method, tokens=2400)
     assert found.verdict == "FAIL"
@@ -66,6 +68,7 @@ def test_the_catalogues_residual_of_the_target_fails(method):
 @pytest.mark.parametrize(
     "method", at_night([FUZZY, KEPT], but=[FUZZY]), ids=lambda method: method.words
 )
+@pytest.mark.thorough
 def test_trees_of_fuzzy_drafts(method):
     options = {"tree": "2,2", "gamma": 2, "contract": "tree"}
     assert audited("recursive", method, **options).verdict == "PASS"

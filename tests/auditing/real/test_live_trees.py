@@ -87,6 +87,7 @@ def test_the_document_is_read_again_and_drawn(passed, tmp_path):
 
 @pytest.mark.distribution
 @pytest.mark.parametrize("rule", [stale, Worn])
+@pytest.mark.thorough
 def test_a_lossy_rule_fails(rule, monkeypatch):
     monkeypatch.setattr("simverify.auditing.real.rows.probes_of", lambda *_: ())
     found = audited(rule, scheme="iid", tree="3,2", tokens=1600)

@@ -49,6 +49,7 @@ def joint(sequence):
 
 @pytest.mark.parametrize("name", ["token", "block", "match", "greedy"])
 @pytest.mark.parametrize("length", [1, 2, 3])
+@pytest.mark.thorough
 def test_the_paths_to_every_output_carry_its_probability(name, length):
     verifier = VERIFIERS[name]
     if name == "greedy" and length == 3:

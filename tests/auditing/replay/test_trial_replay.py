@@ -113,6 +113,7 @@ def test_code_that_draws_from_elsewhere_is_said_not_to_repeat():
     assert "the process's own generators" in text
 
 
+@pytest.mark.thorough
 def test_a_counterexample_of_batched_code_is_shown_on_one_block(tmp_path):
     from simverify.auditing.run import audit
     from simverify.auditing.settings import AuditSettings

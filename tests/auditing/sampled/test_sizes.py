@@ -75,6 +75,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.thorough
 def test_a_fault_of_one_size_or_kind_of_row_fails(name):
     wrong, where = FAULTS[name]
     # Their part of an audit by default, without the calls on the others.
@@ -95,6 +96,7 @@ def right_one(place):
 
 
 @pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.thorough
 def test_the_other_instances_cannot_show_it(name):
     """They pass such code: on them it is the right rule, token for token."""
     wrong, _ = FAULTS[name]
@@ -105,6 +107,7 @@ def test_the_other_instances_cannot_show_it(name):
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_the_right_rule_passes_and_claims_no_other_size():
     run = audit(Subject("mine", rule(), None), "verify", SETTINGS)
     assert (run.verdict, run.tier, run.findings) == ("PASS", "sampled", ())

@@ -20,6 +20,7 @@ from simverify.verifiers import VERIFIERS
 
 @pytest.mark.distribution
 @pytest.mark.parametrize("name", at_night(["token", "block", "match", "greedy"], but=["block"]))
+@pytest.mark.thorough
 def test_the_projects_rules_pass(name):
     verifier = VERIFIERS[name]
     said = []
@@ -44,6 +45,7 @@ def test_the_projects_rules_pass(name):
         but=["rescaled-uniform"],
     ),
 )
+@pytest.mark.thorough
 def test_controls_pass(name):
     control = CONTROLS[name]
     assert audit(control.rule, control.contract).verdict == "PASS"
@@ -91,6 +93,7 @@ def test_a_target_of_temperature_zero_needs_no_counts():
         ],
     ),
 )
+@pytest.mark.thorough
 def test_faults_fail(name, detect):
     """Small ones move a token's law by two in a hundred somewhere, the others by five and more."""
     fault = FAULTS[name]

@@ -35,6 +35,7 @@ def rules(tmp_path):
     (tmp_path / "rules.py").write_text(RULES)
 
 
+@pytest.mark.thorough
 def test_its_command_gives_the_same_document(command, tmp_path, rules):
     (tmp_path / "my prompts.txt").write_text("def f(\n\nimport os")
     law = ("--temperature", "0.8", "--top-k", "20", "--top-p", "0.9", "--threads", "1")

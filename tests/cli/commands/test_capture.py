@@ -17,6 +17,7 @@ CAPTURE = ("capture", "--models", "tiny-llama", "--gamma", "2", "--threads", "1"
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_record_compare_audit(command, tmp_path):
     assert command(*CAPTURE, "--tokens", "320", "--seed", "5") == 0, command.err
     assert command.out.startswith("t: rows of ")
@@ -68,6 +69,7 @@ def test_statistics(command, tmp_path):
         (("audit", "--self-test", "--trace", "little"), "--self-test takes no --trace"),
     ],
 )  # fmt: skip
+@pytest.mark.thorough
 def test_what_cannot_be_done_is_said_in_one_line(command, tmp_path, arguments, says):
     record(tmp_path / "little")
     assert command(*arguments, "--quiet") == 2
@@ -75,6 +77,7 @@ def test_what_cannot_be_done_is_said_in_one_line(command, tmp_path, arguments, s
     assert not (tmp_path / "t").exists()
 
 
+@pytest.mark.thorough
 def test_an_interrupt_leaves_nothing(start, tmp_path):
     code = "import simverify.models.real.trace_writer as w; w.SHARD_BYTES = 1; " \
            "from simverify.cli import main; main()"  # fmt: skip
@@ -87,6 +90,7 @@ def test_an_interrupt_leaves_nothing(start, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.thorough
 def test_one_that_is_killed_is_not_whole(start, command, tmp_path):
     code = "import simverify.models.real.trace_writer as w; w.SHARD_BYTES = 1; " \
            "from simverify.cli import main; main()"  # fmt: skip

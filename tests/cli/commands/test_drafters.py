@@ -199,6 +199,7 @@ def test_texts_need_no_draft_model(command, gpt, name):
     [("ngram",), ("prompt-lookup",), ("easyspec", "--layer-parallel", "2", "--no-calibration")],
     ids=lambda drafter: drafter[0],
 )
+@pytest.mark.thorough
 def test_an_audits_command_gives_the_same_document(command, tmp_path, drafter):
     code = command(*AUDIT, "--threads", "1", "--drafter", *drafter, "--json", "first.json")
     assert code in (0, 3), command.err

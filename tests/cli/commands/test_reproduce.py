@@ -44,6 +44,7 @@ def printed(page, text):
         ("--tree", "tree.json", "--verifiers", "recursive", "--gamma", "3"),
     ],
 )
+@pytest.mark.thorough
 def test_it_gives_the_same_document(command, tmp_path, pair, options):
     pair()
     pair("a  pair's.json", name="other")

@@ -17,6 +17,7 @@ GREEDY = VERIFIERS["greedy"]
 
 @pytest.mark.parametrize("distance", [0.4, 1.0])
 @pytest.mark.parametrize(("vocab_size", "gamma"), [(5, 4), (5, 3), (8, 3), (3, 8), (2, 1), (8, 4)])
+@pytest.mark.thorough
 def test_a_check_of_a_rule_with_state_covers_three_tokens(vocab_size, gamma, distance):
     check = exact_check(GREEDY, markov(vocab_size, distance=distance), gamma)
     reach = int(check.scope.split()[1])
@@ -24,6 +25,7 @@ def test_a_check_of_a_rule_with_state_covers_three_tokens(vocab_size, gamma, dis
     assert passes(check)
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_covered_is_left_to_the_sampled_tier():
     assert exact_check(GREEDY, markov(20), 2) is None
     assert exact_check(VERIFIERS["block"], markov(20), 2) is not None

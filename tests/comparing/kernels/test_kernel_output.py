@@ -43,6 +43,7 @@ def near_one_hot(rates, vocab=3):
 
 @pytest.mark.parametrize("blocks", [2, 10, 25, 100])
 @pytest.mark.parametrize("model", ["toy", "compact", "markov-3", "markov-24", "one-hot", "near"])
+@pytest.mark.thorough
 def test_a_handful_of_blocks_is_never_a_pass(model, blocks):
     pairs = {"one-hot": one_hot_pair(), "near": near_one_hot([1e-6, 1e-7, 0.0])}
     run = simverify.compare(
@@ -150,6 +151,7 @@ def test_steps_of_a_twentieth_and_no_more_than_needed():
     # The latest slots of all are the rarest.
     at_night([("token", 8), ("block", 32), ("greedy", 8)], but=[("block", 32)]),
 )
+@pytest.mark.thorough
 def test_a_planned_run_keeps_its_promise(rule, gamma):
     """Late slots are rare, and most of their contexts do not show in a short pilot."""
     run = trial(markov(32), rule, gamma=gamma, detect=0.012)
@@ -209,6 +211,7 @@ def wide():
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_a_law_that_no_order_shows_is_seen_by_cells(wide):
     """Mean one-token TV .131, moved within pairs of neighbours: its PITs look uniform."""
     wrong = pairs_moved(wide.rows, 0.131, seed=8)

@@ -106,6 +106,7 @@ def target(p, q):
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_a_right_rule_passes_and_refutes_faults(run, counts):
     judged = judge_pits(run, counts, shares(ALPHA), streamed(run, emitted(run)))
     assert (judged.findings, judged.located) == ((), None)
@@ -124,6 +125,7 @@ def test_a_right_rule_passes_and_refutes_faults(run, counts):
         ({"scale": 1.1}, {"scaled-acceptance(1.1)", "lenient(0.9)"}, "accept"),
     ],
 )
+@pytest.mark.thorough
 def test_a_mutant_is_found_named_and_localised(run, counts, mutation, fault, part):
     """Negative controls, by the streamed tokens alone: the PITs beside are the right rule's."""
     judged = judge_pits(run, counts, shares(ALPHA), streamed(run, emitted(run, **mutation)))
@@ -141,6 +143,7 @@ def test_a_mutant_is_found_named_and_localised(run, counts, mutation, fault, par
         ({"warmth": 1.1}, {"score -log p", "named faults"}),
     ],
 )
+@pytest.mark.thorough
 def test_other_mutants_are_found(run, mutation, sees):
     split = shares(ALPHA)
     first = streamed(run, emitted(run, **mutation))
@@ -216,6 +219,7 @@ def test_how_many_tokens_are_streamed(run, monkeypatch):
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_a_rule_with_state_has_directions_and_is_told_by_its_first_calls(run):
     greedy = trial(run.model, "greedy", gamma=GAMMA, alpha=ALPHA, detect=0.05)
     first = Streamed.of(greedy, 20_000)

@@ -81,6 +81,7 @@ WHOLE, TRUNCATED = None, Sampling(0.7, 6, 0.9)
     ),
     ids=lambda value: getattr(value, "words", "truncated" if value else "whole"),
 )
+@pytest.mark.thorough
 def test_what_was_recorded_is_replayed(method, sampling, traces):
     folder, made = traces(method, sampling)
     rows = [block.q for block in open_trace(folder).blocks()]
@@ -105,6 +106,7 @@ def test_a_lossy_rule_fails_on_them(method, traces):
 
 
 @pytest.mark.parametrize("method", [FUZZY, KEPT], ids=lambda method: method.words)
+@pytest.mark.thorough
 def test_the_rows_of_easyspec_are_those_of_one_driven_by_hand(method, tmp_path):
     """Lane by lane alone: first rows exact after calibration, the others fuzzy all along."""
     pair, made = recorded(tmp_path / "t", method, tokens=120)

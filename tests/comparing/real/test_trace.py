@@ -54,6 +54,7 @@ def compared(bundled):
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_lossless_rules_pass(compared):
     assert [row.verifier for row in compared.results] == ["token", "block", "match"]
     assert {row.lossless.verdict for row in compared.results} == {"PASS"}

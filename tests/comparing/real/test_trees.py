@@ -44,6 +44,7 @@ def run(pair):
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_lossless_rules_pass(run):
     assert [row.verdict for row in run.results] == ["PASS"] * 4
     assert {row.lossless.tier for row in run.results} == {"output"}
@@ -153,6 +154,7 @@ def test_a_wrong_rule_fails(pair):
         ],
     ),
 )
+@pytest.mark.thorough
 def test_degenerate_rows_are_judged(levels, scheme, sampling):
     pair = replace(little_pair(eos=(2, 3), sampling=sampling), tokenizer=Words())
     drafting = Drafting(shape_of_levels(levels), SCHEMES[scheme])

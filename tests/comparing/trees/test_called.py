@@ -26,6 +26,7 @@ def run():
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_lossless_rules_pass(run):
     assert [row.verdict for row in run.results] == ["PASS"] * 3
     assert {row.lossless.tier for row in run.results} == {"output"}

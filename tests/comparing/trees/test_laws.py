@@ -79,6 +79,7 @@ def test_greedy_multi_path_block(k, gamma, expected):
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("shape", ["[2]", "[2,2]", "uneven"])
+@pytest.mark.thorough
 def test_the_ways_to_a_law_agree(shape, scheme, monkeypatch):
     """Whole trees and coins, single steps, closed forms: the same fractions, nodes included."""
     model = get_model("toy" if shape == "[2,2]" else "compact")

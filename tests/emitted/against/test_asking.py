@@ -138,6 +138,7 @@ def test_early_answers_of_a_file_that_is_gone_are_not_taken(tmp_path):
     assert not (tmp_path / "a.jsonl.ahead").exists()
 
 
+@pytest.mark.thorough
 def test_the_command_line_finds_a_planted_difference(tmp_path, capfd):
     prompts = tmp_path / "p.txt"
     prompts.write_text("one\n\ntwo\n\nthree\n\none")

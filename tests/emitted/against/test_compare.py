@@ -164,6 +164,7 @@ def test_copies_tell_nothing_whatever_is_found(differ):
 
 @pytest.mark.distribution
 @pytest.mark.parametrize("name", [None, "lenient"])
+@pytest.mark.thorough
 def test_prompts_of_one_answer_by_their_law_are_no_copies(name):
     """Forty that were only tried have one answer in both engines; four were asked often."""
     often = asked(CHAIN.p, CHAIN.p if name is None else FAULTS[name], **SMALL)
@@ -200,6 +201,7 @@ def test_a_certificate_is_above_the_truth_and_needs_repeats():
 
 
 @pytest.mark.parametrize("name", [None, "lenient"])
+@pytest.mark.thorough
 def test_a_document_reads_back_and_every_report_says_the_verdict(name, tmp_path):
     run = judged(CHAIN.p if name is None else FAULTS[name], alpha=1e-6, side_by_side=True)
     run.save(tmp_path / "run.json")

@@ -98,6 +98,7 @@ def test_of_many_prompts_some_are_tried():
 
 
 @pytest.mark.parametrize("cut", [5, 60, 150])
+@pytest.mark.thorough
 def test_a_run_that_was_cut_in_any_round_is_gone_on_with(tmp_path, cut):
     keep = tmp_path / "a.jsonl"
     prompts, settings = ("one", "two"), AgainstSettings(detect=0.7)

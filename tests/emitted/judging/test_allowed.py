@@ -41,6 +41,7 @@ def mixed(pair):
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_an_engine_in_another_precision_is_told_how_to_be_judged(pair):
     law = Sampling(top_k=3)
     fine = dataclasses.replace(pair, sampling=law)
@@ -64,6 +65,7 @@ def test_an_engine_in_another_precision_is_told_how_to_be_judged(pair):
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_no_precision_excuses_a_mixture_with_the_draft(pair, coarse, mixed):
     run = judged(pair, mixed, MIXED)
     assert run.verdict == "FAIL"
@@ -72,6 +74,7 @@ def test_no_precision_excuses_a_mixture_with_the_draft(pair, coarse, mixed):
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_a_claim_that_hides_what_is_no_rounding_leaves_no_verdict(pair, mixed):
     run = judged(pair, mixed, MIXED, ball=0.05)
     assert (run.verdict, run.findings) == ("INCONCLUSIVE", ())
@@ -82,6 +85,7 @@ def test_a_claim_that_hides_what_is_no_rounding_leaves_no_verdict(pair, mixed):
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_an_engine_in_the_declared_precision_passes(pair, coarse):
     objects = emitted(coarse, VERIFIERS["token"], N)
     run = judged(coarse, objects)

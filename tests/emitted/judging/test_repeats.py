@@ -16,6 +16,8 @@ from simverify.emitted.reading.requests import Request  # noqa: E402
 from simverify.models.real.transformer import load_pair  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("shallow_target")
+
 NAME = "pairs, copies of an earlier answer to the prompt"
 
 
@@ -70,6 +72,7 @@ def test_the_chance_of_a_copy_is_of_all_answers_before_it():
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_a_server_with_a_cache_of_answers_fails_and_one_without_passes():
     torch.set_num_threads(1)
     pair = load_pair("tiny-llama", "tiny-llama")

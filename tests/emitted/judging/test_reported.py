@@ -27,7 +27,7 @@ from simverify.models.real.sampling import Sampling  # noqa: E402
 from simverify.models.real.transformer import load_pair  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
-pytestmark = pytest.mark.usefixtures("logits_once")
+pytestmark = pytest.mark.usefixtures("logits_once", "shallow_target")
 
 N = 400
 
@@ -61,6 +61,7 @@ def answers(pair):
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_a_sound_engine_passes_and_its_values_are_of_the_target(pair, answers):
     run = judged(pair, reporting(pair, answers, lambda v: own(pair, v)), N, detect=0.6)
     assert run.verdict == "PASS"
@@ -76,6 +77,7 @@ def test_a_sound_engine_passes_and_its_values_are_of_the_target(pair, answers):
 
 @pytest.mark.distribution
 @pytest.mark.usefixtures("all_roundings")
+@pytest.mark.thorough
 def test_four_bits_are_found_in_some_dozen_tokens(pair):
     with rounded(pair.target_model, ROUNDINGS["4 bits (Q4_0)"]):
         objects = emitted(pair, VERIFIERS["token"], N, lanes=16)
@@ -90,6 +92,7 @@ def test_four_bits_are_found_in_some_dozen_tokens(pair):
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_reported_values_never_excuse_a_fault(pair, answers):
     """An engine that says of its wrong rows that they are off still fails by its tokens."""
     warm = dataclasses.replace(pair, sampling=Sampling(1.6))
@@ -138,6 +141,7 @@ def test_an_engine_in_bfloat16_is_told_and_does_not_fail(pair, answers):
 
 
 @pytest.mark.usefixtures("all_roundings")
+@pytest.mark.thorough
 def test_an_engine_of_that_precision_that_rounds_otherwise_does_not_fail(pair):
     """Both are off from exact rows, each in its own way: by twice what one is, at most."""
     coarse = load_pair("tiny-llama", "tiny-llama", dtype="bfloat16")
@@ -179,6 +183,7 @@ def test_values_of_another_kind_fail_no_engine(pair, answers, how):
 
 
 @pytest.mark.parametrize("kind", ["before temperature", "before truncation"])
+@pytest.mark.thorough
 def test_values_after_penalties_are_of_the_target(pair, kind):
     law = Law(0.7, 20, repetition_penalty=1.5)
     ids = [tuple(pair.encode(text)) for text in PROMPTS[:8]]
@@ -213,6 +218,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", at_night(KINDS, but=("draft", "row before")))
+@pytest.mark.thorough
 def test_what_is_reported_is_named(pair, kind):
     law = Sampling(0.7, 20)
     cut = dataclasses.replace(pair, sampling=law)

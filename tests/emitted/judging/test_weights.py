@@ -59,6 +59,7 @@ def coarse(weight):
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_rounded_weights_are_told_from_the_targets_own(pair, monkeypatch):
     """A fraction of the tokens finds weights that are rounded more coarsely."""
     offered = {"nine levels": Rounding(coarse), "8 bits": ROUNDINGS["8 bits (float8 e4m3)"]}

@@ -16,6 +16,8 @@ from simverify.emitted.law import Law  # noqa: E402
 from simverify.errors import UsageError  # noqa: E402
 from simverify.models.real.transformer import load_pair  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("shallow_target")
+
 LAW = Law(1.0, min_p=0.02, repetition_penalty=1.4, frequency_penalty=0.5)
 GIVEN = ["--min-p", "0.02", "--repetition-penalty", "1.4", "--frequency-penalty", "0.5"]
 
@@ -45,6 +47,7 @@ def audited(capfd, path, *words, tokens="900", detect=".5"):
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_what_was_asked_for_is_judged_by(pair, lines, tmp_path, capfd):
     path = write_lines(tmp_path / "o.jsonl", lines)
     code, run = audited(capfd, path, *GIVEN)
@@ -60,6 +63,7 @@ def test_what_was_asked_for_is_judged_by(pair, lines, tmp_path, capfd):
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_structured_output_is_a_mask(pair, tmp_path, capfd):
     (tmp_path / "m.py").write_text(
         "def eighth(prompt, tokens):\n    return range(len(tokens) % 8, 1024, 8)\n"

@@ -72,6 +72,7 @@ def test_every_cell_is_there(cells):
 
 @pytest.mark.distribution
 @pytest.mark.parametrize("name", at_night(CELLS, but=DAILY))
+@pytest.mark.thorough
 def test_an_engine_that_honours_is_never_named(pair, cells, name):
     found = judged(pair, cells[name], everywhere(cells[name].law), 1024)
     assert "honoured" in found.left
@@ -84,6 +85,7 @@ def test_an_engine_that_honours_is_never_named(pair, cells, name):
 @pytest.mark.distribution
 @pytest.mark.parametrize("wrong", at_night(WRONG, but=("dropped", "last row only")))
 @pytest.mark.parametrize("name", at_night(CELLS, but=DAILY[:1]))
+@pytest.mark.thorough
 def test_an_engine_that_does_not_is_never_honoured(pair, cells, name, wrong):
     cell = cells[name]
     raw = plain(cell.law, cell)
@@ -122,6 +124,7 @@ def test_one_side_alone_is_named_of_top_k(pair, cells):
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_another_order_is_named(pair, cells):
     cell = cells["temperature before top-p"]
     swap = {"temperature": "top-p", "top-p": "temperature"}
@@ -151,6 +154,7 @@ def test_penalties_that_count_the_prompt_are_named(pair, cells):
 
 @pytest.mark.distribution
 @pytest.mark.parametrize("window", at_night((20, 64), but=(20,)))
+@pytest.mark.thorough
 def test_penalties_that_count_the_last_tokens_alone_are_named(pair, cells, window):
     cell = cells["repetition-penalty"]
 

@@ -37,6 +37,7 @@ def outcomes(compared):
 
 @pytest.mark.distribution
 @pytest.mark.parametrize(("runs", "most"), [(30, 7), pytest.param(200, 20, marks=pytest.mark.slow)])
+@pytest.mark.thorough
 def test_what_an_engine_does_is_rejected_as_seldom_as_promised(runs, most):
     """At 1 in 20; a law that is not among those tried is rejected."""
     rng = np.random.default_rng(0)
@@ -47,6 +48,7 @@ def test_what_an_engine_does_is_rejected_as_seldom_as_promised(runs, most):
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_the_share_that_it_promises_is_found():
     rng = np.random.default_rng(1)
     promised = run(rng, ASKED, alpha=1e-6).found
@@ -59,6 +61,7 @@ def test_the_share_that_it_promises_is_found():
 
 @pytest.mark.distribution
 @pytest.mark.parametrize("law", at_night({"asked": ASKED, "warm": Law(1.1, 4)}, but=("asked",)))
+@pytest.mark.thorough
 def test_as_many_tokens_tell_as_are_said_to(law):
     """An estimate from the bets so far: with ten seeds three times as many do, an eighth never."""
     law = {"asked": ASKED, "warm": Law(1.1, 4)}[law]

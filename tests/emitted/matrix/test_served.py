@@ -57,6 +57,7 @@ def outcomes(run):
 
 @pytest.mark.distribution
 @pytest.mark.parametrize("right", [True, False], ids=["right", "wrong"])
+@pytest.mark.thorough
 def test_a_matrix_of_a_server(pair, tmp_path, right):
     engine = Engine(pair) if right else Engine(pair, ("top_k",), ("min_p",), seeded=False)
     settings = MatrixSettings(tokens=256, alpha=1e-8, cells=("top-k", "min-p", "seed"))
@@ -163,6 +164,7 @@ class Chatting(Engine):
     [({}, "honoured"), ({"honours": False}, "dropped"), ({"more": 1}, "inconclusive")],
     ids=["right", "wrong", "another template"],
 )
+@pytest.mark.thorough
 def test_a_mask_is_a_cell_and_conversations_are_asked(engine, outcome, monkeypatch):
     chatty = load_pair("tiny-llama", "tiny-llama")
     monkeypatch.setattr(chatty.tokenizer, "chat_template", TEMPLATE)

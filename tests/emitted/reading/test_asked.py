@@ -19,6 +19,8 @@ from simverify.models.real.sampling import Sampling  # noqa: E402
 from simverify.models.real.transformer import load_pair  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("shallow_target")
+
 GOOD = {"prompt": "def f(", "tokens": [5, 6]}
 
 
@@ -73,6 +75,7 @@ def test_what_cannot_be_judged_is_refused(pair, says, words):
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_each_line_is_judged_by_its_own_temperature(pair):
     cold = dataclasses.replace(pair, sampling=Sampling(0.5))
     objects = [

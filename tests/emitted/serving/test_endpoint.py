@@ -77,6 +77,7 @@ class Engine:
     [(VERIFIERS["token"], "PASS"), (FAULTS["typical-acceptance"].rule, "FAIL")],
     ids=["lossless", "typical-acceptance"],
 )
+@pytest.mark.thorough
 def test_a_server_is_judged_by_its_answers(pair, rule, verdict):
     engine = Engine(pair, rule, together=PROMPTS[:16])
     with serving(engine) as address:
@@ -164,6 +165,7 @@ def test_ids_that_do_not_spell_the_text_are_not_taken(pair, ids, taken):
     assert any("2 answers have token ids that do not spell" in n for n in found.notes) != taken
 
 
+@pytest.mark.thorough
 def test_the_text_alone_says_beforehand_what_it_can_tell(pair, tmp_path, capfd):
     (tmp_path / "p.txt").write_text("def f(")
     answer = {"text": pair.tokenizer.decode([5, 6]), "finish_reason": "length"}

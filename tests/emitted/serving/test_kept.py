@@ -183,6 +183,7 @@ def answers_in(*files):
 @pytest.mark.parametrize(
     ("number", "how"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "ended by SIGTERM")]
 )
+@pytest.mark.thorough
 def test_who_is_ended_waits_for_no_answer_and_keeps_what_came(tmp_path, number, how):
     slow, answered, release = threading.Event(), Counting(), threading.Event()
     asked = itertools.count()  # Requests come at once: how many were answered is read too early.

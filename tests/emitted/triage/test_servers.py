@@ -67,6 +67,7 @@ def test_a_server_with_a_lower_limit_is_no_fault(pair, tmp_path, kept):
         assert len((keep / "a.jsonl").read_text().splitlines()) == 6
 
 
+@pytest.mark.thorough
 def test_a_server_that_is_off_is_named(pair, tmp_path):
     run = told(pair, tmp_path, Greedy(pair), Greedy(pair, skips=True))
     assert run.verdict == "FAIL"

@@ -82,6 +82,7 @@ out, and no cause is named as found."""
 
 
 @pytest.mark.parametrize("name", NEARLY)
+@pytest.mark.thorough
 def test_what_an_explanation_fits_in_part_is_unclear_and_says_which(name, plain, fine):
     """Positions go on by how many drafts were rejected, which is two of them in most places."""
     run = told(plain, decoded(fine, **FAULTS[name][0]), fine, proxy=True)
@@ -98,6 +99,7 @@ def test_what_an_explanation_fits_in_part_is_unclear_and_says_which(name, plain,
         if n not in NEARLY
     ],
 )
+@pytest.mark.thorough
 def test_a_planted_fault_is_told_by_its_class(name, plain, fine):
     how, kind = FAULTS[name]
     run = told(plain, decoded(fine, **how), fine, proxy="draft" in name)
@@ -149,6 +151,7 @@ def test_a_beginning_of_another_request_is_tried_a_token_short_and_long(fine):
     assert not any("an earlier request" in name for name in alone)
 
 
+@pytest.mark.thorough
 def test_an_engine_in_bfloat16_is_numerics_and_undeclared_it_is_open(plain, fine, coarse):
     other = decoded(coarse)
     assert other != plain
@@ -163,6 +166,7 @@ def test_an_engine_in_bfloat16_is_numerics_and_undeclared_it_is_open(plain, fine
     assert told(plain, other, fine).verdict == "FAIL"
 
 
+@pytest.mark.thorough
 def test_a_fault_is_not_excused_by_bfloat16(plain, fine, coarse):
     how, kind = FAULTS["row before"]
     run = told(plain, decoded(coarse, **how), coarse, fine)
@@ -196,6 +200,7 @@ def test_who_ends_early_is_told(plain, fine):
     assert "says that it stopped where the target goes on" in stopped.cases[0].cause
 
 
+@pytest.mark.thorough
 def test_what_both_emit_against_the_target_is_no_difference(plain, fine):
     how, _ = FAULTS["row before"]
     wrong = decoded(fine, **how)
@@ -222,6 +227,7 @@ def test_calls_say_where_in_a_call_the_token_is(plain, fine):
         told([wrong], [wrong | {"calls": [3]}], fine)
 
 
+@pytest.mark.thorough
 def test_a_document_is_read_again_and_reported(tmp_path, plain, fine):
     run = told(plain, decoded(fine, **FAULTS["row before"][0]), fine)
     path = tmp_path / "run.json"
@@ -251,6 +257,7 @@ def test_requests_meet_by_id_or_by_prompt(plain, fine):
     assert (len(both.pairs), both.alone_a) == (11, 1)
 
 
+@pytest.mark.thorough
 def test_a_stop_string_of_both_parts_nobody(plain, fine):
     whole = [own for own in plain if own["finish_reason"] == "length"]
     cut = [own | {"tokens": own["tokens"][:9], "finish_reason": "stop"} for own in whole]

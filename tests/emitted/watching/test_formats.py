@@ -17,6 +17,8 @@ from simverify.emitted.watching.formats import MOST, FormatBets  # noqa: E402
 from simverify.models.real.roundings import ROUNDINGS, Rounding, rounded  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("shallow_target")
+
 N, LANES = 900, 16
 
 
@@ -63,6 +65,7 @@ LAWS = {"as it is": {}, "cut": {"top_k": 5, "top_p": 0.9}, "greedy": {"temperatu
 
 
 @pytest.mark.parametrize("law", LAWS)
+@pytest.mark.thorough
 def test_no_bet_gains_under_the_target(pair, right, law):
     """Over each row of a request, token by token: the expectation of a factor is 1 at most."""
     one = scored(pair, [right[0] | LAWS[law]])[0]
@@ -131,6 +134,7 @@ def rescore_logits(pair, request):
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_rounded_weights_are_an_alarm_that_the_orders_alone_do_not_raise(pair, right, coarse):
     told = lived(pair, coarse, 1)
     assert told.alarm is not None
@@ -142,6 +146,7 @@ def test_rounded_weights_are_an_alarm_that_the_orders_alone_do_not_raise(pair, r
     assert honest.highest < 3.0
 
 
+@pytest.mark.thorough
 def test_one_request_in_so_many_is_bet_on(pair, right):
     canary = lived(pair, right, 3)
     assert canary.formats.lasting.n == sum(len(x["tokens"]) for x in right[::3])

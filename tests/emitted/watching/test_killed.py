@@ -81,6 +81,7 @@ def killed(log, folder, pair, seconds):
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_a_watch_that_is_killed_at_any_time_counts_every_token_once(tmp_path, pair, lines):
     whole = watch(write_lines(tmp_path / "whole.jsonl", lines), tmp_path / "one", pair, [],
                   once=True, stay=True)  # fmt: skip

@@ -18,6 +18,8 @@ from simverify.emitted.watching.moved import LEAST_BALL, Moved  # noqa: E402
 from simverify.models.real.transformer import load_pair  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("shallow_target")
+
 NAMES = ("token", "descending P")
 
 
@@ -33,6 +35,7 @@ def scored(coarse):
     return list(rescore([request_iv(line, "log", coarse) for line in lines], coarse, False))
 
 
+@pytest.mark.thorough
 def test_a_short_first_line_does_not_decide(coarse, scored):
     whole, parts = Moved(), Moved()
     whole.measure(scored, coarse, NAMES, False)

@@ -28,6 +28,8 @@ from simverify.reports.formats.html import html_report  # noqa: E402
 from simverify.reports.formats.markdown import markdown_report  # noqa: E402
 from simverify.results.reading.document import document_text, read_document  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("shallow_target")
+
 N, LANES = 1500, 24
 
 
@@ -49,6 +51,7 @@ def watched(log, folder, pair, *, said=None, asker=None, settings=None, sleep=No
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_a_right_log_raises_no_alarm_and_a_wrong_one_does(tmp_path, pair, right, wrong):
     run = watched(write_lines(tmp_path / "right.jsonl", right), tmp_path / "r", pair)
     assert (run.verdict, run.alarm, run.findings) == ("PASS", None, ())
@@ -64,6 +67,7 @@ def test_a_right_log_raises_no_alarm_and_a_wrong_one_does(tmp_path, pair, right,
     assert watched(log, tmp_path / "w", pair, settings=WatchSettings(alpha=1e-4)).alarm == run.alarm
 
 
+@pytest.mark.thorough
 def test_a_watch_that_goes_on_counts_each_token_once(tmp_path, pair, right):
     whole = watched(write_lines(tmp_path / "whole.jsonl", right), tmp_path / "one", pair)
     log = tmp_path / "log.jsonl"

@@ -117,6 +117,7 @@ def test_a_symbol_that_is_not_there_is_a_usage_error(broken):
         simverify.audit(library=f"{broken}:verify", **SMALL)
 
 
+@pytest.mark.thorough
 def test_the_example_of_the_page_passes(page, tmp_path, unsearched):
     (tmp_path / "token.cpp").write_text(page)
     library = compiled(tmp_path / "token.cpp", tmp_path)
@@ -133,6 +134,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.thorough
 def test_a_fault_in_the_example_fails(page, tmp_path, unsearched, fault):
     before, after = FAULTS[fault]
     assert page.count(before) == 1

@@ -77,6 +77,7 @@ AT_LOADING = {
 
 
 @pytest.mark.parametrize("way", AT_LOADING)
+@pytest.mark.thorough
 def test_a_program_that_says_no_hello_is_no_verdict(program, monkeypatch, way):
     if "did not answer" in AT_LOADING[way]:
         monkeypatch.setattr(bridge_command, "HELLO_SECONDS", 1.0)
@@ -149,6 +150,7 @@ AT_NIGHT = (
 
 
 @pytest.mark.parametrize("way", at_night(IN_A_CALL, but=IN_A_CALL.keys() - set(AT_NIGHT)))
+@pytest.mark.thorough
 def test_a_call_that_breaks_is_a_finding_with_what_was_asked(program, way):
     began, in_vain = time.monotonic(), re.search("did not answer|keeps its", IN_A_CALL[way])
     run = simverify.audit(command=program(way), **(HASTY if in_vain else SMALL))
@@ -176,6 +178,7 @@ BAD_TOKENS = {
 
 
 @pytest.mark.parametrize("way", BAD_TOKENS)
+@pytest.mark.thorough
 def test_answers_that_are_no_tokens_are_findings_as_of_python(program, way):
     run = simverify.audit(command=program(way), **SMALL, max_paths=900)
     assert run.verdict == "FAIL"
@@ -188,6 +191,7 @@ def test_a_program_that_needs_more_coins_is_told_how_many(program):
 
 
 @pytest.mark.parametrize("way", ["fine", "last coin", "in float32"])
+@pytest.mark.thorough
 def test_a_right_program_passes(program, unsearched, way):
     """The control: what fails above does not fail because it is a program."""
     run = simverify.audit(command=program(way), gamma=2, vocab=2, max_paths=4000)
@@ -196,6 +200,7 @@ def test_a_right_program_passes(program, unsearched, way):
     assert run.tolerance == (1e-6 if way == "in float32" else 1e-9)
 
 
+@pytest.mark.thorough
 def test_what_it_writes_on_standard_error_is_a_note(program, unsearched):
     run = simverify.audit(command=program("floods standard error"), gamma=1, vocab=2, max_paths=900)
     assert run.verdict == "PASS"
@@ -214,6 +219,7 @@ def test_what_fills_standard_error_does_not_fill_our_memory(program):
     assert len(started.complaint) < 1000
 
 
+@pytest.mark.thorough
 def test_a_residual_from_the_wrong_row_fails(program):
     run = simverify.audit(command=program("wrong row"), gamma=1, vocab=2, max_paths=4000)
     assert run.verdict == "FAIL"

@@ -138,6 +138,7 @@ def test_a_double_of_generate_has_the_law_of_the_target(unloaded, tmp_path):
         ("generation/utils.py", "(p[i] - row[0]).clamp(min=0)", "p[i]"),
     ],
 )  # fmt: skip
+@pytest.mark.thorough
 def test_one_wrong_line_of_the_double_is_another_law(unloaded, tmp_path, file, right, wrong):
     files = {"transformers/generation/utils.py": GENERATE, **FILES}
     text = files[f"transformers/{file}"]

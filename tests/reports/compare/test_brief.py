@@ -30,6 +30,7 @@ def lines(run, model):
     return under(run, info, [row for row in run.results if row.model == model])
 
 
+@pytest.mark.thorough
 def test_a_pass_has_its_error_rate_and_what_it_would_have_found(run):
     words = sentence(judged(run, "PASS", detect=0.02))
     assert words.startswith("PASS: all 10 results follow the target's distribution; ")

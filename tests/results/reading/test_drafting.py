@@ -26,6 +26,7 @@ def test_it_reads_as_it_is(tmp_path):
     assert read_document(path) == grouped_run()
 
 
+@pytest.mark.thorough
 def test_a_run_on_models_reads_as_it_is(tmp_path):
     pair = TransformerPair(
         "t", "d", deep_model(layers=2), deep_model(layers=6), Words(), VOCAB_SIZE, CONTEXT,

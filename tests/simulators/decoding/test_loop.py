@@ -45,6 +45,7 @@ def requests_of(lane, blocks, job=JOB):
 
 @pytest.mark.parametrize("name", ["token", "greedy"])
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.7, top_k=5), Sampling(0.0)])
+@pytest.mark.thorough
 def test_rows_are_those_of_the_prefix(name, sampling):
     pair = little_pair(eos=EOS, sampling=sampling)
     # What a block drafted and kept is a prefix of the next one too.
@@ -125,6 +126,7 @@ def log_pvalues(rule, verifier):
 
 @pytest.mark.distribution
 @pytest.mark.parametrize("name", ["token", "block", "greedy"])
+@pytest.mark.thorough
 def test_emitted_tokens_follow_the_target(name):
     assert min(log_pvalues(VERIFIERS[name], name)) > np.log(1e-9)
 

@@ -83,6 +83,7 @@ KNOWN = [(v, scheme) for v in TREE_VERIFIERS.values() for scheme in v.hits]
 @pytest.mark.parametrize(
     ("verifier", "scheme"), KNOWN, ids=[f"{v.name}-{scheme}" for v, scheme in KNOWN]
 )
+@pytest.mark.thorough
 def test_hits_in_closed_form_are_those_of_all_paths(verifier, scheme):
     """60 pairs of rows for each rule and scheme, four and more of each size up to V = 6 and three
     siblings: what is compared are fractions, and a closed form is right or wrong on most.

@@ -47,6 +47,7 @@ class OnlyFirst(naive.Debts):
 
 @pytest.mark.parametrize("wrong", [Forgetful, OnlyLast, OnlyFirst])
 @pytest.mark.parametrize("name", ["compact", "zeros-1"])
+@pytest.mark.thorough
 def test_other_ways_to_carry_are_not_reproduced(name, wrong):
     model = MODELS[name]()
     options = {"calls": 5, "positions": 10}

@@ -42,6 +42,7 @@ CASES: dict[str, Case] = {
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.thorough
 def test_first_call(name, rule):
     build, trials = CASES[name]
     for gamma in (1, 2, 3, 5, 8):
@@ -50,6 +51,7 @@ def test_first_call(name, rule):
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.thorough
 def test_many_calls(name, rule):
     build, trials = CASES[name]
     for gamma, calls in ((2, 5), (4, 3), (7, 5)):

@@ -75,6 +75,7 @@ def perturbed(rows, tv):
 @pytest.mark.distribution
 @pytest.mark.parametrize("rule", LOSSLESS)
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.thorough
 def test_tokens_and_acceptance(name, rule):
     run = trial(MODELS[name], rule, ALPHA / 2)
     check = sampled_check(run, 300_000, replace(run, seed=2).first_calls(300_000))
@@ -165,6 +166,7 @@ def ngram():
 
 @pytest.mark.distribution
 @pytest.mark.parametrize("rule", LOSSLESS)
+@pytest.mark.thorough
 def test_ngram(ngram, rule):
     """Contexts that never repeat, judged by PITs and by Rao-Blackwell bounds on acceptance."""
     run = trial(ngram, rule, ALPHA)

@@ -157,6 +157,7 @@ class Tree:
 HELPER = ("philox.py", "            out[2 * c, t] = even\n", "            out[2 * c, t] = odd\n")
 
 
+@pytest.mark.thorough
 def test_an_edited_helper_is_seen_and_other_caches_stay(tmp_path):
     """``accumulate`` calls ``fill_tile``, which stands in another file; see style.md, rule 6."""
     tree = Tree(tmp_path)
@@ -178,6 +179,7 @@ def test_an_edited_helper_is_seen_and_other_caches_stay(tmp_path):
         assert all(path.startswith(str(tmp_path / theirs)) for path in result["foreign"])
 
 
+@pytest.mark.thorough
 def test_without_the_hash_an_edit_is_missed(tmp_path):
     """Negative control: numba alone runs the old helper, so the test above can fail."""
     tree = Tree(tmp_path)

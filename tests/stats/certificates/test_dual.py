@@ -51,6 +51,7 @@ def test_suprema_are_bounded_and_sharp(p, n):
         but=[(3, 60, 0.5), (40, 300, 0.1), (40, 300, 0.0)],
     ),
 )
+@pytest.mark.thorough
 def test_coverage(vocab, tokens, tilt):
     """Two contexts of a wrong law; the plug-in value less its mean noise is the control."""
     rng, repeats, delta = np.random.default_rng([95, vocab]), 250, 0.1

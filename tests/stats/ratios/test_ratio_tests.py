@@ -100,6 +100,7 @@ def test_size_of_the_planned_end_by_enumeration():
 
 @pytest.mark.distribution
 @pytest.mark.parametrize(("m", "strength"), [(0, 1.0), (1, 0.3), (0, 0.1)])
+@pytest.mark.thorough
 def test_power_at_the_planned_tokens(m, strength):
     """Both tests, at the tokens they plan; the control has a third of them."""
     rng, alpha, repeats = np.random.default_rng([83, m]), 1e-6, 100
@@ -135,6 +136,7 @@ def test_min_detectable_is_the_strength_that_all_faults_reach():
 
 @pytest.mark.distribution
 @pytest.mark.parametrize("ball", [0.0, 0.002])
+@pytest.mark.thorough
 def test_a_fault_that_is_there_is_seldom_refuted(ball):
     """At its own strength, at rate beta; from healthy tokens the same strength is refuted."""
     rng, beta, repeats, n, strength = np.random.default_rng(85), 0.05, 1000, 4000, 0.3

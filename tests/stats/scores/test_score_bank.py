@@ -60,6 +60,7 @@ def tails(case, streamed):
 
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.thorough
 def test_true_size_is_never_above_nominal(case, streamed):
     sides = list(tails(case, streamed))
     for alpha in LEVELS:

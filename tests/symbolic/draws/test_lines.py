@@ -61,6 +61,7 @@ def bounds_in(kind):
 
 @pytest.mark.parametrize("what", AFFINE)
 @pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.thorough
 def test_a_line_that_wraps_around_is_below_a_bound_as_often_as_counted(kind, what):
     does, a, b = AFFINE[what]
     of = getattr(np, kind)
@@ -109,6 +110,7 @@ def counted(function, kind):
 
 @pytest.mark.parametrize("kind", ["int16", "uint16"])
 @pytest.mark.parametrize("done", DONE)
+@pytest.mark.thorough
 def test_what_wraps_around_has_the_law_of_all_values_or_is_refused(kind, done):
     refused = {}
     for asked in ASKED:

@@ -69,12 +69,14 @@ def differing(programs):
 
 
 @pytest.mark.parametrize("expression", [*JOINED, *BOUNDED])
+@pytest.mark.thorough
 def test_a_result_has_the_type_that_numpy_gives(expression):
     shown = product(DRAWS[:1], QUICK)
     assert differing([(x, y, "pass", expression) for x, y in shown]) == {}
 
 
 @pytest.mark.parametrize("statement", WRITTEN)
+@pytest.mark.thorough
 def test_what_is_written_takes_the_type_of_its_place(statement):
     shown = product(DRAWS[:1], QUICK)
     assert differing([(x, y, statement) for x, y in shown]) == {}
@@ -138,6 +140,7 @@ def in_torch(draws, value, expression):
 
 
 @pytest.mark.parametrize("expression", OF_TENSORS)
+@pytest.mark.thorough
 def test_a_tensor_has_the_type_that_torch_gives(expression):
     for case in product(TENSORS[:1], TENSOR_VALUES[:3], [expression]):
         assert in_torch(*case) == "same", case

@@ -222,6 +222,7 @@ def chosen(w, rng):
 
 
 @pytest.mark.parametrize("how", ACCEPT)
+@pytest.mark.thorough
 def test_every_way_to_accept(how):
     accept = ACCEPT[how]
     rounding = 2**-32 if how == "32 bits" else 1e-14
@@ -230,6 +231,7 @@ def test_every_way_to_accept(how):
 
 
 @pytest.mark.parametrize("how", DRAW)
+@pytest.mark.thorough
 def test_every_way_to_draw(how):
     def tilted(w, rng):
         w = w + 1e-4 * (w > 0)

@@ -39,6 +39,7 @@ def recursion():
 
 
 @pytest.mark.parametrize("name", ENDING)
+@pytest.mark.thorough
 def test_what_ends_a_process_in_python_is_a_finding_in_the_same_process(name):
     def rule(p, q, x, rng):
         ENDING[name]()

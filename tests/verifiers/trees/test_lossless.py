@@ -28,6 +28,7 @@ def is_lossless(name, scheme, model, levels):
 
 
 @pytest.mark.parametrize(("name", "scheme"), CLAIMS)
+@pytest.mark.thorough
 def test_lossless_on_two_tokens(name, scheme):
     for levels in SMALL + LARGE:
         is_lossless(name, scheme, toy(), levels)

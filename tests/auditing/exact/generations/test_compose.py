@@ -197,6 +197,7 @@ class InALibrary(Count):
 
 
 @pytest.mark.parametrize("rule", [*Count.__subclasses__()], ids=lambda rule: rule.__name__)
+@pytest.mark.thorough
 def test_state_wherever_it_is_kept_is_seen(rule):
     found = judged(rule, MODELS["plain, V=2, gamma=1"])
     assert found.deviates

@@ -111,6 +111,7 @@ class KeepsTokens(GreedyBlock):
         return tokens
 
 
+@pytest.mark.thorough
 def test_a_rule_with_state_passes_wherever_the_sequence_ends():
     for eos in (None, 0, 1):
         assert failing(GreedyBlock, eos) is None
@@ -124,12 +125,14 @@ def test_rules_that_know_the_end_pass_where_the_audit_knows_it_too(rule):
 
 
 @pytest.mark.parametrize("rule", [KeepsState, HonoursBonusOnly, Loses, KeepsTokens])
+@pytest.mark.thorough
 def test_faults_at_the_end_of_sequence_are_caught(rule):
     # The last of them shows in a call that is cut between two tokens: a third draft is due.
     assert failing(rule, EOS, gamma=3 if rule is HonoursBonusOnly else 2).eos == EOS
 
 
 @pytest.mark.parametrize("rule", [KeepsState, HonoursBonusOnly, KeepsTokens])
+@pytest.mark.thorough
 def test_state_kept_over_the_end_shows_without_the_option_too(rule):
     gamma = 3 if rule is HonoursBonusOnly else 2
     assert failing(rule, None, gamma=gamma).earlier_calls > 0
@@ -159,6 +162,7 @@ def test_a_verify_rule_may_pad_after_the_end_only_where_it_is_known():
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_the_sampled_tier_judges_generations_too(unprobed):
     def hidden(rule):
         class Hidden(rule):

@@ -131,10 +131,12 @@ def audited(loop):
 
 
 @pytest.mark.parametrize("loop", [slow, walk, swallowing])
+@pytest.mark.thorough
 def test_a_right_loop_of_a_long_tail_is_refused_by_name_and_a_wrong_one_fails(loop):
     audited(loop)
 
 
+@pytest.mark.thorough
 def test_a_recursion_that_ends_is_known_whole():
     right = tier_of(verifier(recursion))
     assert (right.failure, right.not_enumerable) == (None, None)
@@ -142,6 +144,7 @@ def test_a_recursion_that_ends_is_known_whole():
     assert tier_of(verifier(recursion, wrong=True), CORE[:1]).failure.deviates
 
 
+@pytest.mark.thorough
 def test_a_loop_that_holds_what_it_borrowed_when_it_is_left_breaks_no_contract():
     """A path that is left comes to an end by itself: what it changed is put back."""
     held = []

@@ -51,6 +51,7 @@ class HidesBonuses(Count):
 
 @pytest.mark.parametrize("hidden", [HidesRejections, HidesBonuses])
 @pytest.mark.parametrize("name", ["plain, V=2, gamma=2", "skewed, V=2, gamma=2"])
+@pytest.mark.thorough
 def test_what_one_call_hides_from_the_next_is_found_on_any_instance(hidden, name):
     """In the core each way to end is followed; elsewhere the longest call, and one again."""
     assert judged(hidden, MODELS[name]).deviates

@@ -98,6 +98,7 @@ def test_a_fault_lighter_than_what_is_left_out_fails_nobody():
     assert judged.comparison.pruned > 0.03**5 / 10
 
 
+@pytest.mark.thorough
 def test_too_many_branches_neither_pass_nor_fail_but_where_the_known_part_does():
     tier = tier_of(proposals(), instances_for("verify", 4, 12, 0))
     assert tier.failure is None

@@ -95,6 +95,7 @@ def first_failure(rule, max_vocab, contract="verify"):
         (wrong_at(4), "step", 4),
     ],
 )
+@pytest.mark.thorough
 def test_faults_of_larger_vocabularies_and_rare_tokens_are_caught(rule, contract, vocab):
     # The first in the order of size: up to 5 tokens these rules are the token rule, and pass.
     assert first_failure(rule, 12, contract) == vocab
@@ -115,6 +116,7 @@ def forgetful(prefix, target, draft, gamma, rng):
         lambda prompt, gamma: prompt and prompt[-1] < prompt[0],
     ],
 )
+@pytest.mark.thorough
 def test_code_that_a_kind_of_prompt_puts_wrong_is_caught(wrong):
     class Rule:
         def __init__(self):

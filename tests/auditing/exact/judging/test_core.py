@@ -49,6 +49,7 @@ def test_small_instances_may_take_all_paths(name, vocab, gamma, small):
 
 
 @pytest.mark.parametrize("contract", ["verify", "step"])
+@pytest.mark.thorough
 def test_the_core_exposes_every_catalogued_fault(contract):
     core = [model for model in instances_for(contract, 4, 12, 0) if model.core]
     missed = []

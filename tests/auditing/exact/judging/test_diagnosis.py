@@ -35,6 +35,7 @@ def failure(fault):
 
 
 @pytest.mark.parametrize("name", NAMED)
+@pytest.mark.thorough
 def test_a_fault_names_itself(name):
     fault = get_fault(name)
     first, *others = resemble(*failure(fault), fault.contract)

@@ -67,6 +67,7 @@ def test_a_fault_on_all_rows_has_a_counterexample_of_each_sort():
     assert any(finding.kind == "law" for finding in run.findings)
 
 
+@pytest.mark.thorough
 def test_a_fault_of_large_vocabularies_is_not_put_down_to_the_zeros_of_their_rows():
     right, lenient = verifier(), verifier(lenience=0.9)
 

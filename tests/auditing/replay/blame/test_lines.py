@@ -123,6 +123,7 @@ READ_ELSEWHERE = """
 
 @pytest.mark.parametrize("reader", ["kept", "scored"])
 @pytest.mark.parametrize("draw", DRAWS)
+@pytest.mark.thorough
 def test_a_token_is_decided_where_it_is_drawn_whoever_reads_it(draw, reader, tmp_path):
     text = READ_ELSEWHERE.replace("{draw}", DRAWS[draw]).replace("{reader}", reader)
     subject, contract, wrong = _rule(tmp_path, text)

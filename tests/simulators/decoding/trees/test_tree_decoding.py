@@ -55,6 +55,7 @@ def with_prefixes(lane, found, job=JOB):
         ("fixed-tree", (3, 1, 1), "top-k", Sampling(0.0)),
     ],
 )
+@pytest.mark.thorough
 def test_rows_are_those_of_each_way(rule, levels, scheme, sampling):
     pair = little_pair(eos=EOS, sampling=sampling)
     target, draft = (cache(lambda t, row=row: row(list(t))) for row in (pair.target, pair.draft))

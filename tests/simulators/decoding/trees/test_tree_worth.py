@@ -64,6 +64,7 @@ def test_means_over_trees_are_what_enumeration_finds_or_bound_it(shape, scheme, 
         ("greedy-draft", "last-sampled"), ("spechub", "argmax-first"),
     ],
 )  # fmt: skip
+@pytest.mark.thorough
 def test_a_walk_goes_on_as_often_as_its_step_says(name, scheme):
     drafting, rule = Drafting(shape_of_levels([2, 2]), SCHEMES[scheme]), TREE_VERIFIERS[name]
     rng, trees = np.random.default_rng(5), list(drawn_of(drafting))
