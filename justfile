@@ -15,9 +15,9 @@ setup:
 test +paths:
     {{python}} -m pytest -q -x {{paths}}
 
-# The whole suite
-suite:
-    {{python}} -m pytest -n 2 --dist worksteal
+# The suite; `just suite --thorough` is all that a change has to pass
+suite *options:
+    {{python}} -m pytest -n 2 --dist worksteal {{options}}
 
 # Lint and format
 lint:

@@ -33,7 +33,7 @@ DISTRIBUTION_TESTS = pytest.StashKey[int]()
 def pytest_addoption(parser):
     parser.addoption(
         "--thorough", action="store_true",
-        help="run the tests marked thorough too, as .ci/run does; those of a named file always run",
+        help="run tests marked thorough too, as .ci/run does; those of a file or -m always run",
     )  # fmt: skip
 
 
@@ -52,7 +52,7 @@ def pytest_collection_modifyitems(config, items):
     for mark in ("slow", "engines"):
         if mark not in config.option.markexpr:
             _leave_out(config, items, [item for item in items if item.get_closest_marker(mark)])
-    named = any(".py" in argument for argument in config.args)
+    named = config.option.markexpr or any(".py" in argument for argument in config.args)
     if not (config.option.thorough or named):
         _leave_out(config, items, thorough_ones(items))
 

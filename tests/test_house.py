@@ -54,6 +54,7 @@ def circle(graph):
     return None
 
 
+@pytest.mark.thorough
 def test_no_module_imports_itself_by_way_of_others():
     """A circle has no bottom: none of its files can be understood, or tested, before the rest."""
     found = modules()

@@ -41,6 +41,7 @@ RUN = "from simverify.cli import run; assert run([{}]) == {}"
         RUN.format("'compere'", 2),
     ],
 )
+@pytest.mark.thorough
 def test_a_light_start(code):
     assert not HEAVY & imported(code)
 
@@ -55,6 +56,7 @@ def test_every_public_name_loads():
         assert getattr(simverify, name) is not None
 
 
+@pytest.mark.thorough
 def test_no_module_hides_a_function_of_its_name():
     """A submodule, once imported from anywhere, is an attribute of its package."""
     code = (

@@ -32,6 +32,7 @@ def passed(unsearched_module):
     return simverify.audit("token", **SMALL)
 
 
+@pytest.mark.thorough
 def test_a_callable_and_a_spec_are_judged(failed, passed):
     assert (failed.verdict, failed.passed) == ("FAIL", False)
     assert (passed.verdict, passed.passed) == ("PASS", True)

@@ -28,6 +28,7 @@ def words(found):
     return " ".join(" ".join(audit_lines(found)).split())
 
 
+@pytest.mark.thorough
 def test_an_honest_drafter_passes_exactly():
     found = run(honest, AuditSettings(gamma=3))
     assert (found.verdict, found.tier) == ("PASS", "exact")
@@ -109,6 +110,7 @@ def test_what_goes_wrong_behind_a_long_prompt_alone():
 
 @pytest.mark.usefixtures("unnamed", "unprobed")
 @pytest.mark.parametrize("most", [4, 8])
+@pytest.mark.thorough
 def test_what_goes_wrong_with_many_siblings_alone(most):
     def repeats(prefix, draft_row, k, rng):
         tokens, row = honest(prefix, draft_row, k, rng)
@@ -273,6 +275,7 @@ class Drafter:
     ("condition", "shown"),
     [("False", ("reported:", "emitted with probability", "draw 1")), ("True", ("KeyError",))],
 )
+@pytest.mark.thorough
 def test_a_failure_is_shown_again(tmp_path, condition, shown):
     path = tmp_path / "mine.py"
     path.write_text(SHOWN.replace("CONDITION", condition).replace("0.1", "0.1 * (not CONDITION)")

@@ -166,6 +166,7 @@ def test_wrong_ones_fail_in_words(name):
 
 
 @pytest.mark.parametrize("name", ["a tuple", "a generator", "device"])
+@pytest.mark.thorough
 def test_a_child_says_the_same(name):
     rule = RIGHT.get(name) or WRONG[name][0]
     subject = Subject("mine", rule, None)

@@ -88,6 +88,7 @@ def test_a_right_object_passes_exactly(rule):
 
 @pytest.mark.usefixtures("unprobed")
 @pytest.mark.parametrize("rule", [Second, OneUniform, Backwards])
+@pytest.mark.thorough
 def test_what_an_object_keeps_is_judged(rule):
     found = run(rule)
     assert (found.verdict, found.tier) == ("FAIL", "exact")
@@ -112,6 +113,7 @@ class Other:
 """
 
 
+@pytest.mark.thorough
 def test_a_failure_is_shown_again_and_an_object_is_named(tmp_path):
     path = tmp_path / "tree_object.py"
     path.write_text(SOURCE)

@@ -72,6 +72,7 @@ def test_the_sizes_that_a_verdict_names_are_judged():
 
 
 @pytest.mark.usefixtures("unprobed")
+@pytest.mark.thorough
 def test_ids_of_large_vocabularies_are_judged():
     found = run(slipped("an id of three bits"), AuditSettings(gamma=1, scheme="iid"))
     assert found.verdict == "FAIL"
@@ -82,6 +83,7 @@ def test_ids_of_large_vocabularies_are_judged():
 
 @pytest.mark.usefixtures("unprobed")
 @pytest.mark.parametrize("slip", ["bonus of the parent", "zero is padding", "not renormalised"])
+@pytest.mark.thorough
 def test_slips_fail_exactly(slip):
     found = run(slipped(slip))
     assert (found.verdict, found.tier) == ("FAIL", "exact")
@@ -153,6 +155,7 @@ def test_code_that_cannot_be_followed_is_sampled():
 
 @pytest.mark.usefixtures("unprobed")
 @pytest.mark.parametrize("name", ["traversal", "gbv", "hierarchical", "spechub"])
+@pytest.mark.thorough
 def test_a_built_in_rule_has_its_own_scheme_and_shapes(name):
     found = audit(load_subject(name), None, AuditSettings(gamma=2, vocab_size=2))
     assert found.verdict == "PASS"
@@ -193,6 +196,7 @@ def test_a_trace_holds_single_drafts():
         simverify.audit(slipped(None), contract="tree", scheme="iid", trace="folder")
 
 
+@pytest.mark.thorough
 def test_a_failure_is_shown_again(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(

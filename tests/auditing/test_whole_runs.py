@@ -63,6 +63,7 @@ def test_a_fault_is_named_shown_and_placed():
 
 
 @pytest.mark.usefixtures("unsearched")
+@pytest.mark.thorough
 def test_the_first_counterexample_comes_at_once():
     # Paths, not seconds: the machine is not ours to time on.
     result = audit(load_subject("naive-block-stealth"))
@@ -78,6 +79,7 @@ def test_the_same_seed_gives_the_same_document():
     assert first == second
 
 
+@pytest.mark.thorough
 def test_counts_of_accepted_tokens_are_the_rules_own():
     result = whole("block")
     tree = {i.name: i.expected_accepted for i in result.instances}

@@ -92,6 +92,7 @@ def test_the_exact_law_is_the_targets_and_the_closed_form_holds(rule, gamma, tau
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("logits", [False, True])
 @pytest.mark.parametrize("rule", ["token", "block"])
+@pytest.mark.thorough
 def test_every_token_is_within_the_tolerance(rule, logits, dtype):
     given = batch(200, 5, 1000, seed=1, dtype=dtype, logits=logits)
     result = verify(rule, *given, logits=logits, check=logits or dtype.itemsize > 2)

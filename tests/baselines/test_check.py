@@ -64,6 +64,7 @@ def test_a_short_run_says_how_many_blocks_would_do():
     assert check_baseline(drawn(less, seed=3), drawn(less, seed=4)).verdict == "INCONCLUSIVE"
 
 
+@pytest.mark.thorough
 def test_power_and_false_alarms_over_many_runs(monkeypatch):
     """At what the check asks for: found in 9 of 10 or more; never where nothing changed."""
     # statsmodels collects garbage at each adjustment, in a session of thousands of tests.

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "battery_speed.py"
 
 
@@ -25,7 +27,6 @@ def document(tmp_path_factory):
     return json.loads(path.read_text())
 
 
-@pytest.mark.thorough
 def test_every_case_is_measured(document):
     assert [case["name"] for case in document["cases"]] == [
         "counted, token",

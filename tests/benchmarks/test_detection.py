@@ -9,6 +9,8 @@ import pytest
 from scipy.stats import chi2
 from support.false_alarms import ALPHA
 
+pytestmark = pytest.mark.thorough
+
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "detection"
 
 
@@ -36,7 +38,6 @@ def document(tmp_path_factory):
     return json.loads(path.read_text())
 
 
-@pytest.mark.thorough
 def test_the_code_emits_its_closed_form_law(document):
     for check in document["checks"]:
         assert check["largest_difference"] < 1e-9
@@ -99,7 +100,6 @@ def test_the_instances_are_those_of_their_seeds():
 
 
 @pytest.mark.distribution
-@pytest.mark.thorough
 def test_the_law_of_shared_noise_is_that_of_the_faulty_code():
     """The closed form against the catalogue's own code on Gumbel draws, and the right law."""
     found = run(

@@ -22,6 +22,7 @@ def start(*arguments):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.thorough
 def test_without_a_gpu_it_says_so_in_a_line(tmp_path):
     run = start("--json", str(tmp_path / "speed.json"))
     assert run.returncode == 2

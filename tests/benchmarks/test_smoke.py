@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
@@ -30,7 +32,6 @@ def is_spread(values):
     return 0 < values["min"] <= values["median"] <= values["max"]
 
 
-@pytest.mark.thorough
 def test_every_reference_is_checked_against_its_own_law_and_the_other(document):
     assert {check["reference"] for check in document["checks"]} == {
         "numpy token", "numpy block", "torch token", "torch block",

@@ -229,6 +229,7 @@ def test_version(command):
     assert re.fullmatch(r"\d+\.\d+\.\d+\n", command.out)
 
 
+@pytest.mark.thorough
 def test_without_torch(start):
     """A finder that refuses torch stands for an installation without it."""
     refuse = """

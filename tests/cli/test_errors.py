@@ -109,6 +109,7 @@ def test_a_mistake_in_compare(command, arguments, message):
         ["--calls", "1000", "--eos", "1"],
     ],
 )
+@pytest.mark.thorough
 def test_the_ends_of_the_ranges_run(command, arguments):
     """Not a test of the verdict: at an alpha near 1 a correct rule may well fail."""
     assert command.compare(*arguments) in (0, 1, 3), command.err

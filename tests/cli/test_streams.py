@@ -103,6 +103,7 @@ def test_a_reader_that_left_is_no_error(start, arguments):
     assert process.stderr.read() == ""
 
 
+@pytest.mark.thorough
 def test_nobody_reads_the_progress(start):
     lossy = ("--models", "toy", "--verifiers", "temperature-0", "--blocks", "1000", "--gamma", "2")
     process = start("compare", *lossy)

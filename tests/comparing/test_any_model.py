@@ -59,6 +59,7 @@ def test_ngram_runs_from_training_to_the_verdict(ngram_run):
     assert token.block_efficiency < block.block_efficiency <= greedy.block_efficiency
 
 
+@pytest.mark.thorough
 def test_bounds_enclose_where_the_law_is_too_large():
     run = simverify.compare(["markov-16"], ["block", "greedy"], gamma=8, blocks=1000)
     for r in run.results:

@@ -55,6 +55,7 @@ def rows(run):
 
 
 @pytest.mark.parametrize(("model", "gamma"), ACCEPTED)
+@pytest.mark.thorough
 def test_exact_accepted_tokens_are_the_known_fractions(model, gamma):
     run = simverify.compare([model], RULES[:3], gamma=gamma, blocks=1000)
     for name, known in zip(RULES, ACCEPTED[model, gamma], strict=False):
@@ -67,6 +68,7 @@ def test_exact_accepted_tokens_are_the_known_fractions(model, gamma):
         assert expected.method == "enumeration"
 
 
+@pytest.mark.thorough
 def test_the_coupling_bound_is_the_sum_of_the_smaller_joints(run):
     for info in run.models:
         pair = get_model(info.name).rational

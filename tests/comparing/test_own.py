@@ -112,6 +112,7 @@ def test_what_lies_behind_the_exact_law_is_found_by_the_tokens():
     assert row.lossless.exact.scope.startswith("first 3 tokens, over calls after the empty prefix")
 
 
+@pytest.mark.thorough
 def test_a_rule_that_drafts_for_itself_is_held_against_the_bound_of_all():
     row = the_row(plain, "compact", gamma=2)
     assert (row.verdict, row.optimum.name) == ("PASS", "coupling")

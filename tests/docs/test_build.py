@@ -10,6 +10,8 @@ from docs.examples import ROOT
 
 pytest.importorskip("sphinx", reason="sphinx is not installed: pip install '.[docs]'")
 
+pytestmark = pytest.mark.thorough
+
 PAGES = ROOT / "docs"
 
 
@@ -32,7 +34,6 @@ def built(tmp_path_factory):
     return to
 
 
-@pytest.mark.thorough
 def test_every_page_is_there(built):
     for page in PAGES.rglob("*.md"):
         assert (built / page.relative_to(PAGES).with_suffix(".html")).is_file()

@@ -44,6 +44,7 @@ def test_a_package_comes_into_an_environment_that_sees_this_one(engine, monkeypa
     assert here.returncode != 0
 
 
+@pytest.mark.thorough
 def test_a_package_that_is_installed_here_has_an_environment_all_the_same(
     engine, monkeypatch, tmp_path
 ):
@@ -78,6 +79,7 @@ def test_some_are_taken_as_they_are_installed(engine, changes, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_what_could_not_be_installed_is_not_taken_for_installed(engine, monkeypatch, tmp_path):
     index(monkeypatch, tmp_path / "wheels", {"3.0": RULE})
     with pytest.raises(NotLaidOut, match="pip: "):

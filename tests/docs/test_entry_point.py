@@ -52,6 +52,7 @@ def test_it_is_listed_and_audited(installed):
     assert audited.stdout.startswith("PASS my-engine: verify contract")
 
 
+@pytest.mark.thorough
 def test_what_the_page_says_of_wrong_ones(installed):
     (installed / "my_kernel.py").write_text("verify = 3\n")
     wrong = simverify(installed, "audit", "my-engine")

@@ -69,6 +69,7 @@ def test_laws_are_those_of_fuzzy_passes_behind_an_exact_text(kind):
 
 @KINDS
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.thorough
 def test_after_calibration_the_cache_is_the_exact_one(kind, dtype):
     """Of float64 against plain formulas, of float32 against the model's own pass, by its scale."""
     model = copy.deepcopy(deep_model(kind, LAYERS)).to(dtype)
@@ -190,6 +191,7 @@ def test_groups_of_one_leave_the_plain_cache():
 
 
 @pytest.mark.parametrize("levels", [(1, 1, 1), (2, 2)])
+@pytest.mark.thorough
 def test_trees_in_groups_of_one_are_plain_trees_to_the_last_bit(levels):
     def trees(method):
         found = []

@@ -42,6 +42,7 @@ def rows(law, x):
 
 
 @pytest.mark.parametrize("count", [150, pytest.param(1500, marks=pytest.mark.slow)])
+@pytest.mark.thorough
 def test_a_token_out_of_reach_is_never_kept(count):
     rng, kept = np.random.default_rng(1), []
     for x, law in laws(2, count):

@@ -16,6 +16,7 @@ def found(rule):
 
 
 @pytest.mark.parametrize(("name", "tau"), [("triton-token", 101 / 72), ("triton-block", 211 / 144)])
+@pytest.mark.thorough
 def test_the_kernels_are_lossless_on_every_path(name, tau):
     verify = get_engine(name).load()
     law = found(verify)

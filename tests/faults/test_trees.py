@@ -176,6 +176,7 @@ OTHERS = [
 
 
 @pytest.mark.parametrize(("name", "rule"), OTHERS, ids=[name for name, _ in OTHERS])
+@pytest.mark.thorough
 def test_a_fault_by_another_hand_is_named_first(name, rule):
     models = core(TREES[name].scheme)
     subject = Subject("mine", rule, "tree")

@@ -37,6 +37,7 @@ def killed(folder, monkeypatch, after, **options):
 
 
 @pytest.mark.parametrize("after", [0, 1, 2, 4, -1])
+@pytest.mark.thorough
 def test_it_goes_on_to_the_same_blocks(tmp_path, monkeypatch, after):
     monkeypatch.setattr(trace_writer, "SHARD_BYTES", 20_000)
     whole = record(tmp_path / "whole")

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from support.pytest_runs import run_pytest
 
+pytestmark = pytest.mark.thorough
+
 TESTS = Path(__file__).parents[1]
 
 RULES = """
@@ -112,7 +114,6 @@ def section(text, name):
     )[1]
 
 
-@pytest.mark.thorough
 def test_right_rules_pass_and_wrong_ones_fail(audits):
     assert audits.code == 1
     failed = set(re.findall(r"^FAILED test_audits.py::(\S+)", audits.text, re.M))
@@ -139,7 +140,6 @@ def test_failure_shows_the_counterexample_and_no_traceback(audits):
     assert "def reused" not in told
 
 
-@pytest.mark.thorough
 def test_failure_names_a_command_that_fails_too(audits, folder):
     told = section(audits.text, "TestWrong.test_reused")
     command = shlex.split(told.partition("To reproduce:")[2].replace("\\\n", " "))
@@ -223,7 +223,6 @@ def packaged(tmp_path_factory):
     return root
 
 
-@pytest.mark.thorough
 def test_the_fixture_takes_what_the_command_line_takes(packaged):
     run = run_pytest(packaged, "outer/checks/test_packaged.py")
     assert "4 failed, 2 passed" in run.text, run.text
@@ -268,7 +267,6 @@ def starved(tmp_path_factory):
     return folder
 
 
-@pytest.mark.thorough
 def test_inconclusive_fails(starved):
     run = run_pytest(starved, "--simverify-max-samples=100", "test_starved.py")
     assert run.code == 1
@@ -277,7 +275,6 @@ def test_inconclusive_fails(starved):
     assert "simverify: 1 audit: 1 INCONCLUSIVE" in run.text.splitlines()
 
 
-@pytest.mark.thorough
 def test_inconclusive_warns_by_option(starved):
     environment = {"SIMVERIFY_PYTEST_INCONCLUSIVE": "warn"}
     run = run_pytest(starved, "test_warned.py", environment=environment)

@@ -180,6 +180,7 @@ def interval(sample, entry, most, error):
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_means_cover_the_exact_curve_and_no_other(small, exact):
     samples = rao_blackwell(small, 2, seed=5, threads=1, rounds=4000)
     error = ALPHA / (3 * len(RULES))

@@ -207,6 +207,7 @@ def test_another_law_is_found(pair):
         assert any("ratio" in name for name in rejected)
 
 
+@pytest.mark.thorough
 def test_each_test_finds_another_law_somewhere():
     rejected = set()
     seen = set()

@@ -27,6 +27,7 @@ def test_import_loads_nothing_heavy():
 @pytest.mark.parametrize(
     "what", ["simverify.comparing.comparison, simverify.sweeping.tasks", "simverify.auditing.run"]
 )
+@pytest.mark.thorough
 def test_a_run_does_without_the_laws_of_scipy(what):
     """Their import takes half a second, of every command and of every worker of a sweep."""
     code = (

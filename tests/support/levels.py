@@ -1,14 +1,17 @@
 """Which tests run at once, which with every change, and which at night.
 
-A test without a mark runs always. One that takes more than two seconds, all its cases together, is
-marked ``thorough``: of several cases the first runs always, and all of them in ``.ci/run``. What
-takes minutes is ``slow``, and runs at night.
+A test without a mark runs always. One that takes about two seconds, all its cases together, is
+marked ``thorough``, and a file whose tests share so much work: they run in ``.ci/run``. Of a test
+with many cases the first runs always. What takes minutes is ``slow``, and runs at night.
 """
 
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
+
+MANY = 4
+"""Cases of which the first is a small part."""
 
 
 def at_night(cases: Iterable[Any], *, but: Iterable[Any]) -> list[Any]:
@@ -24,12 +27,13 @@ def at_night(cases: Iterable[Any], *, but: Iterable[Any]) -> list[Any]:
 
 
 def thorough_ones(items: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """Return those that are left to ``.ci/run``: not the first of a test's several cases."""
+    """Return those that are left to ``.ci/run``: not the first of many cases of a marked test."""
     thorough = [item for item in items if item.get_closest_marker("thorough")]
     cases: dict[str, list[pytest.Item]] = {}
     for item in thorough:
-        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    first = {id(own[0]) for own in cases.values() if len(own) > 1}
+        if any(mark.name == "thorough" for mark in item.own_markers):  # and not its file's
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    first = {id(own[0]) for own in cases.values() if len(own) >= MANY}
     return [item for item in thorough if id(item) not in first]
 
 

@@ -81,6 +81,7 @@ def test_the_first_release_that_differs_is_named_and_how(audits, monkeypatch, tm
     assert found.exit_code == 1
 
 
+@pytest.mark.thorough
 def test_the_first_commit_that_differs_is_named_and_the_checkout_left_alone(audits, tmp_path):
     folder = tmp_path / "repo"
     commits = repository(folder, [RULE, EDITED, RULE, RULE, LOSSY, LOSSY])

@@ -82,6 +82,7 @@ def test_a_worker_that_is_killed_with_a_shard_under_way(
     wait_for(lambda: len(there) == 2 and address not in there)
 
 
+@pytest.mark.thorough
 def test_files_that_may_not_grow(spec, ends_as_expected, dask, tmp_path):
     """The system refuses, as on a full disk, whoever runs the tests."""
     out = tmp_path / "sweep"

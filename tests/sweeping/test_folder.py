@@ -257,6 +257,7 @@ def killed_after(wait, out, spec):
         process.wait(60)
 
 
+@pytest.mark.thorough
 def test_a_killed_sweep_goes_on(spec, ends_as_expected, tmp_path):
     out = tmp_path / "sweep"
     killed_after(lambda: wait_for((out / "spec.json").exists), out, spec)

@@ -196,6 +196,7 @@ def test_a_run_that_is_interrupted_goes_on(spec, ends_as_expected, tmp_path, aft
     assert nothing.loads == []
 
 
+@pytest.mark.thorough
 def test_a_changed_byte_anywhere_is_found_and_done_again(spec, ends_as_expected, tmp_path):
     out = tmp_path / "sweep"
     run_sweep(spec, out, executor="threads")

@@ -133,6 +133,7 @@ def numpy_draws_against_tensors(p, q, x, rng):
         (numpy_draws_against_tensors, 1e-7),
     ],
 )
+@pytest.mark.thorough
 def test_torch_styles_are_lossless(rule, tolerance, gamma):
     result = compare_verify(rule, COMPACT, gamma)
     assert result.max_abs_deviation < tolerance
@@ -250,6 +251,7 @@ def test_transformers_own_function_is_lossless():
     assert result.findings == ()
 
 
+@pytest.mark.thorough
 def test_torch_imported_inside_the_call_is_followed():
     code = (
         "import sys\n"

@@ -127,13 +127,15 @@ def intercepted(
         replace_names(code, kept, stack, like=(frozenset(swaps), lift))
         if of_draws:
             source.builtins.replace_in(swaps[id(np)][1], of_draws, stack)
+        builtins: dict[str, Any] = {}
         if shadow_float:
-            source.builtins.replace(code, "float", Float, stack)
             kinds = [Float, *twins.values(), *[Int] * shadow_int]
             of_types = {x.makes: x for x in kinds if hasattr(x, "makes")}
-            source.builtins.replace(code, "type", type_twin(of_types), stack)
+            builtins |= {"float": Float, "type": type_twin(of_types)}
         if shadow_int:
-            source.builtins.replace(code, "int", Int, stack)
+            builtins["int"] = Int
+        if builtins:
+            source.builtins.replace(code, builtins, stack)
         if lift:
             lift_strings(code, lift, stack)
         _patch(patches, stack)

@@ -33,12 +33,13 @@ class Builtins:
     def __init__(self) -> None:
         self._shadowed: list[tuple[dict[str, Any], str, type]] = []
 
-    def replace(self, code: Any, name: str, twin: type, stack: ExitStack) -> None:
-        """Shadow one until ``stack`` closes."""
+    def replace(self, code: Any, twins: dict[str, type], stack: ExitStack) -> None:
+        """Shadow each that is named until ``stack`` closes."""
         for namespace in namespaces(code):
-            if name not in namespace:
-                namespace[name] = twin
-                self._shadowed.append((namespace, name, twin))
+            for name, twin in twins.items():
+                if name not in namespace:
+                    namespace[name] = twin
+                    self._shadowed.append((namespace, name, twin))
         stack.callback(self._put_back)
 
     def replace_in(self, module: Twin, names: dict[str, Any], stack: ExitStack) -> None:

@@ -158,6 +158,7 @@ def test_what_nothing_leads_to_costs_a_fifth_at_most():
     assert calls[False] < calls[True] < 1.2 * calls[False]
 
 
+@pytest.mark.thorough
 def test_what_only_rounding_leads_to_is_not_aimed_at():
     """A residual without mass: no number stands there but 0, which the battery is full of."""
     calls = [tried(token, steered=steered)[1].calls for steered in (False, True)]

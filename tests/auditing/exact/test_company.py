@@ -35,6 +35,7 @@ def test_every_fault_is_caught_in_its_company(name):
 
 
 @pytest.mark.parametrize("kind", EXACT)
+@pytest.mark.thorough
 def test_the_right_twin_passes(kind):
     trial = tried(in_company, (kind,))
     assert not trial.caught

@@ -103,6 +103,7 @@ def drafter(when):
         (lambda prefix, row, k: k == 3 and len(row) == 9 and len(prefix) == 900, False),
     ],
 )
+@pytest.mark.thorough
 def test_drafters_are_called_at_their_numbers(when, fails):
     tier = tier_of(drafter(when), "draft", "iid")
     assert (tier.failure is not None) == fails

@@ -67,6 +67,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.thorough
 def test_broken_output_is_a_violation_that_says_so(name):
     rule, text = BROKEN[name]
     found = by_name(rule)

@@ -120,6 +120,7 @@ def test_the_document_is_read_again_and_drawn(tmp_path):
     assert any(note.startswith("E[tau] = ") for note in found.notes)
 
 
+@pytest.mark.thorough
 def test_the_same_seed_gives_the_same_tokens():
     rule = drafted_twice(updated=True)
     runs = [audited(rule, "step", tokens=60, detect=0.9, seed=seed) for seed in (3, 3, 4)]

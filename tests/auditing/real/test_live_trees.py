@@ -103,6 +103,7 @@ def test_an_object_is_reset_where_a_request_begins():
     assert not any("pairs" in test.name for test in found.sampled.tests)
 
 
+@pytest.mark.thorough
 def test_without_a_tree_it_is_two_drafts_of_gamma_tokens_or_one():
     runs = [audited(rule, gamma=3, tokens=60, detect=0.9) for rule in ("gbv", "hierarchical")]
     assert [run.tree for run in runs] == ["2,1,1", "1,1,1"]

@@ -54,6 +54,7 @@ def calls(detect):
     ).tier.samples
 
 
+@pytest.mark.thorough
 def test_the_first_that_fits_is_asked_for(clock):
     fine, coarse = calls(0.02), calls(0.03)
     between = planning.HURRY * (fine + coarse) / 2 * 1e-3 + planning.PILOT_TRIALS * 1e-3

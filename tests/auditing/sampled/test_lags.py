@@ -61,6 +61,7 @@ def rejections(lag, runs, alpha, n=1_200):
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_the_tests_of_all_lags_together_keep_their_level():
     runs, alpha = 300, 0.1
     assert laws.binom.sf(rejections(0, runs, alpha) - 1, runs, alpha) > ALPHA

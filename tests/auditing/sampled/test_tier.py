@@ -127,6 +127,7 @@ class EverySecond:
 
 
 @pytest.mark.parametrize("phase", [0, 1])
+@pytest.mark.thorough
 def test_calls_that_share_a_stream_fail_by_the_pairs_alone(phase):
     result = audit(EverySecond(phase))
     assert result.verdict == "FAIL"
@@ -174,6 +175,7 @@ def test_optimality_is_told_apart_from_the_verdict():
 # -- budgets -------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_too_small_a_budget_is_inconclusive():
     result = audit(token, max_samples=8000)
     assert result.verdict == "INCONCLUSIVE"

@@ -102,6 +102,7 @@ def test_a_process_that_dies_is_a_finding(command, tmp_path, rules):
         ),
     ],
 )  # fmt: skip
+@pytest.mark.thorough
 def test_what_cannot_be_done_is_said_in_one_line(command, options, says):
     assert command("audit", *options, "--quiet") == 2
     assert says in command.complaint()

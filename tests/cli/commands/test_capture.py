@@ -103,6 +103,7 @@ def test_one_that_is_killed_is_not_whole(start, command, tmp_path):
     assert "holds no manifest.json: its recording was not finished" in command.complaint()
 
 
+@pytest.mark.thorough
 def test_a_trace_is_replayed_without_torch(start, tmp_path):
     record(tmp_path / "t", tokens=64)
     code = (

@@ -229,6 +229,7 @@ def test_a_law_that_no_order_shows_is_seen_by_cells(wide):
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_the_mutant_is_seen_where_not_every_token_is_counted(wide):
     narrow = replace(wide)
     narrow.__dict__["cells"] = 512

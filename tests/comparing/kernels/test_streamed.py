@@ -163,6 +163,7 @@ def test_a_law_of_no_fault_is_not_explained(run, counts):
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_pairs_reach_from_one_call_to_the_next(run):
     """The first of a pair within a call was kept, so that such pairs alone are no fair sample."""
     tokens = emitted(run)

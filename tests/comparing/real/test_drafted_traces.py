@@ -32,6 +32,8 @@ from simverify.reports.formats.html import html_report  # noqa: E402
 from simverify.results import Drafter  # noqa: E402
 from simverify.results.reading.document import document_text, read_document  # noqa: E402
 
+pytestmark = pytest.mark.thorough
+
 FUZZY, KEPT = DraftMethod("easyspec", 4), DraftMethod("easyspec", 4, calibration=False)
 METHODS = [FUZZY, KEPT, DraftMethod("prompt-lookup"), DraftMethod("ngram")]
 GAMMA = 3
@@ -81,7 +83,6 @@ WHOLE, TRUNCATED = None, Sampling(0.7, 6, 0.9)
     ),
     ids=lambda value: getattr(value, "words", "truncated" if value else "whole"),
 )
-@pytest.mark.thorough
 def test_what_was_recorded_is_replayed(method, sampling, traces):
     folder, made = traces(method, sampling)
     rows = [block.q for block in open_trace(folder).blocks()]
@@ -106,7 +107,6 @@ def test_a_lossy_rule_fails_on_them(method, traces):
 
 
 @pytest.mark.parametrize("method", [FUZZY, KEPT], ids=lambda method: method.words)
-@pytest.mark.thorough
 def test_the_rows_of_easyspec_are_those_of_one_driven_by_hand(method, tmp_path):
     """Lane by lane alone: first rows exact after calibration, the others fuzzy all along."""
     pair, made = recorded(tmp_path / "t", method, tokens=120)

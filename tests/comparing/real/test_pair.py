@@ -28,6 +28,8 @@ from simverify.simulators.decoding.judges import judges  # noqa: E402
 from simverify.simulators.decoding.lanes import Job  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
+pytestmark = pytest.mark.thorough
+
 JOB = Job(((1, 2), (3,)), gamma=3, lanes=8, lane_tokens=50, request_tokens=20, seed=1)
 PROMPTS = read_prompts(BUNDLED / "prompts.jsonl")
 
@@ -44,7 +46,6 @@ def run(pair):
     return compare_pair(pair, PROMPTS, rules, gamma=4, tokens=2000, lanes=40, detect=0.2)
 
 
-@pytest.mark.thorough
 def test_as_many_calls_are_judged_whatever_was_accepted(run):
     """50 tokens a lane, at most 5 a call: the first 10 calls of 40 lanes are sure to be there."""
     assert {row.acceptance.tests[0].n for row in run.results} == {400}
@@ -147,7 +148,6 @@ def argmax(rows, uniforms):
 
 
 @pytest.mark.distribution
-@pytest.mark.thorough
 def test_typical_acceptance_fails(pair):
     assert verdict(pair, FAULTS["typical-acceptance"].rule, 2500) == "FAIL"
 

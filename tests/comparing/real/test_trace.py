@@ -28,6 +28,8 @@ from simverify.simulators.decoding.lanes import Block  # noqa: E402
 from simverify.simulators.decoding.replayed import Replayed  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
+pytestmark = pytest.mark.thorough
+
 SETTINGS = AuditSettings(alpha=ALPHA, detect=0.12)
 
 
@@ -54,7 +56,6 @@ def compared(bundled):
 
 
 @pytest.mark.distribution
-@pytest.mark.thorough
 def test_lossless_rules_pass(compared):
     assert [row.verifier for row in compared.results] == ["token", "block", "match"]
     assert {row.lossless.verdict for row in compared.results} == {"PASS"}

@@ -25,6 +25,8 @@ from simverify.simulators.decoding.trees.loop import RuleOfTrees, decode_trees  
 from simverify.trees import SCHEMES, Drafting, shape_of_levels  # noqa: E402
 from simverify.verifiers.trees import TREE_VERIFIERS  # noqa: E402
 
+pytestmark = pytest.mark.thorough
+
 PROMPTS = read_prompts(BUNDLED / "prompts.jsonl")
 TREE = Drafting(shape_of_levels([2, 2]), SCHEMES["iid"])
 
@@ -44,7 +46,6 @@ def run(pair):
 
 
 @pytest.mark.distribution
-@pytest.mark.thorough
 def test_lossless_rules_pass(run):
     assert [row.verdict for row in run.results] == ["PASS"] * 4
     assert {row.lossless.tier for row in run.results} == {"output"}
@@ -154,7 +155,6 @@ def test_a_wrong_rule_fails(pair):
         ],
     ),
 )
-@pytest.mark.thorough
 def test_degenerate_rows_are_judged(levels, scheme, sampling):
     pair = replace(little_pair(eos=(2, 3), sampling=sampling), tokenizer=Words())
     drafting = Drafting(shape_of_levels(levels), SCHEMES[scheme])

@@ -34,6 +34,7 @@ def test_toy(levels, memoryless, coupling):
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("levels", [[2], [1, 1, 1], [2, 1], TreeShape((-1, -1, 0))])
+@pytest.mark.thorough
 def test_closed_forms_are_the_linear_programs(scheme, levels):
     """Chains, single levels and certain drafts; and no bound on a level is below a rule."""
     model = get_model("compact")

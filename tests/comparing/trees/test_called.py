@@ -15,6 +15,8 @@ from simverify.results.reading.document import read_document
 from simverify.trees import SCHEMES, Drafting, shape_of_levels
 from simverify.verifiers.trees import TREE_VERIFIERS
 
+pytestmark = pytest.mark.thorough
+
 TREE = Drafting(shape_of_levels([2, 1]), SCHEMES["iid"])
 
 
@@ -26,7 +28,6 @@ def run():
 
 
 @pytest.mark.distribution
-@pytest.mark.thorough
 def test_lossless_rules_pass(run):
     assert [row.verdict for row in run.results] == ["PASS"] * 3
     assert {row.lossless.tier for row in run.results} == {"output"}

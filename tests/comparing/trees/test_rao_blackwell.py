@@ -50,6 +50,7 @@ def inside(sample, curve):
         for shape in ("[2,2]", "uneven")
     ],
 )
+@pytest.mark.thorough
 def test_the_exact_law_is_inside(rule, shape, model):
     pair = get_model(model)
     assert inside(sampled(rule, shape, pair), exact(rule, shape, pair))

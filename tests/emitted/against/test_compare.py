@@ -35,6 +35,7 @@ def judged(rows, *, seed=0, alpha=ALPHA, detect=0.35, late=False, **sources):
 
 @pytest.mark.distribution
 @pytest.mark.parametrize("name", [None, *FAULTS])
+@pytest.mark.thorough
 def test_engines_that_answer_alike_pass_and_others_fail(name):
     run = judged(CHAIN.p if name is None else FAULTS[name])
     assert run.verdict == ("PASS" if name is None else "FAIL")

@@ -120,6 +120,7 @@ def simulated(rng, drift):
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_the_shape_of_rounding_is_denied_at_its_rate():
     """Logits off by .02 of their spread, both ways, and all of them a tenth of that one way."""
     rng = np.random.default_rng(61)

@@ -108,6 +108,7 @@ def test_reported_values_never_excuse_a_fault(pair, answers):
     assert true.ball == silent.ball
 
 
+@pytest.mark.thorough
 def test_requests_that_are_off_beside_exact_ones_are_no_rounding(pair, answers):
     """As of mlx-lm 0.32.2 with a draft, which took prefixes from its cache."""
     off = answers[::4]

@@ -74,6 +74,7 @@ def test_rounded_weights_are_told_from_the_targets_own(pair, monkeypatch):
     assert right.verdict == "PASS"
 
 
+@pytest.mark.thorough
 def test_bets_end_at_a_token_that_was_fixed_and_not_with_a_request(pair, monkeypatch):
     """Else a request would count or not by its own length, which is what is judged."""
     monkeypatch.setattr(weights, "WEIGHT_TOKENS", 7)
@@ -232,6 +233,7 @@ def test_a_token_that_a_format_hardly_ever_emits_has_its_price():
     assert found.needed == pytest.approx(np.log2(2e6), abs=1)
 
 
+@pytest.mark.thorough
 def test_a_pass_says_which_weights_it_would_have_told(pair, monkeypatch):
     offered = {"nine levels": Rounding(coarse), "8 bits": ROUNDINGS["8 bits (float8 e4m3)"]}
     monkeypatch.setattr("simverify.emitted.begun.ROUNDINGS", offered)

@@ -66,6 +66,7 @@ CELLS = (
 DAILY = ("top-k", "temperature before top-p")
 
 
+@pytest.mark.thorough
 def test_every_cell_is_there(cells):
     assert tuple(cells) == CELLS
 
@@ -116,6 +117,7 @@ def test_one_side_alone_is_named(pair, cells, name, side):
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_one_side_alone_is_named_of_top_k(pair, cells):
     cell = cells["top-k"]
     laws = sided(cell.law, plain(cell.law, cell), SIDES["acceptance alone"])
@@ -134,6 +136,7 @@ def test_another_order_is_named(pair, cells):
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_what_is_none_of_the_laws_is_other(pair, cells):
     cell = cells["top-k"]
     other = replace(cell.law, top_k=(cell.law.top_k or 0) + 40, temperature=1.6)

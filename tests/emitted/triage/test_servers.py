@@ -56,6 +56,7 @@ def told(pair, tmp_path, first, second, keep=None):
 
 
 @pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.thorough
 def test_a_server_with_a_lower_limit_is_no_fault(pair, tmp_path, kept):
     """Whether answers are kept or not, how they ended is known."""
     keep = tmp_path / "kept" if kept else None

@@ -26,6 +26,8 @@ from simverify.errors import UsageError  # noqa: E402
 from simverify.faults import FAULTS  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
+pytestmark = pytest.mark.thorough
+
 SETTINGS = WatchSettings(alpha=1e-4, detect=0.3)
 KILLS = 8
 
@@ -81,7 +83,6 @@ def killed(log, folder, pair, seconds):
 
 
 @pytest.mark.distribution
-@pytest.mark.thorough
 def test_a_watch_that_is_killed_at_any_time_counts_every_token_once(tmp_path, pair, lines):
     whole = watch(write_lines(tmp_path / "whole.jsonl", lines), tmp_path / "one", pair, [],
                   once=True, stay=True)  # fmt: skip

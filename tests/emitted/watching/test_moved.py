@@ -54,6 +54,7 @@ def test_a_short_first_line_does_not_decide(coarse, scored):
     assert again == parts
 
 
+@pytest.mark.thorough
 def test_greedy_lines_at_the_beginning_do_not_make_the_ball_small(coarse, scored):
     greedy = [replace(own.request, law=Law(0.0)) for own in scored[:3]]
     own = [

@@ -82,6 +82,7 @@ def test_a_watch_that_goes_on_counts_each_token_once(tmp_path, pair, right):
     assert parts.highest_at == whole.highest_at
 
 
+@pytest.mark.thorough
 def test_lines_that_cannot_be_judged_are_counted_and_said(tmp_path, pair, right):
     log, said = tmp_path / "log.jsonl", []
     bad = ["no json", "[1]", '{"prompt": "a"}', '{"prompt": "a", "tokens": [99999]}',

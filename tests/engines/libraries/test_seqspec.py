@@ -45,6 +45,7 @@ def FUNCTION(draft_model, target_model, input_ids, gamma=5, draft_temperature=0.
 
 
 @pytest.mark.parametrize("name", ["seqspec-standard", "seqspec-naive", "seqspec-capped"])
+@pytest.mark.thorough
 def test_the_adapter_gives_the_law_of_what_it_loads(tmp_path, name):
     for side in ("right", "wrong"):
         near = tmp_path / side / "seqspecdecod" / "sampling.py"

@@ -143,6 +143,7 @@ class KVCacheModel:
 
 
 @pytest.mark.parametrize("name", ["feifeibear-google", "feifeibear-deepmind"])
+@pytest.mark.thorough
 def test_feifeibear_never_draws_token_0(name, tmp_path):
     check_double(name, tmp_path, FEIFEIBEAR, "max_fn(p[i] - q[i])", "p[i]", beside=BESIDE)
     check_signature(name, tmp_path, FEIFEIBEAR, "approx_model", BESIDE)

@@ -123,6 +123,7 @@ WITH = ACCEPT.replace("NAME", "SpecInferTree").replace("logits[token] =", "unuse
 
 
 @pytest.mark.parametrize(("name", "text"), [("sequoia", WITHOUT), ("specinfer", WITH)])
+@pytest.mark.thorough
 def test_sequoia_and_specinfer(name, text, tmp_path):
     check_double(name, tmp_path, text, "p = get_residual(p, q)", "pass", beside=HELPERS)
     check_signature(name, tmp_path, text, "parent_id", HELPERS)

@@ -60,6 +60,7 @@ def test_the_dose_holds_where_the_target_is_cut(function):
     assert place.tv > 0.01
 
 
+@pytest.mark.thorough
 def test_the_promised_speed_at_five_tokens(function):
     rng = np.random.default_rng(0)
     rows = rng.dirichlet(np.ones(5), size=12)

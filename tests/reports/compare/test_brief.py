@@ -39,6 +39,7 @@ def test_a_pass_has_its_error_rate_and_what_it_would_have_found(run):
     assert "probability 0.9." in words
 
 
+@pytest.mark.thorough
 def test_a_promise_for_some_deviations_alone_says_so(run):
     passed = judged(run, "PASS")
 

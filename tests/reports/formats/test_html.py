@@ -64,6 +64,7 @@ def test_50_results_stay_below_a_megabyte(models, verifiers):
 
 
 @pytest.mark.parametrize("name", ["model {}", "{}" + HOSTILE * 300])
+@pytest.mark.thorough
 def test_500_results_are_bounded_and_what_is_left_out_is_said(name):
     text = html_report(compare_run(125, 4, name))
     page = check(text)

@@ -32,6 +32,7 @@ def test_every_object_is_closed():
 
 
 @pytest.mark.parametrize("document", [{}, [], {"command": "compare"}, {"schema_version": 1}])
+@pytest.mark.thorough
 def test_what_is_no_result_does_not_fit(document):
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(document, generate_schema())

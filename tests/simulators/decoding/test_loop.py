@@ -65,6 +65,7 @@ def test_rows_are_those_of_the_prefix(name, sampling):
 
 
 @pytest.mark.parametrize("name", ["token", "block", "greedy", "match"])
+@pytest.mark.thorough
 def test_every_lane_emits_its_tokens_and_every_request_ends_where_it_must(name):
     lanes, clock = blocks_of(VERIFIERS[name], little_pair(eos=EOS))
     assert sorted(lanes) == list(range(JOB.lanes))
@@ -89,6 +90,7 @@ def test_every_lane_emits_its_tokens_and_every_request_ends_where_it_must(name):
     assert ended > 3
 
 
+@pytest.mark.thorough
 def test_rules_see_the_same_drafts_while_their_texts_agree():
     pair = little_pair()
     first = [blocks_of(VERIFIERS[name], pair)[0] for name in ("token", "block", "greedy", "match")]

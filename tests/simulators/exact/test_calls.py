@@ -54,6 +54,7 @@ def both(rule, model, gamma):
 
 @pytest.mark.parametrize("rule", VERIFIERS)
 @pytest.mark.parametrize(("model", "gamma"), CASES, ids=IDS)
+@pytest.mark.thorough
 def test_first_call(model, gamma, rule):
     by_paths, by_tree = (laws(START, (), gamma + 1) for laws in both(rule, model, gamma))
     assert without_zeros(by_tree) == by_paths

@@ -52,6 +52,7 @@ def test_the_formula_is_the_minimum_over_all_sets(scheme):
 
 
 @pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
+@pytest.mark.thorough
 def test_the_formula_is_the_linear_program(scheme):
     """90 pairs of rows for each scheme, six of every size: a formula is right or wrong on most."""
     for seed in range(90):

@@ -21,6 +21,7 @@ def curve_of(rule, model, levels):
 
 @pytest.mark.parametrize("levels", [[1, 1], [2, 1], [3, 1], [2, 1, 1]])
 @pytest.mark.parametrize("model", [toy(), compact(), random_pair(3, 3)], ids=lambda m: m.name)
+@pytest.mark.thorough
 def test_curve(model, levels):
     bounds = traversal_bounds(model, levels[0], len(levels))
     exact = curve_of("traversal", model, levels)

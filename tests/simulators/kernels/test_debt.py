@@ -57,6 +57,7 @@ def test_other_ways_to_carry_are_not_reproduced(name, wrong):
 
 
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.thorough
 def test_long_generations(name):
     """Stacks as deep as they get: gamma - 1 entries, over many calls."""
     for gamma in (4, 6, 8):

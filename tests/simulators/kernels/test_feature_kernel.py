@@ -219,6 +219,7 @@ def test_logarithm_and_power(dtype, near, relative, least, smallest):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ["_survey", "_orders", "_fill_logs", "_logarithms", "_kept"])
+@pytest.mark.thorough
 def test_the_sums_are_vector_instructions(name, dtype):
     """A branch, an infinity or an ordered addition in the loop makes it eight times slower."""
     again = njit(nogil=True, error_model="numpy")(getattr(row_sums, name).py_func)

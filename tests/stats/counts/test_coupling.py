@@ -98,6 +98,7 @@ def g2_log_pvalues(rows, law, n, seed, **options):
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_g2_keeps_its_size_at_the_edge_of_the_ball(rows):
     law = edge(rows, BALL)
     found = wrong_size(

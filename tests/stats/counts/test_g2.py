@@ -74,6 +74,7 @@ def walk(rng, rows, steps):
 
 
 @pytest.mark.distribution
+@pytest.mark.thorough
 def test_size_over_slots_of_a_chain_and_power_against_wrong_rows():
     """Contexts of later slots are earlier slots' tokens: row totals are random and dependent."""
     rng = np.random.default_rng(5)

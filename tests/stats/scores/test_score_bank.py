@@ -97,6 +97,7 @@ def sample(rng, rows, totals):
 @pytest.mark.distribution
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("tokens", [4000, 400_000])
+@pytest.mark.thorough
 def test_power_at_the_planned_shift(streamed, tokens):
     """A mixture with the draft whose mean score is off by the promise."""
     rng, rows, drafts, scores, totals = markov(tokens)

@@ -81,6 +81,7 @@ def test_two_races_have_the_law_of_the_wedges(seed):
 
 
 @pytest.mark.parametrize("seed", range(8))
+@pytest.mark.thorough
 def test_winners_of_several_races_are_as_often_what_they_are(seed):
     """Against plain draws, some weights zero; each race's own law is the usual one."""
     rng = np.random.default_rng(100 + seed)

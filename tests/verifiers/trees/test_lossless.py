@@ -35,6 +35,7 @@ def test_lossless_on_two_tokens(name, scheme):
 
 
 @pytest.mark.parametrize(("name", "scheme"), CLAIMS)
+@pytest.mark.thorough
 def test_lossless_on_three_tokens(name, scheme):
     # K-SEQ's rho is a fraction of 52 bits, and every path multiplies them.
     models = [compact()] if name == "k-seq" else [compact(), random_pair(0, 3)]

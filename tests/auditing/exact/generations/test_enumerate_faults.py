@@ -199,6 +199,7 @@ def test_noise_shared_by_two_different_races_is_followed():
 
 @pytest.mark.distribution
 @pytest.mark.parametrize("rule", [block, naive_block, reused])
+@pytest.mark.thorough
 def test_the_law_agrees_with_plain_sampling(rule):
     p = np.array([COMPACT.target(x) for x in ((), (0,), (0, 1), (0, 1, 0))])
     q = np.array([COMPACT.draft(x) for x in ((), (0,), (0, 1))])

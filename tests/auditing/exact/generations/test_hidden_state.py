@@ -115,6 +115,7 @@ def test_what_shows_after_a_bonus_alone_is_seen(rule, gamma):
 
 
 @pytest.mark.parametrize("tau", [0, 1, 2, 3])
+@pytest.mark.thorough
 def test_what_shows_after_one_way_to_end_alone_is_seen(tau):
     class After:
         def reset(self):

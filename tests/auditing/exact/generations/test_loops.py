@@ -61,6 +61,7 @@ def tier_of(rule, models=CORE):
 
 
 @pytest.mark.parametrize("accept", [0.9, 0.3])
+@pytest.mark.thorough
 def test_a_right_loop_passes(accept):
     tier = tier_of(loop(accept))
     assert (tier.failure, tier.not_enumerable, tier.skipped) == (None, None, [])

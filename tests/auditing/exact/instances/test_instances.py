@@ -93,6 +93,7 @@ def test_the_search_shrinks():
 
 
 @pytest.mark.parametrize("contract", ["verify", "step"])
+@pytest.mark.thorough
 def test_a_correct_rule_passes_within_the_paths_of_the_battery(contract):
     rule = narrow(12)
     subject = Subject("mine", as_step(rule) if contract == "step" else rule, None)

@@ -74,6 +74,7 @@ def test_beyond_its_longest_context_code_may_raise_and_not_emit_wrong_tokens(rul
 
 
 @pytest.mark.parametrize("lossy", [True, False])
+@pytest.mark.thorough
 def test_what_is_emitted_too_often_is_no_loss(lossy):
     def rule(p, q, x, rng):
         if x[0] == 1 and p[0, 1] < 1:

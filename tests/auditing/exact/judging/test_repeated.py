@@ -138,6 +138,7 @@ class Counted:
 
 
 @pytest.mark.parametrize("uniform", [drawn_seed, bit_length, Counted()])
+@pytest.mark.thorough
 def test_right_code_that_stand_ins_do_not_follow_is_not_failed(uniform):
     assert tier_of(verifier(uniform), gamma=1).failure is None
 
