@@ -9,7 +9,7 @@ import pytest
 from support import own_names
 from support.interpreted import choose_interpreter
 from support.kept_laws import FOLDER, keep_laws
-from support.levels import thorough_ones
+from support.levels import leave_to_the_night, thorough_ones
 
 from simverify.cli.commands import compare
 
@@ -48,6 +48,7 @@ def pytest_collection_modifyitems(config, items):
     # First: before -m or -k deselects any.
     marked = [item for item in items if item.get_closest_marker("distribution")]
     config.stash[DISTRIBUTION_TESTS] = len(marked)
+    leave_to_the_night(items)
     # Not by addopts: a -m of the caller would replace it, and -m distribution run them.
     for mark in ("slow", "engines"):
         if mark not in config.option.markexpr:

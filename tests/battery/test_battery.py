@@ -58,7 +58,7 @@ def rejected(tier):
         ],
     ),
 )
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=3)
 def test_a_catalogued_fault_is_named_and_localised(name, part):
     fault = FAULTS[name]
     tier = audit(fault.rule, fault.contract)
@@ -147,7 +147,7 @@ def test_a_right_rule_passes_and_refutes_faults(name):
 @pytest.mark.parametrize(
     ("rule", "options"), [("token", {}), ("token", {"batch": 4}), ("greedy", {})]
 )
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=1)
 def test_all_looks_together_spend_no_more_than_alpha(rule, options):
     verifier = VERIFIERS[rule]
     call = verifier.rule

@@ -89,7 +89,7 @@ def test_trees_are_lossless():
     assert tree(NOT_CALIBRATED, "traversal")[0] == "PASS"
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_exact_laws_reported_of_fuzzy_drafts_are_lossy(monkeypatch):
     drafted = loop._draft
 
@@ -130,7 +130,7 @@ def test_faults_of_the_cache_are_slow_and_not_lossy(right_chain, kind):
     assert apart(right, kept)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_fault_of_the_cache_of_trees_is_slow_and_not_lossy():
     verdict, right = tree(CALIBRATED)
     assert verdict == "PASS"

@@ -63,7 +63,7 @@ def saved(folder, kind, config):
 
 @pytest.mark.distribution
 @pytest.mark.parametrize("kind", ["gemma2", "mamba"])
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=1)
 def test_a_model_that_takes_nothing_back_is_audited_and_decodes(tmp_path, kind):
     """Its own rows pass, decoded with drafts and the whole text anew; a window's rows do not."""
     torch.set_num_threads(1)

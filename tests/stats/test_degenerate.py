@@ -173,7 +173,7 @@ def sizes(n, p, tests_of):
 
 @pytest.mark.parametrize("n", [1, 2, pytest.param(5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("pair", PAIRS)
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=12)
 def test_no_size_exceeds_its_level(pair, n):
     p, q = PAIRS[pair]
     for name, ratio in sizes(n, p, lambda counts: every_test(counts, p, q, 1e-6)):

@@ -96,7 +96,7 @@ def every_test(rng, counts, p, q):
 
 @pytest.mark.distribution
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=2)
 def test_nothing_of_the_target_is_an_alarm(seed):
     rng = np.random.default_rng([601, seed])
     found = []

@@ -2,7 +2,8 @@
 
 A test without a mark runs always. One that takes about two seconds, all its cases together, is
 marked ``thorough``, and a file whose tests share so much work: they run in ``.ci/run``. Of a test
-with many cases the first runs always. What takes minutes is ``slow``, and runs at night.
+with many cases the first runs always; where ``by_day`` says so, those beyond the first few run at
+night alone, as does what takes minutes and is ``slow``.
 """
 
 from collections.abc import Iterable
@@ -11,7 +12,15 @@ from typing import Any
 import pytest
 
 MANY = 4
-"""Cases of which the first is a small part."""
+"""Cases, of which the first is a small part."""
+
+
+def leave_to_the_night(items: Iterable[pytest.Item]) -> None:
+    """Mark as slow what is left of a thorough test's cases after the first ``by_day``."""
+    for own in _cases(i for i in items if not i.get_closest_marker("slow")).values():
+        by_day = next(mark for mark in own[0].own_markers if mark.name == "thorough").kwargs
+        for item in own[by_day.get("by_day", len(own)) :]:
+            item.add_marker("slow")
 
 
 def at_night(cases: Iterable[Any], *, but: Iterable[Any]) -> list[Any]:
@@ -29,12 +38,17 @@ def at_night(cases: Iterable[Any], *, but: Iterable[Any]) -> list[Any]:
 def thorough_ones(items: Iterable[pytest.Item]) -> list[pytest.Item]:
     """Return those that are left to ``.ci/run``: not the first of many cases of a marked test."""
     thorough = [item for item in items if item.get_closest_marker("thorough")]
-    cases: dict[str, list[pytest.Item]] = {}
-    for item in thorough:
-        if any(mark.name == "thorough" for mark in item.own_markers):  # and not its file's
-            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    first = {id(own[0]) for own in cases.values() if len(own) >= MANY}
+    first = {id(own[0]) for own in _cases(thorough).values() if len(own) >= MANY}
     return [item for item in thorough if id(item) not in first]
+
+
+def _cases(items: Iterable[pytest.Item]) -> dict[str, list[pytest.Item]]:
+    """Return the cases of each test that is marked thorough itself, and not by its file."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if any(mark.name == "thorough" for mark in item.own_markers):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    return cases
 
 
 def _slow(case: Any) -> Any:

@@ -120,7 +120,7 @@ def test_a_release_that_is_installed_here_is_not_taken_from_here(shop):
     assert done.stdout.startswith(str(layout.folder))
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_the_dependency_that_a_commit_asks_for_decides(asked, shop, tmp_path):
     folder, commits = tmp_path / "repo", []
     repository(folder, [ASKS])

@@ -121,7 +121,7 @@ def test_a_disk_that_is_full(spec, ends_as_expected, dask, tmp_path):
         pytest.param("threads", "spec.json", 1, marks=pytest.mark.slow),
     ],
 )
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=1)
 def test_a_sweep_that_is_killed_between_write_and_rename(
     spec, ends_as_expected, dask, tmp_path, where, name, number
 ):
@@ -242,7 +242,7 @@ def hurried(monkeypatch):
 
 
 @pytest.mark.usefixtures("hurried")
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_audits_end_with_the_same_bytes_on_any_workers(ready, dask, tmp_path, monkeypatch):
     """A right one and a wrong one, one that crashes and one that never ends; broken off once.
 

@@ -17,7 +17,7 @@ GREEDY = VERIFIERS["greedy"]
 
 @pytest.mark.parametrize("distance", [0.4, 1.0])
 @pytest.mark.parametrize(("vocab_size", "gamma"), [(5, 4), (5, 3), (8, 3), (3, 8), (2, 1), (8, 4)])
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=3)
 def test_a_check_of_a_rule_with_state_covers_three_tokens(vocab_size, gamma, distance):
     check = exact_check(GREEDY, markov(vocab_size, distance=distance), gamma)
     reach = int(check.scope.split()[1])

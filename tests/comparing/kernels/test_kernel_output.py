@@ -43,7 +43,7 @@ def near_one_hot(rates, vocab=3):
 
 @pytest.mark.parametrize("blocks", [2, 10, 25, 100])
 @pytest.mark.parametrize("model", ["toy", "compact", "markov-3", "markov-24", "one-hot", "near"])
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=8)
 def test_a_handful_of_blocks_is_never_a_pass(model, blocks):
     pairs = {"one-hot": one_hot_pair(), "near": near_one_hot([1e-6, 1e-7, 0.0])}
     run = simverify.compare(

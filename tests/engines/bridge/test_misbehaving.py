@@ -191,7 +191,7 @@ def test_a_program_that_needs_more_coins_is_told_how_many(program):
 
 
 @pytest.mark.parametrize("way", ["fine", "last coin", "in float32"])
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=1)
 def test_a_right_program_passes(program, unsearched, way):
     """The control: what fails above does not fail because it is a program."""
     run = simverify.audit(command=program(way), gamma=2, vocab=2, max_paths=4000)

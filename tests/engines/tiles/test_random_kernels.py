@@ -57,7 +57,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=2)
 def test_a_wrong_translation_is_found(tmp_path, monkeypatch, name):
     """The control: what is wrong in one of the functions that written kernels call."""
     assert name in plans.NAMES

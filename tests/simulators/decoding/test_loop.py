@@ -45,7 +45,7 @@ def requests_of(lane, blocks, job=JOB):
 
 @pytest.mark.parametrize("name", ["token", "greedy"])
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.7, top_k=5), Sampling(0.0)])
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=2)
 def test_rows_are_those_of_the_prefix(name, sampling):
     pair = little_pair(eos=EOS, sampling=sampling)
     # What a block drafted and kept is a prefix of the next one too.

@@ -149,7 +149,7 @@ def test_tokens_after_calls_with_end_of_sequence():
     [(TOY, 2, 4), (TOY, 3, 4), (COMPACT, 2, 3), *((model, 2, 3) for model in ZEROS[:3])],
     ids=lambda value: getattr(value, "name", value),
 )
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=8)
 def test_first_tokens_follow_the_target(model, gamma, length, rule):
     due = without_zeros(target_law(model, length))
     for laws in both(rule, model, gamma):

@@ -51,7 +51,7 @@ def test_first_call(name, rule):
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=30)
 def test_many_calls(name, rule):
     build, trials = CASES[name]
     for gamma, calls in ((2, 5), (4, 3), (7, 5)):

@@ -75,7 +75,7 @@ def perturbed(rows, tv):
 @pytest.mark.distribution
 @pytest.mark.parametrize("rule", LOSSLESS)
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=12)
 def test_tokens_and_acceptance(name, rule):
     run = trial(MODELS[name], rule, ALPHA / 2)
     check = sampled_check(run, 300_000, replace(run, seed=2).first_calls(300_000))

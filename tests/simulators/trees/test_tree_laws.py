@@ -98,7 +98,7 @@ def acceptance(counts, law, depth):
 
 @pytest.mark.distribution
 @pytest.mark.parametrize(("rule", "scheme"), [pair for pair in CLAIMS if pair[0] in FAMILIES])
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=10)
 def test_joint_law(rule, scheme):
     # A rule that treats siblings otherwise: the control, judged on the very same counts.
     other = "match" if rule == "naive" else "naive"

@@ -70,7 +70,7 @@ def exact_binom_upper(k, n, p):
 @pytest.mark.parametrize(
     ("n", "p"), [(1500, 1e-4), (5000, 0.3), (10**6, 0.5), (10**6, 1e-6), (10**9, 0.25)]
 )
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=4)
 def test_binomial(n, p, decades):
     low, high = int(n * p), n
     while high - low > 1:
