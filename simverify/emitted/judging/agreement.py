@@ -62,7 +62,7 @@ def doubt(
     if int(open_.sum()) < _LEAST:
         return f"{open_.sum():,} tokens that are open are too few to tell: {_LEAST} are needed"
     off = known - ours
-    above = float(np.clip(1.0 - np.exp(-off), 0.0, 1.0).mean())
+    above = float((1.0 - np.exp(np.minimum(-off, 0.0))).mean())
     below = float(np.clip(np.expm1(np.minimum(-off, 1.0)), 0.0, 1.0).mean())
     if below < _ONE_SIDED * above:
         return "they lie above the target's at nearly all tokens, which those of no law do"
