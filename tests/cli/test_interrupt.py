@@ -186,3 +186,19 @@ def test_an_interrupt_that_comes_too_late_is_ignored():
         signal.raise_signal(signal.SIGINT)
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize(
+    ("terminal", "begins"), [(False, LINE), (True, f"\r\x1b[2K\x1b[?25h{LINE}")]
+)
+def test_it_leaves_though_the_code_under_audit_replaced_the_exit(
+    monkeypatch, capfd, terminal, begins
+):
+    """And gives the terminal its cursor back, which a line of progress hides."""
+    left = []
+    monkeypatch.setattr(os, "_exit", lambda code: left.append("replaced"))
+    monkeypatch.setattr(interrupt, "_exit", left.append)
+    monkeypatch.setattr(os, "isatty", lambda number: terminal)
+    interrupt._leave()
+    assert left == [130]
+    assert capfd.readouterr().err == f"{begins}\n"

@@ -1,13 +1,17 @@
 """Streams that are closed, broken or full: one line, a sensible exit code, no traceback."""
 
+import io
 import json
 import os
+import re
 import resource
 import stat
 import subprocess
 import sys
 
 import pytest
+
+from simverify.cli import streams
 
 MAIN = "from simverify.cli import main; main()"
 RUN = ("compare", "--gamma", "2", "--models", "toy", "--verifiers", "token", "--blocks", "1000")
@@ -116,6 +120,45 @@ def test_nobody_reads_the_complaint(start):
     process = start("compare", "--gamma", "0")
     process.stderr.close()
     assert process.wait(timeout=60) == 2
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+def test_a_disk_that_is_full(tmp_path):
+    done = shell(tmp_path, ("schema",), "> /dev/full")
+    assert done.returncode == 2
+    assert done.stderr == "simverify: the output cannot be written: No space left on device\n"
+
+
+def test_an_encoding_without_a_sign_takes_another(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    done = shell(tmp_path, (*RUN, "--quiet"), "")
+    assert (done.returncode, done.stderr) == (3, "")
+    assert re.search(r"\d\?\d", done.stdout)  # a plus-minus elsewhere
+
+
+STANDARD_INPUT = "from simverify.cli.streams import open_streams; open_streams(); import os; "
+
+
+def test_no_file_takes_the_number_of_standard_input():
+    words = [sys.executable, "-c", STANDARD_INPUT + "print(os.open(os.devnull, os.O_RDONLY) > 2)"]
+    done = subprocess.run(
+        ["bash", "-c", '"$@" <&-', "bash", *words], capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+def test_what_nobody_reads_is_let_go(monkeypatch):
+    """Or Python would complain of it when it ends."""
+
+    class Left(io.StringIO):
+        def flush(self):
+            raise BrokenPipeError
+
+    gone = []
+    monkeypatch.setattr(sys, "stderr", Left())
+    monkeypatch.setattr(streams, "_discard", gone.append)
+    streams.say_error("a line")
+    assert gone == [2]
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])

@@ -2,6 +2,8 @@
 
 import pytest
 
+from simverify.cli.common import output_console
+
 LONG = "a_pair_whose_name_is_longer_than_any_table_is_wide_" * 2
 
 
@@ -17,6 +19,11 @@ def test_what_is_not_neat_is_seen():
     for text in ("x" * 81, "blank \n", ""):
         with pytest.raises(AssertionError):
             neat(text)
+
+
+def test_a_pipe_has_80_columns_whatever_the_terminal_had(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert output_console().width == 80
 
 
 LISTS = ("verifiers", "models", "faults", "engines", "doctor")
