@@ -10,15 +10,17 @@ import pytest
 STATS = Path(__file__).parent / "stats"
 FILE, FOLDER = str(STATS / "test_calibration.py"), str(STATS / "tails")
 
-FIRST, SECOND = (f"::test_binomial[1500-0.0001-{decades}]" for decades in (20, 270))
+FIRST, SECOND, FIFTH = (f"::test_binomial[1500-0.0001-{far}]" for far in (20, 270, 3000))
 
 SELECTED = [
     ([FILE], ("::test_size[",), ("::test_size_at_length[",)),
     ([FILE, "-m", "distribution"], ("::test_size[",), ("::test_size_at_length[",)),
     ([FILE, "-m", "slow"], ("::test_size_at_length[",), ("::test_size[",)),
     ([FOLDER], (FIRST, "::test_gamma["), (SECOND,)),
-    ([FOLDER, "--thorough"], (FIRST, SECOND), ()),
-    ([f"{FOLDER}/test_tails.py"], (FIRST, SECOND), ()),
+    ([FOLDER, "--thorough"], (FIRST, SECOND), (FIFTH,)),
+    ([f"{FOLDER}/test_tails.py"], (FIRST, SECOND), (FIFTH,)),
+    ([FOLDER, "-m", "not gpu"], (FIRST, SECOND), (FIFTH,)),
+    ([FOLDER, "-m", "slow"], (FIFTH,), (FIRST, SECOND)),
 ]
 """What is asked for; what is among the tests that are selected, and what is not."""
 

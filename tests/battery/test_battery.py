@@ -58,7 +58,7 @@ def rejected(tier):
         ],
     ),
 )
-@pytest.mark.thorough(by_day=3)
+@pytest.mark.thorough
 def test_a_catalogued_fault_is_named_and_localised(name, part):
     fault = FAULTS[name]
     tier = audit(fault.rule, fault.contract)

@@ -91,7 +91,7 @@ def test_a_fault_ends_the_run_long_before_its_end(pair, answers):
 
 
 @pytest.mark.distribution
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_reported_values_end_the_run_after_some_requests(pair):
     """Wrong weights show in the first requests; exact values, or those of bfloat16, end nothing."""
     settings = OutputSettings(tokens=N, alpha=ALPHA, detect=0.3)

@@ -41,7 +41,7 @@ def test_an_honest_drafter_is_right_wherever_a_fault_shows(scheme):
 
 
 @pytest.mark.parametrize("name", DRAFTERS)
-@pytest.mark.thorough(by_day=6)
+@pytest.mark.thorough
 def test_its_own_name_comes_first(name):
     fault = DRAFTERS[name]
     models = draft_instances(SCHEMES[fault.scheme], 2, 3, 0)

@@ -223,7 +223,6 @@ def packaged(tmp_path_factory):
     return root
 
 
-@pytest.mark.slow
 def test_the_fixture_takes_what_the_command_line_takes(packaged):
     run = run_pytest(packaged, "outer/checks/test_packaged.py")
     assert "4 failed, 2 passed" in run.text, run.text

@@ -2,8 +2,8 @@
 
 A test without a mark runs always. One that takes about two seconds, all its cases together, is
 marked ``thorough``, and a file whose tests share so much work: they run in ``.ci/run``. Of a test
-with many cases the first runs always; where ``by_day`` says so, those beyond the first few run at
-night alone, as does what takes minutes and is ``slow``.
+with many cases the first runs always; where they differ in numbers alone, ``by_day`` leaves all but
+the first few to the night, as is what takes minutes and is ``slow``.
 """
 
 from collections.abc import Iterable
@@ -18,8 +18,8 @@ MANY = 4
 def leave_to_the_night(items: Iterable[pytest.Item]) -> None:
     """Mark as slow what is left of a thorough test's cases after the first ``by_day``."""
     for own in _cases(i for i in items if not i.get_closest_marker("slow")).values():
-        by_day = next(mark for mark in own[0].own_markers if mark.name == "thorough").kwargs
-        for item in own[by_day.get("by_day", len(own)) :]:
+        mark = next(mark for mark in own[0].own_markers if mark.name == "thorough")
+        for item in own[mark.kwargs.get("by_day", len(own)) :]:
             item.add_marker("slow")
 
 

@@ -1,7 +1,7 @@
 """The bundled target with the first two of its six layers, for tests of what is done with its rows.
 
-Its rows are peaked as the whole one's are (2.5 nats against 3.1), and no test of how tokens are
-judged asks how good the text is; the other four layers were most of what such tests cost.
+Its rows are peaked, if less than the whole one's, and no test of how tokens are judged asks how
+good the text is; the other four layers were most of what such tests cost.
 """
 
 from simverify.models.real import transformer

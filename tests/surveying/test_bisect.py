@@ -148,7 +148,7 @@ def test_where_it_hides_among_the_skipped_a_range_is_named(audits, tmp_path):
     assert "could not be judged: 1.2, 1.3" in " ".join(str(found).split())
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_release_without_the_package_is_skipped_not_taken_from_elsewhere(
     audits, monkeypatch, tmp_path
 ):

@@ -242,7 +242,7 @@ def hurried(monkeypatch):
 
 
 @pytest.mark.usefixtures("hurried")
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_audits_end_with_the_same_bytes_on_any_workers(ready, dask, tmp_path, monkeypatch):
     """A right one and a wrong one, one that crashes and one that never ends; broken off once.
 

@@ -134,7 +134,7 @@ class Stopwatch:
     def seconds(self) -> float:
         """Seconds since it was made, in the thread that made it."""
         wall, cpu = time.monotonic() - self.wall, time.thread_time() - self._cpu
-        if cpu > WAITING * wall:  # whatever it waited for; asking takes ten times as long as this
+        if cpu > WAITING * wall:  # whatever it waited for, and asking costs more than all of this
             return cpu
         return _counted(wall, cpu, kept_waiting(self._thread) - self._kept_waiting)
 

@@ -100,7 +100,7 @@ def tried(rule, contract="verify", *, steered=True):
     ],
     ids=lambda x: getattr(x, "__qualname__", x),
 )
-@pytest.mark.thorough(by_day=3)
+@pytest.mark.thorough
 def test_a_fault_behind_several_numbers_is_found(rule, contract, monkeypatch):
     # Negative control: nothing but what is unreached leads there.
     tier, _ = tried(rule, contract, steered=False)

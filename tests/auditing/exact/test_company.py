@@ -28,7 +28,7 @@ def tried(rule, kinds, settings=SMALL):
 
 
 @pytest.mark.parametrize("name", COMPANY_FAULTS)
-@pytest.mark.thorough(by_day=4)
+@pytest.mark.thorough
 def test_every_fault_is_caught_in_its_company(name):
     fault = COMPANY_FAULTS[name]
     assert tried(fault.rule, kinds_of(fault.kinds), SMALLEST).caught
@@ -155,7 +155,7 @@ def test_a_neighbour_that_is_wrong_is_an_error_that_names_it():
 
 
 @pytest.mark.parametrize("name", [name for name, f in COMPANY_FAULTS.items() if f.kinds != "seeds"])
-@pytest.mark.thorough(by_day=4)
+@pytest.mark.thorough
 def test_a_fault_of_the_request_under_test_alone_is_a_deviation(name):
     """Its neighbours are right: what is left is its own law, at whatever place."""
     fault = COMPANY_FAULTS[name]

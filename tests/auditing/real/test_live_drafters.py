@@ -57,7 +57,7 @@ def test_a_lossless_rule_passes(rule, method):
 
 @pytest.mark.distribution
 @named
-@pytest.mark.thorough(by_day=2)
+@pytest.mark.thorough
 def test_the_catalogues_residual_of_the_target_fails(method):
     found = audited("target-residual", method, tokens=2400)
     assert found.verdict == "FAIL"

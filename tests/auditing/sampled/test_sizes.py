@@ -96,7 +96,7 @@ def right_one(place):
 
 
 @pytest.mark.parametrize("name", FAULTS)
-@pytest.mark.thorough(by_day=2)
+@pytest.mark.thorough
 def test_the_other_instances_cannot_show_it(name):
     """They pass such code: on them it is the right rule, token for token."""
     wrong, _ = FAULTS[name]

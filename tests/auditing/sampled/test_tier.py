@@ -93,7 +93,7 @@ def test_a_target_of_temperature_zero_needs_no_counts():
         ],
     ),
 )
-@pytest.mark.thorough(by_day=2)
+@pytest.mark.thorough
 def test_faults_fail(name, detect):
     """Small ones move a token's law by two in a hundred somewhere, the others by five and more."""
     fault = FAULTS[name]

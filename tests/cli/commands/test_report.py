@@ -159,7 +159,7 @@ def test_a_summary_that_cannot_be_written(command, tmp_path, monkeypatch):
 class TestFigure:
     @pytest.mark.parametrize("kind", ["fig3", "fig4", "fig5"])
     @pytest.mark.parametrize("ending", ["svg", "pdf"])
-    @pytest.mark.thorough(by_day=2)
+    @pytest.mark.thorough
     def test_a_file_with_the_same_bytes_each_time(self, command, tmp_path, kind, ending):
         pytest.importorskip("matplotlib")
         for name in ("a", "b"):

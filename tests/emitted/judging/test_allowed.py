@@ -41,7 +41,7 @@ def mixed(pair):
 
 
 @pytest.mark.distribution
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_an_engine_in_another_precision_is_told_how_to_be_judged(pair):
     law = Sampling(top_k=3)
     fine = dataclasses.replace(pair, sampling=law)
@@ -74,7 +74,7 @@ def test_no_precision_excuses_a_mixture_with_the_draft(pair, coarse, mixed):
 
 
 @pytest.mark.distribution
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_claim_that_hides_what_is_no_rounding_leaves_no_verdict(pair, mixed):
     run = judged(pair, mixed, MIXED, ball=0.05)
     assert (run.verdict, run.findings) == ("INCONCLUSIVE", ())

@@ -164,7 +164,7 @@ class Chatting(Engine):
     [({}, "honoured"), ({"honours": False}, "dropped"), ({"more": 1}, "inconclusive")],
     ids=["right", "wrong", "another template"],
 )
-@pytest.mark.thorough(by_day=1)
+@pytest.mark.thorough
 def test_a_mask_is_a_cell_and_conversations_are_asked(engine, outcome, monkeypatch):
     chatty = load_pair("tiny-llama", "tiny-llama")
     monkeypatch.setattr(chatty.tokenizer, "chat_template", TEMPLATE)

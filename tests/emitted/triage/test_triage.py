@@ -82,7 +82,7 @@ out, and no cause is named as found."""
 
 
 @pytest.mark.parametrize("name", NEARLY)
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_what_an_explanation_fits_in_part_is_unclear_and_says_which(name, plain, fine):
     """Positions go on by how many drafts were rejected, which is two of them in most places."""
     run = told(plain, decoded(fine, **FAULTS[name][0]), fine, proxy=True)
@@ -99,7 +99,7 @@ def test_what_an_explanation_fits_in_part_is_unclear_and_says_which(name, plain,
         if n not in NEARLY
     ],
 )
-@pytest.mark.thorough(by_day=2)
+@pytest.mark.thorough
 def test_a_planted_fault_is_told_by_its_class(name, plain, fine):
     how, kind = FAULTS[name]
     run = told(plain, decoded(fine, **how), fine, proxy="draft" in name)
@@ -200,7 +200,7 @@ def test_who_ends_early_is_told(plain, fine):
     assert "says that it stopped where the target goes on" in stopped.cases[0].cause
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_what_both_emit_against_the_target_is_no_difference(plain, fine):
     how, _ = FAULTS["row before"]
     wrong = decoded(fine, **how)

@@ -35,7 +35,7 @@ def scored(coarse):
     return list(rescore([request_iv(line, "log", coarse) for line in lines], coarse, False))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_short_first_line_does_not_decide(coarse, scored):
     whole, parts = Moved(), Moved()
     whole.measure(scored, coarse, NAMES, False)

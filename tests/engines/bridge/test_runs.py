@@ -189,7 +189,7 @@ def test_the_command_that_repeats_a_run_names_the_program(unsearched):
     assert run.verdict == "PASS"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_more_coins_than_are_read_cost_nothing(unsearched):
     """All 2^40 corners of forty coins could not be asked."""
     run = simverify.audit(command=program("fine"), coins=40, gamma=1, vocab=2, max_paths=2000)

@@ -93,7 +93,7 @@ DEAR = {("vllm-v2-token", "greedy"), ("vllm-v2-token", "padded"), ("sglang", "pa
         for kind in faults
     ],
 )
-@pytest.mark.thorough(by_day=3)
+@pytest.mark.thorough
 def test_the_others_are_right_and_a_fault_of_each_kind_is_found(tmp_path, no_gpu, name, kind):
     text, faults = OTHERS[name]
     right, wrong = faults[kind]

@@ -69,7 +69,7 @@ def differing(programs):
 
 
 @pytest.mark.parametrize("expression", [*JOINED, *BOUNDED])
-@pytest.mark.thorough(by_day=9)
+@pytest.mark.thorough
 def test_a_result_has_the_type_that_numpy_gives(expression):
     shown = product(DRAWS[:1], QUICK)
     assert differing([(x, y, "pass", expression) for x, y in shown]) == {}

@@ -125,7 +125,7 @@ FALSE_ALARM = 1e-9
 
 @pytest.mark.parametrize(("family", "name"), CASES)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.thorough(by_day=30)
+@pytest.mark.thorough
 def test_what_is_followed_has_the_librarys_law(family, name):
     law = law_of(draw_of(family, name))
     seen = np.bincount(plain_draws(family, name), minlength=len(law))

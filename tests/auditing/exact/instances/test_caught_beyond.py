@@ -95,7 +95,7 @@ def first_failure(rule, max_vocab, contract="verify"):
         (wrong_at(4), "step", 4),
     ],
 )
-@pytest.mark.thorough(by_day=5)
+@pytest.mark.thorough
 def test_faults_of_larger_vocabularies_and_rare_tokens_are_caught(rule, contract, vocab):
     # The first in the order of size: up to 5 tokens these rules are the token rule, and pass.
     assert first_failure(rule, 12, contract) == vocab
