@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from simverify.arrays import Ints
-from simverify.simulators.kernels.call import RULES
+from simverify.errors import UsageError
 from simverify.simulators.kernels.generation import generate
+from simverify.verifiers import get_verifier
+from simverify.verifiers.base import part
 
 SHARD = 1 << 14
 """Trials a thread takes at a time; a multiple of the kernels' tile."""
@@ -83,6 +85,7 @@ def simulate(
     Trials are numbered from ``first_trial``. Neither ``threads`` nor their timing changes the
     result.
     """
+    number = rule_number(rule)
 
     def empty() -> Counts:
         return Counts(
@@ -102,7 +105,7 @@ def simulate(
         places = np.arange(transition_shape[2]) if cells is None else cells
         while (shard := take()) is not None:
             generate(
-                tables, RULES[rule], gamma, np.uint64(seed), *shard, calls, stop,
+                tables, number, gamma, np.uint64(seed), *shard, calls, stop,
                 places, counts.accepted, counts.lengths, counts.transitions, counts.pits,
                 unsupported, NO_TRAIL,
             )  # fmt: skip
@@ -111,6 +114,22 @@ def simulate(
 
     shard = SHARD if calls == 1 else SMALL_SHARD
     return sum(on_threads(work, first_trial, trials, threads, shard), empty())
+
+
+def rule_number(name: str) -> int:
+    """Return the number by which the decoding loop knows a rule.
+
+    Raises ``UsageError`` for one that it does not know.
+    """
+    kernel = part(get_verifier(name).kernel)
+    if kernel is None:
+        raise UsageError(f"{name} has no kernel: give compare its function, which it then calls")
+    if not isinstance(kernel, int):
+        raise UsageError(
+            f"the kernel of {name} judges single calls: several calls, or a rule with state, need "
+            "a rule of the decoding loop"
+        )
+    return kernel
 
 
 def default_threads() -> int:

@@ -19,12 +19,11 @@ import numpy.typing as npt
 from simverify.arrays import Floats, Ints
 from simverify.models.base import MarkovModel, Model
 from simverify.simulators.features import Features, features
-from simverify.simulators.kernels.call import RULES
 from simverify.simulators.kernels.generation import generate
 from simverify.simulators.kernels.philox import PIT, fill_tile
 from simverify.simulators.kernels.rows import features as kernel
 from simverify.simulators.kernels.tables.ngram import fill_rows
-from simverify.simulators.run import PIT_BINS
+from simverify.simulators.run import PIT_BINS, rule_number
 from simverify.simulators.tables import stacked
 
 _CHUNK = 1 << 13
@@ -58,11 +57,12 @@ def sample(
 
     A trial makes at most ``calls`` calls, and is over once its positions are full.
     """
+    number = rule_number(rule)
     nothing = np.zeros((0, 1, 1), np.int64), np.zeros((2, 0, PIT_BINS), np.int64)
 
     def trials(first: int, end: int, trail: Ints) -> None:
         generate(
-            tables, RULES[rule], gamma, np.uint64(seed), first, end, calls, -1,
+            tables, number, gamma, np.uint64(seed), first, end, calls, -1,
             np.zeros(0, np.int64), np.zeros(gamma + 1, np.int64), np.zeros((2, calls), np.int64),
             *nothing, np.zeros(1, np.int64), trail,
         )  # fmt: skip

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from simverify.simulators.decoding.emitted import Decoded, Emitted
+from simverify.simulators.decoding.expected import RULES
 from simverify.simulators.decoding.judges import judges
 from simverify.simulators.decoding.lanes import Block, Job
 from simverify.simulators.decoding.replayed import Judge, Replayed
-from simverify.verifiers import Verifier
+from simverify.verifiers import VERIFIERS, Verifier
 
-STATELESS = ("token", "block", "match")
-"""Rules that a recorded block is all of: one with state lives on tokens of its own."""
+STATELESS = tuple(name for name in RULES if VERIFIERS[name].contract == "verify")
+"""Rules that a recorded block is all of: one with state lives on tokens of its own. Of one that is
+not among ``RULES``, such as temperature-0, nothing is known to expect of a block."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,13 +1,15 @@
 """Everything that Numba compiles: Philox, alias tables, models, rules, the decoding loop.
 
-Kernels know nothing of files, printing or validation. Importing this package decorates them
-all while Numba's cache folder is one named by the hash of all their sources: Numba itself
-misses edits in an imported compiled helper, so a broken kernel could run as its old self.
+Kernels know nothing of files, printing or validation. Importing this package imports every file
+below it, and so decorates them all, while Numba's cache folder is one named by the hash of all
+their sources: Numba itself misses edits in an imported compiled helper, so a broken kernel could
+run as its old self.
 """
 
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 
 from numba import config
@@ -15,13 +17,19 @@ from numba import config
 from simverify.folders import cache_folder
 from simverify.simulators.kernel_cache import BySources
 
+_FOLDER = Path(__file__).parent
+
+
+def _sources() -> list[Path]:
+    """Every file of kernels, by its path in this folder."""
+    return [path.relative_to(_FOLDER) for path in sorted(_FOLDER.rglob("*.py"))]
+
 
 def source_hash() -> str:
     """Hash of the sources of all kernels, 16 hexadecimal digits."""
     digest = hashlib.sha256()
-    folder = Path(__file__).parent
-    for path in sorted(folder.rglob("*.py")):
-        digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")
+    for path in _sources():
+        digest.update(str(path).encode() + b"\0" + (_FOLDER / path).read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
 
@@ -47,58 +55,7 @@ def _own_cache() -> Iterator[None]:
 
 
 with _own_cache():
-    from simverify.simulators.kernels import (
-        call,
-        debt,
-        generation,
-        philox,
-        pick,
-        rao_blackwell,
-        tree_bounds,
-    )
-    from simverify.simulators.kernels.rows import arithmetic, entry, features, logarithms, row_sums
-    from simverify.simulators.kernels.tables import access, alias, markov, ngram, ngram_nodes
-    from simverify.simulators.kernels.trees import (
-        gbv,
-        hierarchical,
-        judging,
-        row_walk,
-        siblings,
-        traversal,
-        tree_generation,
-        tree_monte_carlo,
-        walk,
-        ways,
-    )
+    for _path in _sources():
+        import_module(".".join((__name__, *_path.with_suffix("").parts)).removesuffix(".__init__"))
 
-__all__ = [
-    "access",
-    "alias",
-    "arithmetic",
-    "call",
-    "compiled_before",
-    "debt",
-    "entry",
-    "features",
-    "gbv",
-    "generation",
-    "hierarchical",
-    "judging",
-    "logarithms",
-    "markov",
-    "ngram",
-    "ngram_nodes",
-    "philox",
-    "pick",
-    "rao_blackwell",
-    "row_sums",
-    "row_walk",
-    "siblings",
-    "source_hash",
-    "traversal",
-    "tree_bounds",
-    "tree_generation",
-    "tree_monte_carlo",
-    "walk",
-    "ways",
-]
+__all__ = ["compiled_before", "source_hash"]

@@ -12,8 +12,7 @@ from simverify.simulators.kernels.pick import pick
 from simverify.simulators.kernels.tables.access import correct, mass, most_likely, ratio
 
 TOKEN, BLOCK, GREEDY, MATCH, ARGMAX = range(5)
-RULES = {"token": TOKEN, "block": BLOCK, "greedy": GREEDY, "match": MATCH, "temperature-0": ARGMAX}
-"""Code of each built-in verifier."""
+"""The rules of this loop, by their numbers; ``Verifier.kernel`` names them."""
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)

@@ -2,27 +2,33 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
+from numba import njit
 
 from simverify.arrays import Ints
 from simverify.errors import UsageError
+from simverify.simulators import kernels
 from simverify.simulators.kernels.tables.markov import MarkovTables
-from simverify.simulators.kernels.trees.judging import Scratch
+from simverify.simulators.kernels.trees.judging import Family, Scratch
 from simverify.simulators.kernels.trees.tree_generation import generate_trees
 from simverify.simulators.kernels.trees.ways import count_ways
 from simverify.simulators.run import NO_TRAIL, PIT_BINS, Counts, on_threads
 from simverify.simulators.streamed import Sample, first_tokens
 from simverify.simulators.trees.drafts import drafts_of
-from simverify.simulators.trees.families import FAMILIES
 from simverify.trees import Drafting
-from simverify.verifiers.trees import TREE_VERIFIERS
+from simverify.verifiers.base import Verifier, part
+from simverify.verifiers.trees import TREE_VERIFIERS, TreeVerifier
 from simverify.verifiers.trees.base import most_children
 
 _CHUNK = 1 << 13
 """Trials whose tokens are kept at a time."""
+
+Rule = str | TreeVerifier | Verifier
+"""A rule for draft trees or its name; or one for a single draft whose kernel is a ``Family``, on
+chains."""
 
 
 def compiled_rules(drafting: Drafting) -> tuple[str, ...]:
@@ -30,7 +36,7 @@ def compiled_rules(drafting: Drafting) -> tuple[str, ...]:
     return tuple(
         name
         for name, verifier in TREE_VERIFIERS.items()
-        if name in FAMILIES
+        if verifier.kernel is not None
         and drafting.scheme.name in verifier.schemes
         and verifier.fits(drafting.shape)
     )
@@ -38,7 +44,7 @@ def compiled_rules(drafting: Drafting) -> tuple[str, ...]:
 
 def simulate_trees(
     tables: Any,
-    rule: str,
+    rule: Rule,
     drafting: Drafting,
     trials: int,
     *,
@@ -49,7 +55,7 @@ def simulate_trees(
     pit_positions: int = 0,
     first_trial: int = 0,
 ) -> Counts:
-    """Draft and judge ``trials`` trees from the model's start by the rule named ``rule``.
+    """Draft and judge ``trials`` trees from the model's start by ``rule``.
 
     As :func:`~simverify.simulators.run.simulate` with one call: ``transition_shape`` (positions,
     rows, cells), ``cells`` int64 (V,), ``pit_positions`` and ``first_trial`` mean the same, and
@@ -59,7 +65,7 @@ def simulate_trees(
     Raises ``UsageError`` for a rule that is not one of :func:`compiled_rules`, or a model whose
     rows do not follow from its last token.
     """
-    run = _prepared(_Identity(tables), rule, drafting)
+    run = _prepared(_Identity(tables), _family(rule, drafting), drafting)
     places = np.arange(transition_shape[2]) if cells is None else cells
 
     def empty() -> Counts:
@@ -78,7 +84,7 @@ def simulate_trees(
         unsupported = np.zeros(1, np.int64)
         scratch = run.scratch()
         while (shard := take()) is not None:
-            generate_trees(
+            run.loop(
                 tables, run.family, run.drafts, scratch, np.uint64(seed), *shard, places,
                 counts.accepted, counts.lengths, counts.transitions, counts.pits, unsupported,
                 NO_TRAIL,
@@ -90,14 +96,14 @@ def simulate_trees(
 
 
 def sample_trees(
-    tables: Any, rule: str, drafting: Drafting, n: int, *, seed: int, positions: int | None = None
+    tables: Any, rule: Rule, drafting: Drafting, n: int, *, seed: int, positions: int | None = None
 ) -> Sample:
     """Return the first ``n`` tokens at the first ``positions`` of the trials 0, 1, ...
 
     They are those that :func:`simulate_trees` counts; by default at all positions, the depth of
     the tree and one.
     """
-    run = _prepared(_Identity(tables), rule, drafting)
+    run = _prepared(_Identity(tables), _family(rule, drafting), drafting)
     scratch = run.scratch()
     depth = drafting.shape.depth
     return first_tokens(
@@ -106,13 +112,13 @@ def sample_trees(
     )  # fmt: skip
 
 
-def count_nodes(tables: Any, rule: str, drafting: Drafting, trials: int, *, seed: int) -> Ints:
+def count_nodes(tables: Any, rule: Rule, drafting: Drafting, trials: int, *, seed: int) -> Ints:
     """Return how many of the trials 0, 1, ... kept the way through each node, int64 (n,).
 
     They are those that :func:`simulate_trees` counts. Of equal siblings the first is meant whose
     descendants hold the other accepted tokens.
     """
-    run = _prepared(_Identity(tables), rule, drafting)
+    run = _prepared(_Identity(tables), _family(rule, drafting), drafting)
     scratch, shape = run.scratch(), drafting.shape
     kept = np.zeros(len(shape), np.int64)
     for first in range(0, trials, _CHUNK):
@@ -128,7 +134,7 @@ def _emit(
     tables: Any, run: "_Prepared", scratch: Scratch, seed: int, first: int, end: int, trail: Ints
 ) -> None:
     """Run trials ``first`` to ``end``-1 and write what they emit to ``trail``, nothing else."""
-    generate_trees(
+    run.loop(
         tables, run.family, run.drafts, scratch, np.uint64(seed), first, end,
         np.zeros(0, np.int64), np.zeros(run.depth + 1, np.int64), np.zeros((2, 1), np.int64),
         np.zeros((0, 1, 1), np.int64), np.zeros((2, 0, PIT_BINS), np.int64),
@@ -145,6 +151,12 @@ class _Prepared:
     depth: int
     places: int
     rows: tuple[int, int]
+
+    @property
+    def loop(self) -> Any:
+        """The compiled loop."""
+        ours = type(self.family).__module__.startswith(f"{kernels.__name__}.")
+        return generate_trees if ours else _uncached()
 
     def scratch(self) -> Scratch:
         return Scratch(
@@ -168,19 +180,14 @@ class _Identity:
 # A comparison takes one rule after the other, and each in several runs. Of a large vocabulary the
 # tables of a rule are hundreds of megabytes, so no more of them are kept.
 @lru_cache(maxsize=2)
-def _prepared(given: _Identity, rule: str, drafting: Drafting) -> _Prepared:
+def _prepared(given: _Identity, family: Family, drafting: Drafting) -> _Prepared:
     tables = given.tables
     if not isinstance(tables, MarkovTables):
         raise UsageError(
             "draft trees are simulated on Markov models: got one whose rows do not follow from "
             "the last token; use markov-V, toy, compact or a file of rows"
         )
-    if rule not in (known := compiled_rules(drafting)):
-        raise UsageError(
-            f"no kernel of {rule!r} for siblings drafted by {drafting.scheme.name} on "
-            f"{drafting.shape.words()}: choose from {', '.join(known)}"
-        )
-    shape, family = drafting.shape, FAMILIES[rule]
+    shape = drafting.shape
     return _Prepared(
         family.build(tables, drafting),
         drafts_of(tables, drafting),
@@ -188,3 +195,26 @@ def _prepared(given: _Identity, rule: str, drafting: Drafting) -> _Prepared:
         max(shape.depth + 2, most_children(shape)),
         (family.rows(drafting), tables.draft.shape[1]),
     )
+
+
+def _family(rule: Rule, drafting: Drafting) -> Family:
+    if not isinstance(rule, Verifier):
+        name = rule if isinstance(rule, str) else rule.name
+        if name not in (known := compiled_rules(drafting)):
+            raise UsageError(
+                f"no kernel of {name!r} for siblings drafted by {drafting.scheme.name} on "
+                f"{drafting.shape.words()}: choose from {', '.join(known)}"
+            )
+        rule = TREE_VERIFIERS[name]
+    family: Family = part(rule.kernel)
+    return family
+
+
+@cache
+def _uncached() -> Any:
+    """Return the loop for kernels of other packages.
+
+    Numba's cache would run them as they were before an edit, and no process that cannot import
+    them could read what it holds of ours.
+    """
+    return njit(nogil=True, error_model="numpy")(generate_trees.py_func)

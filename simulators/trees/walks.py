@@ -5,12 +5,15 @@ depend on the number of children k, and are tabled for each k that the shape has
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from simverify.arrays import Floats, Ints, Row
 from simverify.simulators.kernels.tables.alias import build_alias
 from simverify.simulators.kernels.tables.markov import MarkovTables
+from simverify.simulators.kernels.trees.judging import Family
+from simverify.simulators.kernels.trees.row_walk import LastChild
 from simverify.simulators.kernels.trees.walk import Residuals, Tournament, Walk
 from simverify.simulators.trees.drafts import likeliest
 from simverify.trees import ROOT, Drafting, TreeShape
@@ -169,3 +172,19 @@ def _kinds(shape: TreeShape) -> Ints:
     counts = _counts(shape)
     nodes = range(ROOT, len(shape))
     return np.array([counts.index(len(shape.children[node])) for node in nodes], np.int64)
+
+
+def _greedy_draft(tables: MarkovTables, drafting: Drafting) -> Any:
+    # Where the other children are drawn, what the last one is a sample of depends on them.
+    if drafting.scheme.name == "last-sampled":
+        return greedy_draft(tables, drafting)
+    return LastChild()
+
+
+NAIVE = Family(naive)
+BY_TARGET = Family(by_target)
+K_SEQ = Family(k_seq_walk)
+RECURSIVE = Family(recursive)
+SPECHUB = Family(spechub)
+GREEDY_DRAFT = Family(_greedy_draft, lambda drafting: 2)
+TOURNAMENT = Family(tournament)

@@ -101,9 +101,9 @@ def parts_of(verifier: str, model: str, on_trees: bool) -> tuple[PartName, ...]:
     if one_draft(verifier, on_trees):
         step = get_verifier(verifier).contract == "step"
         return ("run", "first calls") if step else ("run",)
-    from simverify.simulators.trees.families import FAMILIES
+    from simverify.verifiers.trees import get_tree_verifier
 
-    return ("run",) if verifier in FAMILIES and model != NGRAM else ()
+    return ("run",) if get_tree_verifier(verifier).kernel is not None and model != NGRAM else ()
 
 
 def there_iv(spec: str) -> None:

@@ -1,8 +1,10 @@
-"""What a built-in verifier is: its readable rule, its tree law, its name for the kernels."""
+"""What a rule for a single draft is, and how the rules of a package are found."""
 
-from collections.abc import Callable
+import pkgutil
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from importlib import import_module
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +18,21 @@ LARGEST = 1e100
 TreeStep = Callable[[Array, Array, Array, Array, Array], tuple[Array, Array]]
 
 
+class Named(Protocol):
+    """What has a name."""
+
+    @property
+    def name(self) -> str:
+        """The name."""
+        ...
+
+
+Rule = TypeVar("Rule", bound=Named)
+
+
 @dataclass(frozen=True)
 class Verifier:
-    """A verification rule of the project.
+    """A verification rule with all of its parts.
 
     ``rule`` follows the ``verify`` contract, or is a class with ``reset`` and ``step``.
     ``tree_step(m, b, f, p, q)`` is its closed form, one level of the tree of drafted
@@ -27,6 +41,19 @@ class Verifier:
     Pr(X^l = x^l, tau = l, Y = y) for l < gamma, of the same shape. So E[tau] is the sum of f
     over l >= 1.
     ``bonus`` gives the law of the extra token from the target rows (n, V); None: those rows.
+
+    The other parts are for ``compare``. Each may be named as ``"module:attribute"``: it is then
+    imported when it is first used, so that listing the rules imports no compiler.
+
+    ``kernel``: the compiled rule. One of the numbers of ``simulators.kernels.call``, or a
+    ``Family`` of ``simulators.kernels.trees.judging``, which judges a chain as a tree of one way.
+    ``kept(target, draft)``: for a rule that judges each token alone, the probability (..., V)
+    that a token is drafted and kept, from rows of that shape.
+    ``keeps_equals``: whether it keeps every draft where the draft model is the target.
+    ``bounds``: "block" or "greedy", where its Pr(tau >= l) is that rule's, which has certified
+    bounds on models too large to enumerate.
+    ``modes``: whether it emits the likeliest tokens of the target, and so is lossless at
+    temperature 0 alone.
     """
 
     name: str
@@ -36,6 +63,34 @@ class Verifier:
     summary: str
     citation: str
     bonus: Callable[[Array], Array] | None = None
+    kernel: Any = None
+    kept: str | Callable[[Array, Array], Array] | None = None
+    keeps_equals: bool = False
+    bounds: Literal["block", "greedy"] | None = None
+    modes: bool = False
+
+
+def part(value: Any) -> Any:
+    """Return a part of a rule: ``value`` itself, or what it names as ``"module:attribute"``."""
+    if not isinstance(value, str):
+        return value
+    module, _, attribute = value.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def declared(
+    package: str, path: Iterable[str], kind: type[Rule], first: Sequence[str]
+) -> dict[str, Rule]:
+    """Return the rules that the files of a package declare, by name: ``first``, then the others.
+
+    ``package``, ``path``: its ``__name__`` and its ``__path__``.
+    """
+    files = (info.name for info in pkgutil.iter_modules(path) if not info.ispkg)
+    rules: dict[str, Rule] = {}
+    for file in files:
+        values = vars(import_module(f"{package}.{file}")).values()
+        rules.update({rule.name: rule for rule in values if isinstance(rule, kind)})
+    return {name: rules[name] for name in (*first, *sorted(rules.keys() - set(first)))}
 
 
 def draw(weights: Array, otherwise: Array, rng: Any) -> int:

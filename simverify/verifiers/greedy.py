@@ -155,4 +155,7 @@ GREEDY = Verifier(
     tree_step=tree_step,
     summary="accept more in a call and carry the debt to the next ones",
     citation="Sun et al. 2025, algorithms 4 to 6",
+    kernel="simverify.simulators.kernels.call:GREEDY",
+    keeps_equals=True,
+    bounds="greedy",
 )

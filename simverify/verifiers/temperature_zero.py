@@ -49,4 +49,7 @@ TEMPERATURE_ZERO = Verifier(
     summary="keep the draft while it is the target's most likely token",
     citation="Stern et al. 2018",
     bonus=mode,
+    kernel="simverify.simulators.kernels.call:ARGMAX",
+    kept="simverify.simulators.exact.recursion:kept_by_argmax",
+    modes=True,
 )

@@ -9,9 +9,9 @@ from support.pages.reproduction import agree
 
 from simverify.models.markov import markov
 from simverify.models.small import compact
-from simverify.simulators.kernels.call import RULES
-from simverify.simulators.run import SHARD, Counts, default_threads, simulate
+from simverify.simulators.run import SHARD, Counts, default_threads, on_threads, simulate
 from simverify.simulators.tables import model_tables
+from simverify.verifiers import VERIFIERS
 
 TRIALS = 5 * SHARD + 77  # no multiple of a shard or of a tile
 
@@ -23,7 +23,7 @@ def run(rule, trials, *, threads=1, seed=7, model=None, **options):
     return simulate(tables, rule, 4, trials, seed=seed, threads=threads, **options)
 
 
-@pytest.fixture(scope="module", params=RULES)
+@pytest.fixture(scope="module", params=VERIFIERS)
 def rule(request):
     return request.param
 
@@ -89,8 +89,11 @@ def test_fewer_trials_than_threads():
 
 
 def test_a_failing_thread_ends_the_run():
-    with pytest.raises(KeyError, match="tokne"):
-        run("tokne", TRIALS, threads=2)
+    def broken(take):
+        raise KeyError(take())
+
+    with pytest.raises(KeyError, match=str(SHARD)):
+        on_threads(broken, 0, TRIALS, 2)
 
 
 def test_default_threads():

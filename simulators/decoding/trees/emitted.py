@@ -105,7 +105,7 @@ class TreesEmitted:
         else:
             own = self._steps[block.lane]
             own += steps[: self._nodes - len(own)]
-        expected = self._best.expected(self._rule.name, call.drawn)
+        expected = self._best.expected(self._rule, call.drawn)
         if expected is None:
             expected = np.zeros(len(self._accepted) - 1)
             expected[: len(steps or ())] = [chance for chance, _ in steps or ()]

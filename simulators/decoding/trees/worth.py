@@ -27,17 +27,6 @@ Below = tuple[Any, ...]
 MAX_ORDERS = 2_000
 """Most orders of the siblings but two that are drawn without replacement, for their law."""
 
-BY_TARGET = ("match", "fixed-tree")
-"""Rules that draw from the target, whatever was drafted."""
-
-BLOCK_ON_A_CHAIN = (
-    "traversal", "traversal-without-replacement", "gbv", "tree-monte-carlo"
-)  # fmt: skip
-"""Rules that are block verification on a single draft."""
-
-SLOW = ("tournament", "recursive-without-replacement")
-"""Rules whose step has a closed form that takes a second at a thousand tokens."""
-
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
@@ -87,28 +76,30 @@ class TreeWorth:
             found = curves(Block(0, 0, True, drawn.p, drawn.q, drawn.tree.tokens, 0, ()))
             return found[RULES.index("block")], found[RULES.index("greedy")]
         if self._kind == "certain":
-            levels = self.expected("match", drawn)
-            assert levels is not None
+            levels = self._of_target(drawn)
         elif self._kind == "level":
             levels = np.array([self._first(drawn)])
         else:
             levels = self._counted(drawn)
         return levels, levels
 
-    def expected(self, rule: str, drawn: Drawn) -> Floats | None:
+    def expected(self, rule: TreeVerifier, drawn: Drawn) -> Floats | None:
         """Return the probabilities that ``rule`` keeps l tokens or more, given more than its steps.
 
         (depth,), where all rows of the tree tell them; None where they do not.
         """
-        if rule in BY_TARGET:
-            levels = np.zeros(self.drafting.shape.depth)
-            for text, (_, mass) in _texts(drawn).items():
-                if text:
-                    levels[len(text) - 1] += mass
-            return levels
-        if self._kind == "chain" and rule in BLOCK_ON_A_CHAIN:
+        if rule.by_target:
+            return self._of_target(drawn)
+        if self._kind == "chain" and rule.block_on_chain:
             return self.levels(drawn)[0]
         return None
+
+    def _of_target(self, drawn: Drawn) -> Floats:
+        levels = np.zeros(self.drafting.shape.depth)
+        for text, (_, mass) in _texts(drawn).items():
+            if text:
+                levels[len(text) - 1] += mass
+        return levels
 
     def _first(self, drawn: Drawn) -> float:
         shape, scheme = self.drafting.shape, self.drafting.scheme
@@ -153,7 +144,7 @@ def steps_of(
     ``emitted``: all tokens of the call.
     """
     hits = rule.hits.get(drafting.scheme.name)
-    if hits is None or rule.one_step is None or rule.name in SLOW:
+    if hits is None or rule.one_step is None or rule.slow:
         return None
     steps: list[tuple[float, bool]] = []
     node = ROOT

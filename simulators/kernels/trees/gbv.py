@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from simverify.simulators.kernels.tables.access import advance, correct, draft, ratio
-from simverify.simulators.kernels.trees.judging import Floats, Ints, Tokens, judges
+from simverify.simulators.kernels.trees.judging import Family, Floats, Ints, Tokens, judges
 from simverify.simulators.kernels.trees.row_walk import draw_or_target
 
 
@@ -21,6 +21,24 @@ class Gbv(NamedTuple):
     order: Tokens  # (S+1, V) the tokens in that order
     sums: Floats  # (S+1, V+1) prefix sums of q in that order
     drawn: Ints  # (S+1,) how many tokens q can draw
+
+
+def _build(tables: Any, drafting: Any) -> Gbv:
+    rows, size = tables.draft.shape
+    rank, order = np.empty((2, rows, size), np.int32)
+    sums, drawn = np.zeros((rows, size + 1)), np.empty(rows, np.int64)
+    for r, (p, q) in enumerate(zip(tables.target, tables.draft, strict=True)):
+        # As the rule ranks them, by numpy: from the worst to the best, equal ones by id.
+        able = np.flatnonzero(q > 0)
+        drawn[r] = len(able)
+        ranked = able[np.argsort(p[able] / q[able], kind="stable")]
+        order[r] = np.concatenate([ranked, np.flatnonzero(q == 0)])
+        rank[r, order[r]] = np.arange(size)
+        sums[r, 1:] = np.cumsum(q[order[r]])
+    return Gbv(rank, order, sums, drawn)
+
+
+GBV = Family(_build)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)

@@ -6,11 +6,14 @@ import numpy as np
 
 from simverify.simulators.kernels.debt import LARGEST
 from simverify.simulators.kernels.tables.access import advance, correct, draft, mass, ratio
-from simverify.simulators.kernels.trees.judging import judges
+from simverify.simulators.kernels.trees.judging import Family, judges
 
 
 class Hierarchical(NamedTuple):
     """Needs nothing but the model."""
+
+
+HIERARCHICAL = Family(lambda tables, drafting: Hierarchical())
 
 
 @judges(Hierarchical)

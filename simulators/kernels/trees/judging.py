@@ -7,6 +7,7 @@ Formulas and citations stand with the readable rules in ``simverify.verifiers.tr
 
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,18 @@ from numba.extending import overload
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Tokens = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Family:
+    """What a rule's ``kernel`` names: how the tuple that :func:`judges` knows it by is made.
+
+    ``build(tables, drafting)`` returns it, from the model's tables; ``rows(drafting)``: how many
+    rows of scratch its implementation needs.
+    """
+
+    build: Callable[[Any, Any], Any]
+    rows: Callable[[Any], int] = lambda drafting: 1
 
 
 class Scratch(NamedTuple):

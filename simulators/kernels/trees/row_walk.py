@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from simverify.simulators.kernels.tables.access import advance, correct
-from simverify.simulators.kernels.trees.judging import judges
+from simverify.simulators.kernels.trees.judging import Family, judges
 from simverify.simulators.kernels.trees.siblings import draw_from, sibling
 from simverify.simulators.kernels.trees.walk import below
 
@@ -20,6 +20,9 @@ class RecursiveWithout(NamedTuple):
 
 class LastChild(NamedTuple):
     """The last child alone is tested, as a sample of q off the others; two rows of scratch."""
+
+
+RECURSIVE_WITHOUT = Family(lambda tables, drafting: RecursiveWithout(), lambda drafting: 3)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)

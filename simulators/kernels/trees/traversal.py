@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simverify.simulators.kernels.tables.access import advance, correct, draft, mass, ratio
-from simverify.simulators.kernels.trees.judging import judges
+from simverify.simulators.kernels.trees.judging import Family, judges
 from simverify.simulators.kernels.trees.row_walk import copy_row, draw_or_target, without
 from simverify.simulators.kernels.trees.siblings import draw_from
 
@@ -21,6 +21,12 @@ class Traversal(NamedTuple):
 
 class TraversalWithout(NamedTuple):
     """Siblings without replacement; two rows of scratch for each level and for the root."""
+
+
+TRAVERSAL = Family(lambda tables, drafting: Traversal())
+TRAVERSAL_WITHOUT = Family(
+    lambda tables, drafting: TraversalWithout(), lambda drafting: 2 * (drafting.shape.depth + 1)
+)
 
 
 @judges(Traversal)

@@ -5,11 +5,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simverify.simulators.kernels.tables.access import advance, correct, draft, mass, ratio
-from simverify.simulators.kernels.trees.judging import judges
+from simverify.simulators.kernels.trees.judging import Family, judges
 
 
 class TreeMonteCarlo(NamedTuple):
     """Needs nothing but the model."""
+
+
+TREE_MONTE_CARLO = Family(lambda tables, drafting: TreeMonteCarlo())
 
 
 @judges(TreeMonteCarlo)

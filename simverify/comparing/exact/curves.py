@@ -15,22 +15,18 @@ import numpy as np
 
 from simverify.arrays import Floats
 from simverify.comparing.exact.remembered import once
+from simverify.errors import UsageError
 from simverify.models.base import MarkovModel, Model
 from simverify.models.ngram import NgramModel
 from simverify.simulators.exact.bounds import tree_bounds
 from simverify.simulators.exact.calls import shortened
-from simverify.simulators.exact.recursion import (
-    certain_levels,
-    kept_by_argmax,
-    kept_by_match,
-    kept_by_token,
-    linear_curve,
-)
+from simverify.simulators.exact.recursion import certain_levels, linear_curve
 from simverify.simulators.exact.rows import markov_rows
 from simverify.simulators.exact.tree import MAX_LEAVES, grow
 from simverify.simulators.rao_blackwell import RaoBlackwell, modes_curve, rao_blackwell
 from simverify.stats import stratified_bernstein
 from simverify.verifiers import Verifier
+from simverify.verifiers.base import part
 
 _ULP = 2.0**-53
 
@@ -103,15 +99,6 @@ CONFIDENCE = 0.999
 MAX_TREE_VOCAB = 1024
 """Trees read a row for every token: (V+1, V) entries, 8 MB here and 3 GB at V = 20,000."""
 
-_LINEAR = {
-    "token": kept_by_token,
-    "match": kept_by_match,
-    "temperature-0": kept_by_argmax,
-}
-
-_KEEPS_EQUALS = ("token", "block", "greedy")
-"""Rules that accept every draft of a model whose draft is its target."""
-
 
 @dataclass(frozen=True, eq=False)
 class AcceptanceCurve:
@@ -164,7 +151,8 @@ def acceptance_curves(
 ) -> dict[str, AcceptanceCurve]:
     """Acceptance curve of each verifier, by name.
 
-    Raises ``TypeError`` for a model that is neither a Markov pair nor ``ngram``.
+    Raises ``TypeError`` for a model that is neither a Markov pair nor ``ngram``, and
+    ``UsageError`` for a rule whose curve nobody can work out on the model.
     """
     if isinstance(model, MarkovModel):
         return {
@@ -175,9 +163,15 @@ def acceptance_curves(
         raise TypeError(f"no exact law for {type(model).__name__}")
     rounds = -(-FEWEST_STRATA // len(model.contexts))
     samples = rao_blackwell(model, gamma, seed=seed, threads=threads, rounds=rounds)
+    for verifier in verifiers.values():
+        if not verifier.modes and verifier.name not in samples:
+            raise UsageError(
+                f"no acceptance of {verifier.name} is known on {model.name}: take a model whose "
+                "rows follow from the last token, such as toy, compact or markov-V"
+            )
     return {
         name: _modes(model, gamma)
-        if verifier.name == "temperature-0"
+        if verifier.modes
         else sampled_curve(samples[verifier.name], gamma)
         for name, verifier in verifiers.items()
     }
@@ -193,9 +187,9 @@ def _markov(model: MarkovModel, verifier: Verifier, gamma: int, threads: int) ->
                 "enumeration", *bounds, *enclosed_sum(*bounds, total), printable(total)
             )
         return _from_floats("enumeration", tree.curve, certain=tree.certain)
-    if verifier.name in _KEEPS_EQUALS and _draft_is_target(model):
+    if verifier.keeps_equals and _draft_is_target(model):
         return _from_floats("closed-form", np.ones(gamma), certain=gamma)
-    if kept := _LINEAR.get(verifier.name):
+    if kept := part(verifier.kept):
         q_start, q_rows = model.draft_start, model.draft_rows
         start, rows = (
             kept(model.target_start[None], q_start[None])[0],
@@ -208,8 +202,13 @@ def _markov(model: MarkovModel, verifier: Verifier, gamma: int, threads: int) ->
             # A step adds up the tokens of a state, then the states.
             additions=model.states + model.vocab_size // model.states,
         )
-    rule: Literal["block", "greedy"] = "block" if verifier.name == "block" else "greedy"
-    enclosure = tree_bounds(model, gamma, rule, threads=threads)
+    if verifier.bounds is None:
+        raise UsageError(
+            f"no acceptance of {verifier.name} is known on {model.name} with gamma {gamma}: it has "
+            f"neither kept nor bounds, and more than {MAX_LEAVES:,} drafts to enumerate; take a "
+            "smaller gamma or a smaller model"
+        )
+    enclosure = tree_bounds(model, gamma, verifier.bounds, threads=threads)
     lower, upper = enclosure.lower, enclosure.upper
     return AcceptanceCurve("dp", lower, upper, *enclosed_sum(lower, upper))
 

@@ -10,9 +10,13 @@ import numpy.typing as npt
 
 from simverify.comparing.exact.curves import AcceptanceCurve
 from simverify.models.base import MarkovModel, Model
+from simverify.simulators.kernels.trees.judging import Family
 from simverify.simulators.run import Counts, simulate
 from simverify.simulators.streamed import Sample, sample
 from simverify.simulators.tables import MAX_CONTEXT_CELLS, fine_cells, stacked, token_cells
+from simverify.simulators.trees import sample_trees, simulate_trees
+from simverify.trees import Drafting, get_scheme, shape_of_levels
+from simverify.verifiers.base import part
 
 if TYPE_CHECKING:
     from simverify.verifiers import Verifier
@@ -72,6 +76,13 @@ class Kernel:
         """How many positions are judged: the slots of a call, or twice gamma tokens."""
         return self.gamma + 1 if self.by_slot else 2 * self.gamma
 
+    @property
+    def trees(self) -> Drafting | None:
+        """The trees that it judges: a chain of a rule whose kernel is a ``Family``, else None."""
+        if self.by_slot and isinstance(part(self.verifier.kernel), Family):
+            return Drafting(shape_of_levels([1] * self.gamma), get_scheme("iid"))
+        return None
+
     def position(self, index: int) -> str:
         """Name of a position, counted from 1."""
         kind = "slot" if self.by_slot else "position"
@@ -123,26 +134,30 @@ class Kernel:
         return self._sample(min(STREAMED_CALLS, trials), 1, self.gamma + 1)
 
     def _sample(self, size: int, calls: int, positions: int) -> Sample:
-        room = max(MAX_STREAMED_ENTRIES // self.model.vocab_size, 1)
+        size = min(size, max(MAX_STREAMED_ENTRIES // self.model.vocab_size, 1))
+        if self.trees is not None:
+            return sample_trees(
+                self.tables, self.verifier, self.trees, size, seed=self.seed, positions=positions
+            )
         return sample(
-            self.tables, self.verifier.name, self.gamma, min(size, room), seed=self.seed,
-            calls=calls, positions=positions,
+            self.tables, self.verifier.name, self.gamma, size, seed=self.seed, calls=calls,
+            positions=positions,
         )  # fmt: skip
 
     def _simulate(self, trials: int, first_trial: int, calls: int, positions: int) -> Counts:
-        return simulate(
-            self.tables,
-            self.verifier.name,
-            self.gamma,
-            trials,
-            first_trial=first_trial,
-            seed=self.seed,
-            threads=self.threads,
-            calls=calls,
-            transition_shape=(positions, len(self.rows), self.cells) if self.markov else (0, 1, 1),
-            cells=token_cells(self.model.vocab_size, self.cells) if self.markov else None,
-            pit_positions=0 if self.by_context else positions,
-        )
+        counted: dict[str, Any] = {
+            "first_trial": first_trial,
+            "seed": self.seed,
+            "threads": self.threads,
+            "pit_positions": 0 if self.by_context else positions,
+        }
+        if self.markov:
+            counted["transition_shape"] = positions, len(self.rows), self.cells
+            counted["cells"] = token_cells(self.model.vocab_size, self.cells)
+        if self.trees is not None:
+            return simulate_trees(self.tables, self.verifier, self.trees, trials, **counted)
+        name = self.verifier.name
+        return simulate(self.tables, name, self.gamma, trials, calls=calls, **counted)
 
 
 @dataclass(frozen=True, eq=False)

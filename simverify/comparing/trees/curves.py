@@ -25,18 +25,12 @@ from simverify.results import ExactCheck
 from simverify.simulators.exact.traversal_chains import traversal_bounds
 from simverify.trees import ROOT, Drafting
 from simverify.verifiers import VERIFIERS
+from simverify.verifiers.base import part
 from simverify.verifiers.trees import TreeVerifier
 from simverify.verifiers.trees.gbv import GBV, ranks
 
 _ADDITIONS = 1 << 14
 """Roundings of a level: differences of powers in a closed form lose a few digits."""
-
-_BLOCK_ON_A_CHAIN = (
-    "traversal", "traversal-without-replacement", "gbv", "hierarchical", "tree-monte-carlo",
-)  # fmt: skip
-
-_ROUNDED = ("k-seq",)
-"""Rules that have a root of an equation in them, which is no fraction."""
 
 MAX_BEGINNINGS = 100_000
 """Most texts V^depth of which a law is written out."""
@@ -62,8 +56,8 @@ def tree_curve(
 
     All trees and coins are enumerated where they are few. The steps of a rule that walks are
     written out, or come as a closed form. Rules that are block verification on a chain have
-    its law there, greedy multi-path block the law of the chain that it chooses, and traversal on
-    chains a mixture of block's; else the trees of ``seed`` give the means of some rules.
+    its law there, and some a ``curve`` of their own; else the trees of ``seed`` give the means of
+    those that have ``tails``.
     """
     whole = whole_law(rule, drafting, rows)
     if whole is not None:
@@ -79,13 +73,12 @@ def tree_curve(
         return TreeCurve(curve, _floats(steps.nodes), check)
     if (closed := closed_form(rule, drafting, rows)) is not None:
         return TreeCurve(curve_of(_levels(rule, closed.curve), "closed-form"))
-    if rule.name in _BLOCK_ON_A_CHAIN and drafting.shape.is_chain:
+    if rule.block_on_chain and drafting.shape.is_chain:
         return TreeCurve(block_curve(model, drafting.shape.depth))
-    if rule.name == "gbv" and rows.vocab_size**drafting.shape.depth <= MAX_BEGINNINGS:
-        return TreeCurve(curve_of(_gbv(drafting, rows), "enumeration"))
-    if rule.name == "traversal" and drafting.scheme.name == "iid" and GBV.fits(drafting.shape):
-        return TreeCurve(_traversal(model, drafting))
-    if (sample := tree_sample(rule.name, drafting, rows, seed)) is not None:
+    curve_by = part(rule.curve)
+    if curve_by is not None and (found := curve_by(model, drafting, rows)) is not None:
+        return TreeCurve(found)
+    if (sample := tree_sample(rule, drafting, rows, seed)) is not None:
         return TreeCurve(sampled_curve(sample, drafting.shape.depth))
     return TreeCurve()
 
@@ -108,15 +101,17 @@ def curve_of(levels: Sequence[Any], method: Method) -> AcceptanceCurve:
 
 def _levels(rule: TreeVerifier, levels: Sequence[Any]) -> Sequence[Any]:
     # A fraction of a rounded root would look exact, and is not.
-    return [float(level) for level in levels] if rule.name in _ROUNDED else levels
+    return levels if rule.rational else [float(level) for level in levels]
 
 
-def _gbv(drafting: Drafting, rows: StateRows) -> list[Any]:
+def gbv_curve(model: MarkovModel, drafting: Drafting, rows: StateRows) -> AcceptanceCurve | None:
     """Return the curve of greedy multi-path block: block's, against the law of the chosen chain.
 
     f(x^l) = min(f(x^(l-1)) p(x_l), (A + Q)^K - A^K), Q the draft's mass of x^l and A that of
-    all beginnings ranked below; a level is the sum of f.
+    all beginnings ranked below; a level is the sum of f. None where the texts are too many.
     """
+    if rows.vocab_size**drafting.shape.depth > MAX_BEGINNINGS:
+        return None
     count = len(drafting.shape.children[-1])
     curve = [0 * rows.target[0, 0]] * drafting.shape.depth
     one = 1 + curve[0]
@@ -134,12 +129,19 @@ def _gbv(drafting: Drafting, rows: StateRows) -> list[Any]:
             under = under + mass * q[x]
 
     below(-1, one, 0 * one, one, 0)
-    return curve
+    return curve_of(curve, "enumeration")
 
 
-def _traversal(model: MarkovModel, drafting: Drafting) -> AcceptanceCurve:
-    """Return the curve of traversal on chains from the root, a mixture of block's curves."""
+def traversal_curve(
+    model: MarkovModel, drafting: Drafting, rows: StateRows
+) -> AcceptanceCurve | None:
+    """Return the curve of traversal on chains from the root, a mixture of block's curves.
+
+    None on other shapes, or where siblings are not independent.
+    """
     shape = drafting.shape
+    if drafting.scheme.name != "iid" or not GBV.fits(shape):
+        return None
     found = traversal_bounds(model, len(shape.children[ROOT]), shape.depth)
     return AcceptanceCurve("dp", found.lower, found.upper, *enclosed_sum(found.lower, found.upper))
 

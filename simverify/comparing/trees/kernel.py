@@ -11,6 +11,7 @@ from simverify.comparing.trees.whole import Text, places
 from simverify.results import NodeCounts
 from simverify.simulators.run import PIT_BINS, Counts
 from simverify.simulators.streamed import Sample
+from simverify.simulators.trees import compiled_rules, count_nodes
 from simverify.trees import Drafting, draw_tree
 
 READABLE_BLOCKS = 4_000
@@ -26,35 +27,15 @@ class TreeKernel(Kernel):
 
     drafting: Drafting
 
-    def _simulate(self, trials: int, first_trial: int, calls: int, positions: int) -> Counts:
-        from simverify.simulators.trees import simulate_trees
-
-        assert calls == 1, "rules for draft trees carry no state"
-        return simulate_trees(
-            self.tables,
-            self.verifier.name,
-            self.drafting,
-            trials,
-            seed=self.seed,
-            threads=self.threads,
-            transition_shape=(positions, len(self.rows), self.cells),
-            first_trial=first_trial,
-        )
-
-    def _sample(self, size: int, calls: int, positions: int) -> Sample:
-        from simverify.simulators.trees import sample_trees
-
-        return sample_trees(
-            self.tables, self.verifier.name, self.drafting, size, seed=self.seed,
-            positions=positions,
-        )  # fmt: skip
+    @property
+    def trees(self) -> Drafting:
+        """Those that it judges."""
+        return self.drafting
 
     def count_nodes(self, trials: int) -> NodeCounts:
         """Count the nodes that the first of ``trials`` calls kept, of ``NODE_CALLS`` at most."""
-        from simverify.simulators.trees import count_nodes
-
         calls = min(trials, NODE_CALLS)
-        kept = count_nodes(self.tables, self.verifier.name, self.drafting, calls, seed=self.seed)
+        kept = count_nodes(self.tables, self.verifier, self.drafting, calls, seed=self.seed)
         return NodeCounts(calls=calls, kept=tuple(kept.tolist()))
 
 
@@ -100,8 +81,6 @@ class ReadableTrial(TreeTrial):
 
 def has_kernel(name: str, drafting: Drafting) -> bool:
     """Whether there is a compiled kernel of the rule ``name`` for trees so drafted."""
-    from simverify.simulators.trees import compiled_rules
-
     return name in compiled_rules(drafting)
 
 

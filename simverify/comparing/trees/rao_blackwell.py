@@ -6,7 +6,6 @@ an order that the shape alone decides, so they are taken on thousands of trees a
 over trees have no more variance than the trees themselves have.
 """
 
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -22,7 +21,8 @@ from simverify.comparing.trees.walked import (
 )
 from simverify.simulators.rao_blackwell import RaoBlackwell
 from simverify.trees import ROOT, Drafting, TreeShape
-from simverify.verifiers.trees.base import most_children
+from simverify.verifiers.base import part
+from simverify.verifiers.trees.base import TreeVerifier, most_children
 from simverify.verifiers.trees.gbv import ranks
 
 PAIRS = 1 << 15
@@ -40,18 +40,16 @@ _ENTRIES = 1 << 19
 _STREAM = 7
 """Of the generator, so that no other draw of the run is one of these."""
 
-Tails = Callable[[TreeShape, Ints, Floats, Floats], Floats]
-"""``tails(shape, tokens, p, q)``: Pr(tau >= l | tree), (trees, depth), from the tokens of each
-node (nodes, trees) and the rows by state (S+1, V)."""
 
-
-def tree_sample(name: str, drafting: Drafting, rows: StateRows, seed: int) -> RaoBlackwell | None:
-    """Return the means of Pr(tau >= l) and E[tau] over trees; None for a rule that has none.
+def tree_sample(
+    rule: TreeVerifier, drafting: Drafting, rows: StateRows, seed: int
+) -> RaoBlackwell | None:
+    """Return the means of Pr(tau >= l) and E[tau] over trees; None for a rule without ``tails``.
 
     None too where a row has fewer tokens than siblings are asked for, so that trees differ in
     shape. The same seed gives the same trees.
     """
-    tails, scheme = _TAILS.get(name), drafting.scheme
+    tails, scheme = part(rule.tails), drafting.scheme
     most = most_children(drafting.shape)
     if tails is None or not (scheme.replaced or (rows.draft > 0).sum(axis=1).min() >= most):
         return None
@@ -171,13 +169,8 @@ def gbv_tails(shape: TreeShape, tokens: Ints, p: Floats, q: Floats) -> Floats:
     return tails
 
 
-_TAILS: dict[str, Tails] = {
-    "traversal": traversal_tails,
-    "traversal-without-replacement": partial(traversal_tails, replaced=False),
-    "gbv": gbv_tails,
-    "naive": partial(walked_tails, naive),
-    "greedy-draft": partial(walked_tails, greedy_draft),
-    "recursive-without-replacement": partial(walked_tails, recursive_without),
-    "match": partial(walked_tails, of_target),
-    "fixed-tree": partial(walked_tails, of_target),
-}
+traversal_without_tails = partial(traversal_tails, replaced=False)
+naive_tails = partial(walked_tails, naive)
+greedy_draft_tails = partial(walked_tails, greedy_draft)
+recursive_without_tails = partial(walked_tails, recursive_without)
+target_tails = partial(walked_tails, of_target)

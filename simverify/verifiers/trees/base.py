@@ -25,6 +25,21 @@ class TreeVerifier:
     ``schemes``: those on which it is lossless. ``one_step``: what a rule that walks down the
     tree does at a node, and ``hits`` the closed form of that, by scheme, where one is known.
     ``fits(shape)`` says whether it can judge a shape, and ``needs`` the same in words.
+
+    The other parts are for ``compare``; each may be named as ``"module:attribute"``, as those of
+    :class:`~simverify.verifiers.base.Verifier`.
+
+    ``kernel``: the compiled rule, a ``Family`` of ``simulators.kernels.trees.judging``. None: the
+    readable rule is called.
+    ``curve(model, drafting, rows)``: bounds on Pr(tau >= l) where neither enumeration nor ``hits``
+    reach; it returns None where it has none.
+    ``tails(shape, tokens, p, q)``: Pr(tau >= l | tree), (trees, depth), from the tokens of each
+    node (nodes, trees) and the rows by state (S+1, V); its mean over drawn trees stands in where
+    there is no curve.
+    ``block_on_chain``: whether it is block verification on a single draft.
+    ``by_target``: whether its tokens are the target's own, whatever was drafted.
+    ``rational``: whether rows of fractions have a law of fractions.
+    ``slow``: whether ``hits`` takes a second at a thousand tokens.
     """
 
     contract: ClassVar[Literal["tree"]] = "tree"
@@ -38,6 +53,13 @@ class TreeVerifier:
     hits: Mapping[str, Hits] = field(default_factory=dict)
     fits: Callable[[TreeShape], bool] = lambda shape: True
     needs: str = "any tree"
+    kernel: Any = None
+    curve: str | Callable[..., Any] | None = None
+    tails: str | Callable[..., Any] | None = None
+    block_on_chain: bool = False
+    by_target: bool = False
+    rational: bool = True
+    slow: bool = False
 
 
 def walking(one_step: OneStep) -> Callable[..., list[int]]:

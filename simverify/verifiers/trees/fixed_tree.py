@@ -37,4 +37,7 @@ FIXED_TREE = TreeVerifier(
     citation="Li et al. 2024 (EAGLE-2)",
     one_step=one_step,
     hits={name: hits_by(scheme) for name, scheme in _SINGLE.items()},
+    kernel="simverify.simulators.trees.walks:BY_TARGET",
+    tails="simverify.comparing.trees.rao_blackwell:target_tails",
+    by_target=True,
 )

@@ -70,4 +70,8 @@ GBV = TreeVerifier(
     citation="Thomas and Pal 2026 (GBV)",
     fits=_fits,
     needs="chains of one length from the root",
+    kernel="simverify.simulators.kernels.trees.gbv:GBV",
+    curve="simverify.comparing.trees.curves:gbv_curve",
+    tails="simverify.comparing.trees.rao_blackwell:gbv_tails",
+    block_on_chain=True,
 )

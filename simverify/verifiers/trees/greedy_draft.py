@@ -53,4 +53,6 @@ GREEDY_DRAFT = TreeVerifier(
     citation="Hu et al. 2025",
     one_step=one_step,
     hits={"last-sampled": hits},
+    kernel="simverify.simulators.trees.walks:GREEDY_DRAFT",
+    tails="simverify.comparing.trees.rao_blackwell:greedy_draft_tails",
 )

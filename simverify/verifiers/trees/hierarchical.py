@@ -55,4 +55,6 @@ HIERARCHICAL = TreeVerifier(
     citation="Zhou et al. 2026 (HSD), capped",
     fits=_fits,
     needs="a chain",
+    kernel="simverify.simulators.kernels.trees.hierarchical:HIERARCHICAL",
+    block_on_chain=True,
 )

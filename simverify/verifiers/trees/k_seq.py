@@ -67,4 +67,6 @@ K_SEQ = TreeVerifier(
     citation="Sun et al. 2023 (SpecTr)",
     one_step=one_step,
     hits={"iid": hits},
+    kernel="simverify.simulators.trees.walks:K_SEQ",
+    rational=False,
 )

@@ -35,4 +35,7 @@ MATCH_TREE = TreeVerifier(
     citation="Miao et al. 2023",
     one_step=one_step,
     hits={name: hits_by(scheme) for name, scheme in SCHEMES.items()},
+    kernel="simverify.simulators.trees.walks:BY_TARGET",
+    tails="simverify.comparing.trees.rao_blackwell:target_tails",
+    by_target=True,
 )

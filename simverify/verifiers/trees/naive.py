@@ -36,4 +36,6 @@ NAIVE = TreeVerifier(
     citation="Leviathan et al. 2023, at each node",
     one_step=one_step,
     hits={"iid": hits},
+    kernel="simverify.simulators.trees.walks:NAIVE",
+    tails="simverify.comparing.trees.rao_blackwell:naive_tails",
 )

@@ -68,6 +68,7 @@ RECURSIVE = TreeVerifier(
     citation="Miao et al. 2023 (SpecInfer)",
     one_step=one_step,
     hits={"iid": hits},
+    kernel="simverify.simulators.trees.walks:RECURSIVE",
 )
 
 RECURSIVE_WITHOUT = TreeVerifier(
@@ -78,4 +79,7 @@ RECURSIVE_WITHOUT = TreeVerifier(
     citation="Chen et al. 2024 (Sequoia)",
     one_step=one_step_without,
     hits={"without-replacement": hits_without},
+    kernel="simverify.simulators.kernels.trees.row_walk:RECURSIVE_WITHOUT",
+    tails="simverify.comparing.trees.rao_blackwell:recursive_without_tails",
+    slow=True,
 )

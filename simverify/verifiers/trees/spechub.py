@@ -59,4 +59,5 @@ SPECHUB = TreeVerifier(
     hits={"argmax-first": hits},
     fits=_fits,
     needs="at most two children a node",
+    kernel="simverify.simulators.trees.walks:SPECHUB",
 )

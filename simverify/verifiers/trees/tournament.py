@@ -72,4 +72,6 @@ TOURNAMENT = TreeVerifier(
     citation="Khisti et al. 2025",
     one_step=one_step,
     hits={"iid": hits},
+    kernel="simverify.simulators.trees.walks:TOURNAMENT",
+    slow=True,
 )

@@ -55,6 +55,10 @@ TRAVERSAL = TreeVerifier(
     schemes=("iid",),
     summary="from the leaves up; block verification on a chain",
     citation="Weng et al. 2025",
+    kernel="simverify.simulators.kernels.trees.traversal:TRAVERSAL",
+    curve="simverify.comparing.trees.curves:traversal_curve",
+    tails="simverify.comparing.trees.rao_blackwell:traversal_tails",
+    block_on_chain=True,
 )
 
 TRAVERSAL_WITHOUT = TreeVerifier(
@@ -63,4 +67,7 @@ TRAVERSAL_WITHOUT = TreeVerifier(
     schemes=("without-replacement",),
     summary="the same for siblings without replacement: q loses each rejected token",
     citation="Weng et al. 2025",
+    kernel="simverify.simulators.kernels.trees.traversal:TRAVERSAL_WITHOUT",
+    tails="simverify.comparing.trees.rao_blackwell:traversal_without_tails",
+    block_on_chain=True,
 )

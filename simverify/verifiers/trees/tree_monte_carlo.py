@@ -63,4 +63,6 @@ TREE_MONTE_CARLO = TreeVerifier(
     citation="Hu and Huang 2024 (ASpS)",
     fits=_fits,
     needs="a chain",
+    kernel="simverify.simulators.kernels.trees.tree_monte_carlo:TREE_MONTE_CARLO",
+    block_on_chain=True,
 )

@@ -8,7 +8,7 @@ import pytest
 
 from simverify.comparing.exact.curves import sampled_curve
 from simverify.comparing.trees import whole
-from simverify.comparing.trees.curves import _gbv, block_curve, tree_curve
+from simverify.comparing.trees.curves import block_curve, gbv_curve, tree_curve
 from simverify.comparing.trees.rao_blackwell import tree_sample
 from simverify.comparing.trees.rows import StateRows
 from simverify.comparing.trees.walk import closed_form, written_out
@@ -57,7 +57,7 @@ def test_traversal_on_chains_is_enclosed_where_trees_are_too_many():
     curve = found(model, "traversal", drafted).curve
     assert curve.method == "dp"
     assert 0 < curve.expected_upper - curve.expected_lower < 1e-5
-    means = tree_sample("traversal", drafted, StateRows.of(model), 0)
+    means = tree_sample(get_tree_verifier("traversal"), drafted, StateRows.of(model), 0)
     wide = sampled_curve(means, 4)
     assert wide.expected_lower < curve.expected < wide.expected_upper
     other = found(model, "recursive", drafted).curve
@@ -74,7 +74,7 @@ def test_greedy_multi_path_block(k, gamma, expected):
     drafted = drafting(shape_of_levels([k] + [1] * (gamma - 1)))
     law = found(model, "gbv", drafted)
     assert law.curve.fraction == Fraction(expected)
-    assert sum(_gbv(drafted, StateRows.of(model))) == Fraction(expected)
+    assert gbv_curve(model, drafted, StateRows.of(model)).fraction == Fraction(expected)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

@@ -27,7 +27,7 @@ def scheme(rule):
 
 def sampled(rule, shape, model):
     drafted = Drafting(SHAPES[shape], scheme(rule))
-    return tree_sample(rule, drafted, StateRows.of(model), seed=3)
+    return tree_sample(get_tree_verifier(rule), drafted, StateRows.of(model), seed=3)
 
 
 def exact(rule, shape, model):
@@ -76,7 +76,7 @@ def test_the_exact_law_of_a_walk_is_inside(rule, scheme, shape):
     rows = StateRows.of(pair)
     drafted = Drafting(SHAPES[shape], SCHEMES[scheme])
     law = tree_curve(verifier, drafted, pair, rows).curve
-    sample = tree_sample(rule, drafted, rows, seed=3)
+    sample = tree_sample(verifier, drafted, rows, seed=3)
     assert inside(sample, law)
     for other in set(verifier.schemes) - {scheme}:
         wrong = tree_curve(verifier, Drafting(SHAPES[shape], SCHEMES[other]), pair, rows).curve
@@ -116,7 +116,9 @@ def test_tokens_without_mass_are_never_drawn():
 
 def test_rules_and_schemes_without_means_have_none():
     rows = StateRows.of(get_model("toy"))
-    assert tree_sample("k-seq", Drafting(SHAPES["[3]"], SCHEMES["iid"]), rows, 0) is None
+    iid = Drafting(SHAPES["[3]"], SCHEMES["iid"])
+    assert tree_sample(get_tree_verifier("k-seq"), iid, rows, 0) is None
     # Three siblings of two tokens: trees would differ in shape.
     without = Drafting(SHAPES["[3]"], SCHEMES["without-replacement"])
-    assert tree_sample("traversal-without-replacement", without, rows, 0) is None
+    rule = get_tree_verifier("traversal-without-replacement")
+    assert tree_sample(rule, without, rows, 0) is None

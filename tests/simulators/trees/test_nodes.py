@@ -12,7 +12,6 @@ from simverify.models.markov import markov
 from simverify.models.small import compact
 from simverify.simulators.tables import model_tables
 from simverify.simulators.trees import count_nodes, simulate_trees
-from simverify.simulators.trees.families import FAMILIES
 from simverify.trees import SCHEMES, Drafting, TreeShape, shape_of_levels
 from simverify.verifiers.trees import TREE_VERIFIERS
 
@@ -47,7 +46,7 @@ def rejected(counts, law):
 
 @pytest.mark.distribution
 @pytest.mark.parametrize(
-    ("rule", "scheme"), [(r, s) for r in FAMILIES for s in TREE_VERIFIERS[r].schemes[:2]]
+    ("rule", "scheme"), [(r, s) for r in TREE_VERIFIERS for s in TREE_VERIFIERS[r].schemes[:2]]
 )
 def test_nodes_are_kept_as_often_as_the_readable_rule_keeps_them(rule, scheme):
     drafting = drafting_of(rule, scheme)
@@ -66,7 +65,7 @@ def test_nodes_are_kept_as_often_as_the_readable_rule_keeps_them(rule, scheme):
         assert rejected(observed, other)
 
 
-@pytest.mark.parametrize("rule", FAMILIES)
+@pytest.mark.parametrize("rule", TREE_VERIFIERS)
 def test_nodes_add_up_to_the_levels_that_are_counted(rule):
     tables = model_tables(markov(5))
     drafting = drafting_of(rule, TREE_VERIFIERS[rule].schemes[0])

@@ -153,18 +153,18 @@ def test_a_chain_is_judged_as_block_does(name, levels, expected):
     assert expected_accepted(law) == Fraction(expected)
 
 
-def test_tree_monte_carlo_has_the_law_of_block():
+@pytest.mark.parametrize("name", TREE_VERIFIERS)
+def test_a_rule_has_the_law_of_block_on_a_chain_where_it_says_so(name):
     def block(target_probs, draft_probs, tokens, parents, rng):
         return VERIFIERS["block"].rule(target_probs, draft_probs[:-1], tokens, rng)
 
-    def token(target_probs, draft_probs, tokens, parents, rng):
-        return VERIFIERS["token"].rule(target_probs, draft_probs[:-1], tokens, rng)
-
-    rule, shape = TREE_VERIFIERS["tree-monte-carlo"].rule, shape_of_levels([1, 1, 1])
-    for model in [toy(), compact(), *(random_pair(i, 2 + i % 2) for i in range(4))]:
-        law = tree_law(rule, model, shape, "iid")
-        assert law == tree_law(block, model, shape, "iid")
-    assert tree_law(rule, toy(), shape, "iid") != tree_law(token, toy(), shape, "iid")
+    verifier, shape = TREE_VERIFIERS[name], shape_of_levels([1, 1, 1])
+    scheme = "iid" if "iid" in verifier.schemes else verifier.schemes[0]
+    same = [
+        tree_law(verifier.rule, model, shape, scheme) == tree_law(block, model, shape, scheme)
+        for model in [toy(), compact(), *(random_pair(i, 2 + i % 2) for i in range(4))]
+    ]
+    assert all(same) == verifier.block_on_chain
 
 
 def test_spechub_and_greedy_draft_have_one_law():
