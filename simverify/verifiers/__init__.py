@@ -3,6 +3,8 @@
 The compiled rules and the loops over blocks are in ``simverify.simulators``.
 """
 
+__simverify_role__ = "under test"
+
 from simverify.checks import pick
 from simverify.verifiers.base import Verifier
 from simverify.verifiers.block import BLOCK
