@@ -12,7 +12,10 @@ import pytest
 
 import simverify
 from simverify import stats
+from simverify.models import get_model
 from simverify.simulators import kernels
+from simverify.simulators.run import simulate
+from simverify.simulators.tables import model_tables
 
 FOLDER = Path(kernels.__file__).parent
 FILES = sorted(FOLDER.rglob("*.py"))
@@ -55,6 +58,13 @@ def keywords(call):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_rules_of_kernels(path):
     assert faults(path.read_text()) == []
+
+
+def test_a_compiled_loop_is_found(tmp_path, monkeypatch):
+    simulate(model_tables(get_model("toy")), "token", 1, 1, seed=0, threads=1)
+    assert kernels.compiled_before()
+    monkeypatch.setenv("SIMVERIFY_CACHE_DIR", str(tmp_path))
+    assert not kernels.compiled_before()
 
 
 def test_every_kernel_file_is_hashed_and_imported():
