@@ -119,6 +119,7 @@ _SAYS = {
     "stats": "tests, bounds, plans",
     "errors": "exceptions",
     "arrays": "their types",
+    "roles": "what is audited",
 }
 _BOX, _STEP, _LEFT = 40, 52, 16
 

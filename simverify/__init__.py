@@ -3,6 +3,8 @@
 Names load on first use: importing the package costs nothing but this file.
 """
 
+__simverify_role__ = "shared"
+
 import importlib
 
 # As typing's own, which would load before the command line handles Ctrl-C.

@@ -1,5 +1,7 @@
 """Names for the types of arrays; shapes stand where they are used."""
 
+__simverify_role__ = "shared"
+
 import numpy as np
 import numpy.typing as npt
 

@@ -1,5 +1,7 @@
 """Recording a trace: real models decode once, verifiers are replayed on it as often as wanted."""
 
+__simverify_role__ = "shared"
+
 import platform
 from collections.abc import Callable, Sequence
 from importlib.metadata import version

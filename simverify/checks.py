@@ -1,5 +1,7 @@
 """What users give, checked: names that are known, values in their range, texts that are shown."""
 
+__simverify_role__ = "shared"
+
 import difflib
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,5 +1,7 @@
 """Errors that carry the exit code of the command line."""
 
+__simverify_role__ = "shared"
+
 
 class SimverifyError(Exception):
     """A one-line message for the user: what was got, the rule it breaks, what to do."""

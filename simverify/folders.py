@@ -1,7 +1,8 @@
 """Folders that hold what simverify can make again, and folders of packages, its own among them."""
 
+__simverify_role__ = "shared"
+
 import hashlib
-import importlib
 import importlib.util
 import os
 import sys
@@ -12,9 +13,7 @@ from pathlib import Path
 
 import platformdirs
 
-_OWN = ("simverify", "simverify.simulators", "simverify.stats")
-_APART = {"api", "cli", "plugin", "reports"}
-"""What no number comes from."""
+from simverify.roles import folders, role_of_file
 
 
 def cache_folder(name: str) -> Path | None:
@@ -98,15 +97,14 @@ def find_source(spec: str) -> Path | None:
 
 def own_sources_sha256() -> str:
     """Return the SHA-256 of simverify's own sources, but for what no number comes from."""
-    digest = hashlib.sha256()
-    for package in _OWN:
-        found = importlib.import_module(package).__file__
-        assert found is not None
-        folder = Path(found).parent
-        for path in sorted(folder.rglob("*.py")):
-            parts = path.relative_to(folder).parts
-            # An installed package holds the other two within it, a checkout beside it.
-            if parts[0] not in _APART | {"simulators", "stats"} or package != "simverify":
-                digest.update("/".join((package, *parts)).encode() + b"\0")
-                digest.update(hashlib.sha256(path.read_bytes()).digest())
+    digest, paths = hashlib.sha256(), dict[str, Path]()
+    for package, folder in folders().items():
+        for path in folder.rglob("*.py"):
+            # An installed package holds within it what a checkout has beside it: one name of both.
+            parts = (*package.split("."), *path.relative_to(folder).parts)
+            paths["/".join(parts)] = path
+    for name, path in sorted(paths.items()):
+        if role_of_file(str(path)) != "interface":
+            digest.update(name.encode() + b"\0")
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()

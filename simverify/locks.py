@@ -1,5 +1,7 @@
 """A file that one process has at a time: whoever else asks for it is told that it is taken."""
 
+__simverify_role__ = "shared"
+
 import fcntl
 import time
 from contextlib import suppress

@@ -1,5 +1,7 @@
 """Plans on this machine: the battery's formulas, and how fast its samples are made."""
 
+__simverify_role__ = "shared"
+
 import math
 import platform
 import time

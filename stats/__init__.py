@@ -3,6 +3,8 @@
 Names load on first use: importing the package costs nothing but this file.
 """
 
+__simverify_role__ = "machinery"
+
 import importlib
 from typing import TYPE_CHECKING
 

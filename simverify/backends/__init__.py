@@ -5,6 +5,8 @@ read their uniforms from the addresses that the compiled kernels use. Needs torc
 with the first of these names: listing engines looks into this package, and costs nothing.
 """
 
+__simverify_role__ = "under test"
+
 import importlib
 from typing import TYPE_CHECKING
 

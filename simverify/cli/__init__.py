@@ -5,6 +5,8 @@ before Ctrl-C is handled. Exit codes: 0 pass, 1 a fault was found, 2 usage or ba
 3 inconclusive, 4 internal error, 130 interrupted.
 """
 
+__simverify_role__ = "interface"
+
 import errno
 import os
 import sys

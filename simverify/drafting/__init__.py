@@ -1,5 +1,7 @@
 """How drafts come about: drafters, and forward passes that run layers of a draft model at once."""
 
+__simverify_role__ = "shared"
+
 from typing import TYPE_CHECKING, Any
 
 from simverify.drafting.groups import layer_groups

@@ -5,6 +5,8 @@ tokens their target rows, ``judging`` keeps sums and tests them as ``settings`` 
 so as answers come, ``run`` is the whole. ``against`` compares two engines without a target.
 """
 
+__simverify_role__ = "machinery"
+
 from simverify.emitted.begun import Begun
 from simverify.emitted.law import Law, Mask
 from simverify.emitted.reading.asked import contradictions

@@ -4,6 +4,8 @@ Nothing here imports an engine, torch or Triton until a function is loaded; noth
 engine is copied. Third parties add theirs by an entry point in ``simverify.verifiers``.
 """
 
+__simverify_role__ = "adapter"
+
 from simverify.engines.adapting.adapt import (
     Signature,
     as_batched,

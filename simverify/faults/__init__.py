@@ -3,6 +3,8 @@
 The faults prove that an audit can reject, the controls that it does not reject too much.
 """
 
+__simverify_role__ = "under test"
+
 from simverify.faults.base import Control, Fault
 from simverify.faults.catalogue import (
     COMPACT_TV,

@@ -1,5 +1,7 @@
 """Where p and q come from: toy, compact, markov-V, ngram, and the user's own file."""
 
+__simverify_role__ = "shared"
+
 import re
 from collections.abc import Callable
 from pathlib import Path

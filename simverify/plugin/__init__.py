@@ -1,1 +1,3 @@
 """The pytest plugin."""
+
+__simverify_role__ = "interface"

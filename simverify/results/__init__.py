@@ -4,6 +4,8 @@ Frozen msgspec structs; ``reading/schema.json`` is generated from them. Same see
 give the same bytes but for ``meta``. A number that does not exist is null, never NaN.
 """
 
+__simverify_role__ = "machinery"
+
 from simverify.results.accepted import (
     AfterCalls,
     Curve,

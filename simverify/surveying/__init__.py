@@ -3,3 +3,5 @@
 ``table`` puts engines side by side, and ``bisecting`` finds the release whose law changed. Both run
 the command ``simverify audit`` and read its document; neither looks into the code.
 """
+
+__simverify_role__ = "machinery"

@@ -4,6 +4,8 @@
 that stand in for numpy's, Python's and torch's generators while it runs.
 """
 
+__simverify_role__ = "machinery"
+
 from simverify.symbolic.enumeration.endings import ExactLaw
 from simverify.symbolic.enumeration.engine import Enumeration
 from simverify.symbolic.errors import CannotEnumerate, Finding, OutOfTime

@@ -6,10 +6,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
-from simverify.symbolic.whose import is_library, portable, unwrapped
-
-_NO_ADAPTERS = ("adapting", "bridge", "tiles")
-"""Rooms beside the adapters that any code may be wrapped by: what it raises there is its own."""
+from simverify.roles import role_of_file, role_of_module
+from simverify.symbolic.whose import is_library, unwrapped
 
 
 def misfit(error: BaseException) -> str:
@@ -24,22 +22,16 @@ def misfit(error: BaseException) -> str:
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
         if not is_library(trace.tb_frame.f_globals.get("__name__", "")):
-            place = f"{file}:{trace.tb_lineno}" if _fits(portable(file)) else ""
+            place = f"{file}:{trace.tb_lineno}" if role_of_file(file) == "adapter" else ""
         trace, last = trace.tb_next, trace
-    if isinstance(error, AttributeError) and _fits(owner.replace(".", "/")):
+    if isinstance(error, AttributeError) and role_of_module(owner) == "adapter":
         return f"{owner} has no {error.name}"
     if isinstance(error, TypeError) and last is not None:
         code = getattr(unwrapped(_called(last)), "__code__", None)
         # A call that has begun stands in the traceback itself.
-        if code is not None and _fits(portable(code.co_filename)):
+        if code is not None and role_of_file(code.co_filename) == "adapter":
             return f"{code.co_filename}:{code.co_firstlineno}"
     return place
-
-
-def _fits(place: str) -> bool:
-    """Whether a file, or a module by its path, is an adapter's."""
-    package, room, *rest = [*place.split("/"), ""][:3]
-    return (package, room) == ("simverify", "engines") and rest[0] not in ("", *_NO_ADAPTERS)
 
 
 def _called(trace: TracebackType) -> Any:

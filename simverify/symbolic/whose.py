@@ -11,29 +11,25 @@ import re
 import site
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import FrameType, FunctionType, ModuleType
-from typing import Any
+from types import CodeType, FrameType, FunctionType, ModuleType
+from typing import Any, TypeVar
 
-_ON_TRIAL = ("backends", "faults", "verifiers")
-"""Rooms of this package whose code is put under audit like anyone else's."""
+from simverify.roles import folders, role_of_file, role_of_module
 
-_HOME = Path(__file__).parents[1]
-_MACHINERY = tuple(
-    f"{folder}{os.sep}"
-    for folder in sorted(_HOME.iterdir())
-    if folder.is_dir() and folder.name not in _ON_TRIAL
-)
-_ADAPTERS_FOLDER = f"{_HOME / 'engines'}{os.sep}"
-_KERNELS_FOLDER = f"{_ADAPTERS_FOLDER}tiles{os.sep}"
+_OF_ADAPTERS = ("adapter", "wrapper", "kernels")
+"""Roles of what is round rows for the code that it wraps."""
+
+_NOT_CALLED = ("machinery", "interface", "stand-in")
+"""Roles of what neither is on trial nor is called by what is."""
+
 _LIBRARIES = frozenset({"numba", "numpy", "scipy", "torch"}) | sys.stdlib_module_names
 
 
 def is_ours(module: str) -> bool:
     """Whether a module of that dotted name is this package's own machinery."""
-    package, _, rest = module.partition(".")
-    return package == "simverify" and rest.partition(".")[0] not in _ON_TRIAL
+    return role_of_module(module) not in (None, "under test")
 
 
 def is_library(module: str) -> bool:
@@ -49,8 +45,9 @@ def portable(place: str) -> str:
 
     One of an installed package is named from the package's own folder on.
     """
-    if place.startswith(f"{_HOME}{os.sep}"):
-        return place.removeprefix(f"{_HOME.parent}{os.sep}")
+    home = next(iter(folders().values()))
+    if place.startswith(f"{home}{os.sep}"):
+        return place.removeprefix(f"{home.parent}{os.sep}")
     root = max((root for root in _ROOTS if place.startswith(root)), key=len, default="")
     return place.removeprefix(root)
 
@@ -71,12 +68,12 @@ def on_trial(file: str | None) -> bool:
 
 def is_adapters(file: str) -> bool:
     """Whether a source file is an adapter, which is neither machinery nor on trial itself."""
-    return file.startswith(_ADAPTERS_FOLDER)
+    return role_of_file(file) in _OF_ADAPTERS
 
 
 def runs_kernels(file: str) -> bool:
-    """Whether a source file is of what runs kernels: machinery that lies with the adapters."""
-    return file.startswith(_KERNELS_FOLDER)
+    """Whether a source file is of what runs kernels: machinery that goes with the adapters."""
+    return role_of_file(file) == "kernels"
 
 
 def is_users_file(file: str) -> bool:
@@ -84,7 +81,22 @@ def is_users_file(file: str) -> bool:
     if on_trial(file):
         return True
     installed = "site-packages" in file or "/lib/python3" in file or file.startswith("<")
-    return not installed and not file.startswith(_MACHINERY)
+    return not installed and role_of_file(file) in (None, "under test")
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_BOUNDARIES: set[int] = set()
+
+
+def boundary(function: _Function) -> _Function:
+    """Mark what runs the code under audit: whoever called it is none of that code."""
+    _BOUNDARIES.add(id(function.__code__))
+    return function
+
+
+def is_boundary(code: CodeType) -> bool:
+    """Whether the code of a frame is that of a :func:`boundary`."""
+    return id(code) in _BOUNDARIES
 
 
 def users_line() -> str:
@@ -94,7 +106,7 @@ def users_line() -> str:
         module = frame.f_globals.get("__name__", "")
         if not is_ours(module) and not is_library(module):
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        if module == "simverify.symbolic.enumeration.engine":
+        if is_boundary(frame.f_code):
             return ""
         frame = frame.f_back
     return ""
@@ -154,17 +166,7 @@ _LIBRARY_FOLDERS = tuple(
 )
 _ROOTS = tuple(f"{folder}{os.sep}" for folder in _LIBRARY_FOLDERS)
 _PACKAGES = {"site-packages", "dist-packages"}
-_ADAPTERS = "simverify.engines"
-"""Round rows for the code that they wrap, wherever they are installed."""
-
-_NEVER = (
-    *("numpy", "scipy", "torch", "numba", "_pytest", "pytest"),
-    # What neither is on trial nor is called by what is.
-    *("simverify.symbolic", "simverify.auditing", "simverify.battery", "simverify.emitted"),
-    *("simverify.api", "simverify.cli", "simverify.comparing", "simverify.plugin"),
-    *("simverify.reports", "simverify.results", "simverify.simulators", "simverify.stats"),
-    *("simverify.surveying", "simverify.sweeping", "simverify.baselines", "simverify.record"),
-)
+_NEVER = ("numpy", "scipy", "torch", "numba", "_pytest", "pytest")
 
 
 def namespaces(code: Any) -> list[dict[str, Any]]:
@@ -214,7 +216,7 @@ class _Loaded:
                 continue
             if not isinstance(module, ModuleType) or not (mine or _may_be_users(name, module)):
                 self._libraries[name] = module
-            elif not name.startswith(_NEVER) and name.split(".")[0] not in sys.stdlib_module_names:
+            elif not _is_never_users(name):
                 yield vars(module)
 
 
@@ -230,10 +232,15 @@ def same_bindings(now: Mapping[Any, Any], before: Mapping[Any, Any]) -> bool:
     )
 
 
+def _is_never_users(name: str) -> bool:
+    of_python = name.split(".")[0] in sys.stdlib_module_names
+    return of_python or name.startswith(_NEVER) or role_of_module(name) in _NOT_CALLED
+
+
 def _may_be_users(name: str, module: ModuleType) -> bool:
-    if name.startswith(_NEVER) or name.split(".")[0] in sys.stdlib_module_names:
+    if _is_never_users(name):
         return False
-    return name.startswith(_ADAPTERS) or _outside_libraries(module)
+    return role_of_module(name) in _OF_ADAPTERS or _outside_libraries(module)
 
 
 def unwrapped(code: Any) -> Any:

@@ -1,5 +1,7 @@
 """Draft trees: the value that rules, simulators, audits and reports share, and how it is drawn."""
 
+__simverify_role__ = "shared"
+
 from simverify.trees.draft_tree import (
     Drafting,
     DraftTree,

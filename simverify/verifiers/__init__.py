@@ -3,6 +3,8 @@
 The compiled rules and the loops over blocks are in ``simverify.simulators``.
 """
 
+__simverify_role__ = "under test"
+
 from typing import TYPE_CHECKING
 
 from simverify.checks import pick

@@ -7,7 +7,6 @@ import platform
 import sys
 from collections.abc import Iterator
 from importlib.metadata import version
-from pathlib import Path
 
 from rich.table import Table
 from rich.text import Text
@@ -33,10 +32,11 @@ def doctor() -> int:
 
 
 def _machine() -> Iterator[tuple[str, str]]:
+    from simverify.folders import find_package
     from simverify.record.machine import memory, memory_words, processor, system
     from simverify.simulators.run import default_threads
 
-    yield "simverify", f"{version('simverify')} in {Path(__file__).parents[2]}"
+    yield "simverify", f"{version('simverify')} in {find_package('simverify')}"
     yield "python", f"{platform.python_version()} at {sys.executable}"
     yield "system", system()
     yield "processor", processor()

@@ -4,6 +4,8 @@ Faster than Triton's interpreter by far, and followed by the exact tier: what a 
 seed and offset is a draw, what it is given may be one.
 """
 
+__simverify_role__ = "kernels"
+
 from simverify.engines.tiles import operators
 from simverify.engines.tiles.language import MATH, tl, triton
 from simverify.engines.tiles.launching import dispatcher

@@ -1,16 +1,14 @@
 """What stops a kernel here: one line with the kernel's own file and line."""
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from simverify.errors import Unsupported
 from simverify.symbolic.addressed import followed
+from simverify.symbolic.whose import runs_kernels
 
 if TYPE_CHECKING:
     from types import FrameType
-
-_HERE = str(Path(__file__).parent)
 
 
 class OutOfBounds(IndexError):
@@ -18,9 +16,9 @@ class OutOfBounds(IndexError):
 
 
 def kernel_line() -> str:
-    """Return ``file:line`` of the innermost frame outside this folder."""
+    """Return ``file:line`` of the innermost frame that is not of what runs kernels."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_HERE):
+    while frame is not None and runs_kernels(frame.f_code.co_filename):
         frame = frame.f_back
     return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 

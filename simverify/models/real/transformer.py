@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify.errors import SimverifyError, UsageError
+from simverify.models import tiny_llama
 from simverify.models.real.sampling import Sampling
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 Dtype = Literal["float32", "bfloat16", "float16"]
 
-BUNDLED = Path(__file__).parents[1] / "tiny_llama"
+BUNDLED = Path(tiny_llama.__path__[0])
 """The pair that ships: ``target``, the drafts ``draft`` and ``draft-deep``, ``tokenizer``."""
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simverify.errors import SimverifyError
+from simverify.roles import role_of_module
 from simverify.symbolic.enumeration.paths import Choice, Path
 from simverify.symbolic.enumeration.source import Source
 from simverify.symbolic.errors import UNTRACKED, CannotEnumerate, Finding, OnSymbolsAlone, Untracked
@@ -108,8 +109,6 @@ _REPLAYS = ((8, 8), (32, 2))
 _REPLAY_EVERY = 64
 """Beyond those, one leaf in this many is run again, once."""
 
-_STAND_INS = tuple(f"simverify.symbolic.{room}." for room in ("draws", "generators", "stand_ins"))
-
 _REPEATS = 16
 """Runs of code that never forked."""
 
@@ -154,7 +153,7 @@ def _is_ours(error: BaseException) -> bool:
     trace, ours = error.__traceback__, False
     while trace is not None:
         name = trace.tb_frame.f_globals.get("__name__", "")
-        ours = ours or str(name).startswith(_STAND_INS)
+        ours = ours or role_of_module(str(name)) == "stand-in"
         trace = trace.tb_next
     return ours
 

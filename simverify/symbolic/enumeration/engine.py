@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -37,6 +36,7 @@ from simverify.symbolic.guards.watchdog import Expired, Stopwatch, deadline, now
 from simverify.symbolic.stand_ins.compiled import naming_kernels
 from simverify.symbolic.stand_ins.intercept import global_states_kept, intercepted, real_states
 from simverify.symbolic.stand_ins.lift import Lift
+from simverify.symbolic.whose import boundary
 
 RARE = 1e-6
 """Up to this probability what goes wrong is an event at the edge of a draw: a warning."""
@@ -118,12 +118,7 @@ class Enumeration:
         self.intercepting = True
         self.interceptions += 1
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self.release()
 
     def release(self) -> None:
@@ -132,6 +127,7 @@ class Enumeration:
         self.intercepting = False
         self.rng = np.random.Generator(np.random.PCG64(20250))
 
+    @boundary
     def run(
         self,
         call: Call,

@@ -12,7 +12,10 @@ import pytest
 
 import simverify
 from simverify import stats
+from simverify.models import get_model
 from simverify.simulators import kernels
+from simverify.simulators.run import simulate
+from simverify.simulators.tables import model_tables
 
 FOLDER = Path(kernels.__file__).parent
 FILES = sorted(FOLDER.rglob("*.py"))
@@ -65,6 +68,20 @@ def test_importing_the_kernels_imports_every_file_of_them():
     parts = (path.relative_to(FOLDER).with_suffix("").parts for path in FILES)
     names = {".".join((kernels.__name__, *part)).removesuffix(".__init__") for part in parts}
     assert names <= set(done.stdout.split())
+
+
+def test_a_compiled_loop_is_found(tmp_path, monkeypatch):
+    simulate(model_tables(get_model("toy")), "token", 1, 1, seed=0, threads=1)
+    assert kernels.compiled_before()
+    monkeypatch.setenv("SIMVERIFY_CACHE_DIR", str(tmp_path))
+    assert not kernels.compiled_before()
+
+
+def test_every_kernel_file_is_hashed_and_imported():
+    names = {path.stem for path in FILES} - {"__init__"}
+    assert names == {
+        name for name in kernels.__all__ if hasattr(getattr(kernels, name), "__file__")
+    }
 
 
 RIGHT = '@njit(cache=True, nogil=True, error_model="numpy")\ndef f(x):\n    return x\n'

@@ -10,7 +10,7 @@ from the next one on only where one was left unread.
 import sys
 from typing import TYPE_CHECKING, Protocol
 
-from simverify.symbolic.whose import is_library, is_ours
+from simverify.symbolic.whose import is_boundary, is_library, is_ours
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
@@ -74,9 +74,9 @@ def this_site() -> Site:
     found: list[tuple[CodeType, int]] = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and len(found) < CALLERS:
-        module = frame.f_globals.get("__name__", "")
-        if module == "simverify.symbolic.enumeration.engine":
+        if is_boundary(frame.f_code):
             break
+        module = frame.f_globals.get("__name__", "")
         if not is_ours(module) and not is_library(module):
             found.append((frame.f_code, frame.f_lasti))
         frame = frame.f_back

@@ -1,0 +1,182 @@
+"""What is audited, and what audits, follows from marks in the modules and not from their names."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from simverify import roles
+from simverify.api.audit import audit
+from simverify.auditing.verdict import verdict_of
+from simverify.backends.interpreter import load_triton
+from simverify.baselines.check import check_baseline
+from simverify.battery.battery import judge_tokens
+from simverify.cli import main
+from simverify.comparing.comparison import compare
+from simverify.drafting.placing import place
+from simverify.emitted.run import audit_outputs
+from simverify.engines.adapting.adapt import as_verify
+from simverify.engines.adapting.trees import as_tree
+from simverify.engines.base import Engine
+from simverify.engines.bridge.command import CommandVerify
+from simverify.engines.bridge.library import LibraryVerify
+from simverify.engines.loading.rows_model import RowsModel
+from simverify.engines.tiles.kernels import Kernel
+from simverify.engines.tiles.translation.statements import Statements
+from simverify.errors import SimverifyError
+from simverify.faults.base import Fault
+from simverify.models import get_model
+from simverify.planning import plan
+from simverify.plugin.plugin import InconclusiveWarning
+from simverify.record.store import runs
+from simverify.reports.present import write_reports
+from simverify.results import AuditRun
+from simverify.roles import role_of_file, role_of_module
+from simverify.simulators.run import simulate
+from simverify.stats.results import TestResult
+from simverify.surveying.table import make_table
+from simverify.sweeping.run import run_sweep
+from simverify.symbolic import whose
+from simverify.symbolic.draws.in_arrays.elementwise import apply_ufunc
+from simverify.symbolic.draws.scalars import Draw
+from simverify.symbolic.draws.several.sites import this_site
+from simverify.symbolic.enumeration.engine import Enumeration
+from simverify.symbolic.enumeration.source import Source
+from simverify.symbolic.generators.numpy.rng import SymbolicGenerator
+from simverify.symbolic.generators.python_rng import patched_functions
+from simverify.symbolic.guards.watchdog import deadline
+from simverify.symbolic.stand_ins.bindings import replace_names
+from simverify.symbolic.stand_ins.floats import swap_functions
+from simverify.symbolic.state.kept import Kept
+from simverify.trees.draft_tree import DraftTree
+from simverify.verifiers.base import Verifier
+from simverify.verifiers.trees.base import TreeVerifier
+
+PARTS = {
+    "under test": [Fault, TreeVerifier, Verifier, load_triton],
+    "adapter": [Engine, RowsModel],
+    "wrapper": [CommandVerify, LibraryVerify, as_tree, as_verify],
+    "kernels": [Kernel, Statements],
+    "stand-in": [
+        *(Draw, SymbolicGenerator, apply_ufunc, patched_functions, replace_names, swap_functions),
+        this_site,
+    ],
+    "machinery": [
+        *(AuditRun, Enumeration, Kept, Source, TestResult, audit_outputs, check_baseline, compare),
+        *(deadline, make_table, judge_tokens, run_sweep, runs, simulate, verdict_of, whose.is_ours),
+    ],
+    "interface": [InconclusiveWarning, audit, main, write_reports],
+    "shared": [DraftTree, SimverifyError, get_model, place, plan, role_of_file],
+}
+
+
+@pytest.mark.parametrize(("role", "part"), [(role, x) for role, of in PARTS.items() for x in of])
+def test_each_part_has_its_role(role, part):
+    """Wherever it is moved to: a role that a move changes changes what is audited."""
+    assert role_of_module(part.__module__) == role
+
+
+def test_every_module_says_what_it_is_by_name_and_by_file():
+    seen = 0
+    for package, folder in roles.folders().items():
+        for path in folder.rglob("*.py"):
+            parts = path.relative_to(folder).with_suffix("").parts
+            name = ".".join((package, *parts)).removesuffix(".__init__")
+            assert role_of_module(name) == role_of_file(str(path)) is not None, path
+            seen += 1
+    assert seen > 100
+
+
+def test_the_packages_beside_are_those_that_are_installed():
+    setup = ast.parse((Path(__file__).parents[1] / "setup.py").read_text())
+    values = [node.value for node in setup.body if isinstance(node, ast.Assign)]
+    assert [ast.literal_eval(value) for value in values] == [roles._BESIDE]
+
+
+def test_a_package_beside_that_is_not_there_is_refused(monkeypatch):
+    monkeypatch.setattr(roles, "_BESIDE", ("stats", "statistics"))
+    with pytest.raises(RuntimeError, match=r"no package simverify.statistics: name what there is"):
+        roles.folders.__wrapped__()
+
+
+@pytest.fixture
+def house(tmp_path, monkeypatch):
+    """Writes the modules of a package called ``simverify``, one of which lies elsewhere."""
+    monkeypatch.setattr(
+        roles,
+        "folders",
+        lambda: {"simverify": tmp_path / "a", "simverify.beside": tmp_path / "b"},
+    )
+
+    def write(place, role=None):
+        path = tmp_path / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f'"""A module."""\n\n__simverify_role__ = "{role}"\n' if role else "")
+        return str(path)
+
+    role_of_module.cache_clear()
+    role_of_file.cache_clear()
+    yield write
+    role_of_module.cache_clear()
+    role_of_file.cache_clear()
+
+
+@pytest.mark.parametrize("place", ["a/room/__init__.py", "a/room.py", "a/__init__.py"])
+def test_what_says_no_role_is_refused(house, place):
+    file = house(place)
+    name = "simverify" if place == "a/__init__.py" else "simverify.room"
+    for ask in (lambda: role_of_module(name), lambda: role_of_file(file)):
+        with pytest.raises(RuntimeError, match=r"\.py has no role: set __simverify_role__ to one"):
+            ask()
+    house(place, "shared")
+    assert role_of_module(name) == role_of_file(file) == "shared"
+
+
+def test_a_role_that_is_none_is_refused(house):
+    house("a/room/__init__.py", "user")
+    with pytest.raises(RuntimeError, match=r"__init__.py has the role 'user': set .* 'under test'"):
+        role_of_module("simverify.room.inner")
+    house("a/room/__init__.py", "under test")
+    assert role_of_module("simverify.room.inner") == "under test"
+
+
+def test_the_nearest_mark_decides(house):
+    house("a/__init__.py", "shared")
+    house("a/room/__init__.py", "machinery")
+    house("a/room/inner/__init__.py")
+    house("a/room/inner/one.py", "stand-in")
+    house("a/room/inner/two.py")
+    house("b/__init__.py", "interface")
+    file = house("b/three.py")
+    assert role_of_module("simverify.room.inner.one") == "stand-in"
+    assert role_of_module("simverify.room.inner.two") == "machinery"
+    assert role_of_module("simverify.beside.three") == role_of_file(file) == "interface"
+
+
+@pytest.mark.parametrize("name", ["simverify2", "simverify_loaded.kernel", "my.simverify", ""])
+def test_other_modules_have_no_role(name):
+    assert role_of_module(name) is None
+
+
+@pytest.mark.parametrize("place", ["simverify/symbolic/mine.py", "simverify.py", "stats/mine.py"])
+def test_a_users_file_has_no_role_whatever_its_name(tmp_path, place):
+    assert role_of_file(str(tmp_path / place)) is None
+    assert role_of_file(place) is None
+    assert whose.is_users_file(str(tmp_path / place))
+
+
+def test_who_asks_for_a_law_is_no_user(monkeypatch):
+    """Negative control: without the boundary, the line that asked is taken for the code's."""
+    lines = []
+    space = {"__name__": "numpy.made", "lines": lines, "users_line": whose.users_line}
+    exec("def call():\n    lines.append(users_line())\n    return (0,)", space)
+
+    def enumerate_it():
+        lines.clear()
+        with Enumeration(space["call"]) as enumeration:
+            enumeration.run(space["call"], max_paths=10, seconds=None)
+        return {line.rpartition(":")[0] for line in lines}
+
+    assert enumerate_it() == {""}
+    monkeypatch.setattr(whose, "_BOUNDARIES", set())
+    assert enumerate_it() == {__file__}
