@@ -35,6 +35,8 @@ def source_hash() -> str:
 
 def compiled_before() -> bool:
     """Whether the decoding loop stands compiled in the cache."""
+    from simverify.simulators.kernels import generation
+
     folder = cache_folder(f"kernels-{source_hash()}")
     loop = generation.generate.py_func
     # As Numba names its index: by module, function and line.
