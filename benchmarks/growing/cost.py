@@ -6,7 +6,10 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+
+import psutil
 
 EVERY = 0.1
 """Seconds between looks at the memory; what is there for less may be missed."""
@@ -76,18 +79,9 @@ class _Watched:
 
 def _tree(root: int) -> list[int]:
     """Process ids of ``root`` and all below it."""
-    below: dict[int, list[int]] = {}
-    for place in PROCESSES.glob("[0-9]*/stat"):
-        try:
-            # The name, in brackets, may hold anything; the parent is the second word behind it.
-            parent = int(place.read_text().rpartition(")")[2].split()[1])
-        except (OSError, IndexError, ValueError):
-            continue  # it has ended
-        below.setdefault(parent, []).append(int(place.parent.name))
-    found = [root]
-    for pid in found:
-        found += below.get(pid, [])
-    return found
+    with suppress(psutil.NoSuchProcess):
+        return [root, *(each.pid for each in psutil.Process(root).children(recursive=True))]
+    return [root]
 
 
 def _mebibytes(pid: int, file: str, name: str) -> float:

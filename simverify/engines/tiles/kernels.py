@@ -7,10 +7,9 @@ place are not for this: what they give depends on an order that a GPU does not p
 import functools
 import inspect
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -38,11 +37,7 @@ PROGRAM = Program()
 
 
 class Kernel:
-    """A function of blocks and pointers; ``kernel[grid](...)`` runs it for every program.
-
-    ``plans``: its definition in the source, and what that was translated to
-    (:mod:`.translation`); None where the source is not known.
-    """
+    """A function of blocks and pointers; ``kernel[grid](...)`` runs it for every program."""
 
     __name__: str
 
@@ -58,15 +53,6 @@ class Kernel:
         self.arg_names = [p.name for p in parameters]
         self.defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
         self._constants = {p.name for p in parameters if str(p.annotation).endswith("constexpr")}
-
-    @property
-    def plans(self) -> Any:
-        """The kernel's plans, or None."""
-        return _PLANS.get(self)
-
-    @plans.setter
-    def plans(self, plans: Any) -> None:
-        _PLANS[self] = plans
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run it inside another kernel. Refuses a call from outside, which Triton refuses too."""
@@ -88,21 +74,11 @@ class Kernel:
         PROGRAM.grid = sides + (1,) * (3 - len(sides))
         try:
             with np.errstate(all="ignore"):
-                for ids in self._programs(values, sides):
+                for ids in itertools.product(*map(range, sides)):
                     PROGRAM.ids = ids + (0,) * (3 - len(ids))
                     self.fn(**values)
         finally:
             PROGRAM.ids = PROGRAM.grid = ()
-
-    def _programs(
-        self, values: dict[str, Any], sides: tuple[int, ...]
-    ) -> Iterable[tuple[int, ...]]:
-        """Return the programs that are to be run here; those that a plan runs are not."""
-        plans = self.plans
-        if plans is None:
-            return itertools.product(*map(range, sides))
-        programs: Iterable[tuple[int, ...]] = plans.run(self, values, sides)
-        return programs
 
     def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         if len(args) > len(self.arg_names):
@@ -133,10 +109,6 @@ class Kernel:
         if isinstance(value, int | float | bool):
             return constant(value)  # where an audit has put another `int` here, none is of it
         return refuse(f"{self.__name__} launched with {name}, a {type(value).__name__}")
-
-
-_PLANS: WeakKeyDictionary[Kernel, Any] = WeakKeyDictionary()
-"""By kernel. Held by kernels, they would be to an audit what the code keeps between calls."""
 
 
 def jit(function: Any = None, **options: Any) -> Any:

@@ -200,4 +200,4 @@ for _name in ("sum", "max", "min", "argmax", "argmin", "cumsum"):
     setattr(Block, _name, _FUNCTIONS[_name])
 for _name in ("exp", "log", "abs"):
     setattr(Block, _name, _FUNCTIONS[_name])
-__all__ = ["MATH", "float32", "math", "power_of_two", "tl", "triton"]
+__all__ = ["MATH", "float32", "math", "tl", "triton"]

@@ -9,7 +9,6 @@ from typing import Any
 from simverify.engines.loading.pieces import load_pieces
 from simverify.engines.tiles.kernels import loop
 from simverify.engines.tiles.language import tl, triton
-from simverify.engines.tiles.translation import plan_kernels
 from simverify.errors import SimverifyError
 
 
@@ -38,7 +37,6 @@ def load_tiles(path: Any, names: Sequence[str], **given: Any) -> ModuleType:
         x for x in ast.walk(tree) if isinstance(x, ast.FunctionDef) and x.name in vars(module)
     ]
     _known_iv(file, loaded)
-    plan_kernels(module, {x.name: x for x in loaded})
     return module
 
 

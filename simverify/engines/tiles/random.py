@@ -211,7 +211,6 @@ def addressed(function: Callable[..., Any], family: Family = HASHED) -> Callable
     def counted(*parts: Any) -> Any:
         return function(*parts) if followed() is None else drawn(own, float32, *parts)
 
-    counted.unfollowed = function  # type: ignore[attr-defined]
     return counted
 
 
@@ -225,5 +224,4 @@ def followed_as(function: Callable[..., Any], stand_in: Callable[..., Any]) -> C
     def choose(*parts: Any) -> Any:
         return (function if followed() is None else stand_in)(*parts)
 
-    choose.unfollowed = function  # type: ignore[attr-defined]
     return choose

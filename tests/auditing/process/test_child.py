@@ -6,7 +6,6 @@ import itertools
 import os
 import signal
 import time
-from pathlib import Path
 
 import pytest
 from support.rules import token
@@ -99,7 +98,6 @@ def test_a_call_that_gets_no_processor_is_not_called_a_hang():
     assert waiting.ended(shown, late + 51, 0.4) is None
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc")
 def test_the_processor_seconds_of_a_process_are_its_own():
     assert _processor_seconds(os.getpid()) == pytest.approx(time.process_time(), abs=0.5)
     assert _processor_seconds(2**30) is None

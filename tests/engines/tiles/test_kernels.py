@@ -26,6 +26,7 @@ from simverify.models.small import compact  # noqa: E402
 from simverify.symbolic import CannotEnumerate, Enumeration  # noqa: E402
 from simverify.symbolic.enumeration.effort import TORCH_CALLS, effort_of  # noqa: E402
 from simverify.symbolic.guards.containment import from_user  # noqa: E402
+from simverify.symbolic.state.kept import NOTHING_NEW, Kept  # noqa: E402
 
 HEAD = "import torch\nimport triton\nimport triton.language as tl\n\n\n@triton.jit\n"
 PAGE = "docs/triton.md"
@@ -51,6 +52,8 @@ BESIDE = [
     ("tl.store(out + 4, 1.0)", r"out\[4\] of 4 elements"),
     ("i = tl.arange(0, BLOCK)\ntl.store(out + 2 * i, i, i < n)", r"out\[4\] of 4 elements"),
     ("i = tl.arange(0, BLOCK)\ntl.store(out + i, tl.load(x + i, i <= n, 0.0))", r"x\[3\] of 3"),
+    ("i = tl.arange(0, BLOCK)\ntl.store(out, tl.sum(tl.load(x - 1 + i, i < n, 0.0)))", r"x\[-1\]"),
+    ("i = tl.arange(0, 2)\ntl.store(out + tl.load(x + i).to(tl.int32) * n, 1.0)", r"out\[6\] of 4"),
 ]
 
 
@@ -105,6 +108,69 @@ def test_a_view_ends_where_it_ends(tmp_path):
     assert out == x[1, 1]
     with pytest.raises(OutOfBounds, match=r"x\[6\] of 6 elements"):
         one[(1,)](x, out, 6, BLOCK=1)
+
+
+def test_rows_that_wrap(tmp_path):
+    """Of the second and the third program the last 7 and 15 numbers wrap."""
+    body = """pid = tl.program_id(0)
+i = n + pid * 8 + tl.arange(0, BLOCK)
+tl.store(out + pid, tl.sum((i < 0).to(tl.int32), axis=0))"""
+    x, out = torch.zeros(1), torch.zeros(3, dtype=torch.int32)
+    kernel(tmp_path, body)[(3,)](x, out, 2**31 - 64 - 1, BLOCK=64)
+    assert out.tolist() == [0, 7, 15]
+
+
+BRANCHES = """i = tl.arange(0, BLOCK)
+kept = tl.load(x + i, i < n, 0.0)
+total = 0.0
+for k in range(n):
+    y = tl.load(x + k)
+    if y > 6.0:
+        break
+    if y == 2.0:
+        continue
+    total += y
+    kept = tl.where(i == k, kept * 2, kept)
+other = kept if total > 100.0 else i.to(tl.float32)
+if total > 1.0 and (total < 3.0 or not total == 8.0):
+    total = total + tl.sum(kept, axis=0)
+tl.store(out + i, kept + other, i < n)
+tl.store(out, total)"""
+
+
+@pytest.mark.parametrize("block", [16, 64])
+def test_branches_and_loops(tmp_path, block):
+    out = run(tmp_path, BRANCHES, x=[float(i) for i in range(9)], block=block, out=9)
+    assert out == [19 + 36 + 19, 3, 4, 9, 12, 15, 18, 14, 16]
+
+
+CALLS = """
+    tl.store(out, 1.0)
+
+
+SEEN = []
+
+
+def quiet():
+    x = torch.zeros(4)
+    kernel[(1,)](x, x, 4, BLOCK=4)
+
+
+def remembering():
+    SEEN.append(1)
+    quiet()
+"""
+
+
+@pytest.mark.parametrize(("name", "keeps"), [("quiet", False), ("remembering", True)])
+def test_a_launch_is_nothing_that_the_code_keeps(tmp_path, name, keeps):
+    """An audit looks for what a call leaves to the next; the control does leave something."""
+    file = tmp_path / "calls.py"
+    file.write_text(f"{HEAD}def kernel(x, out, n, BLOCK: tl.constexpr):{CALLS}")
+    code = getattr(load_tiles(file, ["kernel", name]), name)
+    kept = Kept(code, None)
+    code()
+    assert (kept.image() != NOTHING_NEW) is keeps
 
 
 def test_lanes_that_nothing_fills_hold_no_number(tmp_path):

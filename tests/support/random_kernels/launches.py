@@ -1,4 +1,4 @@
-"""Random kernels launched: in Triton's interpreter, translated, and operator by operator."""
+"""Random kernels launched: in Triton's interpreter and on tiles."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,35 +19,24 @@ KINDS = ((torch.float32, torch.int32), (torch.float64, torch.int64), (torch.floa
 
 @dataclass(frozen=True)
 class Ran:
-    """What one kernel gave: bits of its tensors, or None where it raised something.
-
-    ``kind``: the types of its numbers; ``planned``: whether it was translated for them.
-    """
+    """Bits of one kernel's tensors afterwards, or None where it raised something."""
 
     name: str
-    kind: Any
     real: Any
-    translated: Any
-    stepped: Any
-    planned: bool
+    tiles: Any
 
 
-def ran(path: Path, seeds: range, kinds: Any = KINDS[:1], *, really: bool = True) -> Iterator[Ran]:
-    """Yield what random kernels give on random numbers; not ``really``: not in the interpreter."""
+def ran(path: Path, seeds: range, kinds: Any = KINDS[:1]) -> Iterator[Ran]:
+    """Yield what random kernels give on random numbers, of these types."""
     made = write_kernels(path, seeds)
     names = [name for name, _ in made]
-    real = interpreted(path, names) if really else None
-    translated, stepped = load_tiles(path, names), load_tiles(path, names)
+    real, tiles = interpreted(path, names), load_tiles(path, names)
     for seed, (name, block) in zip(seeds, made, strict=True):
-        getattr(stepped, name).plans = None
         for kind in kinds:
-            given = _numbers(seed, block, *kind)
-            kept = getattr(translated, name).plans.kept
-            before = set(kept)
-            found = [_bits(getattr(x, name, None), block, seed, *given)
-                     for x in (real, translated, stepped)]  # fmt: skip
-            added = [plan.program for key, plan in kept.items() if key not in before]
-            yield Ran(name, kind, *found, bool(added) and None not in added)
+            numbers = _numbers(seed, block, *kind)
+            yield Ran(
+                name, *(_bits(getattr(x, name), block, seed, *numbers) for x in (real, tiles))
+            )
 
 
 def _numbers(seed: int, block: int, floats: Any, wholes: Any) -> tuple[Any, ...]:
@@ -66,8 +55,6 @@ def _numbers(seed: int, block: int, floats: Any, wholes: Any) -> tuple[Any, ...]
 
 
 def _bits(kernel: Any, block: int, seed: int, n: int, x: Any, k: Any) -> tuple[bytes, ...] | None:
-    if kernel is None:
-        return None
     out = torch.zeros(PROGRAMS * OUTPUTS * block, dtype=torch.float64)
     tensors = x.clone(), k.clone(), out
     # A row that begins so near to the end of int32 wraps.

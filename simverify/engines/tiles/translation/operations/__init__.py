@@ -1,1 +1,0 @@
-"""What is written for operators, loads and stores, and functions of ``tl``."""
