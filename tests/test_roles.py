@@ -22,7 +22,6 @@ from simverify.engines.bridge.command import CommandVerify
 from simverify.engines.bridge.library import LibraryVerify
 from simverify.engines.loading.rows_model import RowsModel
 from simverify.engines.tiles.kernels import Kernel
-from simverify.engines.tiles.translation.statements import Statements
 from simverify.errors import SimverifyError
 from simverify.faults.base import Fault
 from simverify.models import get_model
@@ -56,7 +55,7 @@ PARTS = {
     "under test": [Fault, TreeVerifier, Verifier, load_triton],
     "adapter": [Engine, RowsModel],
     "wrapper": [CommandVerify, LibraryVerify, as_tree, as_verify],
-    "kernels": [Kernel, Statements],
+    "kernels": [Kernel],
     "stand-in": [
         *(Draw, SymbolicGenerator, apply_ufunc, patched_functions, replace_names, swap_functions),
         this_site,
