@@ -53,10 +53,11 @@ def role_of_module(name: str) -> Role | None:
         return None
     parent, source = name.rpartition(".")[0], _source(name)
     if source is not None:
-        if mark := _MARK.search(source.read_text(encoding="utf-8")):
-            if mark[1] not in get_args(Role):
-                raise RuntimeError(f"{source} has the role {mark[1]!r}: set {_CHOICE}")
-            return cast("Role", mark[1])
+        if marks := sorted(set(_MARK.findall(source.read_text(encoding="utf-8")))):
+            if len(marks) > 1 or marks[0] not in get_args(Role):
+                said = " and ".join(map(repr, marks))
+                raise RuntimeError(f"{source} has the role {said}: set {_CHOICE}")
+            return cast("Role", marks[0])
         if parent in ("", _PACKAGE):
             raise RuntimeError(f"{source} has no role: set {_CHOICE}")
     return role_of_module(parent)

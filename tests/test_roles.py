@@ -139,6 +139,17 @@ def test_a_role_that_is_none_is_refused(house):
     assert role_of_module("simverify.room.inner") == "under test"
 
 
+def test_two_roles_are_refused(house):
+    """As two modules that are made one would have."""
+    file = house("a/room.py", "shared")
+    with open(file, "a") as both:
+        both.write('\n__simverify_role__ = "machinery"\n')
+    with pytest.raises(RuntimeError, match=r"room.py has the role 'machinery' and 'shared': set"):
+        role_of_module("simverify.room")
+    house("a/room.py", "shared")
+    assert role_of_module("simverify.room") == "shared"
+
+
 def test_the_nearest_mark_decides(house):
     house("a/__init__.py", "shared")
     house("a/room/__init__.py", "machinery")

@@ -36,6 +36,8 @@ from simverify.symbolic.stand_ins.names import Twin, type_twin
 _LEGACY: Any = np.random.mtrand._rand
 _MERSENNE: Any = np.random.MT19937
 _PYTHON_STATE: Any = random.Random.__mro__[1].getstate  # type: ignore[attr-defined]
+_torch_default: Any = None
+"""torch's own default generator: its name in torch is ours while code is intercepted."""
 
 
 @contextmanager
@@ -56,6 +58,7 @@ def intercepted(
     ``plain``: ``source`` hands out numbers, which come in the libraries' own types, and what works
     on draws is left alone.
     """
+    global _torch_default
     numpy = Numpy(source, plain=plain)
     swaps: dict[int, tuple[Any, Any]] = {}
 
@@ -119,7 +122,9 @@ def intercepted(
         if "torch" in sys.modules:
             # Never imported for code that has not imported it itself.
             from simverify.symbolic.generators.torch.intercept import torch_intercepted
+            from simverify.symbolic.generators.torch.state import DEFAULT
 
+            _torch_default = DEFAULT
             others.append(stack.enter_context(torch_intercepted(source, swap, lift, plain=plain)))
             if lift:
                 torch = sys.modules["torch"]
@@ -171,10 +176,8 @@ def global_states_kept() -> Iterator[None]:
 
 
 def _torch_state(torch: Any) -> bytes:
-    # The name in torch is ours while code is intercepted, and so are its calls.
-    known = sys.modules.get("simverify.symbolic.generators.torch.state")
-    with torch._C.DisableTorchFunction():
-        state = (torch.default_generator if known is None else known.DEFAULT).get_state()
+    with torch._C.DisableTorchFunction():  # its calls are ours, too
+        state = (_torch_default or torch.default_generator).get_state()
         return bytes(state.numpy().tobytes())
 
 
