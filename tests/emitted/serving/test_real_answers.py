@@ -1,4 +1,4 @@
-"""Doubles that answer and refuse exactly as real servers did; docs/served-engines.md has which."""
+"""Doubles that answer and refuse exactly as real servers did; docs/reference/servers.md has which."""
 
 import json
 

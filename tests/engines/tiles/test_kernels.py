@@ -28,7 +28,7 @@ from simverify.symbolic.enumeration.effort import TORCH_CALLS, effort_of  # noqa
 from simverify.symbolic.guards.containment import from_user  # noqa: E402
 
 HEAD = "import torch\nimport triton\nimport triton.language as tl\n\n\n@triton.jit\n"
-PAGE = "docs/triton.md"
+PAGE = "docs/how-to/gpu.md"
 
 
 def kernel(tmp_path, body, arguments="x, out, n, BLOCK: tl.constexpr"):
