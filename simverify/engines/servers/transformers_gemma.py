@@ -17,8 +17,10 @@ from simverify.engines.loading.stubs import torch
 
 ON_TRIAL = ("generation/utils.py", "generation/candidate_generator.py")
 GENERATOR = "SinglePositionMultiTokenCandidateGenerator"
-NOTE = ("the assistant is a stand-in; in 5.22.2 to 5.24.0 the mistake is in get_candidates, whose "
-        "drafts are greedy and reported as sampled: docs/reference/findings-servers.md")  # fmt: skip
+NOTE = (
+    "the assistant is a stand-in; in 5.22.2 to 5.24.0 the mistake is in get_candidates, whose "
+    "drafts are greedy and reported as sampled: docs/reference/findings-servers.md"
+)
 
 
 class Gemma4AssistantStandIn:

@@ -32,7 +32,7 @@ MODELS = {
 
 
 def kept(pair, rule, x):
-    """Pr(X^l = x, tau >= l) of a first call, from the closed forms of docs/explanation/statistics.md."""
+    """Pr(X^l = x, tau >= l) of a first call: the closed forms of docs/explanation/statistics.md."""
 
     def along(rows):
         return [rows[pair.context(x[:i])] for i in range(len(x))]
