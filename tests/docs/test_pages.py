@@ -135,3 +135,17 @@ def test_every_file_it_links_to_exists(page, text):
     for target in targets:
         if not target.startswith("http"):
             assert (page.parent / target).exists(), target
+
+
+@pytest.mark.skipif(not (ROOT / "simverify" / "served").exists(), reason="packages move first")
+def test_every_module_of_the_architecture_exists():
+    text = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([a-z_]+(?:/[a-z_]+)+)(?:\.py)?`", text)
+    assert len(named) > 30
+    tops = (ROOT / "simverify", ROOT)
+    missing = [
+        name
+        for name in named
+        if not any((top / f"{name}.py").is_file() or (top / name).is_dir() for top in tops)
+    ]
+    assert missing == []
