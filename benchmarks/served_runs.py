@@ -9,7 +9,7 @@ its own default.
 
 Each run is a command of its own; its answers and its document stay in FOLDER, and the same command
 goes on with them. One line of a table a run: the verdict, the tokens, what it says first, seconds.
-``--expect``: the exit code is 1 if a verdict is another. What came of it: docs/served-engines.md.
+``--expect``: the exit code is 1 if a verdict is another. Results: docs/reference/servers.md.
 """
 
 import argparse

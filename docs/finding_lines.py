@@ -1,8 +1,8 @@
 """Do FAIL rows name the mistake? ``python docs/finding_lines.py --from FOLDERS [ENGINE ...]``.
 
 The lines that each failing row of ``reports/examples/engines`` names are looked up among those that
-the diff on the finding's page changes, or, where there is none or it lies outside of what runs,
-those that the page calls wrong. A line is named if its statement is; the sources say which
+the finding's diff changes, or, where there is none or it lies outside of what runs, those that the
+finding calls wrong. A line is named if its statement is; the sources say which
 statement that is. Where no line is, the row's note has to name the function.
 """
 
@@ -37,7 +37,7 @@ DIFFS = {
     "gptfast-kv": "GPTFast.diff",
     "shreyansh-new": "shreyansh-new.diff",
 }
-"""By engine, the diff on a page that makes it lossless."""
+"""By engine, the diff of a finding that makes it lossless."""
 
 NAMED = {
     "hf-argmax-raw-q": {"transformers/generation/candidate_generator.py": {1344, 1354, 1348, 1358}},
@@ -46,7 +46,7 @@ NAMED = {
     "hf-ensemble-0.99": {"transformers/generation/utils.py": {4465, 4479}},
     "toyllm-as-is": {"toyllm/sps/generate.py": {17, 20}},
 }
-"""By engine, the lines that its page calls wrong, in two releases where there are two numbers.
+"""By engine, the lines that its finding calls wrong, in two releases where there are two numbers.
 
 An option has no diff; of a seed that is set in one line and used in another the diff changes the
 first, which no call runs; and a draft that is greedy in one line is reported as sampled in another.
@@ -58,7 +58,7 @@ HUNK = re.compile(r"@@ -(\d+)")
 
 def mistakes() -> dict[str, dict[str, set[int]]]:
     """Return by engine the wrong lines of each file."""
-    pages = sorted((Path(__file__).parent / "findings").glob("*.md"))
+    pages = sorted((Path(__file__).parent / "reference").glob("findings*.md"))
     texts = dict(found for page in pages for found in FILE.findall(page.read_text("utf-8")))
     return {name: changed(texts[diff]) for name, diff in DIFFS.items()} | NAMED
 

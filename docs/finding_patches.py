@@ -1,12 +1,13 @@
-"""The findings' patches, run again: ``python docs/finding_patches.py --from FOLDERS [PAGE ...]``.
+"""The findings' patches, run again: ``python docs/finding_patches.py --from FOLDERS [NAME ...]``.
 
-A page of ``docs/findings`` with a patch is followed as a reader would, in an empty folder: its
+A finding of ``docs/reference`` with a patch is followed as a reader would, in an empty folder: its
 files are written, ``patched`` is a copy of the sources that its ``patch`` commands name, and every
 command that has to do with the patch is run. What it prints has to hold the lines that stand below
 it. Commands of other folders find those of ``--from`` under their last names.
 
 ``--from``: ready sources, comma-separated folders as ``--engine-path`` takes them; packages may be
-installed instead. PAGE: names of pages, as ``gpt-fast``; all that have a patch if none is given.
+installed instead. NAME: names of findings, as ``gpt-fast``, which stand in the page as
+``<!-- story: gpt-fast -->``; all that have a patch if none is given.
 """
 
 import argparse
@@ -23,7 +24,8 @@ from simverify.engines import ENGINES
 from simverify.engines.places import find_place
 from simverify.folders import find_package
 
-PAGES = Path(__file__).parent / "findings"
+PAGES = sorted((Path(__file__).parent / "reference").glob("findings*.md"))
+STORY = re.compile(r"(?m)^<!-- story: (\S+) -->$")
 FILE = re.compile(r"^<!-- file: (\S+) -->\n```\w+\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SHELL = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PATCH = re.compile(r"^patch -p1 -d (patched\S*) < (\S+\.diff)$", re.MULTILINE)
@@ -31,17 +33,17 @@ PATCHED = re.compile(r"\bpatched\b|\bPATCHED=1 ")
 
 
 def main() -> int:
-    """Follow the pages; return 1 if one is not as it says."""
+    """Follow the findings; return 1 if one is not as it says."""
     parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
-    parser.add_argument("pages", nargs="*", metavar="PAGE")
+    parser.add_argument("findings", nargs="*", metavar="NAME")
     parser.add_argument("--from", dest="ready", default="", help="folders, comma-separated")
     given = parser.parse_args()
     folders = [Path(folder).absolute() for folder in given.ready.split(",") if folder]
-    texts = {page.stem: page.read_text(encoding="utf-8") for page in sorted(PAGES.glob("*.md"))}
-    if unknown := set(given.pages).difference(texts):
-        parser.error(f"no page {', '.join(sorted(unknown))}: choose from {', '.join(texts)}")
+    texts = findings()
+    if unknown := set(given.findings).difference(texts):
+        parser.error(f"no finding {', '.join(sorted(unknown))}: choose from {', '.join(texts)}")
     wrong = 0
-    for name in given.pages or [name for name, text in texts.items() if any(commands(text))]:
+    for name in given.findings or [name for name, text in texts.items() if any(commands(text))]:
         with TemporaryDirectory() as scratch:
             problems = list(followed(texts[name], folders, Path(scratch)))
         print("\n".join([f"{name}: {'not ' if problems else ''}as it says", *problems]), flush=True)
@@ -49,8 +51,17 @@ def main() -> int:
     return int(wrong > 0)
 
 
+def findings() -> dict[str, str]:
+    """Return the text of each finding, by name."""
+    texts: dict[str, str] = {}
+    for page in PAGES:
+        _, *parts = STORY.split(page.read_text(encoding="utf-8"))
+        texts |= zip(parts[::2], parts[1::2], strict=True)
+    return texts
+
+
 def followed(text: str, folders: Sequence[Path], scratch: Path) -> Iterator[str]:
-    """Yield what is not as the page says, from its first command to its last."""
+    """Yield what is not as the finding says, from its first command to its last."""
     files = dict(FILE.findall(text))
     for name, written in files.items():
         (scratch / name).write_text(written, encoding="utf-8")

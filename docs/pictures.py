@@ -98,49 +98,55 @@ def _grid() -> list[str]:
 _SAYS = {
     "cli": "commands",
     "plugin": "pytest",
-    "api": "Python",
+    "api": "Python functions",
     "reports": "terminal, HTML, Markdown, JUnit",
-    "auditing": "code on trial",
-    "comparing": "rules side by side",
-    "emitted": "a server's tokens",
-    "planning": "what a claim costs",
-    "capture": "traces",
+    "auditing": "audits of code",
+    "comparing": "rules compared",
+    "served": "audits of servers",
     "surveying": "many audits",
+    "sweeping": "many comparisons",
+    "history": "runs and baselines",
     "battery": "tests, one error rate",
     "engines": "other people's code",
+    "triton_cpu": "Triton without a GPU",
     "backends": "torch, Triton",
-    "simulators": "compiled kernels, exact laws of models",
-    "drafting": "drafters, layers in groups",
+    "simulators": "compiled kernels, exact values",
+    "drafting": "drafters",
     "faults": "known bugs",
     "models": "where p and q come from",
     "verifiers": "rules",
-    "results": "the documents, and reading them",
-    "symbolic": "the exact law of random code",
+    "trees": "draft trees",
+    "results": "documents, and reading them",
+    "symbolic": "exact distributions of random code",
     "stats": "tests, bounds, plans",
-    "errors": "exceptions",
-    "arrays": "their types",
     "roles": "what is audited",
+    "errors": "exceptions",
 }
-_BOX, _STEP, _LEFT = 40, 52, 16
+_BOX, _STEP, _LEFT = 40, 60, 16
 
 
 def rooms() -> str:
-    """Draw the rooms of the package, each above all that it may import, from pyproject.toml."""
+    """Draw the packages, each above all that it may import, from pyproject.toml."""
     settings = tomllib.loads((FOLDER.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
     layers = settings["tool"]["importlinter"]["contracts"][0]["layers"]
-    rows = [re.findall(r"[a-z]+", layer) for layer in layers if "__main__" not in layer]
-    height = _STEP * len(rows) + 34
+    rows = [re.findall(r"[a-z_]+", layer) for layer in layers if "__main__" not in layer]
+    height = _STEP * len(rows) + 26
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
         'aria-labelledby="title description">',
-        '<title id="title">The rooms of simverify</title>',
+        '<title id="title">The packages of simverify</title>',
         '<desc id="description">From the top: '
         + "; ".join(", ".join(row) for row in rows)
-        + ". A room imports rooms below it.</desc>",
-        f"<style>{_STYLE} rect.grid {{ fill: none; }} .small {{ font-size: 11px; }}</style>",
+        + ". A package imports packages below it.</desc>",
+        f"<style>{_STYLE} rect.grid {{ fill: none; }} path.grid {{ stroke-width: 1.5; }}"
+        " .small { font-size: 11px; }</style>",
         f'<rect class="page" width="{WIDTH}" height="{height}" rx="6"/>',
-        f'<text class="title" x="{_LEFT}" y="20">A room imports what lies below it</text>',
+        f'<text class="title" x="{_LEFT}" y="20">A package imports those below it</text>',
     ]
+    middle = WIDTH / 2
+    for i in range(1, len(rows)):
+        tip = 30 + i * _STEP
+        parts.append(f'<path class="grid" d="M{middle:.0f} {tip - 16}V{tip}m-5 -6l5 6l5 -6"/>')
     for i, row in enumerate(rows):
         width = (WIDTH - _LEFT) / len(row)
         for j, room in enumerate(row):

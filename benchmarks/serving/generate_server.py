@@ -4,7 +4,7 @@
     python benchmarks/serving/generate_server.py --port 8402 lenient --leniency .5
 
 Answers have token ids. One request is answered at a time. Its temperature, top-p, top-k and
-max_tokens are passed on; top-k is off if it names none. What came of it: docs/served-engines.md.
+max_tokens are passed on; top-k is off if it names none. What came of it: docs/reference/servers.md.
 """
 
 import argparse

@@ -2,7 +2,8 @@
 
 All pages, or those that are named.
 
-A page is a story: its blocks run from top to bottom in one empty folder.
+The blocks of a page run from top to bottom in one empty folder. ``<!-- story: NAME -->`` begins
+a new story in the page: what follows runs in another empty folder, with no names defined.
 
 - ``<!-- file: NAME -->`` above a block: the block is that file.
 - ``console``: after ``$ `` a command, below it what it prints (on standard error if there is
@@ -41,6 +42,9 @@ _BLOCK = re.compile(
 _ALONE = re.compile(r"simverify (?P<words>[^|;&<>$`]*?)(?: \| (?P<end>head|tail) -(?P<n>\d+))?")
 """A command that asks nothing of a shell."""
 
+STORY = re.compile(r"(?m)^(?=<!-- story: ([\w-]+) -->$)")
+"""Where a page begins a new story."""
+
 _TIMINGS = (
     (r"(?m)(?<=x) +<?\d+(\.\d+)? *$", " SPEED"),  # the last column of a comparison
     (r"\bin \d+\.\d+s\b", "in TIME"),  # pytest's summary
@@ -60,10 +64,16 @@ class Block:
 
 @dataclass
 class Story:
-    """What running a page came to: the text with outputs as they are, and what went wrong."""
+    """What running a story came to: the text with outputs as they are, and what went wrong."""
 
     page: str
     problems: list[str] = field(default_factory=list)
+
+
+def stories(text: str) -> dict[str, str]:
+    """Return the stories of a page, in order, by name; what comes before the first mark is ""."""
+    first, *rest = STORY.split(text)
+    return {"": first} | dict(zip(rest[::2], rest[1::2], strict=True))
 
 
 def blocks(text: str) -> list[Block]:
@@ -75,7 +85,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def tell(text: str) -> Story:
-    """Run a page; a block of a kind that nothing runs is a problem."""
+    """Run a story; a block of a kind that nothing runs is a problem."""
     story = Story(text)
     names: dict[str, object] = {}
     replaced: list[tuple[Block, str]] = []
@@ -200,6 +210,7 @@ def _python(code: str, names: dict[str, object]) -> str:
 if __name__ == "__main__":
     chosen = [Path(name).absolute() for name in sys.argv[1:]] or PAGES
     for page in chosen:
-        told = tell(page.read_text(encoding="utf-8"))
-        page.write_text(told.page, encoding="utf-8")
-        print(f"{page.relative_to(ROOT)}: {len(told.problems)} outputs written anew")
+        told = [tell(story) for story in stories(page.read_text(encoding="utf-8")).values()]
+        page.write_text("".join(story.page for story in told), encoding="utf-8")
+        written = sum(len(story.problems) for story in told)
+        print(f"{page.relative_to(ROOT)}: {written} outputs written anew")

@@ -49,7 +49,7 @@ def test_pages_load_nothing_from_elsewhere(built):
 
 
 def test_formulas_are_mathml(built):
-    page = (built / "statistics.html").read_text(encoding="utf-8")
+    page = (built / "explanation" / "statistics.html").read_text(encoding="utf-8")
     assert page.count("<math") > 100
     assert "\\frac" not in page
     assert "$$" not in page

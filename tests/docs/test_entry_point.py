@@ -10,7 +10,7 @@ from docs.examples import ROOT, blocks
 
 FILES = {
     block.file: block.text
-    for block in blocks((ROOT / "docs" / "extending.md").read_text(encoding="utf-8"))
+    for block in blocks((ROOT / "docs" / "how-to" / "add-code.md").read_text(encoding="utf-8"))
 }
 
 

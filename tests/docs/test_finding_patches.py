@@ -93,19 +93,20 @@ def test_a_source_that_is_nowhere_is_said(tmp_path, scratch, place):
     assert "is neither installed nor in a folder of --from" in said
 
 
-def test_an_unknown_page_is_refused(monkeypatch, capsys):
+def test_an_unknown_finding_is_refused(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["finding_patches.py", "gpt-slow"])
     with pytest.raises(SystemExit):
         made.main()
-    assert "no page gpt-slow: choose from feifeibear" in capsys.readouterr().err
+    assert "no finding gpt-slow: choose from transformers, " in capsys.readouterr().err
 
 
-def test_every_page_of_an_engine_has_a_patch_that_can_be_run_again():
-    pages = {file.stem: file.read_text() for file in made.PAGES.glob("*.md")}
-    without = {name for name, text in pages.items() if not any(made.commands(text))}
+def test_every_finding_has_a_patch_that_can_be_run_again():
+    findings = made.findings()
+    assert len(findings) == 17
+    without = {name for name, text in findings.items() if not any(made.commands(text))}
     # Its patch is to leave an option at its default.
-    assert without == {"index", "lossy-by-design"}
-    for name, text in pages.items():
+    assert without == {"lossy-by-design"}
+    for name, text in findings.items():
         patches = made.PATCH.findall(text)
         assert bool(patches) == (".diff -->" in text), name
         assert {file for _, file in patches} <= dict(made.FILE.findall(text)).keys(), name

@@ -7,16 +7,25 @@ import shutil
 
 import pytest
 from cyclopts import MissingArgumentError
-from docs.examples import HOME, PAGES, ROOT, alike, blocks, tell
+from docs.examples import HOME, PAGES, ROOT, alike, blocks, stories, tell
 from rich.console import Console
 
 from simverify.cli.app import app
 
 IDS = [str(page.relative_to(ROOT)) for page in PAGES]
 TEXTS = [page.read_text(encoding="utf-8") for page in PAGES]
+STORIES = {
+    f"{name}#{story}" if story else name: part
+    for name, text in zip(IDS, TEXTS, strict=True)
+    for story, part in stories(text).items()
+}
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=IDS)
+def test_a_page_is_its_stories():
+    assert ["".join(stories(text).values()) for text in TEXTS] == TEXTS
+
+
+@pytest.mark.parametrize("text", STORIES.values(), ids=STORIES)
 @pytest.mark.thorough
 def test_a_page_is_what_happens(text):
     """To write outputs anew: python tests/docs/examples.py."""
@@ -126,3 +135,17 @@ def test_every_file_it_links_to_exists(page, text):
     for target in targets:
         if not target.startswith("http"):
             assert (page.parent / target).exists(), target
+
+
+@pytest.mark.skipif(not (ROOT / "simverify" / "served").exists(), reason="packages move first")
+def test_every_module_of_the_architecture_exists():
+    text = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([a-z_]+(?:/[a-z_]+)+)(?:\.py)?`", text)
+    assert len(named) > 30
+    tops = (ROOT / "simverify", ROOT)
+    missing = [
+        name
+        for name in named
+        if not any((top / f"{name}.py").is_file() or (top / name).is_dir() for top in tops)
+    ]
+    assert missing == []

@@ -15,7 +15,7 @@ from support.levels import at_night
 
 from simverify.results.reading.document import document_text
 
-FILE = ROOT / "docs" / "ci" / "simverify.yml"
+FILE = ROOT / "docs" / "how-to" / "simverify.yml"
 TOKEN = """\
 import numpy as np
 

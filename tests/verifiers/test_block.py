@@ -71,7 +71,7 @@ def test_misprints_are_lossy(name):
 
 
 def test_the_first_token_alone_misses_an_unclamped_weight():
-    """docs/architecture.md: an audit of the first token passes it, all the tokens do not."""
+    """An audit of the first token passes it (docs/explanation/statistics.md); all tokens do not."""
     wrong = replace(BLOCK, rule=lambda *arguments: variant(*arguments, clamp=False))
     assert deviation(wrong, toy(), 1) == 0
     assert deviation(wrong, compact(), 1) == 0

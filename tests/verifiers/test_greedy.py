@@ -75,7 +75,7 @@ def test_without_state_the_second_token_is_wrong():
 
 
 def test_a_call_is_not_lossless_by_its_slots():
-    """docs/architecture.md: slot 2 of the toy's first call deviates by TV 1/6, no position does."""
+    """Slot 2 of the toy's first call deviates by TV 1/6, no position (docs/explanation)."""
     law = laws_by_paths(GREEDY, markov_rows(toy()), 2)(START, (), 3)
     second = [Fraction(0)] * 2
     for (tokens, _), weight in law.items():

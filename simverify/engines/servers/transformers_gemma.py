@@ -1,7 +1,6 @@
 """Transformers' drafts for Gemma 4: greedy, and reported as if they were sampled.
 
-Its own candidate generator drafts, and its own rule judges. The assistant is a stand-in, as a
-Gemma 4 has no rows that can be chosen.
+Its own candidate generator drafts, its own rule judges. The assistant is a stand-in.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,8 +16,9 @@ from simverify.engines.loading.stubs import torch
 
 ON_TRIAL = ("generation/utils.py", "generation/candidate_generator.py")
 GENERATOR = "SinglePositionMultiTokenCandidateGenerator"
-NOTE = ("the assistant is a stand-in; in 5.22.2 to 5.24.0 the mistake is in get_candidates, whose "
-        "drafts are greedy and reported as sampled: docs/findings/transformers.md")  # fmt: skip
+NOTE = ("the assistant is a stand-in; in 5.22.2 to 5.24.0 the mistake is in get_candidates, "
+        "whose drafts are greedy and reported as sampled: "
+        "docs/reference/findings-servers.md")  # fmt: skip
 
 
 class Gemma4AssistantStandIn:

@@ -52,7 +52,7 @@ def load(way: str, path: Path) -> Callable[..., Any]:
 
 
 _NOTE = ("in 5.22.2 to 5.24.0 the mistake is in get_target_logits of candidate_generator.py, far "
-         "before the line named here: docs/findings/transformers-universal.md")  # fmt: skip
+         "before the line named here: docs/reference/findings-servers.md")  # fmt: skip
 ENGINES = tuple(
     Engine(name=f"transformers-{way}", package="transformers", source="generation/utils.py",
            function="GenerationMixin.generate", loader=partial(load, way), versions=">=5.22,<6",

@@ -208,7 +208,7 @@ def test_same_seed_same_result():
 
 
 def test_curves_are_the_exact_fractions():
-    """docs/architecture.md, facts that the code leans on."""
+    """docs/explanation/statistics.md, facts that the code leans on."""
     tables = Tables(SampledInstance(compact(), 3), 4)
     assert tables.curve(VERIFIERS["token"]).sum() == pytest.approx(379 / 216, abs=1e-12)
     assert tables.curve(VERIFIERS["block"]).sum() == pytest.approx(139 / 72, abs=1e-12)

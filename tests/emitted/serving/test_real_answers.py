@@ -1,4 +1,4 @@
-"""Doubles that answer and refuse exactly as real servers did; docs/served-engines.md has which."""
+"""Doubles that answer and refuse exactly as real servers did: see docs/reference/servers.md."""
 
 import json
 

@@ -33,8 +33,8 @@ def broken(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def page():
-    """Return the C++ example of docs/languages.md."""
-    text = (ROOT / "docs" / "languages.md").read_text(encoding="utf-8")
+    """Return the C++ example of docs/how-to/languages.md."""
+    text = (ROOT / "docs" / "how-to" / "languages.md").read_text(encoding="utf-8")
     return next(block.text for block in blocks(text) if block.file == "token.cpp")
 
 

@@ -29,7 +29,7 @@ from simverify.symbolic.guards.containment import from_user  # noqa: E402
 from simverify.symbolic.state.kept import NOTHING_NEW, Kept  # noqa: E402
 
 HEAD = "import torch\nimport triton\nimport triton.language as tl\n\n\n@triton.jit\n"
-PAGE = "docs/triton.md"
+PAGE = "docs/how-to/gpu.md"
 
 
 def kernel(tmp_path, body, arguments="x, out, n, BLOCK: tl.constexpr"):

@@ -32,7 +32,7 @@ MODELS = {
 
 
 def kept(pair, rule, x):
-    """Pr(X^l = x, tau >= l) of a first call, from the closed forms of docs/architecture.md."""
+    """Pr(X^l = x, tau >= l) of a first call: the closed forms of docs/explanation/statistics.md."""
 
     def along(rows):
         return [rows[pair.context(x[:i])] for i in range(len(x))]
@@ -99,7 +99,7 @@ def numbers(text):
     return [Fraction(number) for number in text.split()]
 
 
-# docs/architecture.md, "Facts that the code leans on".
+# docs/explanation/statistics.md, "Facts that the code leans on".
 FIGURE_3 = {
     "token": [Fraction(2, 3) ** n for n in range(1, 11)],
     "block": numbers("2/3 5/9 4/9 31/81 26/81 205/729 176/729 1403/6561 1222/6561 9817/59049"),

@@ -124,7 +124,7 @@ def test_acceptance_is_that_of_no_other_rule(name):
 
 @pytest.mark.distribution
 def test_greedy_has_its_law_by_position_and_not_by_slot():
-    """docs/architecture.md: slot 2 of the toy's first call deviates by TV 1/6."""
+    """docs/explanation/statistics.md: slot 2 of the toy's first call deviates by TV 1/6."""
     tables, gamma, shape = model_tables(toy()), 2, (3, 2, 2)
     rows = np.vstack([toy().target_rows, toy().target_start])
     run = {"seed": 4, "threads": 1, "transition_shape": shape}

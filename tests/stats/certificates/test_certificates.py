@@ -55,7 +55,7 @@ def test_plug_in_value():
 
 @pytest.mark.distribution
 def test_plug_in_under_the_null_at_size():
-    """docs/architecture.md: TV(phat, p) is .009 at V = 64, N = 1e5."""
+    """docs/explanation/statistics.md: TV(phat, p) is .009 at V = 64, N = 1e5."""
     row = np.full((1, 64), 1 / 64)
     counts = np.random.default_rng(52).multinomial(10**5, row[0])[None, :]
     bound = plug_in_certificate(counts, row).bound

@@ -173,7 +173,7 @@ def test_planning_against_statsmodels():
 
 
 def test_planning_figures():
-    # docs/architecture.md: df 511 gives a noncentrality of 222.
+    # docs/explanation/statistics.md: df 511 gives a noncentrality of 222.
     assert 4 * g2_min_detectable(511, 10**6, alpha=1e-6) ** 2 * 10**6 == pytest.approx(222, abs=0.5)
     assert 4_000_000 < g2_samples(0.01, 36_000, alpha=1e-7) < 5_000_000
     assert g2_min_detectable(10, 3, alpha=1e-6) == math.inf

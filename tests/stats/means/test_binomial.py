@@ -81,7 +81,7 @@ def tail_counts(rng, rates, n):
 
 @pytest.mark.distribution
 def test_block_is_above_tokens_law_and_token_below_blocks():
-    """The toy at gamma = 2, exact acceptance curves of docs/architecture.md."""
+    """The toy at gamma = 2, exact acceptance curves of docs/explanation/statistics.md."""
     rng = np.random.default_rng(31)
     n = 20_000
     token, block = (tail_counts(rng, rates, n) for rates in (TOKEN, BLOCK))

@@ -93,7 +93,7 @@ def test_more_tokens_than_the_exact_law_takes():
 
 
 def test_planning():
-    # docs/architecture.md: 3.33 / sqrt(N) at alpha 1e-6, 3.60 at a twentieth of it.
+    # docs/explanation/statistics.md: 3.33 / sqrt(N) at alpha 1e-6, 3.60 at a twentieth of it.
     for alpha, constant in ((1e-6, 3.33), (5e-8, 3.60)):
         got = ks_min_detectable(10**6, alpha=alpha, bins=2**60)
         assert got * 1000 == pytest.approx(constant, abs=0.006)

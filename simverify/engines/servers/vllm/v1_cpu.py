@@ -50,7 +50,7 @@ def load(path: Path) -> Verify:
 
 NOTE = (
     "the function alone; what the server hands it is divided by a temperature that nobody wrote: "
-    "docs/findings/vllm-cpu.md"
+    "docs/reference/findings-servers.md"
 )
 
 ENGINES = tuple(
