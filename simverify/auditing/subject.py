@@ -111,7 +111,7 @@ def contract_iv(subject: Subject, contract: Contract | None, batch: int | None) 
     """
     if batch and {"step", "tree", "draft"} & {subject.contract, contract}:
         raise UsageError(
-            "--batch and --company are for the verify contract: code of the others has no batches"
+            "--batch and --batch-mix are for the verify contract: code of the others has no batches"
         )
     if subject.contract is None:
         return contract or "verify"

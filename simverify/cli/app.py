@@ -122,7 +122,7 @@ app = App(
     ),
     version=_version,
     config=sources(_COMMANDS),
-    default_parameter=Parameter(converter=converted, negative=()),
+    default_parameter=Parameter(converter=converted, negative=(), show_env_var=False),
     help_format="plaintext",
     suppress_keyboard_interrupt=False,
 )

@@ -16,7 +16,7 @@ from simverify.faults.families.company import in_company
 from simverify.verifiers import VERIFIERS
 
 token = VERIFIERS["token"].rule
-OPTIONS = ({"batch": 2}, {"company": "greedy"})
+OPTIONS = ({"batch": 2}, {"batch_mix": "greedy"})
 
 
 def sampled(draft_tokens, target, draft, lengths, rng):
@@ -32,7 +32,7 @@ NUMPY = Signature(randomness="numpy")
 
 
 def small(**options):
-    return AuditSettings(gamma=1, vocab_size=3, detect=0.2, **options)
+    return AuditSettings(gamma=1, vocab=3, detect=0.2, **options)
 
 
 def refusal(subject, options):
@@ -73,15 +73,15 @@ def test_so_does_what_as_verify_returns():
 @pytest.mark.parametrize("name", ["command", "library"])
 def test_so_do_other_languages(name, options):
     option = next(iter(options))
-    with pytest.raises(UsageError, match=f"^{option} is not for {name}: it judges one drafted"):
+    with pytest.raises(UsageError, match=f"^{option} is not for a program or a library"):
         simverify.audit(**{name: "./harness.so:verify"}, **options)
 
 
 def test_the_other_way_of_a_batch_says_how_it_is_called():
     four = load_subject("ragged-offset"), Subject("mine", lambda p, q, x, rng: [[0]], None)
     for subject in (*four, load_subject("torch-token")):
-        said = refusal(subject, {"company": "greedy"})
-        assert said.endswith("with --company it is called as verify(batch, rng)")
+        said = refusal(subject, {"batch_mix": "greedy"})
+        assert said.endswith("with --batch-mix it is called as verify(batch, rng)")
     subject = Subject("mine", as_batched(sampled, NUMPY), None)
     assert "mine takes (batch, rng): with --batch it is called as" in refusal(subject, {"batch": 2})
 
@@ -106,9 +106,9 @@ def decorated(*given):
     ("rule", "options"),
     [
         (own, {"batch": 2}),
-        (in_company, {"company": "greedy"}),
-        (decorated, {"company": "greedy"}),
-        (as_batched(sampled, NUMPY), {"company": "ragged"}),
+        (in_company, {"batch_mix": "greedy"}),
+        (decorated, {"batch_mix": "greedy"}),
+        (as_batched(sampled, NUMPY), {"batch_mix": "ragged"}),
     ],
 )
 def test_code_that_takes_batches_goes_on_as_before(rule, options):

@@ -182,13 +182,13 @@ def test_no_model_is_loaded(tmp_path):
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        (["--against", "b"], "--against is for tokens already emitted: name --outputs or --endpo"),
+        (["--against", "b"], "--against is one of two: name the other, as --outputs or --endpoint"),
         (["--outputs", "a", "--against", "http://b"], "--against is a server: name another as"),
         (["--endpoint", "http://a", "--against", "b"], "is b: expected http://HOST:PORT"),
         (["--endpoint", "http://a", "--against", "http://b"], "--prompts is missing"),
         (["--endpoint", "http://a", "--against", "http://a", "--prompts", "p"], "one address"),
-        (["--outputs", "a", "--against", "b", "--target", "t"], "--against takes no --target"),
-        (["--endpoint", "http://a", "--against", "http://b", "--min-p", ".1"], "no --min-p"),
+        (["--outputs", "a", "--against", "b", "--target", "t"], "--target is not for two engines"),
+        (["--endpoint", "http://a", "--against", "http://b", "--min-p", ".1"], "--min-p is not for"),
         (["--outputs", "a", "--against", "b", "--timeout", "5"], "--timeout is for --endpoint"),
         (["--outputs", "a", "--against", "b", "--repeats", "5"], "--repeats is for --endpoint"),
         (["--endpoint", "http://a", "--against", "http://b", "--prompts", "p", "--temperature",

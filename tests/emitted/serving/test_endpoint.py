@@ -258,7 +258,7 @@ def test_the_command_line_asks_and_exits_by_the_verdict(pair, tmp_path, capfd):
         (["--outputs", "o", "--target", "t", "--self-test"], "--self-test is not for"),
         (["--outputs", "o", "--target", "t", "--trace", "d"], "--trace is not for"),
         (["token", "--outputs", "o", "--target", "t"], "SPEC is not for"),
-        (["--outputs", "o", "--target", "t", "--ball", "1"], "ball is 1.0"),
+        (["--outputs", "o", "--target", "t", "--row-tolerance", "1"], "row tolerance is 1.0"),
     ],
 )
 def test_options_that_do_not_go_together(given, says, capfd):
