@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from simverify.errors import OptionError
 from simverify.options.option import Options, text_of
-from simverify.options.served import DeclaredLaw
+from simverify.options.outputs import DeclaredLaw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -13,7 +13,7 @@ from simverify.cli.app import app
 from simverify.faults import get_fault
 from simverify.options.audit import CODE
 from simverify.options.compare import COMPARISONS
-from simverify.options.served import OutputOptions
+from simverify.options.outputs import OutputOptions
 from simverify.results.reading.document import document_text
 
 pytestmark = pytest.mark.usefixtures("unsearched_module")

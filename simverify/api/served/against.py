@@ -8,7 +8,7 @@ from simverify.api.real import RealModels
 from simverify.api.served.server import is_address, server_of
 from simverify.errors import OptionError
 from simverify.options.modes import keywords
-from simverify.options.served import AgainstOptions, TwoEngineOptions
+from simverify.options.outputs import AgainstOptions, TwoEngineOptions
 from simverify.results import AgainstRun, AskedFor
 
 _OF_SERVERS = (

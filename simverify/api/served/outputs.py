@@ -8,7 +8,7 @@ from simverify.api.real import RealModels, declared_law, law_iv
 from simverify.api.served.server import server_of
 from simverify.errors import OptionError
 from simverify.options.modes import keywords
-from simverify.options.served import OutputOptions
+from simverify.options.outputs import OutputOptions
 from simverify.results import OutputRun
 
 

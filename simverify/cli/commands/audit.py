@@ -22,7 +22,7 @@ from simverify.errors import UsageError
 from simverify.options.audit import CODE, SelfTestOptions
 from simverify.options.modes import made, mode_of
 from simverify.options.option import Options
-from simverify.options.served import AgainstOptions, OutputOptions
+from simverify.options.outputs import AgainstOptions, OutputOptions
 
 if TYPE_CHECKING:
     from simverify.results import AgainstRun, AuditRun, OutputRun, SelfTestRun

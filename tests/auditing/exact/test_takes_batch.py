@@ -13,6 +13,7 @@ from simverify.engines import ENGINES, Signature, as_batched, as_verify
 from simverify.engines.base import BLOCK, Engine
 from simverify.errors import UsageError
 from simverify.faults.families.company import in_company
+from simverify.options.option import flag
 from simverify.verifiers import VERIFIERS
 
 token = VERIFIERS["token"].rule
@@ -46,7 +47,7 @@ def refusal(subject, options):
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("name", ["token", "block", "sample-and-match", "reused-uniform"])
 def test_built_in_rules_judge_one_block_a_call(name, options):
-    said = f"{name} judges one block a call: leave --{next(iter(options))} out"
+    said = f"{name} judges one block a call: leave {flag(next(iter(options)))} out"
     assert said in refusal(load_subject(name), options)
     rule = load_subject(name).rule
     assert "mine judges one block a call" in refusal(Subject("mine", rule, None), options)
@@ -88,7 +89,7 @@ def test_the_other_way_of_a_batch_says_how_it_is_called():
 
 def test_from_python_options_are_keywords():
     for options in OPTIONS:
-        with pytest.raises(UsageError, match=r"token judges.*leave (batch|company) out"):
+        with pytest.raises(UsageError, match=r"token judges.*leave (batch|batch_mix) out"):
             simverify.audit("token", gamma=1, vocab=3, **options)
 
 

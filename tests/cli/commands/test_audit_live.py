@@ -69,7 +69,7 @@ def test_a_process_that_dies_is_a_finding(command, tmp_path, rules):
         (["token", "--target", "t"], "--draft is missing"),
         (["token", "--target", "t", "--draft", "d"], "--prompts is missing"),
         (["token", "--draft", "d"],
-         "--draft is not for code on small instances: it is for real models (--target)"),
+         "real models (--target)"),
         (["token", "--tokens", "9"], "--tokens is not for code on small instances"),
         (["--target", "tiny-llama"], "name what to audit"),
         (["token", "--target", "tiny-llama", "--gamma", "65"], "gamma is 65: expected 1 to 64"),

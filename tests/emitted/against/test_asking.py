@@ -188,7 +188,7 @@ def test_no_model_is_loaded(tmp_path):
         (["--endpoint", "http://a", "--against", "http://b"], "--prompts is missing"),
         (["--endpoint", "http://a", "--against", "http://a", "--prompts", "p"], "one address"),
         (["--outputs", "a", "--against", "b", "--target", "t"], "--target is not for two engines"),
-        (["--endpoint", "http://a", "--against", "http://b", "--min-p", ".1"], "--min-p is not for"),
+        (["--endpoint", "http://a", "--against", "http://b", "--min-p", ".1"], "--min-p is not"),
         (["--outputs", "a", "--against", "b", "--timeout", "5"], "--timeout is for --endpoint"),
         (["--outputs", "a", "--against", "b", "--repeats", "5"], "--repeats is for --endpoint"),
         (["--endpoint", "http://a", "--against", "http://b", "--prompts", "p", "--temperature",

@@ -200,8 +200,8 @@ def test_more_coins_than_are_read_cost_nothing(unsearched):
 
 REFUSED = [
     ({"command": "a", "library": "b.so:c"}, "command and library are two ways"),
-    ({"coins": 3, "rule": "token"}, "coins is for command or library"),
-    ({"command": "a", "rule": "token"}, "command and library take the place of SPEC"),
+    ({"coins": 3, "rule": "token"}, "it is for a program or a library .command, library"),
+    ({"command": "a", "rule": "token"}, "rule is not for a program or a library"),
     ({"command": "a", "batch": 4}, "batch is not for a program or a library"),
     ({"command": "a", "eos": 0}, "eos is not for a program"),
     ({"library": "b.so:c", "tree": "2,1"}, "tree is not for a program"),
