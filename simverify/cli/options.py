@@ -26,6 +26,7 @@ _GROUPS = {name: Group(name, sort_key=place) for place, name in enumerate(GROUPS
 
 IN_SUBJECT = _GROUPS[SUBJECT]
 IN_COMPARED = _GROUPS[COMPARED]
+IN_OTHERS = _GROUPS[OTHERS]
 IN_OUTPUT = _GROUPS[OUTPUT]
 """The group of a command's own options, which say where its result goes."""
 

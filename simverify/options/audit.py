@@ -9,6 +9,7 @@ from simverify.options.option import (
     ADVANCED,
     BUDGET,
     INSTANCES,
+    OTHERS,
     SUBJECT,
     Code,
     Contract,
@@ -138,14 +139,13 @@ class PairOptions(_Strict, _Trees, SmallOptions):
 
     drafter: Code | None = option(
         None,
-        "Instead of SPEC: a drafter, audited together with --verifier; they may share the "
-        "generator.",
-        SUBJECT,
+        "A drafter, audited together with --verifier.",
+        OTHERS,
     )
     verifier: Code | None = option(
         None,
-        "Instead of SPEC: a verifier of the verify or the tree contract, with --drafter.",
-        SUBJECT,
+        "A verifier of the verify or the tree contract, with --drafter.",
+        OTHERS,
     )
 
 
@@ -158,14 +158,14 @@ class ProgramOptions(Sizes):
 
     command: str | None = option(
         None,
-        "Instead of SPEC: a program in any language that answers a line of JSON for each call, "
+        "A program in any language that answers a line of JSON for each call, "
         "such as ./harness. It is started once and kept; no shell is.",
-        SUBJECT,
+        OTHERS,
     )
     library: PathName | None = option(
         None,
-        "Instead of SPEC: a function of a shared library with the C ABI, path.so:symbol.",
-        SUBJECT,
+        "A function of a shared library with the C ABI, path.so:symbol.",
+        OTHERS,
         verbatim=True,
     )
     coins: int | None = option(
@@ -200,7 +200,7 @@ class TraceOptions(_OnRows):
     rule: Code | None = option(None, _SPEC, SUBJECT)
     _: KW_ONLY
     trace: PathName | None = option(
-        None, "Call the code on the blocks of this trace, as simverify capture wrote it.", SUBJECT
+        None, "Call the code on the blocks of this trace, as simverify capture wrote it.", OTHERS
     )
     contract: Literal["verify"] | None = inherited(SmallOptions, "contract")
 
@@ -227,6 +227,8 @@ class RealModelOptions(_OnRows, Drafting, Compute, Law, _Decoding):
     chosen_by: ClassVar[tuple[str, ...]] = ("target",)
 
     rule: Code | None = option(None, _SPEC, SUBJECT)
+    _: KW_ONLY
+    target: str | None = inherited(Models, "target", group=OTHERS)
 
     @classmethod
     def is_asked_for(cls, given: Mapping[str, Any]) -> bool:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields, replace
 from os import PathLike
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
@@ -20,13 +20,14 @@ INSTANCES = "The instances"
 BUDGET = "Budget and error rates"
 OUTPUT = "Output"
 COMPARED = "What is compared"
+OTHERS = "Other audits"
 SPEED = "The predicted speed-up"
 SIMULATED = "Advanced: simulated models"
 ADVANCED = "Advanced"
 MODELS = "Advanced: real models"
 SERVED = "Advanced: emitted tokens, and servers"
 GROUPS = (
-    SUBJECT, COMPARED, INSTANCES, BUDGET, OUTPUT, SPEED, ADVANCED, SIMULATED, MODELS, SERVED,
+    SUBJECT, COMPARED, INSTANCES, BUDGET, OUTPUT, OTHERS, SPEED, ADVANCED, SIMULATED, MODELS, SERVED,
 )  # fmt: skip
 """Groups of options, in the order of ``--help``."""
 
@@ -100,9 +101,13 @@ def option(
     return field(default=default, metadata={_KEY: Option(help, group, range, old, verbatim)})
 
 
-def inherited(mode: "type[Options]", name: str, default: Any = None) -> Any:
+def inherited(
+    mode: "type[Options]", name: str, default: Any = None, *, group: str | None = None
+) -> Any:
     """Return the option ``name`` of another mode, with its own default."""
-    return field(default=default, metadata=mode.option(name).metadata)
+    known = option_of(mode.option(name))
+    found = known if group is None else replace(known, group=group)
+    return field(default=default, metadata={_KEY: found})
 
 
 @dataclass(frozen=True, kw_only=True)

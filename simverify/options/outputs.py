@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from simverify.options.option import (
     BUDGET,
     MODELS,
+    OTHERS,
     SERVED,
     SUBJECT,
     Options,
@@ -24,15 +25,15 @@ class Source(Options):
 
     outputs: PathName | None = option(
         None,
-        "Instead of SPEC: tokens that another engine emitted, a JSONL file with prompt, and "
+        "Tokens that another engine emitted, a JSONL file with prompt, and "
         "tokens (ids) or text, a line.",
-        SUBJECT,
+        OTHERS,
     )
     _: KW_ONLY
     endpoint: str | None = option(
         None,
-        "Instead of SPEC: a server that speaks /v1/completions, such as http://localhost:8000.",
-        SUBJECT,
+        "A server that speaks /v1/completions, such as http://localhost:8000.",
+        OTHERS,
     )
 
 
@@ -130,10 +131,10 @@ class OutputOptions(DeclaredLaw, _Asked, Compute, Law, _Judged):
     title: ClassVar[str] = "tokens already emitted ({outputs} or {endpoint})"
     chosen_by: ClassVar[tuple[str, ...]] = ("outputs", "endpoint")
 
+    target: str | None = inherited(Models, "target", group=OTHERS)
     draft: str | None = option(
         None,
-        "The draft model; of tiny-llama its own if not given. Of emitted tokens a proxy for the "
-        "engine's draft, which makes more deviations visible.",
+        "A proxy for the engine's draft, which makes more deviations visible.",
         MODELS,
     )
     alpha: float = inherited(Sizes, "alpha", 1e-6)
@@ -189,7 +190,7 @@ class AgainstOptions(_AskedOfBoth):
     against: str | None = option(
         None,
         "No target: another server beside --endpoint, or another file beside --outputs.",
-        SUBJECT,
+        OTHERS,
     )
 
 

@@ -17,7 +17,15 @@ from simverify.cli.common import (
     progress,
 )
 from simverify.cli.interrupt import Terminated, also_terminated
-from simverify.cli.options import IN_SUBJECT, Json, Report, Switch, command_options, given_by
+from simverify.cli.options import (
+    IN_OTHERS,
+    IN_SUBJECT,
+    Json,
+    Report,
+    Switch,
+    command_options,
+    given_by,
+)
 from simverify.errors import UsageError
 from simverify.options.audit import CODE, SelfTestOptions
 from simverify.options.modes import made, mode_of
@@ -43,7 +51,7 @@ def audit(
     /,
     *,
     options: Annotated[Given, Parameter(name="*")] = DEFAULTS,
-    self_test: Annotated[bool, Parameter(group=IN_SUBJECT)] = False,
+    self_test: Annotated[bool, Parameter(group=IN_OTHERS)] = False,
     json: Json = None,
     report: Report = None,
     verbose: Switch = False,
