@@ -14,6 +14,7 @@ from simverify.options.modes import renamed
 from simverify.options.option import (
     COMPARED,
     GROUPS,
+    OTHERS,
     OUTPUT,
     SUBJECT,
     Option,

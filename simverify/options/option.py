@@ -27,7 +27,8 @@ ADVANCED = "Advanced"
 MODELS = "Advanced: real models"
 SERVED = "Advanced: emitted tokens, and servers"
 GROUPS = (
-    SUBJECT, COMPARED, INSTANCES, BUDGET, OUTPUT, OTHERS, SPEED, ADVANCED, SIMULATED, MODELS, SERVED,
+    SUBJECT, COMPARED, INSTANCES, BUDGET, OUTPUT,
+    OTHERS, SPEED, ADVANCED, SIMULATED, MODELS, SERVED,
 )  # fmt: skip
 """Groups of options, in the order of ``--help``."""
 

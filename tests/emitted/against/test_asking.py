@@ -195,7 +195,7 @@ def test_no_model_is_loaded(tmp_path):
           "0"], "--temperature is 0: asked again an engine would copy itself"),
         (["--endpoint", "http://a", "--against", "http://b", "--prompts", "p", "--max-tokens", "1"],
          "--max-tokens is 1: what speculation does shows from an answer's second token on"),
-        (["--outputs", "a", "--target", "t", "--repeats", "5"], "it is for two engines (--against)"),
+        (["--outputs", "a", "--target", "t", "--repeats", "5"], "it is for two engines"),
         (["--outputs", "nothing", "--against", "b"], "outputs: cannot read nothing"),
     ],
 )  # fmt: skip
