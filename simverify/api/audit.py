@@ -84,7 +84,7 @@ def run_audit(options: Options, *, reproduce: str | None = None) -> AuditRun:
     assert isinstance(options, AuditOptions | TraceOptions | RealModelOptions)
     settings = settings_of(options)
     live = _live(options) if isinstance(options, RealModelOptions) else None
-    name, load = subject_of(_named(options.rule), settings.engine_path, seconds=settings.seconds)
+    name, load = subject_of(_named(options.rule), settings.checkout, seconds=settings.seconds)
     conduct: partial[AuditRun] | None = None
     if isinstance(options, TraceOptions):
         from simverify.auditing.real.recorded import audit_recorded, recorded_command
@@ -120,7 +120,7 @@ def _audit_pair(options: PairOptions, reproduce: str | None) -> AuditRun:
     name = name_of(pair)
     again = reproduce or settings.command(name, "step")
     return supervised_audit(
-        loader(pair, settings.engine_path),
+        loader(pair, settings.checkout),
         None,
         settings,
         spec=name,
@@ -191,8 +191,6 @@ def settings_of(options: Options, **more: Any) -> AuditSettings:
     elif isinstance(options, PairOptions):
         names -= {"scheme", "tree"}
     values = {name: getattr(options, name) for name in names}
-    if values.get("engine_path") is not None:
-        values["engine_path"] = str(values["engine_path"])
     if values["detect"] is None:
         del values["detect"]
         if not isinstance(options, SelfTestOptions):

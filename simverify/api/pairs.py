@@ -53,7 +53,7 @@ def pair_of(options: PairOptions) -> Pair:
     return Pair(drafter, _named(options.verifier, drafter), contract, scheme, options.tree)
 
 
-def load_pair(pair: Pair, engine_path: str | None = None) -> Subject:
+def load_pair(pair: Pair, checkout: str | None = None) -> Subject:
     """Load both, and return them as one step rule.
 
     Raises ``UsageError`` for code that is no drafter, or no verifier of that contract.
@@ -70,7 +70,7 @@ def load_pair(pair: Pair, engine_path: str | None = None) -> Subject:
     except ValueError as error:
         raise UsageError(f"--drafter {pair.drafter}: {error}") from None
     _imported(pair.verifier, before, modules)
-    verifier = again(pair.verifier, engine_path, modules)()
+    verifier = again(pair.verifier, checkout, modules)()
     if verifier.contract not in (None, pair.contract):
         raise UsageError(_of_another(pair, verifier))
     if verifier.batch or verifier.company:
@@ -114,7 +114,7 @@ def audit_pair(
     )
     for role, spec, contract in tried:
         progress(f"the {role} alone")
-        code = again(spec, settings.engine_path if role == "verifier" else None, modules)()
+        code = again(spec, settings.checkout if role == "verifier" else None, modules)()
         scheme = pair.scheme or code.scheme
         if contract == "tree" and scheme is None:
             continue  # its scheme is not known
@@ -138,9 +138,9 @@ def name_of(pair: Pair) -> str:
     return f"{pair.drafter} with {pair.verifier}"
 
 
-def loader(pair: Pair, engine_path: str | None) -> Callable[[], Subject]:
+def loader(pair: Pair, checkout: str | None) -> Callable[[], Subject]:
     """Return what loads the pair."""
-    return partial(load_pair, pair, engine_path)
+    return partial(load_pair, pair, checkout)
 
 
 def _of_another(pair: Pair, verifier: Subject) -> str:

@@ -160,7 +160,7 @@ def broken_document(
         findings=(doc.Finding(kind="process", text=what),),
         reproduce=settings.command(spec, contract),
         meta=meta,
-        engine_path=settings.engine_path,
+        engine_path=settings.checkout,
         pair=settings.pair,
         bridge=settings.bridge,
     )
@@ -260,7 +260,7 @@ def _audit(
         trial=trial,
         breach=broken,
         rows=rows_document(tier.rows) if tier.rows else None,
-        engine_path=settings.engine_path,
+        engine_path=settings.checkout,
         stopped=stopped(tier),
         scheme=None if scheme is None else scheme.name,
         tree=settings.tree,

@@ -44,7 +44,6 @@ class AuditSettings(AuditOptions):
     """
 
     detect: float = inherited(AuditOptions, "detect", 0.01)
-    engine_path: str | None = inherited(AuditOptions, "engine_path")
     coarser: tuple[float, ...] = ()
     pair: Pair | None = None
     bridge: Bridge | None = None
@@ -60,6 +59,11 @@ class AuditSettings(AuditOptions):
                 )
             if self.batch is not None or self.eos is not None:
                 raise UsageError("--batch-mix makes its own batches: leave --batch and --eos out")
+
+    @property
+    def checkout(self) -> str | None:
+        """The checkout that an engine is loaded from, if one was named."""
+        return None if self.engine_path is None else str(self.engine_path)
 
     def paths_for(self, subject: Subject) -> int:
         """Budget of the exact tier; by default less for torch, whose paths are slow."""

@@ -44,18 +44,22 @@ def command_options(modes: Sequence[type[Options]], *, without: Sequence[str] = 
     """
     names = dict.fromkeys(name for mode in modes for name in mode.names() if name not in without)
     shown = {name: (_type(modes, name), _help(modes, name), _group(modes, name)) for name in names}
-    made: list[Any] = [
-        (name, Annotated[kind | None, Parameter(help=words, group=group)], field(default=None))
+    made = [
+        _field(name, kind, Parameter(help=words, group=group))
         for name, (kind, words, group) in shown.items()
     ]
     for name in names:
         old = _first(modes, name).old
         if old is not None:
-            hidden = Annotated[shown[name][0] | None, Parameter(show=False)]
-            made.append((old, hidden, field(default=None)))
+            made.append(_field(old, shown[name][0], Parameter(show=False)))
     given = make_dataclass("Given", made, frozen=True, kw_only=True)
     given.__module__ = __name__  # cyclopts takes what comes from `types` for no class of ours
     return given
+
+
+def _field(name: str, kind: Any, parameter: Parameter) -> tuple[str, Any, Any]:
+    optional = kind | None
+    return name, Annotated[optional, parameter], field(default=None)
 
 
 def given_by(modes: Sequence[type[Options]], options: object) -> dict[str, Any]:

@@ -183,7 +183,7 @@ class _OnRows(Options):
     seed: int = inherited(Sizes, "seed", 0)
     alpha: float = inherited(Sizes, "alpha", 1e-6)
     detect: float = option(
-        0.04, "Deviation (mean one-token TV) found with power .9.", BUDGET, DETECT
+        0.04, "Deviation (mean one-token TV) found with power .9; .04 if not given.", BUDGET, DETECT
     )
     engine_path: PathName | None = inherited(SmallOptions, "engine_path")
     strict_probes: bool = inherited(_Strict, "strict_probes", False)

@@ -134,7 +134,7 @@ def _one_object(
     options: Options = args[0]
     if len(args) > 1 or given:
         raise TypeError(f"{name}() takes its options as one object or as keywords, not as both")
-    if not isinstance(options, modes):
+    if not isinstance(options, tuple(modes)):
         known = ", ".join(mode.__name__ for mode in modes)
         raise UsageError(f"{name} got {type(options).__name__}: expected one of {known}")
     return options

@@ -94,7 +94,7 @@ def test_the_contract_of_a_built_in_rule_cannot_be_changed():
 
 
 @pytest.mark.parametrize(
-    "changes", [{"gamma": 0}, {"gamma": 5}, {"vocab_size": 1}, {"alpha": 0}, {"seconds": 0}]
+    "changes", [{"gamma": 0}, {"gamma": 5}, {"vocab": 1}, {"alpha": 0}, {"seconds": 0}]
 )
 def test_settings_out_of_range_are_refused(changes):
     with pytest.raises(UsageError, match="expected"):

@@ -3,6 +3,7 @@
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from simverify.api.real import RealModels, declared_law, law_iv
 from simverify.api.served.server import server_of
@@ -134,7 +135,7 @@ _ASKING = (
 def _command(options: OutputOptions, planned: int, detect: float) -> str:
     """Return the command that judges the same answers again; where none are kept, asks anew."""
     if options.keep is not None:
-        asked_no_more = dict.fromkeys(_ASKING, None)
+        asked_no_more: dict[str, Any] = dict.fromkeys(_ASKING)
         options = replace(options, **asked_no_more, outputs=options.keep, tokens=planned)
     words = replace(options, detect=detect).words(
         always=("alpha", "detect", "seed"), without=("threads",)

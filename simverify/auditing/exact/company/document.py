@@ -62,7 +62,7 @@ def audit_company(
         notes=tuple(f"sampled: {x.hurried}" for x in trial.sampled if x.hurried),
         meta=stamp(),
         breach=breach(violated, "verify") if violated else None,
-        engine_path=settings.engine_path,
+        engine_path=settings.checkout,
         company=settings.batch_mix,
     )
 
