@@ -15,6 +15,7 @@ from simverify.auditing.subject import Contract, Subject
 from simverify.errors import UsageError
 from simverify.options.audit import AuditOptions
 from simverify.options.option import inherited, words_of
+from simverify.options.parts import MAX_GAMMA
 from simverify.results import Bridge, Pair, Probe
 from simverify.trees import TreeShape, parse_levels
 
@@ -87,7 +88,7 @@ class AuditSettings(AuditOptions):
         if shape.depth > self.gamma:
             raise UsageError(
                 f"the tree has a depth of {shape.depth}, above gamma {self.gamma}: cut it, or "
-                "raise gamma, which is 4 at most"
+                f"raise gamma, which is {MAX_GAMMA} at most"
             )
         return shape
 

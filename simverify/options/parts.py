@@ -23,6 +23,11 @@ DrafterName = Literal["plain", "easyspec", "prompt-lookup", "ngram"]
 DRAFTERS: tuple[str, ...] = get_args(DrafterName)
 """Ways in which real models draft."""
 
+MAX_GAMMA, MAX_VOCAB = 4, 12
+"""The largest of small instances, whose paths are followed."""
+
+GAMMA = Range(low=1, high=MAX_GAMMA)
+VOCAB = Range(low=2, high=MAX_VOCAB)
 ALPHA = Range(low=MIN_ALPHA, below=1)
 DETECT = Range(low=MIN_DETECT, below=1)
 SECONDS = Range(above=0, high=MAX_SECONDS)
@@ -33,12 +38,8 @@ class Sizes(Options):
     """The instances of an audit, its budget and its error rates."""
 
     seed: int = option(0, "Seed of all draws.", BUDGET, SEED)
-    gamma: int = option(
-        4, "Largest draft length of the instances, 1 to 4.", INSTANCES, Range(low=1, high=4)
-    )
-    vocab: int = option(
-        12, "Largest vocabulary of the instances, 2 to 12.", INSTANCES, Range(low=2, high=12)
-    )
+    gamma: int = option(4, "Largest draft length of the instances, 1 to 4.", INSTANCES, GAMMA)
+    vocab: int = option(12, "Largest vocabulary of the instances, 2 to 12.", INSTANCES, VOCAB)
     max_paths: int | None = option(
         None, "Budget of the exact tier; by the code if not given.", BUDGET, Range(low=1)
     )

@@ -16,11 +16,10 @@ from simverify.options.option import (
     Contract,
     Options,
     PathName,
-    Range,
     inherited,
     option,
 )
-from simverify.options.parts import SECONDS
+from simverify.options.parts import GAMMA, SECONDS, VOCAB
 
 Values = Sequence[Any] | str | int | float
 
@@ -37,13 +36,13 @@ class SizeOptions(Options):
         "Largest draft length of the instances, 1 to 4; the audit's own if not given, or the "
         "engine's.",
         INSTANCES,
-        Range(low=1, high=4),
+        GAMMA,
     )
     vocab: int | None = option(
         None,
         "Largest vocabulary of the instances, 2 to 12; likewise.",
         INSTANCES,
-        Range(low=2, high=12),
+        VOCAB,
     )
     seconds: float | None = option(
         None,
