@@ -184,7 +184,7 @@ def test_the_sampled_tier_judges_generations_too(unprobed):
 
 
 def replace_settings(**changes):
-    return AuditSettings(**{"gamma": 2, "vocab_size": 2, **changes})
+    return AuditSettings(**{"gamma": 2, "vocab": 2, **changes})
 
 
 def test_an_id_outside_every_vocabulary_is_refused():
