@@ -37,7 +37,8 @@ def quoted(given: object) -> str:
 
 class _Flags(dict[str, str]):
     def __missing__(self, name: str) -> str:
-        return f"--{name.replace('_', '-')}"
+        # What is judged has no flag.
+        return "SPEC" if name == "rule" else f"--{name.replace('_', '-')}"
 
 
 class _Keywords(dict[str, str]):

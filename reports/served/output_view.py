@@ -72,7 +72,8 @@ def _passed(run: OutputRun) -> str:
     if run.ball <= run.ball_measured:
         return words
     claim = (
-        f"PASS if the engine's rows are off by TV {run.ball:.2g} on average, as --ball claims: "
+        f"PASS if the engine's rows are off by TV {run.ball:.2g} on average, as --row-tolerance "
+        "claims: "
         f"computing them again moved them by {run.ball_measured:.2g}, and a deviation within the "
         f"claim is not seen. {words}"
     )

@@ -10,58 +10,50 @@ from typing import Any
 import msgspec
 
 from simverify.api.code.subjects import again, subject_of
-from simverify.api.options import AuditOptions
 from simverify.auditing.exact.generations.drafts import takes_draft_arguments
 from simverify.auditing.exact.generations.pairs import pair_as_step
 from simverify.auditing.run import audit
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Contract, Subject, module_key
 from simverify.errors import OptionError, UsageError
+from simverify.options.audit import PairOptions
+from simverify.options.option import Code
 from simverify.results import AuditRun, Pair
 from simverify.trees import SCHEMES, Drafting, TreeShape, get_scheme, shape_of_levels
 
 USUAL_TREE = "2,1"
 """Children per level where none are named."""
 
-Code = Callable[..., Any] | str
 
-
-def named(code: Code | None, other: str | None = None) -> str | None:
+def _named(code: Code, other: str | None = None) -> str:
     """Return the name under which ``code`` is found again; one that is not ``other``'s."""
-    if code is None or isinstance(code, str):
-        return code if code is None else subject_of(code)[0]
-    return subject_of(code, taken=other)[0]
+    return subject_of(code, taken=None if isinstance(code, str) else other)[0]
 
 
-def pair_of(options: AuditOptions) -> Pair | None:
-    """Return the pair that the options name, if they name one.
+def pair_of(options: PairOptions) -> Pair:
+    """Return the pair that the options name.
 
-    Raises ``UsageError`` for half a pair, or options that no pair has.
+    Raises ``UsageError`` for half a pair, and for options that do not go together.
     """
-    if options.drafter is None and options.verifier is None:
-        return None
-    if options.drafter is None or options.verifier is None:
-        given, other = "drafter", "verifier"
-        if options.drafter is None:
-            given, other = other, given
-        raise OptionError(f"{{{given}}} is half of a pair: name {{{other}}} too")
+    if options.drafter is None:
+        raise OptionError("{verifier} is half of a pair: name {drafter} too")
+    if options.verifier is None:
+        raise OptionError("{drafter} is half of a pair: name {verifier} too")
     contract = options.contract or "verify"
     if contract == "step" or contract == "draft":
         raise OptionError(
             f"{{contract}} is the verifier's, verify or tree: got {contract} with {{verifier}}"
         )
-    for name in ("batch", "company", "eos"):
-        if getattr(options, name) is not None:
-            raise OptionError(f"{{{name}}} is not for a pair: its blocks are drafted one by one")
     if contract != "tree":
         for name in ("scheme", "tree"):
             if getattr(options, name) is not None:
                 raise OptionError(f"{{{name}}} is for draft trees: name {{contract}} tree too")
     scheme = None if options.scheme is None else get_scheme(options.scheme).name
-    return Pair(options.drafter, options.verifier, contract, scheme, options.tree)
+    drafter = _named(options.drafter)
+    return Pair(drafter, _named(options.verifier, drafter), contract, scheme, options.tree)
 
 
-def load_pair(pair: Pair, engine_path: str | None = None) -> Subject:
+def load_pair(pair: Pair, checkout: str | None = None) -> Subject:
     """Load both, and return them as one step rule.
 
     Raises ``UsageError`` for code that is no drafter, or no verifier of that contract.
@@ -78,7 +70,7 @@ def load_pair(pair: Pair, engine_path: str | None = None) -> Subject:
     except ValueError as error:
         raise UsageError(f"--drafter {pair.drafter}: {error}") from None
     _imported(pair.verifier, before, modules)
-    verifier = again(pair.verifier, engine_path, modules)()
+    verifier = again(pair.verifier, checkout, modules)()
     if verifier.contract not in (None, pair.contract):
         raise UsageError(_of_another(pair, verifier))
     if verifier.batch or verifier.company:
@@ -114,7 +106,7 @@ def audit_pair(
     if run.verdict != "FAIL":
         return run
     modules: dict[str, Any] = {}
-    alone = replace(settings, pair=None, gamma=min(settings.gamma, 2), vocab_size=3)
+    alone = replace(settings, pair=None, gamma=min(settings.gamma, 2), vocab=3)
     notes = []
     tried: tuple[tuple[str, str, Contract], ...] = (
         ("drafter", pair.drafter, "draft"),
@@ -122,7 +114,7 @@ def audit_pair(
     )
     for role, spec, contract in tried:
         progress(f"the {role} alone")
-        code = again(spec, settings.engine_path if role == "verifier" else None, modules)()
+        code = again(spec, settings.checkout if role == "verifier" else None, modules)()
         scheme = pair.scheme or code.scheme
         if contract == "tree" and scheme is None:
             continue  # its scheme is not known
@@ -146,9 +138,9 @@ def name_of(pair: Pair) -> str:
     return f"{pair.drafter} with {pair.verifier}"
 
 
-def loader(pair: Pair, engine_path: str | None) -> Callable[[], Subject]:
+def loader(pair: Pair, checkout: str | None) -> Callable[[], Subject]:
     """Return what loads the pair."""
-    return partial(load_pair, pair, engine_path)
+    return partial(load_pair, pair, checkout)
 
 
 def _of_another(pair: Pair, verifier: Subject) -> str:

@@ -1,13 +1,15 @@
 """A pair of real models, and the law of a request, as the options of every command name them."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from simverify.errors import OptionError
+from simverify.options.option import Options, text_of
+from simverify.options.outputs import DeclaredLaw
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from simverify.drafting.method import DraftMethod
     from simverify.emitted import Law, Mask
@@ -34,6 +36,17 @@ class RealModels:
     drafter: str | None = None
     layer_parallel: str | None = None
     no_calibration: bool | None = None
+
+    @classmethod
+    def of(cls, options: Options) -> "RealModels":
+        """Return what the options of a command say of the pair."""
+        known = {name for name in type(options).names() if name in vars(cls())}
+        given = {name: getattr(options, name) for name in known}
+        if given.get("prompts") is not None:
+            given["prompts"] = Path(given["prompts"])
+        if given.get("layer_parallel") is not None:
+            given["layer_parallel"] = str(given["layer_parallel"])
+        return cls(**given)
 
     def complete(self) -> None:
         """Raise ``OptionError`` if a part of the pair is missing that does not ship."""
@@ -90,98 +103,63 @@ class RealModels:
         )  # fmt: skip
 
 
-class OfRealModels:
-    """Options with those of a pair of real models among them."""
+def declared_law(options: DeclaredLaw, pair: "TransformerPair") -> "Law":
+    """Return the law that the options declare, with the temperature and cuts of ``pair``.
 
-    def real(self) -> RealModels:
-        """Return what is said of the pair."""
-        names = (field.name for field in fields(RealModels))
-        return RealModels(**{name: getattr(self, name) for name in names})
-
-
-@dataclass(frozen=True, kw_only=True)
-class LawOptions:
-    """What an engine was asked for beside temperature, top-k and top-p; None: not given.
-
-    Attributes
-    ----------
-    min_p
-        Emitted tokens: keep what is at least so many times as likely as the likeliest.
-    typical_p
-        Emitted tokens: keep the tokens of most typical surprise, up to this share.
-    repetition_penalty
-        Emitted tokens: divides scores of what the prompt or the answer holds.
-    presence_penalty
-        Emitted tokens: taken off the score of what the answer holds.
-    frequency_penalty
-        Emitted tokens: taken off for each time that the answer holds it.
-    logit_bias
-        Emitted tokens: added to scores, JSON such as {"5": -100}.
-    bad_words
-        Emitted tokens: never written, JSON such as ["word", [5, 6]], texts or token ids.
-    min_tokens
-        Emitted tokens: so many come before the end of a request.
-    order
-        Emitted tokens: the order in which parameters act: transformers (the default), vllm,
-        sglang, llamacpp, mlx-lm, or some of them, such as top-p,temperature.
-    mask
-        Emitted tokens: a function that says which may come next, path/file.py:attr; it is given
-        the ids of the prompt and of the answer so far.
-    extra_body
-        Endpoint: fields of every request beside these, JSON, such as a schema to follow.
+    Raises ``UsageError`` for what is out of range, and for a mask that does not load.
     """
+    from simverify.emitted.law import as_law
+    from simverify.emitted.law.words import fields_of, order_iv
 
-    min_p: float | None = None
-    typical_p: float | None = None
-    repetition_penalty: float | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
-    logit_bias: str | None = None
-    bad_words: str | None = None
-    min_tokens: int | None = None
-    order: str | None = None
-    mask: str | None = None
-    extra_body: str | None = None
-
-    def declared(self, pair: "TransformerPair", mask: "Mask | None" = None) -> "Law":
-        """Return the law that the options declare, with the temperature and cuts of ``pair``.
-
-        ``mask``: in the place of the function that is named. Raises ``UsageError`` for what is out
-        of range, and for a mask that does not load.
-        """
-        from dataclasses import replace
-
-        from simverify.emitted.law import as_law
-        from simverify.emitted.law.words import fields_of, object_iv, order_iv
-
-        said = {field.name: getattr(self, field.name) for field in fields(LawOptions)}
-        for name, kind in (("logit_bias", dict), ("bad_words", list)):
-            if said[name] is not None:
-                said[name] = object_iv(said[name], name.replace("_", "-"), kind)
-        law = replace(as_law(pair.sampling), **fields_of(said, "the command", pair))
-        if self.order is not None:
-            law = replace(law, order=order_iv(self.order))
-        return replace(law, mask=mask or (None if self.mask is None else mask_named(self.mask)))
-
-    def ranges(self) -> None:
-        """Raise ``UsageError`` for a number, an order or JSON that is out of range."""
-        from simverify.emitted.law import Law
-        from simverify.emitted.law.words import NUMBERS, object_iv, order_iv
-
-        given = {n: getattr(self, n) for n in (*NUMBERS, "min_tokens") if hasattr(self, n)}
-        Law(**{name: value for name, value in given.items() if value is not None})
-        for name, kind in (("logit_bias", dict), ("bad_words", list), ("extra_body", dict)):
-            if getattr(self, name) is not None:
-                object_iv(getattr(self, name), name.replace("_", "-"), kind)
-        if self.order is not None:
-            order_iv(self.order)
+    said = {name: getattr(options, name) for name in DeclaredLaw.names()} | _objects(options)
+    law = replace(as_law(pair.sampling), **fields_of(said, "the command", pair))
+    if options.order is not None:
+        law = replace(law, order=order_iv(options.order))
+    return replace(law, mask=mask_of(options.mask))
 
 
-def mask_named(spec: str) -> "Mask":
-    """Return the mask function of path/file.py:attr; ``UsageError`` if it does not load."""
+def law_iv(options: DeclaredLaw) -> None:
+    """Raise ``UsageError`` for a number, an order or JSON that is out of range."""
+    from simverify.emitted.law import Law
+    from simverify.emitted.law.words import NUMBERS, order_iv
+
+    given = {n: getattr(options, n, None) for n in (*NUMBERS, "min_tokens")}
+    Law(**{name: value for name, value in given.items() if value is not None})
+    _objects(options)
+    if options.order is not None:
+        order_iv(options.order)
+
+
+def _objects(options: DeclaredLaw) -> dict[str, Any]:
+    """Return what was given as JSON."""
+    kinds = {"logit_bias": dict, "bad_words": list, "extra_body": dict}
+    given = {name: getattr(options, name) for name in kinds}
+    return {
+        name: json_iv(value, name, kinds[name])
+        for name, value in given.items()
+        if value is not None
+    }
+
+
+def json_iv(value: object, name: str, kind: type) -> Any:
+    """Return what an option holds, an object or a list, or JSON of one; else ``UsageError``."""
+    from simverify.emitted.law.words import object_iv
+
+    return object_iv(text_of(value, name), name.replace("_", "-"), kind)
+
+
+def mask_of(mask: "str | Callable[..., Any] | None") -> "Mask | None":
+    """Return a mask that was handed over, or that of path/file.py:attr.
+
+    ``UsageError`` if it does not load.
+    """
     from simverify.auditing.subject import load_subject
     from simverify.emitted.law import Mask
 
-    if ":" not in spec:
-        raise OptionError(f"{{mask}} is {spec!r}: expected path/file.py:attr")
-    return Mask(spec, load_subject(spec).rule)
+    if mask is None:
+        return None
+    if callable(mask):
+        return Mask(text_of(mask, "mask"), mask)
+    if ":" not in mask:
+        raise OptionError(f"{{mask}} is {mask!r}: expected path/file.py:attr")
+    return Mask(mask, load_subject(mask).rule)

@@ -1,27 +1,32 @@
 """``simverify.self_test``: the audit on trial, on every fault of the catalogue."""
 
-from simverify.api.audit import Say, settings_of
-from simverify.api.options import AuditOptions
+from simverify.api.audit import settings_of
+from simverify.options.audit import SelfTestOptions
+from simverify.options.modes import keywords
 from simverify.results import SelfTestRun
 
 
-def self_test(
-    *,
-    gamma: int | None = None,
-    vocab: int | None = None,
-    seed: int = 0,
-    progress: Say | None = None,
-) -> SelfTestRun:
+@keywords(SelfTestOptions)
+def self_test(options: SelfTestOptions) -> SelfTestRun:
     """Turn the audit on every catalogued fault and every must-pass control.
 
-    ``gamma``, ``vocab``: largest sizes of the instances. ``run.passed``: every fault was caught
-    and every control passed. Raises ``UsageError`` if a size is out of range.
+    ``run.passed``: every fault was caught and every control passed.
+
+    Returns
+    -------
+    SelfTestRun
+        ``run.passed``; ``print(run)`` shows it.
+
+    Raises
+    ------
+    UsageError
+        A size out of range.
     """
-    return self_test_of(AuditOptions(gamma=gamma, vocab=vocab, seed=seed), progress=progress)
+    return self_test_of(options)
 
 
-def self_test_of(options: AuditOptions, *, progress: Say | None = None) -> SelfTestRun:
-    """As :func:`self_test`, with any settings of an audit."""
+def self_test_of(options: SelfTestOptions) -> SelfTestRun:
+    """As :func:`self_test`, whose errors name options as the command line does."""
     from simverify.auditing.self_test import self_test as run
 
-    return run(settings_of(options, "self-test"), progress=progress)
+    return run(settings_of(options), progress=options.progress)

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from simverify.api.compare_options import CompareOptions
 from simverify.checks import refuse
 from simverify.errors import OptionError
 from simverify.models import DEFAULT_DISTANCE, Model
+from simverify.options.compare import CompareOptions, RealPairOptions
 from simverify.results import CompareRun
 from simverify.verifiers import VERIFIERS
 from simverify.verifiers.trees import TREE_VERIFIERS
@@ -27,17 +27,14 @@ Rule = str | Callable[..., Any]
 """A built-in verifier's name, a SPEC as an audit takes it, or a callable."""
 
 
-def compare_simulated(
-    models: Sequence[str | Model],
-    verifiers: Sequence[Rule] | None,
-    options: CompareOptions,
-    shared: dict[str, Any],
-) -> CompareRun:
-    """Compare ``verifiers`` on simulated models, on a single draft or on draft trees."""
+def compare_simulated(options: CompareOptions, shared: dict[str, Any]) -> CompareRun:
+    """Compare rules on simulated models, on a single draft or on draft trees."""
     from simverify.comparing.comparison import compare as compare_models
     from simverify.comparing.own import DETECT as FOR_CALLS
 
     distance, temperature = options.draft_distance, options.temperature
+    models = DEFAULT_MODELS if options.models is None else options.models
+    verifiers = options.verifiers
     drafting = asked_trees(options, shared)
     if drafting is not None:
         refuse(
@@ -73,14 +70,17 @@ def _is_ngram(model: str | Model) -> bool:
     return (model if isinstance(model, str) else model.name) == "ngram"
 
 
-def asked_trees(options: CompareOptions, shared: dict[str, Any]) -> "Drafting | None":
+def asked_trees(
+    options: CompareOptions | RealPairOptions, shared: dict[str, Any]
+) -> "Drafting | None":
     """Return how trees are drafted, None for a single draft; the depth is gamma in ``shared``."""
     if options.drafts is None and options.tree is None:
         refuse({"scheme": options.scheme}, "{option} is for draft trees: name {drafts} or {tree}")
         return None
     from simverify.comparing.trees.asked import drafting_asked
 
-    drafting = drafting_asked(options.drafts, options.tree, options.scheme, options.gamma)
+    tree = None if options.tree is None else str(options.tree)
+    drafting = drafting_asked(options.drafts, tree, options.scheme, options.gamma)
     shared["gamma"] = drafting.shape.depth
     return drafting
 

@@ -107,7 +107,7 @@ def instances_of(
     hints: Hints,
 ) -> list[SmallModel]:
     """Return the instances of the exact tier."""
-    gamma, vocab, seed = settings.gamma, settings.vocab_size, settings.seed
+    gamma, vocab, seed = settings.gamma, settings.vocab, settings.seed
     if scheme is not None and contract == "draft":
         models = draft_instances(scheme, gamma, vocab, seed, settings.shape)
         return models + hinted_trees(hints, scheme, contract, settings.shape)

@@ -68,12 +68,12 @@ def audit(
     settings = (settings or AuditSettings()).for_subject(subject)
     say = progress or (lambda _line: None)
     subject, settings = in_company(subject, settings)
-    company = SIZE if settings.company else None
+    company = SIZE if settings.batch_mix else None
     chosen = contract_iv(subject, contract, settings.batch or company)
     takes_batch_iv(subject, settings)
     stamp, shared = stamped(), Shared()
     reach = reach_of(subject.rule) if settings.bridge is None else Reach()
-    hints = Hints.among(reach.numbers, chosen, settings.gamma, settings.vocab_size)
+    hints = Hints.among(reach.numbers, chosen, settings.gamma, settings.vocab)
     watch = Watch(reach.codes, always=settings.strict_coverage, named=reach.named)
     kept = Kept(subject.rule, None) if reach.codes else None
     with contained() as noise, watching(watch):
@@ -153,14 +153,14 @@ def broken_document(
         contract=contract,
         seed=settings.seed,
         gamma=settings.gamma,
-        vocab_size=settings.vocab_size,
+        vocab_size=settings.vocab,
         tolerance=settings.tolerance or TOLERANCE["float64"],
         verdict="FAIL",
         tier="exact",
         findings=(doc.Finding(kind="process", text=what),),
         reproduce=settings.command(spec, contract),
         meta=meta,
-        engine_path=settings.engine_path,
+        engine_path=settings.checkout,
         pair=settings.pair,
         bridge=settings.bridge,
     )
@@ -175,7 +175,7 @@ def _audit(
     say: Callable[[str], None],
     kept: Kept | None,
 ) -> doc.AuditRun:
-    if settings.company is not None:
+    if settings.batch_mix is not None:
         return audit_company(subject, settings, reproduce, say)
     whole, subject = subject, subject.one_row() if settings.batch else subject
     if settings.eos is not None and chosen == "verify" and subject.coin_bits is None:
@@ -235,7 +235,7 @@ def _audit(
         contract=chosen,
         seed=settings.seed,
         gamma=settings.gamma,
-        vocab_size=settings.vocab_size,
+        vocab_size=settings.vocab,
         tolerance=tolerance,
         dtype=None if held is None else held.dtype,
         verdict=verdict,
@@ -260,7 +260,7 @@ def _audit(
         trial=trial,
         breach=broken,
         rows=rows_document(tier.rows) if tier.rows else None,
-        engine_path=settings.engine_path,
+        engine_path=settings.checkout,
         stopped=stopped(tier),
         scheme=None if scheme is None else scheme.name,
         tree=settings.tree,
@@ -276,7 +276,7 @@ def _sample(calling: Calling, settings: AuditSettings, say: Callable[[str], None
         calling.contract,
         instances=default_instances(
             settings.gamma,
-            settings.vocab_size,
+            settings.vocab,
             eos=settings.eos,
             resets=calling.contract == "step" and not takes_step_arguments(subject.rule),
         ),

@@ -36,7 +36,7 @@ def self_test(
         schema_version=doc.SCHEMA_VERSION,
         seed=settings.seed,
         gamma=settings.gamma,
-        vocab_size=settings.vocab_size,
+        vocab_size=settings.vocab,
         alpha=settings.alpha,
         detect=settings.detect,
         verdict="FAIL" if unexpected else "PASS",
@@ -152,7 +152,7 @@ def _try(entry: _Entry, settings: AuditSettings) -> doc.Tried:
     sampled = sample_callable(
         calling.whole.rule,
         calling.contract,
-        instances=default_instances(settings.gamma, settings.vocab_size),
+        instances=default_instances(settings.gamma, settings.vocab),
         seed=settings.seed,
         alpha=settings.alpha,
         detect=settings.detect,

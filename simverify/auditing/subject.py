@@ -111,7 +111,7 @@ def contract_iv(subject: Subject, contract: Contract | None, batch: int | None) 
     """
     if batch and {"step", "tree", "draft"} & {subject.contract, contract}:
         raise UsageError(
-            "--batch and --company are for the verify contract: code of the others has no batches"
+            "--batch and --batch-mix are for the verify contract: code of the others has no batches"
         )
     if subject.contract is None:
         return contract or "verify"
@@ -124,7 +124,7 @@ def contract_iv(subject: Subject, contract: Contract | None, batch: int | None) 
 
 def load_subject(
     spec: str,
-    engine_path: str | None = None,
+    checkout: str | None = None,
     *,
     seconds: float = LOAD_SECONDS,
     modules: dict[str, Any] | None = None,
@@ -132,17 +132,17 @@ def load_subject(
     """Return what ``spec`` names.
 
     A built-in verifier or fault, ``module:attr``, ``path/file.py:attr``, or an engine, which
-    is loaded from the checkout ``engine_path`` if that is given. ``seconds``: how long that
+    is loaded from ``checkout`` if that is given. ``seconds``: how long that
     may take, 30 at least. ``modules``: those that are loaded, by their place in a SPEC: code of
     one file shares what the file holds.
     Raises ``UsageError`` (exit code 2) for a name, file or attribute that does not exist, or
-    for an ``engine_path`` where ``spec`` is no engine, and
+    for a ``checkout`` where ``spec`` is no engine, and
     ``SimverifyError`` (exit code 4) for code that fails to load.
     """
     limit = max(seconds, LOAD_SECONDS)
     try:
         with deadline(limit):
-            return _loaded(spec, engine_path, {} if modules is None else modules)
+            return _loaded(spec, checkout, {} if modules is None else modules)
     except Expired as error:
         raise SimverifyError(
             f"{spec} fails to load: not done within {limit:g} s{user_line(error)}"
@@ -154,11 +154,11 @@ def module_key(place: str) -> str:
     return str(Path(place).resolve()) if place.endswith(".py") else place
 
 
-def _loaded(spec: str, engine_path: str | None, modules: dict[str, Any]) -> Subject:
+def _loaded(spec: str, checkout: str | None, modules: dict[str, Any]) -> Subject:
     place, colon, attribute = spec.rpartition(":")
     if not colon:
-        return _named(spec, engine_path)
-    if engine_path is not None:
+        return _named(spec, checkout)
+    if checkout is not None:
         raise _no_engine(spec)
     if not place or not attribute:
         raise UsageError(f"{spec!r}: expected module:attribute or path/file.py:attribute")
@@ -186,10 +186,10 @@ def _loaded(spec: str, engine_path: str | None, modules: dict[str, Any]) -> Subj
     return Subject(spec, target, None)
 
 
-def _named(spec: str, engine_path: str | None) -> Subject:
-    if spec in VERIFIERS and engine_path is None:
+def _named(spec: str, checkout: str | None) -> Subject:
+    if spec in VERIFIERS and checkout is None:
         return Subject(spec, VERIFIERS[spec].rule, VERIFIERS[spec].contract, one_block=True)
-    if spec in TREE_VERIFIERS and engine_path is None:
+    if spec in TREE_VERIFIERS and checkout is None:
         rule = TREE_VERIFIERS[spec]
         return Subject(spec, rule.rule, "tree", scheme=rule.schemes[0], fits=rule.fits)
     from simverify.engines import engine_names, get_engine
@@ -197,13 +197,13 @@ def _named(spec: str, engine_path: str | None) -> Subject:
     from simverify.faults import COMPANY, CONTROLS, FAULTS, get_fault
 
     engines = engine_names()
-    if engine_path is not None and spec not in engines:
+    if checkout is not None and spec not in engines:
         raise _no_engine(spec)
     if spec in engines:
         engine = get_engine(spec).here
         return Subject(
             spec,
-            engine.load(None if engine_path is None else checkout_of(engine, Path(engine_path))),
+            engine.load(None if checkout is None else checkout_of(engine, Path(checkout))),
             engine.contract,
             engine.tolerance,
             engine.coin_bits if engine.tier == "coins" else None,

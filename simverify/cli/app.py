@@ -29,6 +29,11 @@ _COMMANDS = {
 }
 """Where each command lives, and its line in ``--help``, which loads none of them."""
 
+_FIRST = {
+    "audit": "To begin with: simverify audit my_sampler.py:verify --gamma 2 --report report",
+}
+"""What stands above the options of a command that has many."""
+
 _EXAMPLES = {
     "compare": (
         "simverify compare --gamma 8",
@@ -122,7 +127,7 @@ app = App(
     ),
     version=_version,
     config=sources(_COMMANDS),
-    default_parameter=Parameter(converter=converted, negative=()),
+    default_parameter=Parameter(converter=converted, negative=(), show_env_var=False),
     help_format="plaintext",
     suppress_keyboard_interrupt=False,
 )
@@ -131,5 +136,6 @@ for _name, (_place, _help) in _COMMANDS.items():
         f"simverify.cli.commands.{_place}",
         name=_name,
         help=_help,
+        help_prologue=_FIRST.get(_name, ""),
         help_epilogue="Examples:\n\n" + "\n\n".join(_EXAMPLES[_name]) if _name in _EXAMPLES else "",
     )

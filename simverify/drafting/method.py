@@ -2,16 +2,16 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING
 
 from simverify.errors import OptionError, quoted
 from simverify.models.real.transformer import TransformerPair
+from simverify.options.parts import DRAFTERS, DrafterName
 
 if TYPE_CHECKING:  # they need torch
     from simverify.drafting.drafter import Drafter
 
-DrafterName = Literal["plain", "easyspec", "prompt-lookup", "ngram"]
-NAMES: tuple[str, ...] = get_args(DrafterName)
+NAMES = DRAFTERS
 
 MOST = 1_000
 """Most layers a group; few models have a tenth as many."""

@@ -7,7 +7,7 @@ Settings and where they come from: :mod:`simverify.plugin.settings`.
 import warnings
 from collections import Counter
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
@@ -16,7 +16,6 @@ from simverify.plugin.settings import (
     AUDIT_SETTINGS,
     MARKER,
     OPTIONS,
-    AuditArguments,
     flag,
     settings_of_call,
     settings_of_run,
@@ -43,7 +42,7 @@ class Audit(Protocol):
         rule_or_spec: Callable[..., Any] | str,
         *,
         contract: "Contract | None" = None,
-        **given: Unpack[AuditArguments],
+        **given: Any,
     ) -> "AuditRun":
         """Audit a rule; see :func:`simverify_audit`."""
         ...
@@ -85,10 +84,9 @@ def simverify_audit(request: pytest.FixtureRequest) -> Audit:
     """Put a verifier on trial: ``simverify_audit(verify, gamma=4)`` fails unless it passes.
 
     Takes a callable or, as ``simverify audit`` does, a SPEC. ``contract`` is what the code
-    itself declares, else "verify"; say "step" for a step rule. Every other option of the
-    command line is an argument too: ``gamma``, ``vocab``, ``tolerance``, ``strict_probes``,
-    ``strict_coverage``, ``batch``, ``company``, ``eos``, ``max_paths``, ``max_samples``,
-    ``seconds``, ``alpha``, ``detect``, ``seed``. Returns the :class:`simverify.results.AuditRun`.
+    itself declares, else "verify"; say "step" for a step rule. What the
+    command line has of instances, budget and error rates is an argument too, such as ``gamma``,
+    and so is ``tolerance``. Returns the :class:`simverify.results.AuditRun`.
 
     The audit runs in the test's own process. A loop in Python that does not end is a finding,
     and so is code that ends its process: it is tried in a child first, on Linux. A call into
@@ -100,7 +98,7 @@ def simverify_audit(request: pytest.FixtureRequest) -> Audit:
         rule_or_spec: Callable[..., Any] | str,
         *,
         contract: "Contract | None" = None,
-        **given: Unpack[AuditArguments],
+        **given: Any,
     ) -> "AuditRun":
         from msgspec.structs import replace
 

@@ -3,22 +3,26 @@
 The arguments of a call of the fixture win, then the marker's, which are the next nearest to
 the test; then come the command line (``--simverify-max-paths``), the environment
 (``SIMVERIFY_PYTEST_MAX_PATHS``), ``[tool.simverify.pytest]`` in the root's pyproject.toml
-(``max-paths``) and the defaults of :class:`simverify.auditing.run.AuditSettings`, which checks
+(``max-paths``) and the defaults of :class:`simverify.options.audit.AuditOptions`, which checks
 ranges when an audit starts.
 """
 
 import os
 import tomllib
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import pytest
 
 from simverify.checks import pick
 from simverify.errors import UsageError
+from simverify.options.audit import AuditOptions
+from simverify.options.modes import renamed
+from simverify.options.option import ADVANCED, BUDGET, INSTANCES, option_of
 
 MARKER = "distribution"
 
@@ -54,45 +58,34 @@ class Setting:
         return value
 
 
-class AuditArguments(TypedDict, total=False):
-    """What a call of the ``simverify_audit`` fixture may set, as the command line does."""
-
-    gamma: int
-    vocab: int
-    tolerance: float
-    strict_probes: bool
-    strict_coverage: bool
-    batch: int
-    company: str
-    eos: int
-    alpha: float
-    detect: float
-    max_paths: int
-    max_samples: int
-    seconds: float
-    seed: int
-
-
-AUDIT_SETTINGS = {
-    "alpha": Setting(float, "a number", "false-alarm rate of a sampled audit"),
-    "detect": Setting(float, "a number", "TV that a sampled audit finds with power .9"),
-    "max_paths": Setting(int, "a whole number", "budget of an audit's exact tier"),
-    "max_samples": Setting(int, "a whole number", "budget of an audit's sampled tier"),
-    "seconds": Setting(float, "a number", "time limit of each tier, which only ends it"),
-    "seed": Setting(int, "a whole number", "seed of the audits"),
-    "strict_coverage": Setting(bool, "true or false", "lines not reached fail the audits"),
+_EXPECTED = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
 }
-"""Fields of ``AuditSettings``, all of which the marker takes."""
+
+
+def _settings(groups: Container[str]) -> dict[str, Setting]:
+    """Return the options of an audit that stand in ``groups``."""
+    types = AuditOptions.types()
+    found = {}
+    for one in AuditOptions.options():
+        option = option_of(one)
+        if option.group in groups:
+            hint = types[one.name]
+            kind = next((kind for kind in _EXPECTED if hint in (kind, kind | None)), str)
+            found[one.name] = Setting(kind, _EXPECTED[kind], option.help)
+    return found
+
+
+AUDIT_SETTINGS = _settings((BUDGET,))
+"""What may be set for a whole run, and what the marker takes: budgets and error rates."""
 
 ARGUMENTS = {
     **AUDIT_SETTINGS,
-    "gamma": Setting(int, "a whole number", "largest draft length"),
-    "vocab": Setting(int, "a whole number", "largest vocabulary"),
-    "tolerance": Setting(float, "a number", "largest deviation that is rounding"),
-    "strict_probes": Setting(bool, "True or False", "warnings of the probes fail the audit"),
-    "batch": Setting(int, "a whole number", "blocks per call of batched code"),
-    "company": Setting(str, "text", "kinds of requests that batched code is judged among"),
-    "eos": Setting(int, "a whole number", "id that the code takes for end of sequence"),
+    **_settings((INSTANCES,)),
+    "tolerance": _settings((ADVANCED,))["tolerance"],
 }
 """What the fixture takes: the settings, and what belongs to the code under audit."""
 
@@ -145,14 +138,18 @@ def settings_of_test(item: pytest.Item) -> dict[str, Any]:
 def settings_of_call(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a call of the fixture; else ``UsageError``."""
     chosen = {}
-    for key, value in given.items():
+    for key, value in renamed((AuditOptions,), given, _warn).items():
         name = pick(key, ARGUMENTS, "argument of simverify_audit")
         try:
             ARGUMENTS[name].check(value)
         except ValueError as error:
             raise UsageError(f"simverify_audit: {name}: {error}") from None
-        chosen["vocab_size" if name == "vocab" else name] = value
+        chosen[name] = value
     return chosen
+
+
+def _warn(old: str, new: str) -> None:
+    warnings.warn(f"{old} is now called {new}", FutureWarning, stacklevel=5)
 
 
 def _from_pyproject(path: Path) -> dict[str, Any]:

@@ -48,11 +48,11 @@ def _found(run: Document) -> Iterator[Code]:
             yield from _code(spec, None)
 
 
-def _code(spec: str, engine_path: str | None) -> Iterator[Code]:
+def _code(spec: str, checkout: str | None) -> Iterator[Code]:
     """Yield what a SPEC names: an engine's function, a function in a module, or one in a file."""
     shown = clean(spec, 200)
     if ":" not in spec:
-        yield from _engine(spec, engine_path)
+        yield from _engine(spec, checkout)
         return
     path, module = find_source(spec), spec.rpartition(":")[0]
     known = None if module.endswith(".py") else distribution_of(module.partition(".")[0])
@@ -60,7 +60,7 @@ def _code(spec: str, engine_path: str | None) -> Iterator[Code]:
     yield Code(shown, None if path is None else _sha256(path), package)
 
 
-def _engine(name: str, engine_path: str | None) -> Iterator[Code]:
+def _engine(name: str, checkout: str | None) -> Iterator[Code]:
     if name in VERIFIERS:
         return
     # Half a second, which an audit of an engine has spent already.
@@ -70,7 +70,7 @@ def _engine(name: str, engine_path: str | None) -> Iterator[Code]:
     if name not in engine_names():
         return
     engine = unloaded_engine(name)
-    place = find_place(engine, [] if engine_path is None else [Path(engine_path)])
+    place = find_place(engine, [] if checkout is None else [Path(checkout)])
     known = engine.provider if place is not None and place.folder is None else None
     called = engine.distribution or engine.package if known is None else known[0]
     if place is None:

@@ -6,65 +6,36 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from simverify.checks import MAX_SECONDS, ranges_iv
+from simverify.checks import ranges_iv
 from simverify.engines import Engine
 from simverify.errors import UsageError
+from simverify.options.option import words_of
+from simverify.options.surveys import SizeOptions
 
-MAX_GAMMA, MAX_VOCAB = 4, 12
 MAX_JOBS = 256
-LIMIT = 600.0
-"""Seconds of wall clock for one audit: ten times what one should take."""
 
 
-@dataclass(frozen=True)
-class AuditSizes:
-    """What every audit of a survey is given; None: the audit's own, or the engine's.
+def audit_words(sizes: SizeOptions, engine: Engine | None = None) -> list[str]:
+    """Return the options of an audit of these sizes; of an engine's, they are its own at most."""
+    given = {
+        "gamma": _least(sizes.gamma, None if engine is None else engine.gamma),
+        "vocab": _least(sizes.vocab, None if engine is None else engine.vocab),
+        "seconds": sizes.seconds,
+        "seed": sizes.seed,
+    }
+    return [word for name, value in given.items() for word in words_of(name, value)]
 
-    ``gamma``, ``vocab``: the largest of the instances. ``seconds``: limit of each tier.
-    ``limit``: seconds of wall clock, after which an audit is stopped.
-    """
 
-    gamma: int | None = None
-    vocab: int | None = None
-    seconds: float | None = None
-    limit: float = LIMIT
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        gamma, vocab, seconds = self.gamma, self.vocab, self.seconds
-        ranges_iv(
-            (
-                ("gamma", gamma, gamma is None or 1 <= gamma <= MAX_GAMMA, f"1 to {MAX_GAMMA}"),
-                ("vocab", vocab, vocab is None or 2 <= vocab <= MAX_VOCAB, f"2 to {MAX_VOCAB}"),
-                ("seconds", seconds, seconds is None or 0 < seconds <= MAX_SECONDS,
-                 f"more than 0, {MAX_SECONDS:g} at most"),
-                ("limit", self.limit, 0 < self.limit <= MAX_SECONDS,
-                 f"more than 0, {MAX_SECONDS:g} at most"),
-                ("seed", self.seed, 0 <= self.seed < 2**64, "0 to 2^64 - 1"),
-            )
-        )  # fmt: skip
-
-    def words(self, engine: Engine | None = None) -> list[str]:
-        """Return the options of an audit; of an engine's, sizes are its own at most."""
-        own_gamma = None if engine is None else engine.gamma
-        own_vocab = None if engine is None else engine.vocab
-        given = {
-            "--gamma": _least(self.gamma, own_gamma),
-            "--vocab": _least(self.vocab, own_vocab),
-            "--seconds": self.seconds,
-            "--seed": self.seed,
-        }
-        return [w for name, x in given.items() if x is not None for w in (name, str(x))]
-
-    def given(self) -> list[str]:
-        """Return the options that make these sizes, where they are no defaults."""
-        default = AuditSizes()
-        return [
-            word
-            for name, value in vars(self).items()
-            if value != getattr(default, name)
-            for word in (f"--{name}", f"{value:g}" if name == "limit" else str(value))
-        ]
+def size_words(sizes: SizeOptions) -> list[str]:
+    """Return the options that make these sizes, where they are no defaults."""
+    default = SizeOptions()
+    values = {name: getattr(sizes, name) for name in SizeOptions.names()}
+    given = {name: value for name, value in values.items() if value != getattr(default, name)}
+    return [
+        word
+        for name, value in given.items()
+        for word in words_of(name, f"{value:g}" if name == "limit" else value)
+    ]
 
 
 @dataclass(frozen=True)
@@ -75,7 +46,7 @@ class TableSettings:
     audits at a time; None for one a core. ``audits``: a folder for each audit's own document.
     """
 
-    sizes: AuditSizes
+    sizes: SizeOptions
     engines: tuple[str, ...] | None = None
     folders: tuple[Path, ...] = ()
     jobs: int | None = None
@@ -101,7 +72,7 @@ class TableSettings:
         words += ["--engines", ",".join(self.engines)] if self.engines else []
         if self.folders:
             words += ["--engine-path", ",".join(folder.name or "." for folder in self.folders)]
-        return shlex.join([*words, *self.sizes.given()])
+        return shlex.join([*words, *size_words(self.sizes)])
 
 
 def folders_iv(folders: Sequence[Path]) -> None:

@@ -16,7 +16,7 @@ from simverify.errors import UsageError
 from simverify.results.reading.document import document_text, write_whole
 from simverify.surveying.audited import Audited, Processes
 from simverify.surveying.rows import absent_row, audited_row, found_row
-from simverify.surveying.settings import TableSettings
+from simverify.surveying.settings import TableSettings, audit_words
 
 Say = Callable[[str], None]
 
@@ -96,7 +96,7 @@ def _audit(processes: Processes, engine: Engine, place: Place, settings: TableSe
     if engine.name not in ENGINES:
         gamma, vocab, note = processes.said_by(engine.name, settings.sizes.limit)
         engine = dataclasses.replace(engine, gamma=gamma, vocab=vocab, note=note)
-    words = [engine.name, *settings.sizes.words(engine)]
+    words = [engine.name, *audit_words(settings.sizes, engine)]
     if place.folder is not None:
         words += ["--engine-path", str(place.folder.resolve())]
     audited = processes.audit(words, settings.sizes.limit)

@@ -20,8 +20,8 @@ from simverify import results as doc
 from simverify.battery.judgement import stamped
 from simverify.errors import SimverifyError
 from simverify.models import model_iv
+from simverify.options.surveys import LIMIT
 from simverify.simulators.kernels import compiled_before
-from simverify.surveying.settings import LIMIT
 from simverify.sweeping.cells import AuditCell, Cell, there_iv
 from simverify.sweeping.document import document, write
 from simverify.sweeping.folder import KEPT, Begun, Folder

@@ -11,6 +11,9 @@ import simverify
 from simverify import UsageError
 from simverify.cli.app import app
 from simverify.faults import get_fault
+from simverify.options.audit import CODE
+from simverify.options.compare import COMPARISONS
+from simverify.options.outputs import OutputOptions
 from simverify.results.reading.document import document_text
 
 pytestmark = pytest.mark.usefixtures("unsearched_module")
@@ -122,12 +125,18 @@ def test_a_comparison_prints_a_table_and_one_sentence():
     [
         (lambda: simverify.audit(reused, gamma=9), "gamma is 9: expected 1 to 4"),
         (lambda: simverify.audit(3), "expected a callable or a SPEC"),
-        (lambda: simverify.audit(reused, top_k=3), "top_k is for real models"),
+        (
+            lambda: simverify.audit(reused, top_k=3),
+            "top_k is not for code on small instances: it is for real models \\(target\\)",
+        ),
         (lambda: simverify.audit("token", target="x"), "draft is missing"),
         (lambda: simverify.audit_outputs(target="tiny-llama"), "outputs or endpoint"),
         (lambda: simverify.audit_outputs("a", endpoint="b", target="c"), "two sources"),
         (lambda: simverify.compare(["toy"]), "gamma requires an argument"),
-        (lambda: simverify.compare(["toy"], gamma=2, top_p=0.5), "name target and draft"),
+        (
+            lambda: simverify.compare(["toy"], gamma=2, top_p=0.5),
+            r"it is for real models \(target and draft",
+        ),
         (lambda: simverify.compare("toy", gamma=2), "expected a list"),
     ],
 )
@@ -146,15 +155,16 @@ second argument is what ``--against`` names."""
 @pytest.mark.parametrize(
     ("command", "functions"),
     [
-        ("audit", (simverify.audit, simverify.audit_outputs, simverify.audit_against)),
-        ("compare", (simverify.compare,)),
+        ("audit", (*CODE, OutputOptions, simverify.audit_against)),
+        ("compare", COMPARISONS),
         ("plan", (simverify.plan,)),
         ("table", (simverify.table,)),
         ("bisect", (simverify.bisect,)),
     ],
 )
 def test_every_option_of_a_command_is_a_keyword(command, functions):
-    arguments = [x for x in app[command].assemble_argument_collection() if not x.children]
+    shown = app[command].assemble_argument_collection().filter_by(show=True)
+    arguments = [x for x in shown if not x.children]
     options = {x.names[0].lstrip("-").replace("-", "_").lower() for x in arguments}
     options -= NOT_KEYWORDS
     assert "gamma" in options

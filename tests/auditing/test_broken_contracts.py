@@ -15,7 +15,7 @@ from simverify.symbolic.whose import lines_in
 pytestmark = pytest.mark.usefixtures("unsearched")
 
 
-SMALLEST = AuditSettings(gamma=1, vocab_size=2)
+SMALLEST = AuditSettings(gamma=1, vocab=2)
 
 
 def run(rule, contract="verify", settings=SMALLEST):
@@ -61,7 +61,7 @@ def elsewhere(p, q, x, rng):
 def test_misbehaviour_is_a_finding_and_never_a_pass(rule, monkeypatch):
     if rule is endless:  # it is waited for in vain
         monkeypatch.setitem(run_probes.__kwdefaults__, "seconds", 0.2)
-    result = run(rule, settings=AuditSettings(gamma=1, vocab_size=2, seconds=4))
+    result = run(rule, settings=AuditSettings(gamma=1, vocab=2, seconds=4))
     assert result.verdict == "FAIL"
     assert result.findings
     assert all("\n" not in finding.text for finding in result.findings)
@@ -79,7 +79,7 @@ def shortened(p, q, x, rng):
     [(changing, 2, 1), (shortened, 2, 2), (lambda p, q, x, rng: [[1, 2]], 2, 1)],
 )
 def test_a_broken_contract_is_shown_on_the_instance_and_draft_it_broke_on(rule, vocab, draft):
-    result = run(rule, settings=AuditSettings(gamma=2, vocab_size=2))
+    result = run(rule, settings=AuditSettings(gamma=2, vocab=2))
     assert result.counterexample is None
     breach = result.breach
     assert breach.instance.vocab_size == vocab

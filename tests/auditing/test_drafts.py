@@ -13,7 +13,7 @@ from simverify.results.reading.consistent import check_consistent
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 
-SMALL = AuditSettings(gamma=2, vocab_size=3)
+SMALL = AuditSettings(gamma=2, vocab=3)
 
 
 def honest(prefix, draft_row, k, rng):
@@ -147,7 +147,7 @@ def test_equally_likely_tokens_are_likeliest_in_any_order(scheme):
     def least(prefix, draft_row, k, rng):
         return draft(prefix, draft_row, k, rng, by=lambda row, x: (row[x], x))
 
-    settings = AuditSettings(gamma=2, vocab_size=3, scheme=scheme)
+    settings = AuditSettings(gamma=2, vocab=3, scheme=scheme)
     assert run(draft, settings).verdict == "PASS"
     assert run(least, settings).verdict == "FAIL"
 
@@ -173,7 +173,7 @@ def test_equally_likely_tokens_are_likeliest_in_any_order(scheme):
     ],
 )
 def test_a_broken_call_is_said_in_one_line(returned, why):
-    found = run(lambda prefix, q, k, rng: returned(q), AuditSettings(gamma=1, vocab_size=2))
+    found = run(lambda prefix, q, k, rng: returned(q), AuditSettings(gamma=1, vocab=2))
     assert found.verdict == "FAIL"
     assert found.breach is not None
     with pytest.raises(AssertionError, match=why):
@@ -203,7 +203,7 @@ def test_a_report_in_16_bits_is_not_excused(dtype, verdict):
         return honest(prefix, draft_row, k, rng)[0], draft_row.astype(dtype)
 
     assert run(draft).verdict == verdict
-    settings = AuditSettings(gamma=2, vocab_size=3, tolerance=2e-2)
+    settings = AuditSettings(gamma=2, vocab=3, tolerance=2e-2)
     assert run(draft, settings).verdict == "PASS"
 
 
@@ -226,7 +226,7 @@ def test_code_that_cannot_be_followed_is_sampled(off, verdict):
         row = draft_row + off * draft_row[::-1]
         return tokens, row / row.sum()
 
-    found = run(folded, AuditSettings(gamma=1, vocab_size=3, detect=0.05))
+    found = run(folded, AuditSettings(gamma=1, vocab=3, detect=0.05))
     assert (found.verdict, found.tier) == (verdict, "sampled")
 
 
@@ -242,7 +242,7 @@ def test_a_seed_in_every_call_is_seen():
     ("rule", "given", "why"),
     [
         (honest, {"scheme": "idd"}, "did you mean 'iid'"),
-        (honest, {"batch": 2}, "--batch and --company are for the verify contract"),
+        (honest, {"batch": 2}, "--batch and --batch-mix are for the verify contract"),
         (honest, {"eos": 1}, "--eos is for code that emits"),
         (honest, {"tree": "2,x"}, "expected children per level"),
         (lambda prefix: prefix, {}, r"neither draft\(prefix, draft_row, k, rng\)"),
@@ -255,7 +255,7 @@ def test_options_and_code_that_do_not_fit(rule, given, why):
 
 @pytest.mark.parametrize("way", [{"target": "tiny-llama"}, {"trace": "folder"}])
 def test_small_instances_alone(way):
-    with pytest.raises(UsageError, match="draft is for small instances"):
+    with pytest.raises(UsageError, match="contract is 'draft': expected verify"):
         simverify.audit(honest, contract="draft", **way)
 
 

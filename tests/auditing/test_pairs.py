@@ -193,8 +193,11 @@ def test_a_draft_that_may_be_empty_is_judged_too():
         ({"drafter": honest, "verifier": "token", "eos": 1}, "eos is not for a pair"),
         ({"drafter": honest, "verifier": "token", "tree": "2"}, "name contract tree"),
         ({"drafter": honest, "verifier": "token", "scheme": "iid"}, "name contract tree"),
-        ({"drafter": honest, "verifier": "token", "target": "tiny-llama"}, "small instances"),
-        ({"rule": "token", "drafter": honest, "verifier": "token"}, "take the place of SPEC"),
+        (
+            {"drafter": honest, "verifier": "token", "target": "tiny-llama"},
+            "verifier is not for real",
+        ),
+        ({"rule": "token", "drafter": honest, "verifier": "token"}, "rule is not for a pair"),
     ],
 )
 def test_what_cannot_be_judged_is_said_by_name(given, why):

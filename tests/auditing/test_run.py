@@ -17,7 +17,7 @@ from simverify.verifiers.greedy import GreedyBlock
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 
-SMALL = AuditSettings(gamma=2, vocab_size=3)
+SMALL = AuditSettings(gamma=2, vocab=3)
 
 
 def run(rule, contract="verify", settings=SMALL):
@@ -40,7 +40,7 @@ def test_an_inflation_of_one_in_ten_thousand_is_caught_exactly():
 
 
 def test_a_failure_of_a_probe_alone_says_what_failed():
-    right = run(token, settings=AuditSettings(gamma=1, vocab_size=2))
+    right = run(token, settings=AuditSettings(gamma=1, vocab=2))
     probe = Probe(name="output", outcome="violation", message="did not return")
     failed = replace(
         right,
@@ -66,12 +66,12 @@ def test_code_that_cannot_be_followed_is_named_and_sampled():
                 return [*x[:i].tolist(), int(rng.choice(len(r), p=r / r.sum()))]
         return [*x.tolist(), int(rng.choice(p.shape[1], p=p[-1]))]
 
-    result = run(sums, settings=AuditSettings(gamma=1, vocab_size=3, detect=0.1))
+    result = run(sums, settings=AuditSettings(gamma=1, vocab=3, detect=0.1))
     assert result.tier == "sampled"
     assert "test_run.py" in result.not_enumerable
     assert result.verdict in ("PASS", "INCONCLUSIVE")
     assert result.sampled.alpha == 1e-6
-    starved = run(sums, settings=AuditSettings(gamma=1, vocab_size=3, max_samples=3_000))
+    starved = run(sums, settings=AuditSettings(gamma=1, vocab=3, max_samples=3_000))
     assert starved.verdict == "INCONCLUSIVE"
 
 
@@ -83,8 +83,8 @@ def test_strict_probes_fail_on_a_warning():
                 return [*x[:i].tolist(), int(rng.choice(len(r), p=r / r.sum()))]
         return [*x.tolist(), int(rng.choice(p.shape[1], p=p[-1]))]
 
-    assert run(at_zero, settings=AuditSettings(gamma=1, vocab_size=3)).verdict == "PASS"
-    strict = run(at_zero, settings=AuditSettings(gamma=1, vocab_size=3, strict_probes=True))
+    assert run(at_zero, settings=AuditSettings(gamma=1, vocab=3)).verdict == "PASS"
+    strict = run(at_zero, settings=AuditSettings(gamma=1, vocab=3, strict_probes=True))
     assert strict.verdict == "FAIL"
 
 
@@ -94,7 +94,7 @@ def test_the_contract_of_a_built_in_rule_cannot_be_changed():
 
 
 @pytest.mark.parametrize(
-    "changes", [{"gamma": 0}, {"gamma": 5}, {"vocab_size": 1}, {"alpha": 0}, {"seconds": 0}]
+    "changes", [{"gamma": 0}, {"gamma": 5}, {"vocab": 1}, {"alpha": 0}, {"seconds": 0}]
 )
 def test_settings_out_of_range_are_refused(changes):
     with pytest.raises(UsageError, match="expected"):
@@ -146,18 +146,18 @@ def shared(p, q, x, rng):
 @pytest.mark.thorough
 def test_rows_of_a_batch_must_not_depend_on_each_other():
     # Every second row is its neighbour's again: no small deviation has to be found.
-    settings = AuditSettings(gamma=2, vocab_size=3, batch=8, alpha=ALPHA / 3, detect=0.1)
+    settings = AuditSettings(gamma=2, vocab=3, batch=8, alpha=ALPHA / 3, detect=0.1)
     for rule in (batched, padded):
         result = run(rule, settings=settings)
         assert (result.verdict, result.tier) == ("PASS", "sampled"), result.findings
         assert result.paths > 0
     assert run(shared, settings=settings).verdict == "FAIL"
-    assert run(batched, settings=AuditSettings(gamma=2, vocab_size=3)).verdict == "FAIL"
+    assert run(batched, settings=AuditSettings(gamma=2, vocab=3)).verdict == "FAIL"
 
 
 def test_batches_are_for_the_verify_contract():
     with pytest.raises(UsageError, match="verify contract"):
-        run(GreedyBlock, "step", AuditSettings(gamma=1, vocab_size=2, batch=4))
+        run(GreedyBlock, "step", AuditSettings(gamma=1, vocab=2, batch=4))
 
 
 def test_a_wrong_signature_is_a_usage_error():
@@ -170,7 +170,7 @@ def test_a_wrong_signature_is_a_usage_error():
 def test_code_that_ends_the_process_or_prints_is_contained(capsys):
     import os
 
-    result = run(lambda p, q, x, rng: os._exit(0), settings=AuditSettings(gamma=1, vocab_size=2))
+    result = run(lambda p, q, x, rng: os._exit(0), settings=AuditSettings(gamma=1, vocab=2))
     assert result.verdict == "FAIL"
     assert result.counterexample is None
     run(lambda p, q, x, rng: print("noise") or token(p, q, x, rng), settings=SMALL)
@@ -185,7 +185,7 @@ def test_an_event_too_rare_to_matter_is_no_fault():
         w = np.maximum(p[n] - q[n], 0) if n < len(x) else p[n]
         return [*map(int, x[:n]), int(rng.choice(len(w), p=w / w.sum()))]
 
-    assert run(guarded, settings=AuditSettings(gamma=2, vocab_size=3)).verdict == "PASS"
+    assert run(guarded, settings=AuditSettings(gamma=2, vocab=3)).verdict == "PASS"
 
 
 @pytest.mark.usefixtures("unprobed")
@@ -206,7 +206,7 @@ def test_a_constant_seed_is_said_in_words():
     def seeded(p, q, x, rng):
         return token(p, q, x, np.random.default_rng(42))
 
-    result = run(seeded, settings=AuditSettings(gamma=1, vocab_size=2))
+    result = run(seeded, settings=AuditSettings(gamma=1, vocab=2))
     (finding,) = [x.text for x in result.findings if x.text.startswith("constant-seed")]
     assert "a numpy Generator is seeded with the constant 42 inside the call" in finding
     assert "rules.py:" in finding  # where it is drawn from
@@ -236,7 +236,7 @@ def by_rejection(lenience):
 def test_a_residual_drawn_by_rejection_is_judged_by_sampling(monkeypatch):
     # One instance whose paths have no end says as much as three.
     monkeypatch.setattr("simverify.auditing.exact.battery._ENDLESS", 1)
-    settings = AuditSettings(gamma=1, vocab_size=3, alpha=1e-9 / 2, detect=0.2)
+    settings = AuditSettings(gamma=1, vocab=3, alpha=1e-9 / 2, detect=0.2)
     right = run(by_rejection(1), "verify", settings)
     assert (right.verdict, right.tier) == ("PASS", "sampled"), right.findings
     assert "as where a loop draws until it accepts" in right.not_enumerable

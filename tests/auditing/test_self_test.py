@@ -8,7 +8,7 @@ from simverify.auditing.settings import AuditSettings
 from simverify.faults import CONTROLS, FAULTS
 from simverify.results import Tried
 
-SMALLER = AuditSettings(gamma=2, vocab_size=3)
+SMALLER = AuditSettings(gamma=2, vocab=3)
 """Two drafts and three tokens at most: every fault shows on them. The other slow test is of the
 defaults, four and four."""
 

@@ -18,7 +18,7 @@ from simverify.errors import UsageError
 
 pytestmark = pytest.mark.usefixtures("unsearched", "unnamed")
 
-SMALL = AuditSettings(gamma=1, vocab_size=2, seconds=4)
+SMALL = AuditSettings(gamma=1, vocab=2, seconds=4)
 
 
 def returning(change):

@@ -118,7 +118,7 @@ def test_verdict_is_not_wrong(style):
     run = supervised_audit(
         lambda: load_subject(style.spec),
         style.contract,
-        AuditSettings(gamma=2, vocab_size=3, seconds=30, detect=0.03, scheme=style.scheme),
+        AuditSettings(gamma=2, vocab=3, seconds=30, detect=0.03, scheme=style.scheme),
         spec=style.spec,
     )
     if style.right:

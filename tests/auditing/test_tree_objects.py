@@ -11,7 +11,7 @@ from simverify.errors import UsageError
 
 pytestmark = pytest.mark.usefixtures("unsearched", "unnamed")
 
-SMALL = AuditSettings(gamma=1, vocab_size=2, scheme="iid")
+SMALL = AuditSettings(gamma=1, vocab=2, scheme="iid")
 
 
 class Right:

@@ -15,7 +15,7 @@ from simverify.verifiers.trees import TREE_VERIFIERS
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 
-SMALL = AuditSettings(gamma=2, vocab_size=3, scheme="iid")
+SMALL = AuditSettings(gamma=2, vocab=3, scheme="iid")
 
 
 def recursive(p_rows, q_rows, tokens, parents, rng, *, slip=None):
@@ -55,7 +55,7 @@ def run(rule, settings=SMALL):
 
 @pytest.mark.thorough
 def test_a_right_rule_passes_exactly():
-    found = run(slipped(None), AuditSettings(gamma=3, vocab_size=2, scheme="iid"))
+    found = run(slipped(None), AuditSettings(gamma=3, vocab=2, scheme="iid"))
     assert (found.verdict, found.tier) == ("PASS", "exact")
     assert (found.scheme, found.contract) == ("iid", "tree")
     assert max(i.max_abs_deviation for i in found.instances) < 1e-12
@@ -96,13 +96,13 @@ def test_slips_fail_exactly(slip):
 
 @pytest.mark.usefixtures("unprobed")
 def test_another_scheme_fails():
-    other = AuditSettings(gamma=1, vocab_size=4, scheme="without-replacement")
+    other = AuditSettings(gamma=1, vocab=4, scheme="without-replacement")
     assert run(slipped(None), other).verdict == "FAIL"
 
 
 @pytest.mark.usefixtures("unprobed")
 def test_one_shape_alone():
-    only = AuditSettings(gamma=4, vocab_size=3, scheme="iid", tree="2")
+    only = AuditSettings(gamma=4, vocab=3, scheme="iid", tree="2")
     found = run(slipped(None), only)
     assert found.verdict == "PASS"
     assert {i.gamma for i in found.instances} == {1}
@@ -114,7 +114,7 @@ def test_code_for_one_shape_fails_on_others():
         assert len(tokens) == 2, "made for two drafts"
         return recursive(target_probs, draft_probs, tokens, parents, rng)
 
-    two = AuditSettings(gamma=1, vocab_size=3, scheme="iid", tree="2")
+    two = AuditSettings(gamma=1, vocab=3, scheme="iid", tree="2")
     assert run(pairs_alone, two).verdict == "PASS"
     found = run(pairs_alone)
     assert found.verdict == "FAIL"
@@ -126,7 +126,7 @@ def test_what_is_no_way_down_the_tree_breaks_the_contract():
     def backwards(target_probs, draft_probs, tokens, parents, rng):
         return [int(tokens[-1]), *recursive(target_probs, draft_probs, tokens, parents, rng)][:2]
 
-    found = run(backwards, AuditSettings(gamma=1, vocab_size=3, scheme="iid"))
+    found = run(backwards, AuditSettings(gamma=1, vocab=3, scheme="iid"))
     assert found.verdict == "FAIL"
 
 
@@ -149,7 +149,7 @@ def test_code_that_cannot_be_followed_is_sampled():
         u = float(coins.sum()) % 1.0
         return [min(int(np.searchsorted(np.cumsum(p), u, side="right")), len(p) - 1)]
 
-    found = run(folded, AuditSettings(gamma=1, vocab_size=3, scheme="iid", detect=0.2))
+    found = run(folded, AuditSettings(gamma=1, vocab=3, scheme="iid", detect=0.2))
     assert (found.verdict, found.tier) == ("PASS", "sampled")
 
 
@@ -157,7 +157,7 @@ def test_code_that_cannot_be_followed_is_sampled():
 @pytest.mark.parametrize("name", ["traversal", "gbv", "hierarchical", "spechub"])
 @pytest.mark.thorough
 def test_a_built_in_rule_has_its_own_scheme_and_shapes(name):
-    found = audit(load_subject(name), None, AuditSettings(gamma=2, vocab_size=2))
+    found = audit(load_subject(name), None, AuditSettings(gamma=2, vocab=2))
     assert found.verdict == "PASS"
     assert found.scheme == TREE_VERIFIERS[name].schemes[0]
 
@@ -180,7 +180,7 @@ def test_a_shape_that_a_built_in_rule_does_not_take():
         (
             "tree",
             {"scheme": "iid", "batch": 2},
-            "--batch and --company are for the verify contract",
+            "--batch and --batch-mix are for the verify contract",
         ),
     ],
 )
@@ -190,9 +190,9 @@ def test_options_that_do_not_fit(contract, given, why):
 
 
 def test_a_trace_holds_single_drafts():
-    with pytest.raises(UsageError, match="trace takes no contract tree: it holds single drafts"):
+    with pytest.raises(UsageError, match="contract is 'tree': expected verify for a trace"):
         simverify.audit(slipped(None), contract="tree", trace="folder")
-    with pytest.raises(UsageError, match="trace takes no scheme: it holds single drafts"):
+    with pytest.raises(UsageError, match="scheme is not for a trace"):
         simverify.audit(slipped(None), contract="tree", scheme="iid", trace="folder")
 
 

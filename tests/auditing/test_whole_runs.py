@@ -31,7 +31,7 @@ def test_the_projects_rules_pass_on_the_whole_battery(name):
 @pytest.mark.usefixtures("unsearched")
 @pytest.mark.thorough
 def test_greedy_passes_under_the_step_contract():
-    result = audit(load_subject("greedy"), settings=AuditSettings(gamma=2, vocab_size=3))
+    result = audit(load_subject("greedy"), settings=AuditSettings(gamma=2, vocab=3))
     assert (result.contract, result.verdict, result.tier) == ("step", "PASS", "exact")
 
 
@@ -72,7 +72,7 @@ def test_the_first_counterexample_comes_at_once():
 
 @pytest.mark.thorough
 def test_the_same_seed_gives_the_same_document():
-    subject, settings = Subject("mine", scaled(1.1), None), AuditSettings(gamma=2, vocab_size=3)
+    subject, settings = Subject("mine", scaled(1.1), None), AuditSettings(gamma=2, vocab=3)
     first, second = (
         msgspec.to_builtins(audit(subject, "verify", settings)) | {"meta": None} for _ in range(2)
     )

@@ -33,7 +33,7 @@ def one_coin(target_probs, draft_probs, draft_tokens, rng):
 
 @pytest.mark.thorough
 def test_an_audit_by_name_is_exact():
-    run = audit(load_subject("torch-block"), settings=AuditSettings(gamma=2, vocab_size=3))
+    run = audit(load_subject("torch-block"), settings=AuditSettings(gamma=2, vocab=3))
     assert (run.verdict, run.tier, run.not_enumerable) == ("PASS", "exact", None)
     assert run.paths > 500
     assert [p.name for p in run.probes if p.outcome in ("violation", "warning")] == []

@@ -147,7 +147,7 @@ def test_a_mistake_in_the_command(command, arguments, message):
         (["--detect", "1e-300"], "detect is 1e-300: expected 1e-06 or more, below 1"),
         (["--batch", "1"], "batch is 1: expected 2 to 1024"),
         (["--batch", "2"], "token judges one block a call: leave --batch out"),
-        (["--company", "greedy"], "token judges one block a call: leave --company out"),
+        (["--batch-mix", "greedy"], "token judges one block a call: leave --batch-mix out"),
         (["--seed", "-1"], "seed is -1: expected 0 to 2^64 - 1"),
         (["--contract", ""], 'Choose from: "verify", "step"'),
         (["--json", ""], "--json is empty"),

@@ -222,7 +222,7 @@ def test_a_text_that_its_tokens_do_not_spell_leaves_no_verdict(pair, lossless):
 
 
 def test_a_ball_below_the_rounding_that_is_seen_is_refused(pair, lossless):
-    with pytest.raises(UsageError, match="ball is 1e-12: the same rows differ by"):
+    with pytest.raises(UsageError, match="row tolerance is 1e-12: the same rows differ by"):
         judged(pair, lossless[:2], 70, ball=1e-12)
 
 

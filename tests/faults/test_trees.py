@@ -193,7 +193,7 @@ def test_code_for_one_shape_is_held_against_them_on_that_one(slip):
         assert len(tokens) == 2, "made for two drafts"
         return loop(slip)(target_probs, draft_probs, tokens, parents, rng)
 
-    pairs = AuditSettings(gamma=1, vocab_size=3, scheme="iid", tree="2")
+    pairs = AuditSettings(gamma=1, vocab=3, scheme="iid", tree="2")
     run = audit(Subject("mine", pairs_alone, None), "tree", pairs)
     if slip is None:
         assert {"equal-sibling-at-q", "best-of-several-ways"} <= set(run.refuted)

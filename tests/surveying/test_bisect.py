@@ -21,13 +21,13 @@ from support.many_versions import (
 import simverify
 from simverify import UsageError
 from simverify.cli import run
+from simverify.options.surveys import SizeOptions
 from simverify.results import Localisation
 from simverify.results.reading.document import read_document
 from simverify.surveying.audited import Audited, Processes
 from simverify.surveying.bisecting.releases import Releases
 from simverify.surveying.bisecting.run import bisect
 from simverify.surveying.bisecting.sources import Layout, code_of, halves
-from simverify.surveying.settings import AuditSizes
 
 SPEC = "fake_verifier.rule:verify"
 PACKAGE = {"package": "fake-verifier"}
@@ -58,7 +58,7 @@ def bisect_shelf(folder, texts, what="law"):
     shelf = Shelf(folder, {f"1.{n}": text for n, text in enumerate(texts)})
     first, *_, last = shelf.texts
     return bisect(code_of("rule.py:verify"), shelf, first, last,
-                  what=what, sizes=AuditSizes(), reproduce="again")  # fmt: skip
+                  what=what, sizes=SizeOptions(), reproduce="again")  # fmt: skip
 
 
 def bisect_releases(good, bad, **options):

@@ -3,48 +3,24 @@
 from collections.abc import Callable
 from functools import partial
 
-from simverify.api.options import AuditOptions
 from simverify.auditing.exact.coins.coins import MOST_COINS, MOST_KNOWN
 from simverify.auditing.subject import Subject
-from simverify.checks import refuse
 from simverify.engines.bridge import CommandVerify, LibraryVerify
 from simverify.engines.bridge.command import CALL_SECONDS
 from simverify.errors import OptionError, UsageError
+from simverify.options.audit import ProgramOptions
 from simverify.results import Bridge
 
-_NOT_FOR_IT = (
-    "drafter", "verifier", "scheme", "tree", "batch", "company", "eos", "engine_path",
-    "strict_coverage",
-)  # fmt: skip
 
-
-def bridge_of(options: AuditOptions) -> Bridge | None:
-    """Return the program or the library that the options name, if they name one.
-
-    Raises ``UsageError`` for both, and for options that neither has.
-    """
-    name = _named(options)
-    if name is None:
-        refuse({"coins": options.coins}, "{option} is for {command} or {library}: name one")
-        return None
+def bridge_of(options: ProgramOptions) -> Bridge:
+    """Return the program or the library that the options name; raises ``UsageError`` for both."""
     if options.command is not None and options.library is not None:
         raise OptionError("{command} and {library} are two ways: name one")
-    others = {option: getattr(options, option) for option in _NOT_FOR_IT}
-    refuse(others, f"{{option}} is not for {{{name}}}: it judges one drafted block a call")
-    if options.contract not in (None, "verify"):
-        raise OptionError(
-            f"{{contract}} {options.contract} is not for {{{name}}}: it has the verify contract"
-        )
-    most = MOST_KNOWN if name == "command" else MOST_COINS
+    name, most = ("library", MOST_COINS) if options.command is None else ("command", MOST_KNOWN)
     if options.coins is not None and not 1 <= options.coins <= most:
         raise OptionError(f"{{coins}} is {options.coins}: expected 1 to {most} with {{{name}}}")
-    return Bridge(options.command, options.library, options.coins)
-
-
-def _named(options: AuditOptions) -> str | None:
-    if options.command is not None:
-        return "command"
-    return None if options.library is None else "library"
+    library = None if options.library is None else str(options.library)
+    return Bridge(options.command, library, options.coins)
 
 
 def name_of(bridge: Bridge) -> str:

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from simverify.auditing.subject import Subject, load_subject
-from simverify.errors import UsageError
+from simverify.errors import OptionError, UsageError
 
 _HANDED_OVER: dict[str, Callable[..., Any]] = {}
 """Callables by the names under which they were audited: a replay calls them again."""
@@ -17,7 +17,7 @@ _HANDED_OVER: dict[str, Callable[..., Any]] = {}
 
 def subject_of(
     rule: Callable[..., Any] | str,
-    engine_path: str | None = None,
+    checkout: str | None = None,
     *,
     seconds: float = 0.0,
     taken: str | None = None,
@@ -30,11 +30,11 @@ def subject_of(
     """
     if isinstance(rule, str):
         _HANDED_OVER.pop(rule, None)
-        return rule, partial(load_subject, rule, engine_path, seconds=seconds)
+        return rule, partial(load_subject, rule, checkout, seconds=seconds)
     if not callable(rule):
         raise UsageError(f"got {rule!r}: expected a callable or a SPEC")
-    if engine_path is not None:
-        raise UsageError("engine_path is the checkout of an engine, which a SPEC names")
+    if checkout is not None:
+        raise OptionError("{engine_path} is the checkout of an engine, which a SPEC names")
     name = spec_of(rule, Path.cwd()) or str(getattr(rule, "__qualname__", type(rule).__name__))
     if name == taken and _HANDED_OVER.get(name) is not rule:
         name += " (the other)"
@@ -43,7 +43,7 @@ def subject_of(
 
 
 def again(
-    spec: str, engine_path: str | None, modules: dict[str, Any] | None = None
+    spec: str, checkout: str | None, modules: dict[str, Any] | None = None
 ) -> Callable[[], Subject]:
     """Return what loads the code of a run: the callable that was audited, or its SPEC.
 
@@ -51,7 +51,7 @@ def again(
     """
     if spec in _HANDED_OVER:
         return partial(Subject, spec, _HANDED_OVER[spec], None)
-    return partial(load_subject, spec, engine_path, modules=modules)
+    return partial(load_subject, spec, checkout, modules=modules)
 
 
 def spec_of(rule: Callable[..., Any], folder: Path, beside: Iterable[object] = ()) -> str | None:

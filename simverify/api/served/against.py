@@ -1,81 +1,30 @@
 """``simverify.audit_against``: two servers, or two files of answers, against each other."""
 
-import json
 import shlex
-from collections.abc import Callable, Mapping
-from dataclasses import fields
-from os import PathLike
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from simverify.api.options import AuditOptions
-from simverify.api.real import LawOptions
-from simverify.api.served.options import extra_body_iv, server_iv
-from simverify.api.ways import called_from_python
+from simverify.api.real import RealModels
+from simverify.api.served.server import is_address, server_of
 from simverify.errors import OptionError
+from simverify.options.modes import keywords
+from simverify.options.outputs import AgainstOptions, TwoEngineOptions
 from simverify.results import AgainstRun, AskedFor
-
-Say = Callable[[str], None]
 
 _OF_SERVERS = (
     "prompts", "repeats", "max_tokens", "served_model", "against_model", "keep", "concurrency",
     "timeout", "extra_body", "temperature", "top_k", "top_p",
 )  # fmt: skip
-_OF_TARGETS = (
-    "target", "draft", "samples", "tokens", "max_tokens_total", "ball", "device", "dtype",
-    "threads", *(field.name for field in fields(LawOptions) if field.name != "extra_body"),
-)  # fmt: skip
 
 
-def audit_against(
-    first: str | PathLike[str],
-    second: str | PathLike[str],
-    *,
-    prompts: str | PathLike[str] | None = None,
-    repeats: int | None = None,
-    max_tokens: int | None = None,
-    served_model: str | None = None,
-    against_model: str | None = None,
-    keep: str | PathLike[str] | None = None,
-    concurrency: int | None = None,
-    timeout: float | None = None,
-    extra_body: Mapping[str, Any] | None = None,
-    temperature: float | None = None,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    alpha: float = 1e-6,
-    detect: float | None = None,
-    seed: int = 0,
-    progress: Say | None = None,
-) -> AgainstRun:
+@keywords(TwoEngineOptions)
+def audit_against(options: TwoEngineOptions) -> AgainstRun:
     """Judge whether two engines answer the same prompts by one law; no model is needed.
 
-    Parameters
-    ----------
-    first, second
-        Addresses of two servers that speak /v1/completions, or two JSONL files of answers.
-    prompts
-        Servers: the prompts to send.
-    repeats
-        Servers: how often each prompt is asked of each; by default a few prompts are chosen, and
-        asked as often as ``detect`` needs.
-    max_tokens, served_model, against_model
-        Servers: tokens of one answer; the model's name at the first and at the second.
-    keep
-        Servers: a file that keeps the first's answers; the second's lie beside it.
-    concurrency, timeout
-        Servers: requests under way at a time; seconds that one answer may take.
-    extra_body
-        Servers: further fields of every request.
-    temperature, top_k, top_p
-        Servers: of the law that both are asked for.
-    alpha, detect
-        False-alarm rate of the run; mean TV of the laws of an answer's first two tokens that is
-        found with power .9.
-    seed
-        Of the order in which a pair is sent, and of the tests.
-    progress
-        Receives a line when something begins that may take a while.
+    Returns
+    -------
+    AgainstRun
+        ``run.verdict``; ``print(run)`` shows it.
 
     Raises
     ------
@@ -83,23 +32,22 @@ def audit_against(
         A value out of range, a missing file, answers that cannot be compared, a server that does
         not answer.
     """
-    named = str(first)
-    served = named.startswith(("http://", "https://"))
-    options = AuditOptions(
-        outputs=None if served else Path(first), endpoint=named if served else None,
-        against=str(second), prompts=None if prompts is None else Path(prompts), repeats=repeats,
-        max_tokens=max_tokens, served_model=served_model, against_model=against_model,
-        keep=None if keep is None else Path(keep), concurrency=concurrency,
-        timeout=timeout, temperature=temperature, top_k=top_k, top_p=top_p, alpha=alpha,
-        detect=detect, seed=seed,
-        extra_body=None if extra_body is None else json.dumps(extra_body),
-    )  # fmt: skip
-    with called_from_python():
-        options_iv(options)
-        return compare(options, progress or (lambda _line: None))
+    served = is_address(options.first)
+    asked = {name: value for name, value in vars(options).items() if name not in _TWO}
+    both = AgainstOptions(
+        **asked,
+        outputs=None if served else options.first,
+        endpoint=str(options.first) if served else None,
+        against=str(options.second),
+    )
+    against_iv(both)
+    return compare(both)
 
 
-def compare(options: AuditOptions, say: Say) -> AgainstRun:
+_TWO = ("first", "second")
+
+
+def compare(options: AgainstOptions) -> AgainstRun:
     """Compare two engines, whose options were checked."""
     from simverify.emitted.against import (
         AgainstSettings,
@@ -116,18 +64,17 @@ def compare(options: AuditOptions, say: Say) -> AgainstRun:
         detect=AgainstSettings.detect if options.detect is None else options.detect,
     )  # fmt: skip
     if options.endpoint is not None:
-        return _of_servers(options, settings, say)
+        return _of_servers(options, settings)
     assert options.outputs is not None
-    pairs = paired(
-        read_answers(options.outputs, "outputs"), read_answers(Path(options.against), "against")
-    )
+    outputs = Path(options.outputs)
+    pairs = paired(read_answers(outputs, "outputs"), read_answers(Path(options.against), "against"))
     first, second = str(options.outputs), options.against
     again = _command(options, str(options.outputs), options.against, settings.detect)
-    together = beside(options.outputs) == Path(options.against)
+    together = beside(outputs) == Path(options.against)
     return audit_against(pairs, Sources(first, second, again, side_by_side=together), settings)
 
 
-def _of_servers(options: AuditOptions, settings: object, say: Say) -> AgainstRun:
+def _of_servers(options: AgainstOptions, settings: object) -> AgainstRun:
     from simverify.emitted.against import (
         AgainstSettings,
         Sources,
@@ -142,32 +89,33 @@ def _of_servers(options: AuditOptions, settings: object, say: Say) -> AgainstRun
     assert isinstance(settings, AgainstSettings)
     assert options.endpoint is not None
     assert options.against is not None
-    assert options.prompts is not None
-    law = options.real().sampling()
+    real = RealModels.of(options)
+    law = real.sampling()
+    assert real.prompts is not None
     limit = MAX_TOKENS if options.max_tokens is None else options.max_tokens
-    extra = extra_body_iv(options.extra_body)
     endpoints = (
-        server_iv(options.endpoint, options.served_model, limit, extra, options.timeout),
-        server_iv(options.against, options.against_model, limit, extra, options.timeout),
+        server_of(options, options.endpoint, limit),
+        server_of(replace(options, served_model=options.against_model), options.against, limit),
     )
     # Once each: what is asked twice as often would be two prompts of one name.
-    prompts = tuple(dict.fromkeys(read_asked(options.prompts)))
-    say(settings.plan(len(prompts), limit))
+    prompts = tuple(dict.fromkeys(read_asked(real.prompts)))
+    options.say(settings.plan(len(prompts), limit))
+    keep = None if options.keep is None else Path(options.keep)
     rounds = ask_in_rounds(
         endpoints,
         prompts,
         law,
         settings,
         concurrency=options.concurrency,
-        keep=options.keep,
-        say=say,
+        keep=keep,
+        say=options.say,
     )
     asked = rounds.asked
     first, second = options.endpoint, options.against
-    if options.keep is None:
+    if keep is None:
         again = _command(options, first, second, settings.detect)
     else:
-        again = _command(options, str(options.keep), str(beside(options.keep)), settings.detect)
+        again = _command(options, str(keep), str(beside(keep)), settings.detect)
     sources = Sources(
         first, second, again, planned=rounds.planned, endpoint=True, side_by_side=True,
         notes=asked.notes,
@@ -177,21 +125,20 @@ def _of_servers(options: AuditOptions, settings: object, say: Say) -> AgainstRun
     return audit_against(paired(asked.first, asked.second), sources, settings)
 
 
-def options_iv(options: AuditOptions) -> None:
+def against_iv(options: AgainstOptions) -> None:
     """Raise ``UsageError`` for options that do not go together, or a file that cannot be kept."""
     if options.outputs is not None and options.endpoint is not None:
         raise OptionError("{outputs} and {endpoint} are two sources: name one, and {against}")
+    if options.outputs is None and options.endpoint is None:
+        raise OptionError("{against} is one of two: name the other, as {outputs} or {endpoint}")
     assert options.against is not None
-    served = options.against.startswith(("http://", "https://"))
+    served = is_address(options.against)
     if served != (options.endpoint is not None):
         raise OptionError(
             "{against} is "
             + ("a server: name another as {endpoint}, or two files" if served
                else f"{options.against}: expected http://HOST:PORT, as for {{endpoint}}")
         )  # fmt: skip
-    for name in _OF_TARGETS:
-        if getattr(options, name) is not None:
-            raise OptionError(f"{{against}} takes no {{{name}}}: two engines need no target")
     if options.endpoint is None:
         for name in _OF_SERVERS:
             if getattr(options, name) is not None:
@@ -216,24 +163,16 @@ def options_iv(options: AuditOptions) -> None:
         from simverify.emitted.against import beside
         from simverify.results.reading.document import check_writable
 
-        check_writable(options.keep)
-        check_writable(beside(options.keep))
+        check_writable(Path(options.keep))
+        check_writable(beside(Path(options.keep)))
 
 
-def _command(options: AuditOptions, first: str, second: str, detect: float) -> str:
+def _command(options: AgainstOptions, first: str, second: str, detect: float) -> str:
     """Return the command that compares the same answers again; where none are kept, asks anew."""
     asks = options.endpoint is not None and options.keep is None
-    words = [
-        "simverify",
-        "audit",
-        "--endpoint" if asks else "--outputs",
-        first,
-        "--against",
-        second,
-    ]
-    for name in _OF_SERVERS if asks else ():
-        value = getattr(options, name)
-        if value is not None:
-            words += [f"--{name.replace('_', '-')}", str(value)]
-    words += ["--alpha", repr(options.alpha), "--detect", repr(detect), "--seed", str(options.seed)]
-    return shlex.join(words)
+    words = replace(options, detect=detect).words(
+        always=("alpha", "detect", "seed"),
+        without=("outputs", "endpoint", "against", *(() if asks else _OF_SERVERS)),
+    )
+    source = "--endpoint" if asks else "--outputs"
+    return shlex.join(["simverify", "audit", source, first, "--against", second, *words])

@@ -1,21 +1,16 @@
 """``simverify.sweep``: a grid of comparisons, and audits, on anything that runs tasks."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor
-from dataclasses import fields
-from os import PathLike
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from simverify.api.simulated import DEFAULT_MODELS, DEFAULT_VERIFIERS
-from simverify.api.surveys.options import SweepOptions
 from simverify.checks import pick, read_toml
-from simverify.errors import UsageError
+from simverify.errors import OptionError, UsageError
+from simverify.options.modes import keywords
+from simverify.options.surveys import SweepKeys, SweepOptions
 from simverify.results import SweepRun
 from simverify.sweeping.spec import Spec, rules_on_all
-
-Say = Callable[[str], None]
-Values = Sequence[Any] | str | int | float
 
 _WHOLE = ("gamma", "seeds", "audit_gamma", "drafts")
 _NUMBERS = ("temperature", "distance")
@@ -24,60 +19,12 @@ _SINGLE: dict[str, type] = {"blocks": int, "shard": int, "alpha": float, "detect
 KEYS = tuple(Spec.__struct_fields__)
 
 
-def sweep(
-    spec: str | PathLike[str] | None = None,
-    *,
-    out: str | PathLike[str],
-    executor: str | Executor = "processes",
-    workers: int | None = None,
-    models: Values | None = None,
-    verifiers: Values | None = None,
-    gamma: Values | None = None,
-    temperature: Values | None = None,
-    distance: Values | None = None,
-    seeds: Values | None = None,
-    blocks: int | None = None,
-    shard: int | None = None,
-    alpha: float | None = None,
-    detect: float | None = None,
-    audits: Values | None = None,
-    audit_gamma: Values | None = None,
-    drafts: Values | None = None,
-    scheme: Values | None = None,
-    progress: Say | None = None,
-) -> SweepRun:
+@keywords(SweepOptions)
+def sweep(options: SweepOptions) -> SweepRun:
     """Compare every verifier on every model with every gamma, knob and seed; run audits likewise.
 
     What is finished is kept in ``out``: after a crash, or Ctrl-C, the same call goes on from there.
-
-    Parameters
-    ----------
-    spec
-        A TOML file with the lists; keywords take the place of its keys.
-    out
-        The folder of this sweep: ``sweep.json``, and the shards.
-    executor
-        "threads", "processes", "dask" for a cluster on this machine, "dask:tcp://HOST:PORT" for
-        one that is there, or an executor of ``concurrent.futures``. It never changes a result.
-        With "processes" and "dask" a script needs ``if __name__ == "__main__":``.
-    workers
-        Tasks at a time; by default one a core, of a cluster one a thread.
-    models, verifiers
-        As of :func:`simverify.compare`: names, and files for models; built-in verifiers. By
-        default those of ``compare``, or none where only audits are named.
-    gamma, temperature, distance, seeds
-        One value or a list of each; ``temperature`` and draft ``distance`` are of markov-V alone.
-    blocks, shard
-        Simulated blocks of each cell, and of each of its shards.
-    alpha, detect
-        False-alarm rate of all cells together; deviation to be found with power .9.
-    audits, audit_gamma
-        SPECs as ``simverify audit`` takes them, and the gammas of their instances.
-    drafts, scheme
-        Numbers of drafts of gamma tokens, for rules that judge several; how they are drawn, as
-        ``compare`` takes it: iid, without-replacement, ...
-    progress
-        Receives a line now and then.
+    With the executors "processes" and "dask" a script needs ``if __name__ == "__main__":``.
 
     Returns
     -------
@@ -92,21 +39,29 @@ def sweep(
     SimverifyError
         Workers that are gone.
     """
-    given = {
-        "models": models, "verifiers": verifiers, "gamma": gamma, "temperature": temperature,
-        "distance": distance, "seeds": seeds, "blocks": blocks, "shard": shard, "alpha": alpha,
-        "detect": detect, "audits": audits, "audit_gamma": audit_gamma, "drafts": drafts,
-        "scheme": scheme,
-    }  # fmt: skip
+    return run_spec(options)
+
+
+def run_spec(options: SweepOptions, **more: Any) -> SweepRun:
+    """Run what the options ask for; ``more``: as ``run_sweep`` takes it."""
     from simverify.sweeping.run import run_sweep
 
-    asked = spec_of(None if spec is None else Path(spec), given)
-    return run_sweep(asked, Path(out), executor=executor, workers=workers, progress=progress)
+    if options.out is None:
+        raise OptionError("{out} is missing: name the folder of this sweep")
+    asked = spec_of(None if options.spec is None else Path(options.spec), keys_of(options))
+    return run_sweep(
+        asked,
+        Path(options.out),
+        executor=options.executor,
+        workers=options.workers,
+        progress=options.progress,
+        **more,
+    )
 
 
-def given_by(options: SweepOptions) -> dict[str, Any]:
+def keys_of(options: SweepKeys) -> dict[str, Any]:
     """Return the values of the options that are keys of a spec."""
-    return {field.name: getattr(options, field.name) for field in fields(options)}
+    return {name: getattr(options, name) for name in SweepKeys.names()}
 
 
 def spec_of(file: Path | None, given: Mapping[str, Any]) -> Spec:

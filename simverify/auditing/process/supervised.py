@@ -229,7 +229,7 @@ def crash(subject: Subject, contract: Contract, settings: AuditSettings) -> resu
         # What an exception says is the audit's to find out.
         with contained(), deadline(_TRIAL_SECONDS), suppress(Expired, Exception):
             one = subject.one_row() if settings.batch else subject
-            if settings.company:
+            if settings.batch_mix:
                 one = placed(subject, FIRST)
             calling = calling_of(subject, one, contract, settings)
             try_out(calling.one.rule, calling.contract)

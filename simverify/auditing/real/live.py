@@ -139,8 +139,8 @@ def audit_live(
 
     A ``verify`` rule is handed the blocks of a batch of requests, and a ``tree`` rule their draft
     trees; a ``step`` rule decodes request after request and asks for any row. Every emitted token
-    is judged against the target's row before it. Of ``settings``, ``alpha``, ``detect``, ``seed``,
-    ``strict_probes`` and ``strict_coverage`` count. ``loaded``: the pair and the prompts, if they
+    is judged against the target's row before it. Of ``settings``, the error rates, the seed and
+    what is strict count. ``loaded``: the pair and the prompts, if they
     are there already.
 
     Raises

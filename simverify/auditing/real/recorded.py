@@ -26,8 +26,7 @@ def audit_recorded(
     """Put a ``verify`` rule on trial on the rows and drafts of the trace in ``folder``.
 
     Every block is one call, with fresh randomness; the tokens are judged as a real model's
-    are. Of ``settings``, ``alpha``, ``detect``, ``seed``, ``strict_probes``
-    and ``strict_coverage`` count.
+    are. Of ``settings``, the error rates, the seed and what is strict count.
 
     Raises
     ------

@@ -94,13 +94,7 @@ def audit_on(
 
 def repeated(words: Sequence[str], settings: AuditSettings) -> str:
     """Return the command of ``words`` with the settings that count on real rows."""
-    found = [*words, "--seed", str(settings.seed)]
-    for name in ("alpha", "detect", "engine_path"):
-        value = getattr(settings, name)
-        if value is not None:
-            found += [f"--{name.replace('_', '-')}", str(value)]
-    found += ["--strict-probes"] * settings.strict_probes
-    return shlex.join(found + ["--strict-coverage"] * settings.strict_coverage)
+    return shlex.join([*words, *settings.words(always=("seed", "alpha", "detect"))])
 
 
 def _document(
@@ -164,7 +158,7 @@ def _document(
         notes=(*ground.notes, *_notes(judged, kept, failed=bool(findings))),
         reproduce=ground.command,
         meta=meta,
-        engine_path=settings.engine_path,
+        engine_path=settings.checkout,
         scheme=ground.scheme,
         tree=ground.tree,
     )

@@ -27,11 +27,12 @@ from simverify.auditing.sampled.tables import MAX_OUTPUTS, SampledInstance
 from simverify.battery.judgement import faults_document, finite, suspect_document, test_document
 from simverify.battery.localise import Located, locate
 from simverify.battery.naming import Named, name_faults
+from simverify.options.parts import Sizes
 from simverify.stats.planning.looks import plan_looks
 
 CERTIFICATE_DELTA = 1e-3
-MAX_SAMPLES = 2_000_000
-SECONDS = 60.0
+MAX_SAMPLES = Sizes.max_samples
+SECONDS = Sizes.seconds
 
 KEEPS_DRAWS = "the code keeps draws of the exact tier: build its tables in each call"
 """Why a run ended whose code went on using what is no number."""

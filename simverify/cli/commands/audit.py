@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from simverify.api.options import AuditOptions
 from simverify.cli.common import (
     EXIT_CODES,
     check_output,
@@ -17,30 +17,54 @@ from simverify.cli.common import (
     progress,
 )
 from simverify.cli.interrupt import Terminated, also_terminated
+from simverify.cli.options import (
+    IN_OTHERS,
+    IN_SUBJECT,
+    Json,
+    Report,
+    Switch,
+    command_options,
+    given_by,
+)
 from simverify.errors import UsageError
+from simverify.options.audit import CODE, SelfTestOptions
+from simverify.options.modes import made, mode_of
+from simverify.options.option import Options
+from simverify.options.outputs import AgainstOptions, OutputOptions
 
 if TYPE_CHECKING:
     from simverify.results import AgainstRun, AuditRun, OutputRun, SelfTestRun
 
-DEFAULTS = AuditOptions()
+MODES = (CODE[0], AgainstOptions, OutputOptions, *CODE[1:], SelfTestOptions)
+"""In the order in which their options choose them."""
+
+if TYPE_CHECKING:
+    Given = Any
+else:
+    Given = command_options(MODES, without=("rule",))
+
+DEFAULTS = Given()
 
 
 def audit(
-    spec: Annotated[str | None, Parameter(show_env_var=False)] = None,
+    spec: Annotated[str | None, Parameter(show_env_var=False, group=IN_SUBJECT)] = None,
     /,
     *,
-    options: Annotated[AuditOptions, Parameter(name="*")] = DEFAULTS,
-    json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
-    report: Path | None = None,
-    verbose: bool = False,
-    quiet: bool = False,
+    options: Annotated[Given, Parameter(name="*")] = DEFAULTS,
+    self_test: Annotated[bool, Parameter(group=IN_OTHERS)] = False,
+    json: Json = None,
+    report: Report = None,
+    verbose: Switch = False,
+    quiet: Switch = False,
 ) -> int:
-    """Put a verifier on trial: exactly where its paths can be followed, or on real models.
+    """Put a verifier on trial, such as simverify audit my_sampler.py:verify.
 
     Parameters
     ----------
     spec
         A built-in verifier or fault, module:attr, path/file.py:attr, or an engine.
+    self_test
+        Turn the audit on every catalogued fault and every must-pass control instead.
     json
         Write the result document to this file, or to standard output for "-".
     report
@@ -50,28 +74,21 @@ def audit(
     quiet
         No progress on standard error.
     """
-    from simverify.api.ways import chosen_way
-
-    way = chosen_way(spec, options)
+    given = given_by(MODES, options) | {"rule": spec}
+    mode = SelfTestOptions if self_test else mode_of(MODES, given)
+    asked = made(mode, MODES, given)
+    if mode in CODE and spec is None and not any(given[name] for name in _INSTEAD):
+        raise UsageError("name what to audit, such as my_sampler.py:verify; see audit --help")
     check_output(json, report)
     run: AgainstRun | AuditRun | OutputRun | SelfTestRun
-    if way == "emitted":
-        run = judge_emitted(options, json, report, quiet=quiet)
+    if isinstance(asked, AgainstOptions | OutputOptions):
+        run = judge_emitted(asked, json, report, quiet=quiet)
     else:
-        from simverify.api.audit import run_audit
-        from simverify.api.self_test import self_test_of
-        from simverify.reports.present import RUN_FILE
-
-        kept = report / RUN_FILE if report is not None and json in (None, "-") else json
-        again = None if kept in (None, "-") else f"simverify replay {kept}#0"
-        for named in (spec, options.command, options.library):
+        for named in (spec, given["command"], given["library"]):
             if named is not None and json is not None:
                 json_text_iv(named)
         with progress(quiet) as say:
-            if way == "self-test":
-                run = self_test_of(options, progress=say)
-            else:
-                run = run_audit(spec, options, reproduce=again, progress=say)
+            run = _of_code(made(mode, MODES, given, progress=say), json, report)
     if deliver(run, json, report):
         from simverify.reports.present import print_run
 
@@ -79,23 +96,42 @@ def audit(
     return EXIT_CODES[run.verdict]
 
 
+_INSTEAD = ("drafter", "verifier", "command", "library")
+"""Options that name what is audited in the place of SPEC."""
+
+
+def _of_code(options: Options, json: str | None, report: Path | None) -> "AuditRun | SelfTestRun":
+    from simverify.api.audit import run_audit
+    from simverify.api.self_test import self_test_of
+    from simverify.reports.present import RUN_FILE
+
+    if isinstance(options, SelfTestOptions):
+        return self_test_of(options)
+    kept = report / RUN_FILE if report is not None and json in (None, "-") else json
+    again = None if kept in (None, "-") else f"simverify replay {kept}#0"
+    return run_audit(options, reproduce=again)
+
+
 def judge_emitted(
-    options: AuditOptions, json: str | None, report: Path | None, *, quiet: bool
+    options: AgainstOptions | OutputOptions, json: str | None, report: Path | None, *, quiet: bool
 ) -> "AgainstRun | OutputRun":
     """Judge the tokens of a file or of a server, by a target or against another's."""
-    from simverify.api.served import against, outputs
+    from simverify.api.served.against import against_iv, compare
+    from simverify.api.served.outputs import judge, outputs_iv
 
-    options_iv = outputs.options_iv if options.against is None else against.options_iv
-
-    keep = options.keep
+    keep = None if options.keep is None else Path(options.keep)
     if keep is not None and json is not None and keep.resolve() == Path(json).resolve():
         raise UsageError(f"--keep and --json are both {keep}: name two files")
-    options_iv(options)
+    if isinstance(options, AgainstOptions):
+        against_iv(options)
+    else:
+        outputs_iv(options)
     if json is not None or report is not None:
         json_text_iv(str(options.endpoint if options.outputs is None else options.outputs))
         json_text_iv(str(keep))
     with _interrupted(keep), progress(quiet) as say:
-        return (outputs.judge if options.against is None else against.compare)(options, say)
+        told = replace(options, progress=say)
+        return compare(told) if isinstance(told, AgainstOptions) else judge(told)
 
 
 @contextmanager

@@ -4,12 +4,11 @@ import gc
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Annotated
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from simverify.api.compare_options import NO_GAMMA, CompareOptions
 from simverify.cli.common import (
     EXIT_CODES,
     check_output,
@@ -18,20 +17,28 @@ from simverify.cli.common import (
     output_console,
     progress,
 )
+from simverify.cli.options import IN_COMPARED, Json, Report, Switch, command_options, given_by
 from simverify.errors import OptionError, UsageError
+from simverify.options.compare import COMPARISONS, NO_GAMMA, TracedOptions
+from simverify.options.modes import made, mode_of
 
-DEFAULTS = CompareOptions()
+if TYPE_CHECKING:
+    Given = Any
+else:
+    Given = command_options(COMPARISONS, without=("models", "verifiers"))
+
+DEFAULTS = Given()
 
 
 def compare(
     *,
-    models: str | None = None,
-    verifiers: str | None = None,
-    options: Annotated[CompareOptions, Parameter(name="*")] = DEFAULTS,
-    json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
-    report: Path | None = None,
-    verbose: bool = False,
-    quiet: bool = False,
+    models: Annotated[str | None, Parameter(group=IN_COMPARED)] = None,
+    verifiers: Annotated[str | None, Parameter(group=IN_COMPARED)] = None,
+    options: Annotated[Given, Parameter(name="*")] = DEFAULTS,
+    json: Json = None,
+    report: Report = None,
+    verbose: Switch = False,
+    quiet: Switch = False,
 ) -> int:
     """Compare verifiers on models: lossless or not, accepted tokens, optimum, speed.
 
@@ -56,19 +63,21 @@ def compare(
     quiet
         No progress on standard error.
     """
-    if options.gamma is None and options.trace is None and options.tree is None:
+    given = given_by(COMPARISONS, options)
+    given["models"] = None if models is None else _names("--models", models)
+    given["verifiers"] = None if verifiers is None else _names("--verifiers", verifiers)
+    mode = mode_of(COMPARISONS, given)
+    if mode is not TracedOptions and given["gamma"] is None and given["tree"] is None:
         raise OptionError(NO_GAMMA)
+    asked = made(mode, COMPARISONS, given)
     check_output(json, report)
     if models is not None and (json is not None or report is not None):
         json_text_iv(models)  # the document holds the paths
     from simverify.api.compare import run_comparison
-    from simverify.api.simulated import DEFAULT_MODELS
     from simverify.comparing import comparison  # noqa: F401 -- loaded before what is kept
 
-    named = DEFAULT_MODELS if models is None else _names("--models", models)
-    chosen = None if verifiers is None else _names("--verifiers", verifiers)
     with progress(quiet) as say, _without_what_was_imported():
-        run = run_comparison(named, chosen, options, progress=say)
+        run = run_comparison(replace(asked, progress=say))
     if deliver(run, json, report):
         from simverify.reports.present import print_run
 

@@ -65,8 +65,8 @@ def allowance(
     shown = rounding + spelt
     if given is not None and given < shown:
         raise UsageError(
-            f"ball is {given:g}: the same rows differ by {shown:.2g} on average when they are "
-            f"computed again: name more, or none"
+            f"row tolerance is {given:g}: the same rows differ by {shown:.2g} on average when they "
+            f"are computed again: name more, or none"
         )
     # Of texts twice: their share is an estimate from few tokens.
     least = min(max(rounding, _LEAST_BALL) + 2.0 * spelt, 0.999)

@@ -134,7 +134,7 @@ def as_verify(function: Callable[..., Any], signature: Signature, company: str =
     callable says by ``takes_batches`` that it is not for ``--batch``.
 
     ``company``: the kinds of requests, "ragged,greedy", that ``function`` takes side by side. With
-    some, ``--company`` judges its ``in_company(batch, rng)``, which hands it whole batches.
+    some, ``--batch-mix`` judges its ``in_company(batch, rng)``, which hands it whole batches.
     """
 
     def verify(target_probs: Any, draft_probs: Any, draft_tokens: Any, rng: Any) -> Any:

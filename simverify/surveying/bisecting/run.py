@@ -10,12 +10,13 @@ from msgspec.structs import replace
 from simverify import results as doc
 from simverify.battery.judgement import stamped
 from simverify.errors import UsageError
+from simverify.options.surveys import SizeOptions
 from simverify.surveying.audited import Audited, Processes
 from simverify.surveying.bisecting.environments import NotLaidOut
 from simverify.surveying.bisecting.laws import What, changed, differences, words
 from simverify.surveying.bisecting.sources import Code, Source, halves
 from simverify.surveying.rows import lines_of
-from simverify.surveying.settings import AuditSizes
+from simverify.surveying.settings import audit_words
 
 Say = Callable[[str], None]
 Contract = Literal["verify", "step", "tree", "draft"]
@@ -28,7 +29,7 @@ class _Search:
     code: Code
     source: Source
     versions: tuple[str, ...]
-    sizes: AuditSizes
+    sizes: SizeOptions
     what: What
     contract: list[str]
     processes: Processes
@@ -43,7 +44,7 @@ class _Search:
         try:
             with self.source.laid_out(version) as layout:
                 audited = self.processes.audit(
-                    [*layout.words, *self.contract, *self.sizes.words(self.code.engine)],
+                    [*layout.words, *self.contract, *audit_words(self.sizes, self.code.engine)],
                     self.sizes.limit,
                     python_path=layout.python_path,
                     python=layout.python,
@@ -123,7 +124,7 @@ def bisect(
     *,
     what: What,
     contract: Contract | None = None,
-    sizes: AuditSizes,
+    sizes: SizeOptions,
     reproduce: str,
     progress: Say | None = None,
 ) -> doc.BisectRun:

@@ -24,7 +24,7 @@ MONITORED = sys.version_info >= (3, 12)
 
 LIMIT = 1_000
 TABLE = (7, 0.25)
-SMALL = AuditSettings(gamma=2, vocab_size=3)
+SMALL = AuditSettings(gamma=2, vocab=3)
 
 
 def never(x):
@@ -244,7 +244,7 @@ def test_an_audit_says_what_it_did_not_reach():
 
 
 def test_strict_coverage_fails_what_was_not_reached_and_passes_what_was():
-    strict = AuditSettings(gamma=2, vocab_size=3, strict_coverage=True)
+    strict = AuditSettings(gamma=2, vocab=3, strict_coverage=True)
     run = audit(Subject("guarded", guarded, None), "verify", strict)
     assert run.verdict == "FAIL"
     assert run.findings[-1].kind == "coverage"

@@ -13,7 +13,7 @@ from simverify.verifiers.token import verify as token
 
 pytestmark = pytest.mark.usefixtures("unsearched", "unnamed")
 
-SMALL = AuditSettings(gamma=1, vocab_size=2)
+SMALL = AuditSettings(gamma=1, vocab=2)
 CALLS = [0]
 
 

@@ -17,8 +17,8 @@ from simverify.errors import UsageError
 from simverify.faults import COMPANY
 from simverify.faults.families.company import COMPANY_FAULTS, in_company
 
-SMALL = AuditSettings(gamma=2, vocab_size=3)
-SMALLEST = AuditSettings(gamma=1, vocab_size=3)
+SMALL = AuditSettings(gamma=2, vocab=3)
+SMALLEST = AuditSettings(gamma=1, vocab=3)
 """One instance a place: a fault of some company shows on it as well as on three."""
 EXACT = [kind for kind in KINDS if kind != "seeds"]
 
@@ -83,7 +83,7 @@ def own_alone(slip):
 @pytest.mark.thorough
 def test_the_place_that_fails_is_named(unsearched, unprobed, unnamed):
     run = audit(Subject("code", own_alone(3), "verify"),
-                settings=AuditSettings(gamma=1, vocab_size=3, company="greedy"))  # fmt: skip
+                settings=AuditSettings(gamma=1, vocab=3, batch_mix="greedy"))  # fmt: skip
     assert run.verdict == "FAIL"
     assert "request 4 of 4" in str(run.findings[0])
     assert str(run.findings[0]).startswith("greedy, request 1 of 4: ")
@@ -97,7 +97,7 @@ def test_all_places_are_tried_and_each_that_fails_is_told():
             rows[3][-1] = (rows[3][-1] + 1) % batch.vocab
         return rows
 
-    trial = tried(rule, ("padded", "one-hot"), AuditSettings(gamma=1, vocab_size=3))
+    trial = tried(rule, ("padded", "one-hot"), AuditSettings(gamma=1, vocab=3))
     assert [x.place for x in trial.tried] == [*places_of("padded"), *places_of("one-hot")]
     # Seen as a neighbour of the first two, and as the last one itself.
     told = [x.place for x in trial.tried if findings_of(x.tier, ())]
@@ -112,7 +112,7 @@ def in_the_dark(rule):
 
 @pytest.mark.thorough
 def test_what_cannot_be_followed_is_sampled_at_every_place():
-    settings = AuditSettings(gamma=1, vocab_size=3, company="padded", detect=0.2)
+    settings = AuditSettings(gamma=1, vocab=3, batch_mix="padded", detect=0.2)
     run = audit(Subject("code", in_the_dark(in_company), "verify"), settings=settings)
     assert (run.verdict, run.tier) == ("PASS", "sampled")
     assert run.not_enumerable.startswith("padded, request 1 of 4: cannot follow bytes()")
@@ -120,7 +120,7 @@ def test_what_cannot_be_followed_is_sampled_at_every_place():
     assert places == [f"padded, request {place} of 4" for place in (1, 2, 4)]
     # The neighbours of the one that is wrong are certain, and it is not seen by them.
     slipped = COMPANY_FAULTS["padding-drawn"].rule
-    settings = AuditSettings(gamma=1, vocab_size=3, company="unmasked", detect=0.2)
+    settings = AuditSettings(gamma=1, vocab=3, batch_mix="unmasked", detect=0.2)
     run = audit(Subject("code", in_the_dark(slipped), "verify"), settings=settings)
     assert (run.verdict, run.tier) == ("FAIL", "sampled")
     assert str(run.findings[0]).startswith("unmasked, request 1 of 4")
@@ -212,10 +212,10 @@ def test_what_is_no_answer_is_said_in_a_line(answer, said):
 def test_sizes_that_hold_no_batch_are_refused():
     for kinds in ("ragged", "all", "seeds,one-hot"):
         with pytest.raises(UsageError, match="the smallest batch has --gamma 1 --vocab 3"):
-            AuditSettings(company=kinds, gamma=1, vocab_size=2)
+            AuditSettings(batch_mix=kinds, gamma=1, vocab=2)
         for gamma, vocab in ((1, 3), (2, 2)):
-            AuditSettings(company=kinds, gamma=gamma, vocab_size=vocab)
-    AuditSettings(company="seeds", gamma=1, vocab_size=2)
+            AuditSettings(batch_mix=kinds, gamma=gamma, vocab=vocab)
+    AuditSettings(batch_mix="seeds", gamma=1, vocab=2)
 
 
 def test_kinds_are_named():
@@ -224,8 +224,8 @@ def test_kinds_are_named():
     for wrong in ("raged", ""):
         with pytest.raises(UsageError):
             kinds_of(wrong)
-    with pytest.raises(UsageError, match="--company makes its own batches"):
-        AuditSettings(company="all", batch=4)
+    with pytest.raises(UsageError, match="--batch-mix makes its own batches"):
+        AuditSettings(batch_mix="all", batch=4)
 
 
 def test_the_right_twin_is_one_of_the_catalogue():

@@ -16,7 +16,7 @@ from simverify.verifiers import VERIFIERS
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 
-SMALL = AuditSettings(gamma=2, vocab_size=3)
+SMALL = AuditSettings(gamma=2, vocab=3)
 
 
 def notes(rule, settings=SMALL):

@@ -161,7 +161,7 @@ def test_after_a_clean_battery_trees_are_searched():
 
 
 def test_a_shape_that_was_named_is_the_only_one():
-    settings = AuditSettings(gamma=2, vocab_size=3, scheme="iid", tree="2")
+    settings = AuditSettings(gamma=2, vocab=3, scheme="iid", tree="2")
     subject = Subject("mine", rule_of("never", "iid"), None)
     hints = Hints.among({5, 11}, "tree", 2, 3)
     models = instances_of(subject, "tree", SCHEMES["iid"], settings, hints)

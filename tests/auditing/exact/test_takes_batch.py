@@ -13,10 +13,11 @@ from simverify.engines import ENGINES, Signature, as_batched, as_verify
 from simverify.engines.base import BLOCK, Engine
 from simverify.errors import UsageError
 from simverify.faults.families.company import in_company
+from simverify.options.option import flag
 from simverify.verifiers import VERIFIERS
 
 token = VERIFIERS["token"].rule
-OPTIONS = ({"batch": 2}, {"company": "greedy"})
+OPTIONS = ({"batch": 2}, {"batch_mix": "greedy"})
 
 
 def sampled(draft_tokens, target, draft, lengths, rng):
@@ -32,7 +33,7 @@ NUMPY = Signature(randomness="numpy")
 
 
 def small(**options):
-    return AuditSettings(gamma=1, vocab_size=3, detect=0.2, **options)
+    return AuditSettings(gamma=1, vocab=3, detect=0.2, **options)
 
 
 def refusal(subject, options):
@@ -46,7 +47,7 @@ def refusal(subject, options):
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("name", ["token", "block", "sample-and-match", "reused-uniform"])
 def test_built_in_rules_judge_one_block_a_call(name, options):
-    said = f"{name} judges one block a call: leave --{next(iter(options))} out"
+    said = f"{name} judges one block a call: leave {flag(next(iter(options)))} out"
     assert said in refusal(load_subject(name), options)
     rule = load_subject(name).rule
     assert "mine judges one block a call" in refusal(Subject("mine", rule, None), options)
@@ -73,22 +74,22 @@ def test_so_does_what_as_verify_returns():
 @pytest.mark.parametrize("name", ["command", "library"])
 def test_so_do_other_languages(name, options):
     option = next(iter(options))
-    with pytest.raises(UsageError, match=f"^{option} is not for {name}: it judges one drafted"):
+    with pytest.raises(UsageError, match=f"^{option} is not for a program or a library"):
         simverify.audit(**{name: "./harness.so:verify"}, **options)
 
 
 def test_the_other_way_of_a_batch_says_how_it_is_called():
     four = load_subject("ragged-offset"), Subject("mine", lambda p, q, x, rng: [[0]], None)
     for subject in (*four, load_subject("torch-token")):
-        said = refusal(subject, {"company": "greedy"})
-        assert said.endswith("with --company it is called as verify(batch, rng)")
+        said = refusal(subject, {"batch_mix": "greedy"})
+        assert said.endswith("with --batch-mix it is called as verify(batch, rng)")
     subject = Subject("mine", as_batched(sampled, NUMPY), None)
     assert "mine takes (batch, rng): with --batch it is called as" in refusal(subject, {"batch": 2})
 
 
 def test_from_python_options_are_keywords():
     for options in OPTIONS:
-        with pytest.raises(UsageError, match=r"token judges.*leave (batch|company) out"):
+        with pytest.raises(UsageError, match=r"token judges.*leave (batch|batch_mix) out"):
             simverify.audit("token", gamma=1, vocab=3, **options)
 
 
@@ -106,9 +107,9 @@ def decorated(*given):
     ("rule", "options"),
     [
         (own, {"batch": 2}),
-        (in_company, {"company": "greedy"}),
-        (decorated, {"company": "greedy"}),
-        (as_batched(sampled, NUMPY), {"company": "ragged"}),
+        (in_company, {"batch_mix": "greedy"}),
+        (decorated, {"batch_mix": "greedy"}),
+        (as_batched(sampled, NUMPY), {"batch_mix": "ragged"}),
     ],
 )
 def test_code_that_takes_batches_goes_on_as_before(rule, options):

@@ -18,7 +18,7 @@ from simverify.auditing.subject import Subject
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 
-SMALL = AuditSettings(gamma=1, vocab_size=3, seconds=4)
+SMALL = AuditSettings(gamma=1, vocab=3, seconds=4)
 WORDS = "CUDA error: device-side assert triggered\nSearch for `cudaErrorAssert' in ..."
 
 

@@ -20,7 +20,7 @@ from simverify.symbolic.guards.watchdog import Board, deadline
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 
-SMALL = AuditSettings(gamma=1, vocab_size=3, seconds=2)
+SMALL = AuditSettings(gamma=1, vocab=3, seconds=2)
 # Past the functions that are replaced while code is audited.
 _exit = os._exit
 raise_in_c = ctypes.CDLL(None)["raise"]

@@ -122,7 +122,7 @@ def test_a_counterexample_of_batched_code_is_shown_on_one_block(tmp_path):
         return [residual_of_target(*block, rng) for block in zip(p, q, x, strict=True)]
 
     subject = Subject("mine", batched, None)
-    run = audit(subject, None, AuditSettings(gamma=2, vocab_size=3, batch=4))
+    run = audit(subject, None, AuditSettings(gamma=2, vocab=3, batch=4))
     assert (run.verdict, run.tier, run.batch) == ("FAIL", "exact", 4)
     found = supervised_explain(
         lambda: subject, "verify", run.counterexample, spec="mine", batch=run.batch

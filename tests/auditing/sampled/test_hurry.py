@@ -104,7 +104,7 @@ def test_the_audit_says_what_was_asked_for_and_repeats_it(monkeypatch, chosen, w
 
     monkeypatch.setattr(sampling, "make_plan", plan)
     monkeypatch.setattr(planning, "_promise", lambda pilot, n, alpha, power: 0.0)
-    settings = AuditSettings(gamma=1, vocab_size=2, coarser=(0.05,))
+    settings = AuditSettings(gamma=1, vocab=2, coarser=(0.05,))
     run = audit(Subject("hashed.py:hashed", hashed, "verify"), "verify", settings)
     assert run.tier == "sampled"
     assert any(note.startswith("sampled: a TV of 0.01 would") for note in run.notes) == bool(words)

@@ -10,9 +10,10 @@ from simverify.auditing.run import audit
 from simverify.auditing.sampled.plan import asked
 from simverify.auditing.sampled.tables import MAX_OUTPUTS, SampledInstance, default_instances
 from simverify.auditing.sampled.tier import sample_callable
-from simverify.auditing.settings import MAX_GAMMA, MAX_VOCAB, AuditSettings
+from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
 from simverify.models.small import compact
+from simverify.options.parts import MAX_GAMMA, MAX_VOCAB
 from simverify.reports.audit.failure import verdict_lines
 from simverify.verifiers import VERIFIERS
 

@@ -68,8 +68,9 @@ def test_a_process_that_dies_is_a_finding(command, tmp_path, rules):
     [
         (["token", "--target", "t"], "--draft is missing"),
         (["token", "--target", "t", "--draft", "d"], "--prompts is missing"),
-        (["token", "--draft", "d"], "--draft is for real models, or tokens already emitted"),
-        (["token", "--tokens", "9"], "--tokens is for real models, or tokens already emitted"),
+        (["token", "--draft", "d"],
+         "real models (--target)"),
+        (["token", "--tokens", "9"], "--tokens is not for code on small instances"),
         (["--target", "tiny-llama"], "name what to audit"),
         (["token", "--target", "tiny-llama", "--gamma", "65"], "gamma is 65: expected 1 to 64"),
         (["token", "--target", "tiny-llama", "--tokens", "0"], "tokens is 0: expected 1 or more"),
@@ -80,24 +81,26 @@ def test_a_process_that_dies_is_a_finding(command, tmp_path, rules):
         (["gbv", "--target", "tiny-llama", "--tree", "2,2"], "gbv does not take the tree 2,2"),
         (["gbv", "--target", "tiny-llama", "--tree", "2,x"], "expected children per level"),
         (["gbv", "--target", "tiny-llama", "--tree", "2,1", "--gamma", "1"], "above gamma 1"),
-        (["token", "--contract", "draft", "--target", "tiny-llama"], "is for small instances"),
-        (["token", "--trace", "t", "--tree", "2"], "--trace takes no --tree: it holds single"),
+        (["token", "--contract", "draft", "--target", "tiny-llama"],
+         "--contract is 'draft': expected verify, step or tree for real models"),
+        (["token", "--trace", "t", "--tree", "2"], "--tree is not for a trace"),
         (["swapped-requests", "--target", "tiny-llama"], "takes whole batches"),
         *(
             (["token", "--target", "tiny-llama", f"--{name}", "2"],
              f"--{name} is not for real models")
             for name in ("vocab", "seconds", "max-paths", "max-samples", "batch", "eos")
         ),
-        (["token", "--target", "tiny-llama", "--ball", ".1"], "--ball is for tokens already"),
-        (["token", "--target", "tiny-llama", "--trace", "t"], "--trace takes no --target"),
-        (["--self-test", "--target", "tiny-llama"], "--self-test takes no --target"),
+        (["token", "--target", "tiny-llama", "--row-tolerance", ".1"],
+         "it is for tokens already emitted (--outputs or --endpoint)"),
+        (["token", "--target", "tiny-llama", "--trace", "t"], "--target is not for a trace"),
+        (["--self-test", "--target", "tiny-llama"], "--target is not for the catalogue"),
         *(
             (["--outputs", "o", "--target", "t", f"--{name}", "2"],
-             f"--{name} is not for emitted tokens")
+             f"--{name} is not for tokens already emitted")
             for name in ("gamma", "vocab", "seconds")
         ),
         *(
-            (["token", "--trace", "t", f"--{name}", "2"], f"--trace takes no --{name}")
+            (["token", "--trace", "t", f"--{name}", "2"], f"--{name} is not for a trace")
             for name in ("gamma", "vocab", "seconds")
         ),
     ],

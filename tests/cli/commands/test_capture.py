@@ -65,8 +65,8 @@ def test_statistics(command, tmp_path):
         (("compare", "--trace", "little", "--temperature", ".5"),
          "--temperature is not for a trace"),
         (("audit", "token", "--trace", "none"), "there is no such folder"),
-        (("audit", "token", "--trace", "little", "--batch", "2"), "--trace takes no --batch"),
-        (("audit", "--self-test", "--trace", "little"), "--self-test takes no --trace"),
+        (("audit", "token", "--trace", "little", "--batch", "2"), "--batch is not for a trace"),
+        (("audit", "--self-test", "--trace", "little"), "--trace is not for the catalogue"),
     ],
 )  # fmt: skip
 @pytest.mark.thorough

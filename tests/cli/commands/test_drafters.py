@@ -61,7 +61,7 @@ def gpt(tmp_path):
         ),
         *(
             (["compare", "--gamma", "2", "--models", "toy", *option],
-             f"{option[0]} is not for simulated ones")
+             f"{option[0]} is not for simulated models: it is for real models (--target")
             for option in (["--drafter", "ngram"], ["--layer-parallel", "2"], ["--no-calibration"])
         ),
         *(
@@ -92,20 +92,21 @@ def gpt(tmp_path):
         ([*AUDIT, "--drafter", "easyspec", "--layer-parallel", "1,2"],
          "--layer-parallel is one number here: an audit"),
         ([*AUDIT, "--layer-parallel", "2"], "--layer-parallel is for layers in groups"),
-        ([*AUDIT, "--verifier", "token"], "--verifier is half of a pair, for small instances"),
+        ([*AUDIT, "--verifier", "token"], "--verifier is not for real models: it is for a pair"),
         ([*AUDIT, "--drafter", "ngram", "--draft", "tiny-llama"], "--draft is not for --drafter"),
         (["audit", "greedy", *AUDIT[2:], "--drafter", "easyspec"],
          "--drafter is not for the step contract"),
         (["audit", "recursive", *AUDIT[2:], "--drafter", "ngram", "--tree", "2,1"],
          "--drafter ngram proposes one token after each text"),
         *(
-            (["audit", *spec, "--drafter", "easyspec"],
-             "--drafter easyspec is for real models: name --target too")
-            for spec in (["token"], [], ["--verifier", "token"])
+            (["audit", *spec, "--drafter", "easyspec"], "--target is missing: real models are")
+            for spec in (["token"], [])
         ),
+        (["audit", "--verifier", "token", "--drafter", "easyspec"],
+         "--verifier is not for real models: it is for a pair"),
         *(
             (["audit", "token", *option],
-             f"{option[0]} is for real models, or tokens already emitted: name --target")
+             f"{option[0]} is not for code on small instances: it is for real models (--target)")
             for option in (["--layer-parallel", "2"], ["--no-calibration"])
         ),
         *(
@@ -142,11 +143,11 @@ LITTLE = {"models": ["tiny-llama"], "gamma": 2, "tokens": 64}
         (lambda: simverify.compare(**LITTLE, drafter="ngram", tree="2,1"),
          "drafter ngram proposes one token after each text"),
         (lambda: simverify.compare(["toy"], gamma=2, drafter="ngram"),
-         "drafter is not for simulated ones: name target and draft, or models tiny-llama"),
+         r"drafter is not for simulated models: it is for real models \(target and draft, or"),
         (lambda: simverify.audit("token", target="tiny-llama", drafter=max),
          "drafter is .*max.*: real models draft by one of .* with verifier and without target"),
-        (lambda: simverify.audit("token", drafter="easyspec"), "name target too"),
-        (lambda: simverify.audit("token", layer_parallel=2), "layer_parallel is for real models"),
+        (lambda: simverify.audit("token", drafter="easyspec"), "target is missing"),
+        (lambda: simverify.audit("token", layer_parallel=2), "it is for real models"),
         (lambda: simverify.audit("greedy", target="tiny-llama", drafter="ngram"),
          "^drafter is not for the step contract"),
         (lambda: simverify.audit("recursive", target="tiny-llama", drafter="ngram", tree="2"),

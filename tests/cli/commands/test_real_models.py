@@ -58,7 +58,7 @@ def test_the_bundled_pair_from_the_command_line(command, tmp_path):
         (["--models", "tiny-llama", "--draft-distance", ".2"], "--draft-distance is not for real"),
         (["--models", "tiny-llama", "--alpha", "5"], "alpha is 5.0: expected 1e-300 or more"),
         (["--models", "tiny-llama", "--seed", "-1"], "seed is -1: expected 0 to 2^64 - 1"),
-        (["--models", "toy", "--tokens", "9"], "--tokens is not for simulated ones"),
+        (["--models", "toy", "--tokens", "9"], "--tokens is not for simulated models"),
         (["--models", "tiny-llama", "--top-p", "2"], "top-p is 2.0, expected"),
         (["--models", "tiny-llama", "--device", "tpu9"], "device is 'tpu9', expected"),
         (["--target", "big", "--draft", "tiny-llama", "--prompts", "prompts.txt"],

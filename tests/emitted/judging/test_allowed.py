@@ -59,7 +59,10 @@ def test_an_engine_in_another_precision_is_told_how_to_be_judged(pair):
     assert claimed.verdict == "PASS"
     assert claimed.hidden == run.findings
     ruling = " ".join(markdown_report(claimed).split())
-    assert "PASS if the engine's rows are off by TV 0.02 on average, as --ball claims" in ruling
+    assert (
+        "PASS if the engine's rows are off by TV 0.02 on average, as --row-tolerance claims"
+        in ruling
+    )
     assert "Without the claim it is a FAIL: " in ruling
     assert "as declared, which nothing here shows" in claimed.certificate.assumption
 

@@ -117,7 +117,7 @@ def test_what_is_no_value_is_one_line(tmp_path, capfd, words, told):
 
 def test_they_are_for_emitted_tokens(capfd):
     assert command_line(["audit", "token", "--min-p", ".1"]) == 2
-    assert "--min-p is for tokens already emitted" in capfd.readouterr().err
+    assert "it is for tokens already emitted (--outputs or --endpoint)" in capfd.readouterr().err
 
 
 def test_python_objects_are_checked():

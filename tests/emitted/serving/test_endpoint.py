@@ -255,10 +255,10 @@ def test_the_command_line_asks_and_exits_by_the_verdict(pair, tmp_path, capfd):
         (["--outputs", "o", "--endpoint", "http://a"], "two sources"),
         (["--outputs", "o", "--target", "t", "--samples", "2"], "--samples is for --endpoint"),
         (["--outputs", "o", "--target", "t", "--timeout", "9"], "--timeout is for --endpoint"),
-        (["--outputs", "o", "--target", "t", "--self-test"], "--self-test is not for"),
+        (["--outputs", "o", "--target", "t", "--self-test"], "--outputs is not for the catalogue"),
         (["--outputs", "o", "--target", "t", "--trace", "d"], "--trace is not for"),
         (["token", "--outputs", "o", "--target", "t"], "SPEC is not for"),
-        (["--outputs", "o", "--target", "t", "--ball", "1"], "ball is 1.0"),
+        (["--outputs", "o", "--target", "t", "--row-tolerance", "1"], "row tolerance is 1.0"),
     ],
 )
 def test_options_that_do_not_go_together(given, says, capfd):

@@ -229,7 +229,7 @@ def test_who_is_ended_waits_for_no_answer_and_keeps_what_came(tmp_path, number, 
     ("given", "says"),
     [
         (["--outputs", "o", "--target", "t", "--keep", "k"], "--keep is for --endpoint"),
-        (["token", "--keep", "k"], "--keep is for tokens already emitted"),
+        (["token", "--keep", "k"], "it is for two engines (--against) or tokens already"),
         (["--endpoint", "http://a", "--target", "t", "--prompts", "p", "--keep", "k",
           "--json", "./k"], "--keep and --json are both k"),
         (["--endpoint", "http://a", "--target", "t", "--prompts", "p", "--keep", "/"],

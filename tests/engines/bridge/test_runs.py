@@ -200,19 +200,19 @@ def test_more_coins_than_are_read_cost_nothing(unsearched):
 
 REFUSED = [
     ({"command": "a", "library": "b.so:c"}, "command and library are two ways"),
-    ({"coins": 3, "rule": "token"}, "coins is for command or library"),
-    ({"command": "a", "rule": "token"}, "command and library take the place of SPEC"),
-    ({"command": "a", "batch": 4}, "batch is not for command"),
-    ({"command": "a", "eos": 0}, "eos is not for command"),
-    ({"library": "b.so:c", "tree": "2,1"}, "tree is not for library"),
-    ({"command": "a", "contract": "step"}, "contract step is not for command"),
+    ({"coins": 3, "rule": "token"}, "it is for a program or a library .command, library"),
+    ({"command": "a", "rule": "token"}, "rule is not for a program or a library"),
+    ({"command": "a", "batch": 4}, "batch is not for a program or a library"),
+    ({"command": "a", "eos": 0}, "eos is not for a program"),
+    ({"library": "b.so:c", "tree": "2,1"}, "tree is not for a program"),
+    ({"command": "a", "contract": "step"}, "contract is 'step': expected verify for a program"),
     ({"command": "a", "coins": 65}, "coins is 65: expected 1 to 64 with command"),
     ({"library": "b.so:c", "coins": 17}, "coins is 17: expected 1 to 16 with library"),
-    ({"command": "a", "trace": "t"}, "trace takes no command"),
-    ({"command": "a", "target": "tiny-llama"}, "command is for small instances"),
-    ({"command": "a", "engine_path": "e"}, "engine_path is not for command"),
-    ({"command": "a", "drafter": "d.py:d"}, "drafter is half of a pair|drafter is not for command"),
-    ({"command": "a", "strict_coverage": True}, "strict_coverage is not for command"),
+    ({"command": "a", "trace": "t"}, "command is not for a trace"),
+    ({"command": "a", "target": "tiny-llama"}, "command is not for real models"),
+    ({"command": "a", "engine_path": "e"}, "engine_path is not for a program"),
+    ({"command": "a", "drafter": "d.py:d"}, "drafter is not for a program"),
+    ({"command": "a", "strict_coverage": True}, "strict_coverage is not for a program"),
 ]
 
 

@@ -59,9 +59,9 @@ OTHERS = {
 
 def judged(folder, text, kinds, name="aphrodite", **options):
     place = checkout(folder, name, text, BESIDE.get(name))
-    subject = load_subject(name, engine_path=str(place))
-    sizes = {"gamma": 1, "vocab_size": 3, "max_samples": 4000, "seconds": 60.0}
-    return audit(subject, None, AuditSettings(company=kinds, **sizes | options))
+    subject = load_subject(name, checkout=str(place))
+    sizes = {"gamma": 1, "vocab": 3, "max_samples": 4000, "seconds": 60.0}
+    return audit(subject, None, AuditSettings(batch_mix=kinds, **sizes | options))
 
 
 @pytest.mark.thorough

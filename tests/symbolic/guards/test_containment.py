@@ -17,7 +17,7 @@ from simverify.symbolic.guards.containment import Interrupted, contained, from_u
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 
-SMALL = AuditSettings(gamma=1, vocab_size=3, seconds=2)
+SMALL = AuditSettings(gamma=1, vocab=3, seconds=2)
 _exit = os._exit
 raise_in_c = ctypes.CDLL(None)["raise"]  # past the functions that contained() replaces
 

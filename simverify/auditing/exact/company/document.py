@@ -23,9 +23,9 @@ def audit_company(
 
     Edge probes are not run: they are of code that takes one block.
     """
-    assert settings.company is not None
+    assert settings.batch_mix is not None
     stamp = stamped()
-    trial = try_company(subject, kinds_of(settings.company), settings, say)
+    trial = try_company(subject, kinds_of(settings.batch_mix), settings, say)
     findings = list(_findings(trial))
     why = _open(trial)
     verdict: doc.Verdict = "FAIL" if findings else "INCONCLUSIVE" if why else "PASS"
@@ -43,7 +43,7 @@ def audit_company(
         contract="verify",
         seed=settings.seed,
         gamma=settings.gamma,
-        vocab_size=settings.vocab_size,
+        vocab_size=settings.vocab,
         tolerance=held.tolerance if held else settings.tolerance or TOLERANCE["float64"],
         dtype=None if held is None else held.dtype,
         verdict=verdict,
@@ -62,8 +62,8 @@ def audit_company(
         notes=tuple(f"sampled: {x.hurried}" for x in trial.sampled if x.hurried),
         meta=stamp(),
         breach=breach(violated, "verify") if violated else None,
-        engine_path=settings.engine_path,
-        company=settings.company,
+        engine_path=settings.checkout,
+        company=settings.batch_mix,
     )
 
 

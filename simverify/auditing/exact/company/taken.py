@@ -11,22 +11,22 @@ from simverify.errors import OptionError
 
 _CALLS = {
     "batch": ("verify(target_probs, draft_probs, draft_tokens, rng), each with a batch axis", 4),
-    "company": ("verify(batch, rng)", 2),
+    "batch_mix": ("verify(batch, rng)", 2),
 }
 """How code is called with each option, and with how many arguments."""
 
 
 def in_company(subject: Subject, settings: AuditSettings) -> tuple[Subject, AuditSettings]:
-    """Return a subject as ``--company`` judges it, and the settings: an adapter knows its kinds.
+    """Return a subject as ``--batch-mix`` judges it, and the settings: an adapter knows its kinds.
 
     The rule of an engine whose adapter hands it whole batches takes one, and "all" are the kinds
     that the engine takes. Raises ``OptionError`` for others. Other subjects stay as they are.
     """
     known = getattr(subject.rule, "company", None)
-    if settings.company is None or not isinstance(known, str):
+    if settings.batch_mix is None or not isinstance(known, str):
         return subject, settings
     kinds = kinds_of(known)
-    asked = kinds if settings.company.strip() == "all" else kinds_of(settings.company)
+    asked = kinds if settings.batch_mix.strip() == "all" else kinds_of(settings.batch_mix)
     if other := [kind for kind in asked if kind not in kinds]:
         name = subject.name.replace("{", "{{").replace("}", "}}")
         raise OptionError(
@@ -35,7 +35,7 @@ def in_company(subject: Subject, settings: AuditSettings) -> tuple[Subject, Audi
         )
     rule: Any = subject.rule
     beside = replace(subject, rule=rule.in_company, one_block=False)
-    return beside, replace(settings, company=",".join(asked))
+    return beside, replace(settings, batch_mix=",".join(asked))
 
 
 def takes_batch_iv(subject: Subject, settings: AuditSettings) -> None:
@@ -45,7 +45,7 @@ def takes_batch_iv(subject: Subject, settings: AuditSettings) -> None:
     it has an attribute ``takes_batches``. Of other code it is known only with how many arguments
     it can be called.
     """
-    option = "batch" if settings.batch else "company" if settings.company else None
+    option = "batch" if settings.batch else "batch_mix" if settings.batch_mix else None
     if option is None:
         return
     name = subject.name.replace("{", "{{").replace("}", "}}")

@@ -113,7 +113,7 @@ def try_company(
 
 
 def _models(place: Place, settings: AuditSettings) -> Iterator[SmallModel]:
-    known = {m.name: m for m in instances_for("verify", settings.gamma, settings.vocab_size, 0)}
+    known = {m.name: m for m in instances_for("verify", settings.gamma, settings.vocab, 0)}
     for name in _NAMES:
         if name not in known:
             continue
@@ -211,7 +211,7 @@ def _sampled(
         seconds = settings.seconds * len({tried.place.kind for tried in places})
         runs.append((subject.rule, at_places, None, seconds))
     if "seeds" in kinds:
-        sizes = min(settings.gamma, 2), min(settings.vocab_size, 3)
+        sizes = min(settings.gamma, 2), min(settings.vocab, 3)
         runs.append((seeded(subject), default_instances(*sizes), SIZE, settings.seconds))
     for rule, instances, batch, seconds in runs:
         yield sample_callable(

@@ -26,13 +26,14 @@ from simverify.auditing.exact.judging.drafts import compare_drafts
 from simverify.auditing.exact.judging.law import compare_blocks, compare_tokens
 from simverify.auditing.exact.judging.trees import compare_trees
 from simverify.auditing.subject import Contract, Subject
+from simverify.options.parts import Sizes
 from simverify.symbolic import Enumeration, Lift
 from simverify.symbolic.enumeration.effort import charged_to
 
 MAX_PATHS = 60_000
 """Paths of the whole battery."""
 
-SECONDS = 60.0
+SECONDS = Sizes.seconds
 """Limit of the exact tier; it only aborts, to INCONCLUSIVE. Processor seconds, where the code
 does not sleep: a busy machine changes no verdict."""
 

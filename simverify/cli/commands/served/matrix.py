@@ -1,22 +1,31 @@
 """``simverify matrix``."""
 
-from pathlib import Path
-from typing import Annotated
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from simverify.api.served.matrix import MatrixOptions
 from simverify.cli.common import EXIT_CODES, check_output, tell
+from simverify.cli.options import Json, Report, Switch, command_options, given_by
+from simverify.options.modes import made
+from simverify.options.served import MatrixOptions
 
-DEFAULTS = MatrixOptions()
+MODES = (MatrixOptions,)
+
+if TYPE_CHECKING:
+    Given = Any
+else:
+    Given = command_options(MODES)
+
+DEFAULTS = Given()
 
 
 def matrix(
     *,
-    options: Annotated[MatrixOptions, Parameter(name="*")] = DEFAULTS,
-    json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
-    report: Path | None = None,
-    quiet: bool = False,
+    options: Annotated[Given, Parameter(name="*")] = DEFAULTS,
+    json: Json = None,
+    report: Report = None,
+    quiet: Switch = False,
 ) -> int:
     """Say which parameters of a request a server honours, and what it does with the others.
 
@@ -35,9 +44,10 @@ def matrix(
     """
     from simverify.api.served.matrix import run_matrix
 
+    asked = made(MatrixOptions, MODES, given_by(MODES, options))
     check_output(json, report)
     run = tell(
-        lambda say: run_matrix(options, progress=say), json, report, quiet=quiet,
-        names=[str(options.endpoint)],
+        lambda say: run_matrix(replace(asked, progress=say)), json, report, quiet=quiet,
+        names=[str(asked.endpoint)],
     )  # fmt: skip
     return EXIT_CODES[run.verdict]

@@ -1,14 +1,23 @@
 """``simverify triage``."""
 
-from pathlib import Path
-from typing import Annotated
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from simverify.api.served.options import TriageOptions
 from simverify.cli.common import EXIT_CODES, check_output, tell
+from simverify.cli.options import Json, Report, Switch, command_options, given_by
+from simverify.options.modes import made
+from simverify.options.served import TriageOptions
 
-DEFAULTS = TriageOptions()
+MODES = (TriageOptions,)
+
+if TYPE_CHECKING:
+    Given = Any
+else:
+    Given = command_options(MODES, without=("a", "b"))
+
+DEFAULTS = Given()
 
 
 def triage(
@@ -16,11 +25,11 @@ def triage(
     b: Annotated[str, Parameter(show_env_var=False)],
     /,
     *,
-    options: Annotated[TriageOptions, Parameter(name="*")] = DEFAULTS,
-    json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
-    report: Path | None = None,
-    verbose: bool = False,
-    quiet: bool = False,
+    options: Annotated[Given, Parameter(name="*")] = DEFAULTS,
+    json: Json = None,
+    report: Report = None,
+    verbose: Switch = False,
+    quiet: Switch = False,
 ) -> int:
     """Say why the greedy answers of two engines differ: rounding, or which fault.
 
@@ -41,12 +50,13 @@ def triage(
     quiet
         No progress on standard error.
     """
-    from simverify.api.served.triage import options_iv, run_triage
+    from simverify.api.served.triage import run_triage, triage_iv
 
+    asked = made(TriageOptions, MODES, given_by(MODES, options) | {"a": a, "b": b})
     check_output(json, report)
-    options_iv(a, b, options)
+    triage_iv(asked)
     run = tell(
-        lambda say: run_triage(a, b, options, say), json, report, quiet=quiet, verbose=verbose,
-        names=(a, b),
+        lambda say: run_triage(replace(asked, progress=say)), json, report, quiet=quiet,
+        verbose=verbose, names=(a, b),
     )  # fmt: skip
     return EXIT_CODES[run.verdict]

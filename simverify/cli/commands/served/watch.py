@@ -1,23 +1,32 @@
 """``simverify watch``."""
 
-from pathlib import Path
-from typing import Annotated
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from simverify.api.served.options import WatchOptions
 from simverify.cli.common import EXIT_CODES, check_output, tell
 from simverify.cli.interrupt import also_terminated
+from simverify.cli.options import Json, Report, Switch, command_options, given_by
+from simverify.options.modes import made
+from simverify.options.served import WatchOptions
 
-DEFAULTS = WatchOptions()
+MODES = (WatchOptions,)
+
+if TYPE_CHECKING:
+    Given = Any
+else:
+    Given = command_options(MODES)
+
+DEFAULTS = Given()
 
 
 def watch(
     *,
-    options: Annotated[WatchOptions, Parameter(name="*")] = DEFAULTS,
-    json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
-    report: Path | None = None,
-    quiet: bool = False,
+    options: Annotated[Given, Parameter(name="*")] = DEFAULTS,
+    json: Json = None,
+    report: Report = None,
+    quiet: Switch = False,
 ) -> int:
     """Watch a server or its log over its life: an alarm when it strays from the target.
 
@@ -34,13 +43,15 @@ def watch(
     quiet
         No progress on standard error.
     """
-    from simverify.api.served.watch import options_iv, run_watch
+    from simverify.api.served.watch import run_watch, watch_iv
 
+    asked = made(WatchOptions, MODES, given_by(MODES, options))
     check_output(json, report)
-    options_iv(options)
-    names = [str(options.endpoint or options.outputs), str(options.state)]
+    watch_iv(asked)
+    names = [str(asked.endpoint or asked.outputs), str(asked.state)]
     with also_terminated():
         run = tell(
-            lambda say: run_watch(options, say), json, report, quiet=quiet, names=names
+            lambda say: run_watch(replace(asked, progress=say)), json, report, quiet=quiet,
+            names=names,
         )  # fmt: skip
     return EXIT_CODES[run.verdict]

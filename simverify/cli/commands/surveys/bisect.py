@@ -1,24 +1,33 @@
 """``simverify bisect``."""
 
-from pathlib import Path
-from typing import Annotated
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from simverify.api.surveys.options import BisectOptions
 from simverify.cli.common import check_output, tell
+from simverify.cli.options import Json, Report, Switch, command_options, given_by
+from simverify.options.modes import made
+from simverify.options.surveys import BisectOptions
 
-DEFAULTS = BisectOptions()
+MODES = (BisectOptions,)
+
+if TYPE_CHECKING:
+    Given = Any
+else:
+    Given = command_options(MODES, without=("spec",))
+
+DEFAULTS = Given()
 
 
 def bisect(
     spec: Annotated[str, Parameter(show_env_var=False)],
     /,
     *,
-    options: Annotated[BisectOptions, Parameter(name="*")] = DEFAULTS,
-    json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
-    report: Path | None = None,
-    quiet: bool = False,
+    options: Annotated[Given, Parameter(name="*")] = DEFAULTS,
+    json: Json = None,
+    report: Report = None,
+    quiet: Switch = False,
 ) -> int:
     """Find the first release, or commit, whose law is not that of a good one.
 
@@ -41,8 +50,10 @@ def bisect(
     """
     from simverify.api.surveys.bisect import run_bisect
 
+    asked = made(BisectOptions, MODES, given_by(MODES, options) | {"spec": spec})
     check_output(json, report)
     run = tell(
-        lambda say: run_bisect(spec, options, progress=say), json, report, quiet=quiet, names=[spec]
-    )
+        lambda say: run_bisect(replace(asked, progress=say)), json, report, quiet=quiet,
+        names=[spec],
+    )  # fmt: skip
     return run.exit_code

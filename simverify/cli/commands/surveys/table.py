@@ -1,25 +1,33 @@
 """``simverify table``: every engine that is here on trial, or what each of them would need."""
 
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from simverify.api.surveys.options import TableOptions
 from simverify.cli.common import check_output, deliver, output_console, print_entries, progress
+from simverify.cli.options import Json, Report, Switch, command_options, given_by
 from simverify.errors import OptionError
+from simverify.options.modes import made
+from simverify.options.surveys import TableOptions
 
-DEFAULTS = TableOptions()
+MODES = (TableOptions,)
+
+if TYPE_CHECKING:
+    Given = Any
+else:
+    Given = command_options(MODES)
+
+DEFAULTS = Given()
 
 
 def table(
     *,
-    options: Annotated[TableOptions, Parameter(name="*")] = DEFAULTS,
+    options: Annotated[Given, Parameter(name="*")] = DEFAULTS,
     list_: Annotated[bool, Parameter(name="--list")] = False,
-    json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
-    report: Path | None = None,
-    verbose: bool = False,
-    quiet: bool = False,
+    json: Json = None,
+    report: Report = None,
+    verbose: Switch = False,
+    quiet: Switch = False,
 ) -> int:
     """Audit every engine that is installed or checked out, each in a process of its own.
 
@@ -39,14 +47,15 @@ def table(
     quiet
         No progress on standard error.
     """
-    if list_ and any(one is not None for one in (json, report, options.audits)):
+    asked = made(TableOptions, MODES, given_by(MODES, options))
+    if list_ and any(one is not None for one in (json, report, asked.audits)):
         raise OptionError(
             "{list} only says what is here, and audits nothing: leave {json}, {report} and "
             "{audits} out"
         )
     from simverify.api.surveys.table import settings_of
 
-    settings = settings_of(options)
+    settings = settings_of(asked)
     if list_:
         from simverify.surveying.needs import needs
 

@@ -22,7 +22,7 @@ from simverify.verifiers.greedy import GreedyBlock
 pytestmark = pytest.mark.usefixtures("unsearched")
 
 EOS = 1
-KNOWN = AuditSettings(gamma=2, vocab_size=2, eos=EOS)
+KNOWN = AuditSettings(gamma=2, vocab=2, eos=EOS)
 
 
 def run(rule, settings, contract="step"):
@@ -184,12 +184,12 @@ def test_the_sampled_tier_judges_generations_too(unprobed):
 
 
 def replace_settings(**changes):
-    return AuditSettings(**{"gamma": 2, "vocab_size": 2, **changes})
+    return AuditSettings(**{"gamma": 2, "vocab": 2, **changes})
 
 
 def test_an_id_outside_every_vocabulary_is_refused():
     with pytest.raises(UsageError, match="eos is 5: expected an id below"):
-        AuditSettings(vocab_size=2, eos=5)
+        AuditSettings(vocab=2, eos=5)
     assert "--eos 1" in KNOWN.command("mine", "step")
 
 

@@ -85,7 +85,7 @@ def test_a_wrong_stand_in_is_a_limit_and_no_failure():
 
 @pytest.mark.usefixtures("broken")
 def test_the_sampled_tier_decides_then():
-    settings = AuditSettings(gamma=2, vocab_size=4, detect=0.2)
+    settings = AuditSettings(gamma=2, vocab=4, detect=0.2)
     run = audit(Subject("right", verifier(inverted), "verify"), "verify", settings)
     assert (run.verdict, run.tier) == ("PASS", "sampled")
     assert "a limit of this tool" in run.not_enumerable
@@ -193,7 +193,7 @@ class Pool:
 
 
 def test_draws_of_the_exact_tier_that_the_code_keeps_are_not_its_fault():
-    settings = AuditSettings(gamma=1, vocab_size=4, detect=0.2)
+    settings = AuditSettings(gamma=1, vocab=4, detect=0.2)
     run = audit(Subject("pool", verifier(Pool()), "verify"), "verify", settings)
     assert (run.verdict, run.tier, run.findings) == ("PASS", "sampled", ())
 

@@ -31,7 +31,7 @@ def verifier(*, lenience=1.0, disjoint_raises=False, accepts_impossible=False):
 
 
 def run_of(rule):
-    settings = AuditSettings(gamma=2, vocab_size=3)
+    settings = AuditSettings(gamma=2, vocab=3)
     return audit(Subject("rule", rule, "verify"), "verify", settings)
 
 

@@ -1,0 +1,182 @@
+"""The options of a comparison: on simulated models, on a pair of real ones, on a trace."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
+
+from simverify.checks import MAX_COST_RATIO, MAX_GAMMA
+from simverify.options.option import (
+    BUDGET,
+    COMPARED,
+    MODELS,
+    SEED,
+    SIMULATED,
+    SPEED,
+    Code,
+    Options,
+    PathName,
+    Range,
+    inherited,
+    option,
+)
+from simverify.options.parts import ALPHA, DETECT, Compute, Drafting, Law, Models
+
+BUNDLED_PAIRS = ("tiny-llama", "tiny-llama-deep")
+"""Names that stand alone among the models for a pair of real ones."""
+
+
+@dataclass(frozen=True)
+class _Compared(Options):
+    models: Sequence[Any] | None = option(
+        None,
+        "Models themselves, or their names: toy, compact, markov-V for any V, ngram, or files "
+        "(.json, .npz). Or one real pair: tiny-llama, or tiny-llama-deep with a draft of twelve "
+        "layers.",
+        COMPARED,
+    )
+    verifiers: Sequence[Code] | None = option(
+        None,
+        "Names of built-in verifiers, or your own rules as audit takes them; by default token, "
+        "block, greedy and match, of real models the first three, on a trace those of them without "
+        "state, and on draft trees every rule that is lossless there.",
+        COMPARED,
+    )
+    _: KW_ONLY
+    gamma: int | None = option(
+        None,
+        "Draft length: tokens proposed per target call; a trace has its own. With a tree it is the "
+        "depth that the tree may have at most.",
+        COMPARED,
+        Range(low=1, high=MAX_GAMMA),
+    )
+    cost_ratio: float = option(
+        0.1,
+        "Time of one draft token over time of one target call.",
+        SPEED,
+        Range(low=0, high=MAX_COST_RATIO),
+    )
+    alpha: float = option(1e-6, "False-alarm rate of the whole run.", BUDGET, ALPHA)
+    detect: float | None = option(
+        None,
+        "Deviation (mean one-token TV) to be found with power .9, or the verdict is INCONCLUSIVE: "
+        ".01, for real models .04.",
+        BUDGET,
+        DETECT,
+    )
+    seed: int | None = option(
+        None,
+        "Seed of the run: same seed, same results, whatever the threads. By default 0, or that of "
+        "the trace.",
+        BUDGET,
+        SEED,
+    )
+    threads: int | None = option(None, "Threads; all processors by default.", BUDGET)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _SeveralDrafts(Options):
+    drafts: int | None = option(
+        None,
+        "So many independent drafts of gamma tokens instead of one, for rules that judge several.",
+        COMPARED,
+    )
+    tree: PathName | None = option(
+        None,
+        "Or the draft tree: children per level, such as 3,2,1, or a JSON file "
+        '{"parents": [-1, 0, ...]}.',
+        COMPARED,
+        verbatim=True,
+    )
+    scheme: str | None = option(
+        None,
+        "How its siblings are drafted: iid (the default), without-replacement, top-k, argmax-first "
+        "or last-sampled.",
+        COMPARED,
+    )
+
+
+@dataclass(frozen=True)
+class CompareOptions(_SeveralDrafts, _Compared):
+    """On simulated models."""
+
+    title: ClassVar[str] = "simulated models"
+
+    _: KW_ONLY
+    blocks: int | None = option(
+        None, "Simulated blocks per verifier; by default what the promised power needs.", BUDGET
+    )
+    calls: int = option(0, "Also give the tokens out after 1 to this many calls.", SIMULATED)
+    eos: int | None = option(None, "Token that ends a generation; matters to --calls.", SIMULATED)
+    batch_size: int | None = option(
+        None, "Sequences that are decoded at a time, for the predicted speed-up; 1 by default.",
+        SPEED,
+    )  # fmt: skip
+    free_rows: float | None = option(
+        None,
+        "Rows that a call computes while it reads its weights; time grows with what is above. All "
+        "by default: some 150 on an A100, fewer where texts are long.",
+        SPEED,
+    )
+    draft_distance: float | None = option(
+        None, "markov-V: share of noise in the draft's rows, 0 to 1; .4 by default.", SIMULATED
+    )
+    temperature: float | None = option(
+        None,
+        "markov-V and real models: temperature of target and draft, 1 by default; 0 is one-hot.",
+        COMPARED,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RealPairOptions(_SeveralDrafts, Drafting, Compute, Law, Models, _Compared):
+    """On a pair of real models."""
+
+    title: ClassVar[str] = "real models ({target} and {draft}, or {models} tiny-llama)"
+    chosen_by: ClassVar[tuple[str, ...]] = ("target", "draft")
+
+    target: str | None = option(
+        None, "Real models: a folder or a name that Transformers loads.", COMPARED
+    )
+    draft: str | None = option(
+        None, "Its draft, another such; none where drafts come from the texts alone.", COMPARED
+    )
+    prompts: PathName | None = option(
+        None, "Prompts, JSONL or a text file with one a paragraph.", MODELS
+    )
+    tokens: int | None = option(
+        None, "Emitted tokens per verifier; by default what the promised power needs.", MODELS
+    )
+    lanes: int | None = option(
+        None, "Requests decoded side by side, 32 by default; fewer take less memory.", MODELS
+    )
+    temperature: float | None = inherited(CompareOptions, "temperature")
+    layer_parallel: int | str | None = option(
+        None, "Layers a group of easyspec, 4 by default, or a list to compare, such as 1,2,4.",
+        MODELS,
+    )  # fmt: skip
+    threads: int | None = inherited(_Compared, "threads")
+
+    @classmethod
+    def is_asked_for(cls, given: Mapping[str, Any]) -> bool:
+        """Tell whether the options name real models, or one bundled pair of them."""
+        models = given.get("models")
+        named = isinstance(models, Sequence) and len(models) == 1 and models[0] in BUNDLED_PAIRS
+        return named or super().is_asked_for(given)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TracedOptions(_Compared):
+    """On a recorded trace."""
+
+    title: ClassVar[str] = "a trace ({trace})"
+    chosen_by: ClassVar[tuple[str, ...]] = ("trace",)
+
+    trace: PathName | None = option(
+        None, "Replay this trace instead, as simverify capture wrote it.", COMPARED
+    )
+
+
+NO_GAMMA = "{gamma} requires an argument: the draft length, such as {gamma} 8"
+
+COMPARISONS: tuple[type[Options], ...] = (CompareOptions, TracedOptions, RealPairOptions)
+"""Comparisons, the usual one first: an option of a later one chooses it."""

@@ -1,0 +1,233 @@
+"""What an option is: a field of the dataclass of its mode, with its help, group and range."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields, replace
+from os import PathLike
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+
+from simverify.errors import OptionError, UsageError, quoted
+
+Code = Callable[..., Any] | str
+"""A function or a class, or a SPEC as the command line takes it."""
+
+PathName = str | PathLike[str]
+Contract = Literal["verify", "step", "tree", "draft"]
+Dtype = Literal["float32", "bfloat16", "float16"]
+
+SUBJECT = "What is audited"
+INSTANCES = "The instances"
+BUDGET = "Budget and error rates"
+OUTPUT = "Output"
+COMPARED = "What is compared"
+OTHERS = "Other audits"
+SPEED = "The predicted speed-up"
+SIMULATED = "Advanced: simulated models"
+ADVANCED = "Advanced"
+MODELS = "Advanced: real models"
+SERVED = "Advanced: emitted tokens, and servers"
+GROUPS = (
+    SUBJECT, COMPARED, INSTANCES, BUDGET, OUTPUT,
+    OTHERS, SPEED, ADVANCED, SIMULATED, MODELS, SERVED,
+)  # fmt: skip
+"""Groups of options, in the order of ``--help``."""
+
+Say = Callable[[str], None]
+
+_KEY = "option"
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers that an option takes: ``low`` or more, or above it; ``high`` or less, or below it.
+
+    ``words``: what is expected, where the numbers do not say it well.
+    """
+
+    low: float | None = None
+    high: float | None = None
+    above: float | None = None
+    below: float | None = None
+    words: str | None = None
+
+    def holds(self, value: float) -> bool:
+        """Tell whether ``value`` is in the range; no range holds a NaN."""
+        return (
+            value == value
+            and (self.low is None or value >= self.low)
+            and (self.high is None or value <= self.high)
+            and (self.above is None or value > self.above)
+            and (self.below is None or value < self.below)
+        )
+
+    def __str__(self) -> str:
+        if self.words is not None:
+            return self.words
+        if self.low is not None and self.high is not None:
+            return f"{self.low:g} to {self.high:g}"
+        first = f"more than {self.above:g}" if self.low is None else f"{self.low:g} or more"
+        if self.below is not None:
+            return f"{first}, below {self.below:g}"
+        return first if self.high is None else f"{first}, {self.high:g} at most"
+
+
+SEED = Range(low=0, high=2**64 - 1, words="0 to 2^64 - 1")
+
+
+@dataclass(frozen=True)
+class Option:
+    """What the type and the default of a field do not say.
+
+    ``old``: its name before this release, which is still understood. ``verbatim``: a text that may
+    be an address or more than a path, and is kept as it was written.
+    """
+
+    help: str
+    group: str
+    range: Range | None = None
+    old: str | None = None
+    verbatim: bool = False
+
+
+def option(
+    default: Any,
+    help: str,  # noqa: A002 -- what cyclopts and argparse call it
+    group: str = ADVANCED,
+    range: Range | None = None,  # noqa: A002
+    *,
+    old: str | None = None,
+    verbatim: bool = False,
+) -> Any:
+    """Return a field with its option; ``help`` is one line of any length."""
+    return field(default=default, metadata={_KEY: Option(help, group, range, old, verbatim)})
+
+
+def inherited(
+    mode: "type[Options]", name: str, default: Any = None, *, group: str | None = None
+) -> Any:
+    """Return the option ``name`` of another mode, with its own default."""
+    known = option_of(mode.option(name))
+    found = known if group is None else replace(known, group=group)
+    return field(default=default, metadata={_KEY: found})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The options of a mode. Raises ``UsageError`` for a value out of its range.
+
+    ``title``: what the mode judges, in errors; ``chosen_by``: options any of which choose it.
+    ``progress`` receives a line when something begins that may take a while.
+    """
+
+    title: ClassVar[str] = ""
+    chosen_by: ClassVar[tuple[str, ...]] = ()
+
+    progress: Say | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        hints = type(self).types()
+        for one in type(self).options():
+            value, limits = getattr(self, one.name), option_of(one).range
+            if value is None:
+                continue
+            if limits is not None and not limits.holds(value):
+                raise UsageError(f"{one.name.replace('_', ' ')} is {value}: expected {limits}")
+            choices = choices_of(hints[one.name])
+            if choices and value not in choices:
+                known = " or ".join([", ".join(choices[:-1]), choices[-1]][len(choices) == 1 :])
+                where = f" for {self.name()}" if self.title else ""
+                raise OptionError(f"{{{one.name}}} is {quoted(value)}: expected {known}{where}")
+
+    @classmethod
+    def name(cls) -> str:
+        """Return what the mode judges, without the options that choose it."""
+        return cls.title.partition(" (")[0]
+
+    @classmethod
+    def is_asked_for(cls, given: Mapping[str, Any]) -> bool:
+        """Tell whether one of the options that choose this mode is among those that were given."""
+        return any(is_given(given.get(name)) for name in cls.chosen_by)
+
+    @classmethod
+    def options(cls) -> tuple[Field[Any], ...]:
+        """Return the fields that are options, in order."""
+        return tuple(one for one in fields(cls) if _KEY in one.metadata)
+
+    @classmethod
+    def option(cls, name: str) -> Field[Any]:
+        """Return the field of an option; ``KeyError`` if there is none."""
+        return {one.name: one for one in cls.options()}[name]
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Return the names of its options, in order."""
+        return tuple(one.name for one in cls.options())
+
+    @classmethod
+    def types(cls) -> dict[str, Any]:
+        """Return the type of each option."""
+        return get_type_hints(cls)
+
+    def words(self, *, always: Iterable[str] = (), without: Iterable[str] = ()) -> list[str]:
+        """Return the options that are no defaults as the command line has them, in order.
+
+        ``always``: those that are written though they are defaults; ``without``: left out.
+        """
+        found: list[str] = []
+        for one in type(self).options():
+            value = getattr(self, one.name)
+            if one.name in without or (value == one.default and one.name not in always):
+                continue
+            found += words_of(one.name, value)
+        return found
+
+    def say(self, line: str) -> None:
+        """Tell a line of progress."""
+        if self.progress is not None:
+            self.progress(line)
+
+
+def option_of(one: Field[Any]) -> Option:
+    """Return what a field says of its option."""
+    found: Option = one.metadata[_KEY]
+    return found
+
+
+def is_given(value: object) -> bool:
+    """Tell a value from what stands for none: None, and False of a switch."""
+    return value is not None and value is not False
+
+
+def choices_of(hint: Any) -> tuple[str, ...]:
+    """Return the names that a type allows, if it is one of few."""
+    for kind in (hint, *get_args(hint)):
+        if get_origin(kind) is Literal:
+            return get_args(kind)
+    return ()
+
+
+def flag(name: str) -> str:
+    """Return the name of an option on the command line."""
+    return f"--{name.replace('_', '-')}"
+
+
+def words_of(name: str, value: object) -> list[str]:
+    """Return an option and its value as words of a command."""
+    if value is None or value is False:
+        return []
+    if value is True:
+        return [flag(name)]
+    text = text_of(value, name)
+    return [f"{flag(name)}={text}"] if text.startswith("-") else [flag(name), text]
+
+
+def text_of(value: object, name: str) -> str:
+    """Return a value as the command line has it: a function by its name, a mapping as JSON."""
+    if callable(value):
+        return str(getattr(value, "__qualname__", type(value).__name__))
+    if isinstance(value, str | PathLike | int | float) or not isinstance(value, Mapping | Sequence):
+        return str(value)
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError):
+        raise UsageError(f"{name} is {value!r}: expected what JSON can hold") from None
