@@ -137,7 +137,6 @@ def test_every_file_it_links_to_exists(page, text):
             assert (page.parent / target).exists(), target
 
 
-@pytest.mark.skipif(not (ROOT / "simverify" / "served").exists(), reason="packages move first")
 def test_every_module_of_the_architecture_exists():
     text = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
     named = re.findall(r"`([a-z_]+(?:/[a-z_]+)+)(?:\.py)?`", text)

@@ -227,7 +227,7 @@ BAD = {
     "shape": ({"tree": "2,2", "verifiers": ["gbv"]}, "gbv takes chains of one length"),
     "stateful": ({"tree": "2", "verifiers": ["greedy"]}, "greedy is for a single draft"),
     "unknown": ({"tree": "2", "verifiers": ["kseq"]}, "did you mean 'k-seq'?"),
-    "trace": ({"tree": "2", "trace": "t"}, "tree is for draft trees, and a trace holds single"),
+    "trace": ({"tree": "2", "trace": "t"}, "tree is not for a trace: it is for simulated models"),
     "other": (
         {"tree": "2", "models": [SimpleNamespace(name="own", vocab_size=3)]},
         "expected a model whose rows follow",
